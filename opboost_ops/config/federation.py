@@ -1,0 +1,177 @@
+"""``federation.yaml``: the public description on which all parties agree."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+from uuid import UUID
+
+from pydantic import Field, model_validator
+
+from opboost_ops.config.schema import FeatureName, Name, PublicKey, Record
+from opboost_ops.domain import Domain, DomainMap
+from opboost_ops.mechanisms import Mechanism
+
+Role = Literal["label_holder", "feature_holder"]
+IdType = Literal["string", "integer"]
+LearningTask = Literal["binary", "multiclass", "regression"]
+
+
+class IdColumn(Record):
+    """The column that names a person in every party's table."""
+
+    column: str
+    type: IdType
+
+
+class DomainRange(Record):
+    """Bounds L and R of the integers on which every protected feature is released."""
+
+    lower: int
+    upper: int
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.lower >= self.upper:
+            raise ValueError("lower must be less than upper")
+        return self
+
+    def to_domain(self) -> Domain:
+        """The domain [lower, upper]."""
+        return Domain(self.lower, self.upper)
+
+
+class Edges(Record):
+    """Declared inner edges of a feature's cells, strictly increasing."""
+
+    edges: tuple[float, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _increasing(self) -> Self:
+        if any(a >= b for a, b in zip(self.edges, self.edges[1:], strict=False)):
+            raise ValueError("edges must be strictly increasing")
+        return self
+
+
+class Fill(Record):
+    """Missing values are replaced by this declared value before anything else."""
+
+    fill: float | str
+
+
+class Feature(Record):
+    """One column of one party.
+
+    Attributes:
+        uuid: Immutable name of the column: noise and the ledger go by it, so a rename is free.
+        type: ``numeric``, ``ordinal`` (``categories`` give the order) or ``nominal``.
+        bounds: Public lower and upper bound of a protected numeric feature, in its own unit.
+        scale: How [bounds] are laid on the domain.
+        categories: Declared order of an ordinal feature's categories, lowest first.
+        missing: ``forbid``, a declared fill, or (label holder only) ``keep``.
+        mechanism: How the feature is randomised; required of feature holders.
+    """
+
+    uuid: UUID
+    type: Literal["numeric", "ordinal", "nominal"] = "numeric"
+    bounds: tuple[float, float] | None = None
+    scale: Literal["linear", "log1p"] | Edges = "linear"
+    categories: tuple[str, ...] | None = None
+    missing: Literal["forbid", "keep"] | Fill = "forbid"
+    mechanism: Mechanism | None = None
+
+    def domain_map(self, domain: Domain) -> DomainMap:
+        """The public map from this feature's values to the domain.
+
+        Args:
+            domain: The federation's domain.
+
+        Returns:
+            The map; its input is the raw number, or the category's position for ordinals.
+        """
+        if self.type == "ordinal":
+            assert self.categories is not None
+            return DomainMap(domain, (0.0, float(len(self.categories) - 1)), "linear")
+        assert self.bounds is not None
+        edges = self.scale.edges if isinstance(self.scale, Edges) else None
+        scale = "edges" if isinstance(self.scale, Edges) else self.scale
+        return DomainMap(domain, self.bounds, scale, edges)
+
+
+class Label(Record):
+    """The label holder's target.
+
+    Attributes:
+        column: Its column.
+        task: What is learnt.
+        classes: Declared class values in their order (for ``binary`` the second is the positive
+            one); read off the label column when absent.
+    """
+
+    column: str
+    task: LearningTask
+    classes: tuple[str | int, ...] | None = None
+
+
+class Party(Record):
+    """One organisation, as the others see it."""
+
+    role: Role
+    queue: str = "default"
+    pool: str = "default_pool"
+    signing_key: PublicKey
+    encryption_key: PublicKey | None = None
+    label: Label | None = None
+    features: Mapping[FeatureName, Feature] = Field(default_factory=dict)
+
+
+class HoldoutColumn(Record):
+    """The held-out rows are those where a boolean column of the label holder is true."""
+
+    column: str
+
+
+class Training(Record):
+    """How the booster is trained."""
+
+    trainer: Literal["lightgbm"] = "lightgbm"
+    engine: Literal["local"] = "local"
+    trees: int = Field(default=80, ge=1, le=10_000)
+    learning_rate: float = Field(default=0.1, gt=0, le=1)
+    depth: int = Field(default=3, ge=1, le=16)
+    holdout: Annotated[float, Field(gt=0, lt=1)] | HoldoutColumn = 0.2
+    seed: int = Field(default=0, ge=0, lt=2**31)
+
+
+class Scoring(Record):
+    """How new rows are scored, and so how the held-out rows are evaluated."""
+
+    mode: Literal["desensitised"] = "desensitised"
+
+
+class Schedule(Record):
+    """When the training DAG runs by itself."""
+
+    cron: str | None = None
+
+
+class Federation(Record):
+    """The whole of ``federation.yaml``."""
+
+    version: Literal[1]
+    name: Name
+    learning: Literal["vertical"] = "vertical"
+    id: IdColumn
+    domain: DomainRange
+    parties: Mapping[Name, Party]
+    training: Training = Training()
+    scoring: Scoring = Scoring()
+    schedule: Schedule = Schedule()
+
+    @property
+    def label_holder(self) -> str:
+        """Name of the one party that holds the labels."""
+        return next(n for n, p in self.parties.items() if p.role == "label_holder")
+
+    @property
+    def feature_holders(self) -> tuple[str, ...]:
+        """Names of the feature holders, in the file's order."""
+        return tuple(n for n, p in self.parties.items() if p.role == "feature_holder")

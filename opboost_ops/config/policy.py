@@ -1,0 +1,45 @@
+"""``policy.yaml``: what a party allows, whatever a form or a coordinator says."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from opboost_ops.config.schema import FeatureName, Name, PublicKey, Record
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Receiver(Record):
+    """A party that may receive releases, pinned by its public key."""
+
+    signing_key: PublicKey
+
+
+class FeatureRule(Record):
+    """What may be done with one feature.
+
+    Attributes:
+        mechanisms: Names of the mechanisms that may release it.
+        max_splits: Most split values answered in one run; |D| - 1 when absent.
+    """
+
+    mechanisms: tuple[str, ...] = Field(min_length=1)
+    max_splits: int | None = Field(default=None, ge=0)
+
+
+class Checks(Record):
+    """Thresholds of the party's data-quality checks, as shares of rows."""
+
+    max_clipped_share: Share = 0.05
+    max_missing_share: Share = 0.5
+
+
+class Policy(Record):
+    """The whole of ``policy.yaml``."""
+
+    version: Literal[1]
+    party: Name
+    receivers: Mapping[Name, Receiver] = Field(default_factory=dict)
+    features: Mapping[FeatureName, FeatureRule] = Field(default_factory=dict)
+    checks: Checks = Checks()

@@ -1,0 +1,41 @@
+"""``site.yaml``: where one party keeps its things. It never leaves the party."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from opboost_ops.config.schema import Name, Record
+
+
+class Tables(Record):
+    """A party's tables for one federation."""
+
+    train: Path
+
+
+class Site(Record):
+    """The whole of ``site.yaml``; relative paths start at the file's own folder.
+
+    Attributes:
+        home: Private working folder: intermediate tables and quality reports.
+        store: URL or folder of the exchange, the only channel between parties.
+        ledger: Database URL of the party's ledger.
+        models: Where the label holder keeps its models.
+        secret: File of the 32 secret bytes from which all noise comes.
+        signing_key: File of the Ed25519 private key.
+        alignment_key: File of the key that all parties of the federation share.
+        tables: Parquet tables by federation.
+    """
+
+    version: Literal[1]
+    party: Name
+    home: Path = Path("home")
+    store: str
+    ledger: str = "sqlite:///ledger.sqlite"
+    models: Path = Path("models")
+    secret: Path = Path("keys/noise.secret")
+    signing_key: Path = Path("keys/signing.key")
+    alignment_key: Path = Path("keys/alignment.key")
+    tables: Mapping[Name, Tables] = Field(default_factory=dict)

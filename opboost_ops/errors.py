@@ -1,0 +1,66 @@
+"""The errors people see: what happened, where, and what to do. Never a data value."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong in a file that people wrote.
+
+    Attributes:
+        where: Path inside the file, such as ``parties.bank.features.income.bounds``.
+        problem: What is wrong there.
+        suggestion: What to write instead; empty when the problem says it all.
+    """
+
+    where: str
+    problem: str
+    suggestion: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.problem}" if self.where else self.problem
+        return f"{text} ({self.suggestion})" if self.suggestion else text
+
+
+class OpBoostError(Exception):
+    """Root of all errors raised on purpose.
+
+    Args:
+        problem: What happened and where.
+        remedy: What to do about it.
+    """
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"{problem} {remedy}".strip())
+
+
+class ConfigError(OpBoostError):
+    """A file or a form that people filled in is wrong; all its faults are in ``faults``."""
+
+    def __init__(
+        self, problem: str, remedy: str = "", *, file: str = "", faults: Sequence[Fault] = ()
+    ) -> None:
+        self.file = file
+        self.faults = tuple(faults)
+        lines = [f"{file}: {problem}" if file else problem]
+        lines += [f"  - {fault}" for fault in self.faults]
+        super().__init__("\n".join(lines), remedy)
+
+
+class ContractError(OpBoostError):
+    """A table, label or model does not keep what its declaration promises."""
+
+
+class ArtifactError(OpBoostError):
+    """An exchange artifact is missing, damaged, forged, or not the one that was expected."""
+
+
+class BudgetError(OpBoostError):
+    """A release would pass the cap on privacy loss."""
+
+
+class PolicyError(OpBoostError):
+    """A party's own policy does not allow what was asked of it."""
