@@ -1,0 +1,26 @@
+"""The command line: `opboost COMMAND`. Each command's module is loaded when it is called."""
+
+import sys
+
+import typer
+
+from opboost_ops.cli import run
+from opboost_ops.errors import OpBoostError
+
+app = typer.Typer(
+    name="opboost",
+    help="Vertical federated gradient boosting whose exchange is local-differentially private.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("run")(run.command)
+
+
+def main() -> None:
+    """Run the command line; an error is one message, never a traceback."""
+    try:
+        app()
+    except OpBoostError as error:
+        typer.secho(f"Error: {error}", fg="red", err=True)
+        sys.exit(1)

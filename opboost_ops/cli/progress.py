@@ -1,0 +1,56 @@
+"""Progress of a run on a terminal, a bar a party; plain lines where there is none."""
+
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+
+from opboost_ops.runner import STAGES
+
+
+class Progress:
+    """Shows started and finished stages, on stderr.
+
+    Used as a context manager, and called with a party and its event.
+    """
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._bars = Bars(
+            TextColumn("[bold]{task.fields[party]}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.description}"),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._tasks: dict[str, Any] = {}
+
+    def __enter__(self) -> "Progress":
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bars.stop()
+
+    def __call__(self, party: str, event: dict[str, Any]) -> None:
+        """Show an event: ``started``, ``finished`` or ``failed``, with its ``stage``."""
+        if party not in self._tasks:
+            opens = event["stage"] == "open_run"
+            role = "label_holder" if opens else "feature_holder"
+            total = sum(role in stage.groups for stage in STAGES.values()) + opens
+            self._tasks[party] = self._bars.add_task("", total=total, party=party)
+        if event["event"] == "finished":
+            self._bars.advance(self._tasks[party])
+        self._bars.update(self._tasks[party], description=event["stage"])
+        if not self._console.is_terminal and event["event"] == "finished":
+            seconds = event["summary"].get("seconds", 0.0)
+            self._console.print(f"{party}: {event['stage']} ({seconds:.3f} s)")

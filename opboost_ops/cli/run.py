@@ -1,0 +1,103 @@
+"""`opboost run`: a federation without Airflow, a process a party."""
+
+import secrets
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from opboost_ops.errors import ConfigError
+
+
+def command(
+    federation: Annotated[Path | None, typer.Argument(help="federation.yaml")] = None,
+    dataset: Annotated[str | None, typer.Option(help="A named table instead.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="For all protected features.")] = None,
+    lower: Annotated[int | None, typer.Option(help="L of the domain (dataset only).")] = None,
+    upper: Annotated[int | None, typer.Option(help="R of the domain (dataset only).")] = None,
+    trees: Annotated[int | None, typer.Option(help="Boosting rounds.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Shrinkage.")] = None,
+    depth: Annotated[int | None, typer.Option(help="Depth of a tree.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Predictable split, booster and noise (dataset only).")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the parties' things (dataset only).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
+) -> None:
+    """Train a federation here: every party in its own process, meeting only at the store."""
+    from opboost_ops import local_run
+    from opboost_ops.cli.progress import Progress
+
+    if (federation is None) == (dataset is None):
+        raise ConfigError("Give either a federation file or --dataset.", "See `opboost run --help`.")
+    form: dict[str, Any] = {"trees": trees, "learning_rate": learning_rate, "depth": depth}
+    if dataset is not None:
+        from opboost_ops.datasets import load
+        from opboost_ops.datasets.workspace import write_workspace
+
+        folder = out or Path("runs") / f"{dataset}-{secrets.token_hex(4)}"
+        federation = write_workspace(
+            load(dataset, seed=seed or 0),
+            folder,
+            epsilon=epsilon,
+            lower=lower,
+            upper=upper,
+            seed=seed,
+        )
+    else:
+        only_dataset = {"--lower": lower, "--upper": upper, "--seed": seed, "--out": out}
+        given = [name for name, value in only_dataset.items() if value is not None]
+        if given:
+            raise ConfigError(
+                f"{', '.join(given)} goes with --dataset only.",
+                "The domain is part of a federation file, and a seed would make noise predictable.",
+            )
+        form["epsilon"] = epsilon
+    assert federation is not None
+    with Progress() as progress:
+        finished = local_run.run_federation(federation, form, progress)
+    report(federation, finished, experiment=dataset is not None, as_json=as_json)
+
+
+def report(federation_file: Path, finished: Any, *, experiment: bool, as_json: bool) -> None:
+    """Print what a finished run gave.
+
+    Args:
+        federation_file: Its ``federation.yaml``.
+        finished: A `local_run.Finished`.
+        experiment: Whether the tables were generated or public, so that clear metrics exist.
+        as_json: One JSON line instead of tables.
+    """
+    from opboost_ops import local_run
+    from opboost_ops.cli import tables
+    from opboost_ops.config.loading import load_site
+    from opboost_ops.evaluation import harness
+
+    declared = finished.federation
+    owner = declared.label_holder
+    sites = local_run.site_files(federation_file, declared)
+    if experiment:
+        metrics = harness.metrics(sites, declared.name, owner, finished.run)
+    else:
+        metrics = {
+            "centralised": None,
+            "federated": None,
+            **finished.summaries[owner]["evaluate"]["metrics"],
+        }
+    model = load_site(sites[owner]).models / declared.name / finished.run / "model.txt"
+    quality = finished.seconds("quality_seconds")
+    result = {
+        "federation": declared.name,
+        "run": finished.run,
+        "metrics": metrics,
+        "bytes": harness.sizes(sites[owner], declared.name, finished.run),
+        "seconds": finished.seconds(),
+        "quality_seconds": round(sum(quality.values()), 6),
+        "model": str(model),
+    }
+    if as_json:
+        print(harness.to_line(result))
+    else:
+        tables.show(result)

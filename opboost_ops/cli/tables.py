@@ -1,0 +1,66 @@
+"""A run's result as tables for people."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+#: What people call the rows of `metrics`; each names its mode.
+MODES = {
+    "centralised": "all raw columns in one place",
+    "label_holder_alone": "label holder alone",
+    "federated": "federated, mode clear",
+    "federated_desensitised": "federated, mode desensitised",
+}
+
+
+def show(result: Mapping[str, Any]) -> None:
+    """Print metrics, bytes and seconds of a run.
+
+    Args:
+        result: What `opboost run --json` prints.
+    """
+    console = Console()
+    found = {mode: values for mode, values in result["metrics"].items() if values}
+    names = sorted({name for values in found.values() for name in values})
+    table = Table(title=f"{result['federation']}, run {result['run']}: held-out rows")
+    table.add_column("trained on")
+    for name in names:
+        table.add_column(name, justify="right")
+    for mode, text in MODES.items():
+        if mode in found:
+            table.add_row(text, *(f"{found[mode][name]:.4f}" for name in names))
+    console.print(table)
+    verdict = compare(result["metrics"])
+    if verdict:
+        console.print(verdict)
+    sizes = result["bytes"]
+    console.print(
+        f"The feature holders sent {sizes['feature_holders_total']:,} bytes for training "
+        f"(entropy of the ranks: {sizes['ranks_entropy']:,.0f}), {sizes['holdout']:,} for the "
+        f"held-out rows; alignment took {sizes['align']:,}."
+    )
+    console.print(f"Model: {result['model']}", soft_wrap=True)
+
+
+def compare(metrics: Mapping[str, Any]) -> str:
+    """Whether federation paid, in a sentence; empty where it cannot be said.
+
+    Args:
+        metrics: As in `opboost run --json`.
+    """
+    federated, alone = metrics.get("federated"), metrics.get("label_holder_alone")
+    if not federated or not alone:
+        return ""
+    name = "auc" if "auc" in federated else "r2"
+    gain = federated[name] - alone[name]
+    if gain > 0:
+        return (
+            f"Federation pays: {name} {federated[name]:.4f} in mode clear, {gain:+.4f} against "
+            "the label holder alone."
+        )
+    return (
+        f"Federation does not pay at this epsilon: {name} {federated[name]:.4f} in mode clear, "
+        f"{gain:+.4f} against the label holder alone."
+    )

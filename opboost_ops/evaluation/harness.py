@@ -1,0 +1,159 @@
+"""Figures that only an experiment can have: computed after a run, from tables it made.
+
+No stage ever sees joined raw columns. This harness does, because the tables are generated or
+public; it is called by `demo`, `run --dataset` and benchmarks, never by a production DAG.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from opboost_ops.boosting import metrics as scores
+from opboost_ops.boosting import trainer
+from opboost_ops.boosting.trainer import Frame, Parameters, predict
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.loading import load_site, parse_federation
+from opboost_ops.config.site import Site
+from opboost_ops.exchange.artifact import Artifact
+from opboost_ops.exchange.encoding import integers
+from opboost_ops.exchange.manifest import parse_manifest, reference
+from opboost_ops.exchange.store import Store, open_store
+from opboost_ops.stages import raw_table
+from opboost_ops.stages.assemble import category_codes, encode_label
+from opboost_ops.stages.stage import Home
+
+
+def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: str) -> Any:
+    """Accuracy of the federation beside training on everybody's raw columns, and alone.
+
+    Args:
+        sites: Every party's ``site.yaml``.
+        federation: Name of the federation.
+        label_holder: Its label holder.
+        run: A finished run.
+
+    Returns:
+        ``centralised``, ``label_holder_alone``, ``federated`` (mode clear) and
+        ``federated_desensitised``, each with accuracy and auc, or mse and r2.
+    """
+    loaded = {party: load_site(path) for party, path in sites.items()}
+    own = loaded[label_holder]
+    home = Home(own.home / federation / run)
+    plan = _read(open_store(own.store), reference(federation, run, "plan", label_holder))
+    declared = parse_federation(plan.document["federation"], "plan")
+    facts, train = home.json("frame"), home.json("alignment")["train"]
+    raw, clear = _joined(declared, loaded, home, facts)
+    label_spec = declared.parties[label_holder].label
+    assert label_spec is not None
+    labels, classes = encode_label(raw.pop("label"), label_spec, train)
+    parameters = Parameters(
+        task=facts["task"],
+        classes=len(classes),
+        trees=declared.training.trees,
+        learning_rate=declared.training.learning_rate,
+        depth=declared.training.depth,
+        seed=declared.training.seed,
+    )
+    categorical = tuple(facts["categories"])
+    everything = np.column_stack([raw[name] for name in facts["names"]])
+    names = tuple(facts["names"])
+    frame = Frame(names=names, matrix=everything[:train], categorical=categorical, ranked=())
+    centralised = trainer.train(frame, labels[:train], parameters)
+    model = home.read("model.txt").decode()
+    held_out = np.column_stack([clear[name] for name in names])[train:]
+    truth = labels[train:]
+    task = facts["task"]
+    found = home.json("evaluation")["metrics"]
+    return {
+        "centralised": scores.evaluate(task, truth, predict(centralised, everything[train:])),
+        "label_holder_alone": found["label_holder_alone"],
+        "federated": scores.evaluate(task, truth, predict(model, held_out)),
+        "federated_desensitised": found["federated_desensitised"],
+    }
+
+
+def sizes(site: Path, federation: str, run: str) -> dict[str, Any]:
+    """Bytes that crossed the exchange in a run, manifests and signatures included.
+
+    Args:
+        site: The label holder's ``site.yaml``.
+        federation: Name of the federation.
+        run: A finished run.
+
+    Returns:
+        Bytes by artifact; ``feature_holders_total`` (training releases and split answers);
+        ``align`` and ``holdout`` apart; ``ranks_entropy``, the entropy of the ranks in bytes.
+    """
+    store = open_store(load_site(site).store)
+    result: dict[str, Any] = {"artifacts": {}}
+    totals = {"feature_holders_total": 0, "align": 0, "holdout": 0}
+    entropy = 0.0
+    kinds = {
+        "ranks": "feature_holders_total",
+        "split_values": "feature_holders_total",
+        "digests": "align",
+        "alignment": "align",
+        "holdout": "holdout",
+    }
+    for place in store.list(f"{federation}/{run}"):
+        artifact = _read(store, place)
+        kind = artifact.manifest.kind
+        result["artifacts"]["/".join(place.split("/")[2:])] = artifact.size
+        if kind in kinds:
+            totals[kinds[kind]] += artifact.size
+        if kind == "ranks":
+            entropy += sum(_entropy(integers(artifact.table, c)) for c in artifact.manifest.columns)
+    return {**result, **totals, "ranks_entropy": round(entropy, 1)}
+
+
+def _entropy(values: np.ndarray) -> float:
+    counts = np.bincount(values)
+    counts = counts[counts > 0]
+    shares = counts / counts.sum()
+    return float(-(counts * np.log2(shares)).sum() / 8)
+
+
+def _read(store: Store, place: str) -> Artifact:
+    files = store.get(place)
+    assert files is not None
+    return Artifact(parse_manifest(files["manifest.json"], place), files)
+
+
+def _joined(
+    federation: Federation, sites: Mapping[str, Site], home: Home, facts: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    identity = federation.id.column
+    domain = federation.domain.to_domain()
+    own = federation.label_holder
+    table = pl.read_parquet(sites[own].tables[federation.name].train)
+    rows = table[integers(home.table("alignment"), "position")]
+    order = rows.select(identity)
+    label = federation.parties[own].label
+    assert label is not None
+    raw: dict[str, Any] = {"label": rows.get_column(label.column)}
+    clear: dict[str, np.ndarray] = {}
+    for party, spec in federation.parties.items():
+        if party != own:
+            other = pl.read_parquet(sites[party].tables[federation.name].train)
+            rows = order.join(other, on=identity, how="left", maintain_order="left")
+        for name, feature in spec.features.items():
+            full = f"{party}.{name}"
+            if full in facts["categories"]:
+                text = rows.get_column(name).cast(pl.String)
+                raw[full] = category_codes(text, facts["categories"][full])
+            else:
+                raw[full] = raw_table.numbers(rows.get_column(name), feature)
+            if party == own:
+                clear[full] = raw[full]
+            else:
+                clear[full] = feature.domain_map(domain).encode(raw[full]).astype(float)
+    return raw, clear
+
+
+def to_line(result: Mapping[str, Any]) -> str:
+    """A result as the one JSON line that a command prints."""
+    return json.dumps(result, sort_keys=True)

@@ -1,0 +1,111 @@
+"""The manifest: what an exchange artifact says of itself, and what its signer signs."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from opboost_ops.config.schema import FeatureName, Name, Record
+from opboost_ops.errors import ArtifactError
+from opboost_ops.privacy.loss import LossCurve
+
+#: Kinds of artifact, in protocol order.
+Kind = Literal[
+    "plan", "digests", "alignment", "ranks", "holdout", "split_request", "split_values"
+]
+
+RunId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+MANIFEST = "manifest.json"
+SIGNATURE = "manifest.sig"
+
+
+class File(Record):
+    """One file of an artifact."""
+
+    sha256: Digest
+    size: int = Field(ge=0)
+
+
+class Manifest(Record):
+    """What an artifact is; it carries no time, so that a retry makes the same bytes.
+
+    Attributes:
+        version: Of this format.
+        federation: Which federation.
+        run: Which run of it.
+        kind: Which arrow of the protocol.
+        party: Who signs.
+        about: The party whose rows or features it is about; the publisher itself, or the one
+            that the label holder addresses.
+        answers: Digest of the artifact that this one answers.
+        columns: Features inside, in order.
+        rows: Rows of its table; entries for a plan or a split request.
+        losses: Loss curve of each feature released here.
+        files: The artifact's other files.
+        experiment: Made with predictable, seeded noise: without any guarantee.
+        software: Version of this software that made it.
+    """
+
+    version: Literal[1] = 1
+    federation: Name
+    run: RunId
+    kind: Kind
+    party: Name
+    about: Name
+    answers: Digest | None = None
+    columns: tuple[FeatureName, ...] = ()
+    rows: int = Field(ge=0)
+    losses: Mapping[FeatureName, LossCurve] = Field(default_factory=dict)
+    files: Mapping[str, File]
+    experiment: bool = False
+    software: str
+
+    def to_bytes(self) -> bytes:
+        """The canonical bytes that are signed and stored."""
+        data = self.model_dump(mode="json")
+        return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
+
+    @property
+    def digest(self) -> str:
+        """Name of the artifact's content: sha256 of the canonical bytes."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
+
+    @property
+    def reference(self) -> str:
+        """Where the artifact lies in a store."""
+        return reference(self.federation, self.run, self.kind, self.about)
+
+
+def reference(federation: str, run: str, kind: str, about: str) -> str:
+    """The place of an artifact in a store: ``<federation>/<run>/<kind>/<party>``."""
+    return f"{federation}/{run}/{kind}/{about}"
+
+
+def parse_manifest(raw: bytes, what: str) -> Manifest:
+    """Read a manifest's bytes.
+
+    Raises:
+        ArtifactError: They are no manifest of a version that this software knows, or are not
+            in canonical form.
+    """
+    try:
+        data: Any = json.loads(raw)
+        manifest = Manifest.model_validate(data)
+    except (ValueError, ValidationError, RecursionError):
+        version = data.get("version") if "data" in locals() and isinstance(data, dict) else None
+        if isinstance(version, int) and version != 1:
+            problem = f"{what}: its manifest has format version {version}; this software reads 1."
+            raise ArtifactError(problem, "Bring both parties to the same release.") from None
+        raise ArtifactError(
+            f"{what}: its manifest is damaged.", "Ask its party to publish a new run."
+        ) from None
+    if manifest.to_bytes() != raw:
+        raise ArtifactError(
+            f"{what}: its manifest is not in canonical form.",
+            "Ask its party to publish a new run with this software.",
+        )
+    return manifest

@@ -1,0 +1,87 @@
+"""Ed25519 signatures: which party said this."""
+
+import base64
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from opboost_ops.errors import ArtifactError, ConfigError
+
+
+def new_signing_key(seed: bytes | None = None) -> tuple[str, str]:
+    """Make a signing key.
+
+    Args:
+        seed: 32 bytes that determine the key, for experiments; fresh randomness when absent.
+
+    Returns:
+        The private and the public key, each the base64 of its 32 raw bytes.
+    """
+    key = Ed25519PrivateKey.from_private_bytes(seed) if seed else Ed25519PrivateKey.generate()
+    return _text(key.private_bytes_raw()), _text(key.public_key().public_bytes_raw())
+
+
+class Signer:
+    """A party's private key, kept inside its process."""
+
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self._key = key
+
+    @classmethod
+    def from_file(cls, path: Path) -> "Signer":
+        """Read a key written by ``opboost keys init``.
+
+        Raises:
+            ConfigError: The file is missing, readable by others, or no Ed25519 key.
+        """
+        try:
+            if path.stat().st_mode & 0o077:
+                raise ConfigError(
+                    f"The signing key {path.name} can be read by others.",
+                    "Make it readable by its owner alone (chmod 600).",
+                )
+            raw = base64.b64decode(path.read_text().strip(), validate=True)
+            return cls(Ed25519PrivateKey.from_private_bytes(raw))
+        except OSError:
+            problem = f"The signing key {path.name} cannot be read."
+        except ValueError:
+            problem = f"{path.name} is not an Ed25519 signing key."
+        raise ConfigError(problem, "Make one with `opboost keys init`.")
+
+    @property
+    def public(self) -> str:
+        """The public key, base64."""
+        return _text(self._key.public_key().public_bytes_raw())
+
+    def sign(self, message: bytes) -> bytes:
+        """The 64-byte signature; the same message always gives the same bytes."""
+        return self._key.sign(message)
+
+
+def verify(public: str, message: bytes, signature: bytes, what: str) -> None:
+    """Refuse a message that the holder of ``public`` did not sign.
+
+    Args:
+        public: The expected signer's public key, base64.
+        message: The signed bytes.
+        signature: What came with them.
+        what: Name of the artifact, for the error.
+
+    Raises:
+        ArtifactError: The signature does not fit.
+    """
+    try:
+        Ed25519PublicKey.from_public_bytes(base64.b64decode(public)).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        pass
+    else:
+        return
+    raise ArtifactError(
+        f"{what}: the signature is not by the pinned key of its party.",
+        "Ask that party which key it signs with; nothing of this artifact was used.",
+    )
+
+
+def _text(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()

@@ -1,0 +1,66 @@
+"""What a party's policy says to a plan, decided from public facts alone."""
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.policy import Policy
+from opboost_ops.errors import PolicyError
+
+
+def require_consent(policy: Policy, federation: Federation, party: str) -> None:
+    """Refuse a plan that asks for more than the party's policy allows.
+
+    Args:
+        policy: The party's own.
+        federation: The plan's.
+        party: The party.
+
+    Raises:
+        PolicyError: Naming every rule that the plan breaks.
+    """
+    refused: list[str] = []
+    receiver = federation.label_holder
+    if receiver not in policy.receivers:
+        refused.append(f"receivers: {receiver} is not among them")
+    elif policy.receivers[receiver].signing_key != federation.parties[receiver].signing_key:
+        refused.append(f"receivers.{receiver}: the plan gives another signing key")
+    for name, feature in federation.parties[party].features.items():
+        rule = policy.features.get(name)
+        if rule is None:
+            refused.append(f"features: {name} is not among those that may go")
+        elif feature.mechanism is None or feature.mechanism.name not in rule.mechanisms:
+            asked = feature.mechanism.name if feature.mechanism else "none"
+            refused.append(f"features.{name}.mechanisms: {asked} is not among them")
+    if refused:
+        raise PolicyError(
+            f"The policy of {party} refuses this run: {'; '.join(refused)}.",
+            "Nothing was released. Its owner may change policy.yaml, or the federation its file.",
+        )
+
+
+def require_splits_allowed(
+    policy: Policy, federation: Federation, party: str, request: dict[str, list[int]]
+) -> None:
+    """Refuse a split request for foreign features or for too many splits.
+
+    Args:
+        policy: The party's own.
+        federation: The plan's.
+        party: The party.
+        request: Ranks asked for, by feature.
+
+    Raises:
+        PolicyError: Naming every rule that the request breaks.
+    """
+    refused: list[str] = []
+    for name, ranks in request.items():
+        if name not in federation.parties[party].features or name not in policy.features:
+            refused.append(f"{name} is not a feature that {party} released")
+            continue
+        declared = policy.features[name].max_splits
+        most = federation.domain.to_domain().size - 1 if declared is None else declared
+        if len(ranks) > most:
+            refused.append(f"features.{name}.max_splits is {most}, asked are {len(ranks)}")
+    if refused:
+        raise PolicyError(
+            f"The policy of {party} refuses the split request: {'; '.join(refused)}.",
+            "No split value was given. Its owner may change policy.yaml.",
+        )

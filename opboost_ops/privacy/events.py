@@ -1,0 +1,41 @@
+"""Frozen facts of what a party released; what they add up to is the ledger's reading."""
+
+from typing import Literal
+from uuid import UUID
+
+from opboost_ops.config.schema import Record
+from opboost_ops.privacy.loss import LossCurve
+
+
+class Release(Record):
+    """One thing that left a party.
+
+    Attributes:
+        federation: In which federation.
+        run: In which run.
+        party: Who released it.
+        receiver: Who may read it.
+        kind: Kind of the artifact that carries it.
+        artifact: Digest of that artifact.
+        account: ``local_dp`` for randomised cells, ``exact`` for what has no epsilon.
+        feature: The feature, for randomised cells.
+        column: Its immutable UUID, to which the loss is charged.
+        loss: Its loss curve.
+        rows: How many rows.
+        discloses: In plain words, what an ``exact`` release tells its reader.
+        experiment: Made with predictable noise: without any guarantee.
+    """
+
+    federation: str
+    run: str
+    party: str
+    receiver: str
+    kind: str
+    artifact: str
+    account: Literal["local_dp", "exact"]
+    feature: str | None = None
+    column: UUID | None = None
+    loss: LossCurve | None = None
+    rows: int
+    discloses: str = ""
+    experiment: bool = False

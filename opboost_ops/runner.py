@@ -1,0 +1,305 @@
+"""The one way to execute: load inputs, run a stage, publish, keep the ledger."""
+
+import hashlib
+import logging
+import os
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.loading import load_federation, parse_federation, site_of
+from opboost_ops.config.policy import Policy
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
+from opboost_ops.exchange.artifact import Draft, Expected, open_artifact
+from opboost_ops.exchange.manifest import reference
+from opboost_ops.exchange.signing import Signer
+from opboost_ops.exchange.store import Store, open_store
+from opboost_ops.mechanisms import noise
+from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.ledger import Ledger
+from opboost_ops.stages.catalogue import STAGES
+from opboost_ops.stages.stage import Context, Home
+
+__all__ = ["STAGES", "Run", "open_run", "run_id", "run_stage"]
+
+_LOG = logging.getLogger("opboost_ops")
+
+#: What the trigger form may change; an empty field means as declared.
+FORM = ("epsilon", "trees", "learning_rate", "depth")
+
+_SEEDED = b"opboost-seeded:"
+
+
+@dataclass(frozen=True)
+class Run:
+    """Which run a stage belongs to.
+
+    Attributes:
+        federation: Name of its federation.
+        run: Its id, 16 hex digits.
+        label_holder: Who opened it; every other party pins that name's key in its policy.
+        timeout: Seconds to wait for another party's artifact; 0 where tasks come in order.
+    """
+
+    federation: str
+    run: str
+    label_holder: str
+    timeout: float = 0.0
+
+
+def run_id(dag_id: str, airflow_run_id: str) -> str:
+    """The run's id: path-safe, and the same after clear and retry.
+
+    Args:
+        dag_id: The DAG's id.
+        airflow_run_id: Airflow's id of the run.
+    """
+    return hashlib.sha256(f"{dag_id}{airflow_run_id}".encode()).hexdigest()[:16]
+
+
+def open_run(federation_file: Path, run: str, form: Mapping[str, Any]) -> dict[str, Any]:
+    """Resolve file and form, and publish the plan that all later stages read.
+
+    Args:
+        federation_file: ``federation.yaml``.
+        run: The run's id.
+        form: What the trigger form asks for.
+
+    Returns:
+        A summary that anybody may see, under 2 KB.
+
+    Raises:
+        ConfigError: File or form is wrong; all faults at once.
+    """
+    federation = with_form(load_federation(federation_file), form)
+    me = federation.label_holder
+    site, policy = site_of(me)
+    signer = _signer(site, federation, me)
+    draft = Draft(
+        kind="plan",
+        about=me,
+        document={
+            "federation": federation.model_dump(mode="json"),
+            "form": {k: v for k, v in form.items() if v not in (None, "")},
+        },
+        rows=len(federation.parties),
+        discloses="nothing beyond the public federation file",
+    )
+    party = _Party(me, site, policy, open_store(site.store))
+    begin = time.perf_counter()
+    digests = _publish(party, federation, run, signer, (draft,))
+    seconds = time.perf_counter() - begin
+    return {"run": run, "plan": digests[0][:16], "seconds": round(seconds, 6)}
+
+
+def run_stage(party: str, stage: str, run: Run) -> dict[str, Any]:
+    """Run one stage of one party.
+
+    Args:
+        party: Whose.
+        stage: Its name in `STAGES`.
+        run: Of which run.
+
+    Returns:
+        A summary that anybody may see, under 2 KB: references, counts, seconds.
+
+    Raises:
+        OpBoostError: What happened, where, and what to do; it shows no data value.
+        ConnectionError: The network or a server failed: trying again may help.
+    """
+    site, policy = site_of(party)
+    failure: OpBoostError | ConnectionError
+    try:
+        return _run_stage(_Party(party, site, policy, open_store(site.store)), stage, run)
+    except OpBoostError as error:
+        failure = error
+    except (ConnectionError, TimeoutError) as error:
+        failure = ConnectionError(f"{stage} at {party}: {type(error).__name__}.")
+    except Exception as error:
+        # The text of a foreign error may print cells; it is kept where only the party reads.
+        home = _home(site, run.federation, run.run)
+        home.write(f"errors/{stage}.txt", traceback.format_exc().encode())
+        failure = ContractError(
+            f"{stage} at {party} failed unexpectedly ({type(error).__name__}).",
+            f"The details are in {run.federation}/{run.run}/errors/{stage}.txt in the home folder "
+            f"of {party}.",
+        )
+    raise failure
+
+
+def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
+    """The federation with a trigger form's values in it.
+
+    Args:
+        federation: As declared.
+        form: Values by field of `FORM`; None or an empty string means as declared.
+
+    Raises:
+        ConfigError: An unknown field, or a value that the federation file may not have.
+    """
+    unknown = sorted(set(form) - set(FORM))
+    if unknown:
+        raise ConfigError(
+            f"The form has unknown fields: {', '.join(unknown)}.", f"Known are {', '.join(FORM)}."
+        )
+    given = {name: value for name, value in form.items() if value not in (None, "")}
+    if not given:
+        return federation
+    data = federation.model_dump(mode="json")
+    if "epsilon" in given:
+        epsilon = given.pop("epsilon")
+        for party in data["parties"].values():
+            for feature in party["features"].values():
+                if feature["mechanism"] is not None:
+                    feature["mechanism"]["epsilon"] = epsilon
+    data["training"].update(given)
+    return parse_federation(data, "the trigger form")
+
+
+@dataclass(frozen=True)
+class _Party:
+    name: str
+    site: Site
+    policy: Policy
+    store: Store
+
+
+def _run_stage(party: _Party, stage: str, run: Run) -> dict[str, Any]:
+    federation, plan = _plan(party, run)
+    role = federation.parties[party.name].role
+    known = STAGES.get(stage)
+    if known is None or role not in known.groups:
+        raise ConfigError(f"{party.name} ({role}) has no stage {stage}.")
+    signer = _signer(party.site, federation, party.name)
+    context = Context(
+        federation=federation,
+        run=run.run,
+        party=party.name,
+        site=party.site,
+        policy=party.policy,
+        home=_home(party.site, run.federation, run.run),
+        store=party.store,
+        plan=plan,
+        timeout=run.timeout,
+    )
+    begin = time.perf_counter()
+    outcome = known.run(context)
+    for name, table in outcome.tables.items():
+        context.home.write_table(name, table)
+    for name, value in outcome.documents.items():
+        context.home.write_json(name, value)
+    for name, content in outcome.files.items():
+        context.home.write(name, content)
+    digests = _publish(party, federation, run.run, signer, outcome.drafts)
+    if outcome.failure is not None:
+        raise outcome.failure
+    seconds = time.perf_counter() - begin - sum(context.waited) - outcome.quality_seconds
+    summary = {
+        **outcome.summary,
+        "published": [digest[:16] for digest in digests],
+        "seconds": round(seconds, 6),
+        "quality_seconds": round(outcome.quality_seconds, 6),
+    }
+    _LOG.info("%s at %s: done in %.3f s", stage, party.name, seconds)
+    return summary
+
+
+def _plan(party: _Party, run: Run) -> tuple[Federation, str]:
+    if party.name == run.label_holder:
+        key = Signer.from_file(party.site.signing_key).public
+    elif run.label_holder in party.policy.receivers:
+        key = party.policy.receivers[run.label_holder].signing_key
+    else:
+        raise PolicyError(
+            f"The policy of {party.name} does not name {run.label_holder} as a receiver.",
+            "Its owner may add it, with its signing key, to policy.yaml.",
+        )
+    place = reference(run.federation, run.run, "plan", run.label_holder)
+    artifact = open_artifact(
+        party.store.wait(place, run.timeout),
+        Expected(run.federation, run.run, "plan", run.label_holder, run.label_holder, key),
+    )
+    federation = parse_federation(artifact.document["federation"], place)
+    if party.name not in federation.parties:
+        raise ConfigError(f"{party.name} is not a party of {run.federation}.")
+    return federation, artifact.digest
+
+
+def _publish(
+    party: _Party,
+    federation: Federation,
+    run: str,
+    signer: Signer,
+    drafts: tuple[Draft, ...],
+) -> list[str]:
+    experiment = _experiment(party)
+    digests = []
+    for draft in drafts:
+        manifest, files = draft.seal(signer, federation.name, run, party.name, experiment)
+        receiver = (
+            draft.about if party.name == federation.label_holder else federation.label_holder
+        )
+        shared = {
+            "federation": federation.name,
+            "run": run,
+            "party": party.name,
+            "receiver": receiver,
+            "kind": draft.kind,
+            "artifact": manifest.digest,
+            "rows": draft.rows,
+            "experiment": experiment,
+        }
+        lines = [
+            Release(
+                **shared,
+                account="local_dp",
+                feature=name,
+                column=federation.parties[party.name].features[name].uuid,
+                loss=curve,
+            )
+            for name, curve in draft.losses.items()
+        ]
+        if not draft.losses:
+            lines = [Release(**shared, account="exact", discloses=draft.discloses)]
+        # First the ledger, then the store: a crash between charges what was not yet released,
+        # never the other way round, and the retry finds its own line.
+        ledger = Ledger(party.site.ledger)
+        try:
+            ledger.record(lines)
+        finally:
+            ledger.close()
+        party.store.put_once(manifest.reference, files)
+        digests.append(manifest.digest)
+    return digests
+
+
+def _experiment(party: _Party) -> bool:
+    seeded = noise.read_secret(party.site.secret).startswith(_SEEDED)
+    if seeded and not party.store.throwaway:
+        raise ConfigError(
+            f"The secret of {party.name} was made from a public seed, and this store is no "
+            "throw-away one.",
+            "Make a secret with `opboost keys init`.",
+        )
+    return seeded
+
+
+def _signer(site: Site, federation: Federation, party: str) -> Signer:
+    signer = Signer.from_file(site.signing_key)
+    if signer.public != federation.parties[party].signing_key:
+        raise ConfigError(
+            f"The signing key of {party}'s site is not the one in the federation file.",
+            "Put its public key there, or the right key file into its site.yaml.",
+        )
+    return signer
+
+
+def _home(site: Site, federation: str, run: str) -> Home:
+    folder = site.home / federation / run
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return Home(folder)

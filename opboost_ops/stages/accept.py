@@ -1,0 +1,48 @@
+"""Arrow: published artifacts -> verified and checked ones, remembered by digest."""
+
+from opboost_ops.quality import suites
+from opboost_ops.stages.checks import check
+from opboost_ops.stages.stage import Context, Outcome
+
+
+def accept(context: Context) -> Outcome:
+    """Verify every feature holder's release, and check its ranks.
+
+    Raises:
+        ArtifactError: A release is missing or is not what it must be.
+    """
+    rows = context.home.json("alignment")
+    domain = context.federation.domain.to_domain()
+    accepted: dict[str, dict[str, str]] = {}
+    boundaries = {}
+    for party in context.federation.feature_holders:
+        columns = tuple(context.federation.parties[party].features)
+        alignment = context.receive("alignment", party).digest
+        ranks = context.receive(
+            "ranks", party, rows=rows["train"], columns=columns, answers=alignment
+        )
+        holdout = context.receive(
+            "holdout", party, rows=rows["holdout"], columns=columns, answers=alignment
+        )
+        accepted[party] = {"ranks": ranks.digest, "holdout": holdout.digest}
+        boundaries[f"acceptance_{party}"] = (
+            suites.acceptance(columns, rows["train"], domain),
+            ranks.table,
+        )
+        boundaries[f"acceptance_{party}_holdout"] = (
+            suites.preprocessed_table(
+                context.federation.parties[party].features,
+                domain,
+                rows["holdout"],
+                context.policy.checks,
+            ),
+            holdout.table,
+        )
+    outcome = check(context, boundaries)
+    return Outcome(
+        documents={"accepted": accepted} if outcome.failure is None else {},
+        files=outcome.files,
+        summary={**outcome.summary, "accepted": {p: a["ranks"][:16] for p, a in accepted.items()}},
+        quality_seconds=outcome.quality_seconds,
+        failure=outcome.failure,
+    )

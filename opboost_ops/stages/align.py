@@ -1,0 +1,97 @@
+"""Arrow: digests -> the common row order and the holdout, told as positions."""
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from opboost_ops.config.federation import HoldoutColumn
+from opboost_ops.errors import ContractError
+from opboost_ops.exchange.artifact import Draft
+from opboost_ops.exchange.encoding import smallest_integers
+from opboost_ops.stages import raw_table
+from opboost_ops.stages.stage import Context, Outcome
+
+DISCLOSES = "which of its rows all parties have (membership), and which of them are held out"
+
+
+def align(context: Context) -> Outcome:
+    """Intersect the parties' digests and choose the held-out rows.
+
+    The common order is the order of the digests. The held-out rows are those whose digest's
+    last eight bytes are least (a keyed hash, independent of the order), or those that a
+    boolean column of the label holder names.
+
+    Raises:
+        ContractError: A party sends a digest twice, or too few people are common to all.
+    """
+    own = context.federation.label_holder
+    parties = (own, *context.federation.feature_holders)
+    common: pl.DataFrame | None = None
+    plan = context.plan
+    for party in parties:
+        table = (
+            context.home.table("digests")
+            if party == own
+            else context.receive("digests", party, answers=plan).table
+        )
+        digests = pl.from_arrow(table.column("digest").cast(pa.binary())).rename("digest")
+        if digests.n_unique() != len(digests):
+            raise ContractError(
+                f"{party} sent the same ID digest twice.", "Its table must have one row an ID."
+            )
+        frame = pl.DataFrame({"digest": digests}).with_row_index(party)
+        common = frame if common is None else common.join(frame, on="digest", how="inner")
+    assert common is not None
+    common = common.sort("digest")
+    if common.height == 0:
+        raise ContractError(
+            "No ID is common to all parties.",
+            "Check that all mean the same ID column, type and alignment key.",
+        )
+    held = _held_out(context, common)
+    if held.all() or not held.any():
+        raise ContractError(
+            f"Of {common.height} common rows {int(held.sum())} are held out: both sides need rows.",
+            "Change training.holdout.",
+        )
+    order = np.concatenate([np.flatnonzero(~held), np.flatnonzero(held)])
+    train, holdout = int((~held).sum()), int(held.sum())
+    positions = {
+        party: pa.table({"position": smallest_integers(common[party].to_numpy()[order])})
+        for party in parties
+    }
+    drafts = tuple(
+        Draft(
+            kind="alignment",
+            about=party,
+            table=positions[party],
+            document={"train": train, "holdout": holdout},
+            rows=common.height,
+            answers=context.receive("digests", party).digest,
+            discloses=DISCLOSES,
+        )
+        for party in context.federation.feature_holders
+    )
+    return Outcome(
+        tables={"alignment": positions[own]},
+        documents={"alignment": {"train": train, "holdout": holdout}},
+        drafts=drafts,
+        summary={"train": train, "holdout": holdout},
+    )
+
+
+def _held_out(context: Context, common: pl.DataFrame) -> np.ndarray:
+    rule = context.federation.training.holdout
+    if isinstance(rule, HoldoutColumn):
+        column = raw_table.read(context, [rule.column]).get_column(rule.column)
+        if column.dtype != pl.Boolean or column.null_count():
+            raise ContractError(
+                f"The holdout column {rule.column} is not boolean, or has missing values.",
+                "Make it true for the rows to hold out, false for the others.",
+            )
+        return column.to_numpy()[common[context.federation.label_holder].to_numpy()]
+    raw = common["digest"].to_list()
+    tails = np.array([int.from_bytes(digest[8:], "big") for digest in raw], dtype=np.uint64)
+    held = np.zeros(common.height, dtype=bool)
+    held[np.argsort(tails, kind="stable")[: round(common.height * rule)]] = True
+    return held

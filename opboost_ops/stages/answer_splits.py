@@ -1,0 +1,57 @@
+"""Arrow: split request -> split values, after policy and the released ranks were asked."""
+
+import numpy as np
+
+from opboost_ops.boosting.splits import split_values
+from opboost_ops.errors import ArtifactError
+from opboost_ops.exchange.artifact import Draft
+from opboost_ops.privacy.consent import require_splits_allowed
+from opboost_ops.stages.stage import Context, Outcome
+
+
+def answer_splits(context: Context) -> Outcome:
+    """Give the midpoint of the two randomised values on either side of each split.
+
+    Raises:
+        ArtifactError: The request is malformed, or for other ranks than those released.
+        PolicyError: It asks for a feature that the party did not release, or for too many.
+    """
+    released = context.receive("ranks", context.party)
+    request = context.receive("split_request", context.party, answers=released.digest)
+    splits = _parse(request.document)
+    require_splits_allowed(context.policy, context.federation, context.party, splits)
+    tables = context.home.json("rank_values")
+    values: dict[str, dict[str, float]] = {}
+    for name, ranks in splits.items():
+        table = np.asarray(tables[name])
+        if any(not 1 <= rank < len(table) for rank in ranks):
+            raise ArtifactError(
+                f"The split request asks for ranks of {name} that were never released.",
+                "No split value was given; ask the label holder what it trained on.",
+            )
+        midpoints = split_values(ranks, table)
+        values[name] = {str(r): v for r, v in zip(ranks, midpoints, strict=True)}
+    count = sum(len(v) for v in values.values())
+    draft = Draft(
+        kind="split_values",
+        about=context.party,
+        document={"splits": values},
+        rows=count,
+        columns=tuple(values),
+        answers=request.digest,
+        discloses="the randomised domain values at the ranks that trees use; they follow from "
+        "values that were already randomised and charged",
+    )
+    return Outcome(drafts=(draft,), summary={"splits": count})
+
+
+def _parse(document: object) -> dict[str, list[int]]:
+    splits = document.get("splits") if isinstance(document, dict) else None
+    if isinstance(splits, dict) and all(
+        isinstance(ranks, list)
+        and all(type(rank) is int for rank in ranks)
+        and len(set(ranks)) == len(ranks)
+        for ranks in splits.values()
+    ):
+        return splits
+    raise ArtifactError("The split request is malformed.", "No split value was given.")

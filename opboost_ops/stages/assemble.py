@@ -1,0 +1,162 @@
+"""Arrow: verified artifacts, own features and labels -> the training frame."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from opboost_ops.boosting.trainer import Frame
+from opboost_ops.config.federation import Fill, Label
+from opboost_ops.errors import ArtifactError, ContractError
+from opboost_ops.exchange.encoding import integers
+from opboost_ops.stages import raw_table
+from opboost_ops.stages.digest_ids import changed
+from opboost_ops.stages.stage import Context, Outcome
+
+LABEL = "label"
+
+
+def assemble(context: Context) -> Outcome:
+    """Join own features and labels with the others' ranks, by row order alone.
+
+    Raises:
+        ArtifactError: An artifact is no longer the accepted one.
+        ContractError: The label column does not keep its declaration.
+    """
+    if raw_table.fingerprint(context) != context.home.json("table")["sha256"]:
+        raise changed(context)
+    positions = integers(context.home.table("alignment"), "position")
+    train = context.home.json("alignment")["train"]
+    party = context.federation.parties[context.party]
+    assert party.label is not None
+    rows = raw_table.read(context)[positions]
+    columns: dict[str, np.ndarray] = {}
+    categories: dict[str, list[str]] = {}
+    for name, feature in party.features.items():
+        full = f"{context.party}.{name}"
+        if feature.type == "nominal":
+            text = rows.get_column(name).cast(pl.String)
+            if isinstance(feature.missing, Fill):
+                text = text.fill_null(str(feature.missing.fill))
+            categories[full] = text[:train].drop_nulls().unique().sort().to_list()
+            columns[full] = category_codes(text, categories[full])
+        else:
+            columns[full] = raw_table.numbers(rows.get_column(name), feature)
+    label, classes = encode_label(rows.get_column(party.label.column), party.label, train)
+    ranked: list[str] = []
+    held_out: dict[str, np.ndarray] = {}
+    for holder, digests in context.home.json("accepted").items():
+        tables = {}
+        for kind in ("ranks", "holdout"):
+            artifact = context.receive(kind, holder)
+            if artifact.digest != digests[kind]:
+                raise ArtifactError(
+                    f"{artifact.manifest.reference} is not the accepted one.", "Trigger a new run."
+                )
+            tables[kind] = artifact.table
+        for name in context.federation.parties[holder].features:
+            full = f"{holder}.{name}"
+            ranked.append(full)
+            columns[full] = integers(tables["ranks"], name).astype(float)
+            held_out[full] = integers(tables["holdout"], name).astype(float)
+    names = list(columns)
+    training = {name: columns[name][:train] for name in names}
+    holdout = {name: held_out[name] if name in held_out else columns[name][train:] for name in names}
+    facts = {
+        "names": names,
+        "ranked": ranked,
+        "categories": categories,
+        "task": party.label.task,
+        "classes": classes,
+    }
+    return Outcome(
+        tables={
+            "frame": pa.table({**training, LABEL: label[:train]}),
+            "holdout_frame": pa.table({**holdout, LABEL: label[train:]}),
+        },
+        documents={"frame": facts},
+        summary={"rows": train, "features": len(names), "ranked": len(ranked)},
+    )
+
+
+def frame_of(table: pa.Table, facts: Mapping[str, Any], only: str = "") -> Frame:
+    """The booster's frame.
+
+    Args:
+        table: A training or held-out frame.
+        facts: What `assemble` says of its columns.
+        only: Keep only the columns whose name begins so.
+    """
+    names = tuple(name for name in facts["names"] if name.startswith(only))
+    matrix = np.empty((table.num_rows, len(names)), dtype=np.float64, order="F")
+    for i, name in enumerate(names):
+        matrix[:, i] = table.column(name).to_numpy()
+    return Frame(
+        names=names,
+        matrix=matrix,
+        categorical=tuple(name for name in names if name in facts["categories"]),
+        ranked=tuple(name for name in names if name in facts["ranked"]),
+    )
+
+
+def category_codes(text: pl.Series, categories: list[str]) -> np.ndarray:
+    """Codes from 0; NaN for a missing or unknown category. Shape (n,), float64."""
+    order = {category: float(i) for i, category in enumerate(categories)}
+    codes = text.replace_strict(order, default=None, return_dtype=pl.Float64)
+    return codes.fill_null(float("nan")).to_numpy()
+
+
+def encode_label(
+    values: pl.Series, label: Label, train: int
+) -> tuple[np.ndarray, list[str | int]]:
+    """Labels as the booster wants them.
+
+    Args:
+        values: The label column in the common order.
+        label: Its declaration.
+        train: How many of the rows are training rows.
+
+    Returns:
+        Numbers or class indices, shape (n,), float64; and the classes in order.
+
+    Raises:
+        ContractError: Labels are missing, undeclared, of one class only, or no numbers.
+    """
+    name = label.column
+    if values.null_count() or (values.dtype.is_float() and values.is_nan().any()):
+        raise ContractError(
+            f"The label {name} has missing values.", "Leave out rows without a label."
+        )
+    if label.task == "regression":
+        if not values.dtype.is_numeric():
+            raise ContractError(
+                f"The label {name} is of type {values.dtype}; regression needs numbers.",
+                "Declare another task, or convert the column.",
+            )
+        return values.cast(pl.Float64).to_numpy(), []
+    if values.dtype == pl.Boolean:
+        values = values.cast(pl.Int64)
+    if values.dtype.is_float() and (values == values.floor()).all():
+        values = values.cast(pl.Int64)
+    if not values.dtype.is_integer():
+        values = values.cast(pl.String)
+    classes = list(label.classes) if label.classes else values.unique().sort().to_list()
+    if {type(c) for c in classes} != {int if values.dtype.is_integer() else str}:
+        classes = [str(c) for c in classes]
+        values = values.cast(pl.String)
+    order = {value: float(i) for i, value in enumerate(classes)}
+    codes = values.replace_strict(order, default=None, return_dtype=pl.Float64)
+    if codes.null_count():
+        raise ContractError(
+            f"The label {name} holds classes that are not declared.", "Declare all its classes."
+        )
+    present = codes[:train].n_unique()
+    if present < 2 or (label.task == "binary" and len(classes) != 2):
+        raise ContractError(
+            f"The label {name} has {present} of {len(classes)} classes in the training rows; "
+            f"{label.task} needs {'two' if label.task == 'binary' else 'at least two'}.",
+            "Look at the table, or declare another task.",
+        )
+    return codes.to_numpy(), classes

@@ -1,0 +1,124 @@
+"""Data-quality checks between the stages: at home a full report, outside pass or fail."""
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from opboost_ops.boosting.lightgbm_text import TextModel
+from opboost_ops.boosting.trainer import predict
+from opboost_ops.errors import ContractError
+from opboost_ops.quality import suites
+from opboost_ops.quality.checks import run_suite
+from opboost_ops.stages import raw_table
+from opboost_ops.stages.assemble import frame_of
+from opboost_ops.stages.stage import Context, Outcome
+
+
+def check_table(context: Context) -> Outcome:
+    """Check the raw table, and remember which one it was."""
+    before = raw_table.fingerprint(context)
+    table = raw_table.read(context)
+    party = context.federation.parties[context.party]
+    suite = suites.raw_table(party, context.federation.id, context.policy.checks)
+    outcome = check(context, {"raw_table": (suite, table.to_arrow())})
+    document = {"sha256": before, "rows": table.height}
+    return Outcome(
+        documents={"table": document},
+        files=outcome.files,
+        summary={**outcome.summary},
+        quality_seconds=outcome.quality_seconds,
+        failure=outcome.failure,
+    )
+
+
+def check_release(context: Context) -> Outcome:
+    """Check the preprocessed values, and the ranks before they are published."""
+    preprocessed = context.home.table("preprocessed")
+    ranks = context.home.table("ranks")
+    party = context.federation.parties[context.party]
+    domain = context.federation.domain.to_domain()
+    return check(
+        context,
+        {
+            "preprocessed_table": (
+                suites.preprocessed_table(
+                    party.features, domain, preprocessed.num_rows, context.policy.checks
+                ),
+                preprocessed,
+            ),
+            "release": (suites.release(context.features, ranks.num_rows, domain), ranks),
+        },
+        marks="checked_release",
+    )
+
+
+def check_frame(context: Context) -> Outcome:
+    """Check the training frame."""
+    table = context.home.table("frame")
+    facts = context.home.json("frame")
+    label = context.federation.parties[context.party].label
+    assert label is not None
+    ranked = {name: int(np.max(table.column(name).to_numpy())) for name in facts["ranked"]}
+    suite = suites.training_frame(facts["names"], label, table.num_rows, ranked)
+    return check(context, {"training_frame": (suite, table)})
+
+
+def check_model(context: Context) -> Outcome:
+    """Check the materialised model: its predictions and its thresholds."""
+    facts = context.home.json("frame")
+    text = context.home.read("model.txt").decode()
+    frame = frame_of(context.home.table("holdout_frame"), facts)
+    prediction = predict(text, frame.matrix)
+    splits = TextModel.parse(text).numeric_splits()
+    thresholds = [t for name in facts["ranked"] for t in splits.get(name, [])]
+    suite = suites.model(facts["task"], len(facts["classes"]), context.federation.domain.to_domain())
+    table = pl.concat(
+        [
+            pl.DataFrame({"prediction": np.ravel(prediction).astype(float)}),
+            pl.DataFrame({"threshold": thresholds}, schema={"threshold": pl.Float64}),
+        ],
+        how="horizontal",
+        strict=False,
+    )
+    return check(context, {"model": (suite, table.to_arrow())}, marks="checked_model")
+
+
+def check(
+    context: Context, boundaries: dict[str, tuple[suites.Suite, pa.Table]], marks: str = ""
+) -> Outcome:
+    """Run suites, keep their reports at home, and fail if one of them fails.
+
+    Args:
+        context: The party's.
+        boundaries: Suite and table by boundary.
+        marks: Name of a document that later stages look for, written if all pass.
+    """
+    files: dict[str, bytes] = {}
+    failed: list[str] = []
+    seconds = 0.0
+    summary: dict[str, bool] = {}
+    folder = context.site.home.parent
+    for boundary, (suite, table) in boundaries.items():
+        report = run_suite(suites.tightened(suite, folder), table)
+        files[f"quality/{boundary}.json"] = report.json()
+        files[f"quality/{boundary}.html"] = report.html()
+        seconds += report.seconds
+        summary[boundary] = report.passed
+        if not report.passed:
+            failed.append(boundary)
+    failure = None
+    if failed:
+        where = f"{context.federation.name}/{context.run}/quality"
+        failure = ContractError(
+            f"{context.party}: the data-quality check {', '.join(failed)} failed; nothing of "
+            "this stage was published.",
+            f"What failed is in {', '.join(f'{where}/{b}.html' for b in failed)} in the home "
+            f"folder of {context.party}.",
+        )
+    return Outcome(
+        documents={marks: summary} if marks and not failed else {},
+        files=files,
+        summary={"checks": summary},
+        quality_seconds=seconds,
+        failure=failure,
+    )

@@ -1,0 +1,46 @@
+"""Arrow: domain integers -> randomised domain integers (OpBoost, section 4)."""
+
+import numpy as np
+import pyarrow as pa
+
+from opboost_ops.exchange.encoding import integers, smallest_integers
+from opboost_ops.mechanisms.release import randomise
+from opboost_ops.privacy.consent import require_consent
+from opboost_ops.stages.stage import Context, Outcome
+
+
+def desensitize(context: Context) -> Outcome:
+    """Randomise every protected cell by its own mechanism, with noise keyed by the person.
+
+    Raises:
+        PolicyError: The party's policy does not allow a feature or a mechanism.
+    """
+    require_consent(context.policy, context.federation, context.party)
+    domain = context.federation.domain.to_domain()
+    table = context.home.table("preprocessed")
+    positions = integers(context.home.table("positions"), "position")
+    keys = person_keys(context)[positions]
+    secret = context.noise_secret()
+    columns: dict[str, pa.Array] = {}
+    for name, feature in context.federation.parties[context.party].features.items():
+        assert feature.mechanism is not None
+        columns[name] = smallest_integers(
+            randomise(
+                integers(table, name),
+                keys,
+                feature.mechanism,
+                domain,
+                feature.domain_map(domain).digest(),
+                secret,
+                feature.uuid,
+            )
+        )
+    return Outcome(tables={"randomised": pa.table(columns)}, summary={"rows": table.num_rows})
+
+
+def person_keys(context: Context) -> np.ndarray:
+    """The table's person keys, shape (n, 16), uint8."""
+    column = context.home.table("person_keys").column("key").combine_chunks()
+    buffer = column.buffers()[1]
+    raw = np.frombuffer(buffer, dtype=np.uint8, count=16 * len(column), offset=16 * column.offset)
+    return raw.reshape(-1, 16)

@@ -1,0 +1,49 @@
+"""Arrow: checked ranks -> the signed ordinal artifact, and the held-out rows' release."""
+
+from opboost_ops.exchange.artifact import Draft
+from opboost_ops.privacy.consent import require_consent
+from opboost_ops.privacy.loss import loss_curve
+from opboost_ops.stages.stage import Context, Outcome
+
+
+def publish(context: Context) -> Outcome:
+    """Publish ranks of the training rows and randomised values of the held-out rows.
+
+    Raises:
+        ContractError: The release was not checked.
+        PolicyError: The party's policy does not allow it.
+    """
+    context.home.json("checked_release")
+    require_consent(context.policy, context.federation, context.party)
+    facts = context.home.json("preprocessed")
+    domain = context.federation.domain.to_domain()
+    features = context.federation.parties[context.party].features
+    losses = {
+        name: loss_curve(feature.mechanism, domain)
+        for name, feature in features.items()
+        if feature.mechanism is not None
+    }
+    held_out = context.home.table("randomised").slice(facts["train"])
+    drafts = (
+        Draft(
+            kind="ranks",
+            about=context.party,
+            table=context.home.table("ranks"),
+            rows=facts["train"],
+            columns=context.features,
+            losses=losses,
+            answers=facts["alignment"],
+            discloses="",
+        ),
+        Draft(
+            kind="holdout",
+            about=context.party,
+            table=held_out,
+            rows=facts["holdout"],
+            columns=context.features,
+            losses=losses,
+            answers=facts["alignment"],
+            discloses="",
+        ),
+    )
+    return Outcome(drafts=drafts, summary={"rows": facts["train"], "holdout": facts["holdout"]})

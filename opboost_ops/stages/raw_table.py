@@ -1,0 +1,144 @@
+"""Reading a party's own Parquet table as declared, with errors that show no cell."""
+
+import hashlib
+
+import numpy as np
+import polars as pl
+
+from opboost_ops.config.federation import Feature, Fill, HoldoutColumn
+from opboost_ops.errors import ContractError
+from opboost_ops.stages.stage import Context
+
+
+def declared_columns(context: Context) -> list[str]:
+    """The columns that the federation declares for this party: ID, features, label, holdout."""
+    federation = context.federation
+    party = federation.parties[context.party]
+    columns = [federation.id.column, *party.features]
+    if party.label:
+        columns.append(party.label.column)
+        if isinstance(federation.training.holdout, HoldoutColumn):
+            columns.append(federation.training.holdout.column)
+    return list(dict.fromkeys(columns))
+
+
+def fingerprint(context: Context) -> str:
+    """Sha256 of the table's file; it stays at home.
+
+    Raises:
+        ContractError: The file cannot be read.
+    """
+    try:
+        with open(context.table_path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        pass
+    raise _unreadable(context)
+
+
+def read(context: Context, columns: list[str] | None = None) -> pl.DataFrame:
+    """The party's table.
+
+    Args:
+        context: The party's.
+        columns: Which declared columns; all when absent.
+
+    Returns:
+        The columns, with the types that their declaration asks for.
+
+    Raises:
+        ContractError: No readable Parquet, no rows, a declared column is missing, or a type is
+            not the declared one.
+    """
+    wanted = columns or declared_columns(context)
+    path = context.table_path
+    schema: dict[str, pl.DataType] | None = None
+    frame: pl.DataFrame | None = None
+    try:
+        schema = dict(pl.read_parquet_schema(path))
+        if all(column in schema for column in wanted):
+            frame = pl.read_parquet(path, columns=wanted)
+    except (pl.exceptions.PolarsError, OSError, ValueError):
+        schema = None
+    if schema is None:
+        raise _unreadable(context)
+    missing = [column for column in wanted if column not in schema]
+    if missing or frame is None:
+        raise ContractError(
+            f"The table of {context.party} has no column {', '.join(missing)}, "
+            "which the federation file declares.",
+            "Add it to the table, or take it out of the federation file.",
+        )
+    if frame.height == 0:
+        raise ContractError(
+            f"The table of {context.party} has no rows.", "Look at the job that writes it."
+        )
+    _check_types(context, frame)
+    return frame
+
+
+def numbers(values: pl.Series, feature: Feature) -> np.ndarray:
+    """A numeric or ordinal column as float64, fill applied; what is still missing is NaN.
+
+    Args:
+        values: The raw column, shape (n,).
+        feature: Its declaration.
+
+    Raises:
+        ContractError: A category is not among the declared ones.
+    """
+    if isinstance(feature.missing, Fill):
+        if values.dtype.is_float():
+            values = values.fill_nan(None)
+        fill = feature.missing.fill
+        values = values.cast(pl.Float64) if isinstance(fill, float | int) else values
+        values = values.fill_null(fill)
+    if feature.type == "ordinal":
+        order = {category: i for i, category in enumerate(feature.categories or ())}
+        text = values.cast(pl.String)
+        codes = text.replace_strict(order, default=None, return_dtype=pl.Float64)
+        if codes.null_count() > text.null_count():
+            raise ContractError(
+                "An ordinal feature holds categories that are not declared.",
+                "Declare them in their order, or correct the table.",
+            )
+        values = codes
+    return values.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+
+
+def _check_types(context: Context, frame: pl.DataFrame) -> None:
+    declared = context.federation.id
+    ids = frame.schema.get(declared.column)
+    if ids is not None:
+        found = "integer" if ids.is_integer() else "string" if ids in _TEXT else str(ids)
+        if found != declared.type:
+            raise ContractError(
+                f"The IDs of {context.party} (column {declared.column}) are of type {found}; "
+                f"the federation file declares {declared.type}.",
+                "All parties need the same type: convert this table's column.",
+            )
+    for name, feature in context.federation.parties[context.party].features.items():
+        kind = frame.schema.get(name)
+        if kind is None:
+            continue
+        numeric = kind.is_numeric() or kind == pl.Boolean
+        if feature.type == "numeric" and not numeric:
+            raise ContractError(
+                f"{context.party}.{name} is declared numeric, and its column is of type {kind}.",
+                "Convert the column, or declare its type as ordinal or nominal.",
+            )
+        if feature.type != "numeric" and kind.is_nested():
+            raise ContractError(
+                f"{context.party}.{name}: a column of type {kind} holds no categories.",
+                "Convert the column to strings.",
+            )
+
+
+_TEXT = (pl.String, pl.Categorical)
+
+
+def _unreadable(context: Context) -> ContractError:
+    return ContractError(
+        f"The table of {context.party} is missing, truncated or no Parquet file.",
+        "Look at tables in its site.yaml, and at the job that writes the file.",
+    )

@@ -1,0 +1,48 @@
+"""Arrow: a checked and evaluated model -> an immutable version in the registry."""
+
+from opboost_ops.boosting.lightgbm_text import TextModel
+from opboost_ops.models.card import make_card
+from opboost_ops.models.registry import Registry
+from opboost_ops.stages.stage import Context, Outcome
+
+
+def register(context: Context) -> Outcome:
+    """Register the model with its card and make it the champion.
+
+    Raises:
+        ContractError: The model was not checked, or this version exists with other content.
+    """
+    context.home.json("checked_model")
+    model = context.home.read("model.txt")
+    losses = {
+        f"{party}.{name}": curve
+        for party in context.federation.feature_holders
+        for name, curve in context.receive("ranks", party).manifest.losses.items()
+    }
+    used = TextModel.parse(model.decode()).numeric_splits()
+    card = make_card(
+        federation=context.federation,
+        run=context.run,
+        evaluation=context.home.json("evaluation"),
+        losses=losses,
+        splits={name: len(values) for name, values in used.items()},
+        experiment=any(
+            context.receive("ranks", party).manifest.experiment
+            for party in context.federation.feature_holders
+        ),
+    )
+    files = {
+        "model.txt": model,
+        "card.json": card.json_bytes(),
+        "card.html": card.html_bytes(),
+        "evaluation.json": context.home.read("evaluation.json"),
+        "columns.json": context.home.read("frame.json"),
+        "federation.json": context.federation.model_dump_json(indent=1).encode(),
+    }
+    registry = Registry(context.site.models, context.federation.name)
+    folder = registry.register(context.run, files)
+    registry.set_champion(context.run)
+    return Outcome(
+        documents={"registered": {"version": context.run, "model": str(folder / "model.txt")}},
+        summary={"version": context.run},
+    )

@@ -1,0 +1,35 @@
+"""Arrow: partial model -> split request, only the ranks that trees use."""
+
+from opboost_ops.boosting.splits import used_splits
+from opboost_ops.exchange.artifact import Draft
+from opboost_ops.stages.stage import Context, Outcome
+
+DISCLOSES = "at which ranks of each feature the trees split (structure of the labels)"
+
+
+def request_splits(context: Context) -> Outcome:
+    """Ask each feature holder for the values of the splits on its features."""
+    facts = context.home.json("frame")
+    used = used_splits(context.home.read("partial_model.txt").decode(), facts["ranked"])
+    accepted = context.home.json("accepted")
+    drafts = []
+    counts: dict[str, int] = {}
+    for party in context.federation.feature_holders:
+        splits = {
+            name: used[f"{party}.{name}"]
+            for name in context.federation.parties[party].features
+            if used.get(f"{party}.{name}")
+        }
+        counts[party] = sum(len(ranks) for ranks in splits.values())
+        drafts.append(
+            Draft(
+                kind="split_request",
+                about=party,
+                document={"splits": splits},
+                rows=counts[party],
+                columns=tuple(splits),
+                answers=accepted[party]["ranks"],
+                discloses=DISCLOSES,
+            )
+        )
+    return Outcome(drafts=tuple(drafts), summary={"splits": counts})

@@ -1,0 +1,213 @@
+"""What a stage is given and what it gives back. Stages neither publish nor keep accounts."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.feather as feather
+
+from opboost_ops.config.federation import Federation, Role
+from opboost_ops.config.policy import Policy
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.exchange.artifact import Artifact, Draft, Expected, open_artifact
+from opboost_ops.exchange.manifest import Kind, reference
+from opboost_ops.exchange.store import Store
+from opboost_ops.mechanisms import noise
+
+_FROM_LABEL_HOLDER = ("plan", "alignment", "split_request")
+
+
+class Home:
+    """A party's private folder for one run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, name: str, content: bytes) -> None:
+        """Keep bytes, whole or not at all, readable by their owner alone."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(content)
+        temporary.replace(path)
+
+    def write_table(self, name: str, table: pa.Table) -> None:
+        """Keep a table."""
+        sink = pa.BufferOutputStream()
+        feather.write_feather(table, sink, compression="uncompressed")
+        self.write(f"{name}.arrow", sink.getvalue().to_pybytes())
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Keep a JSON value."""
+        self.write(f"{name}.json", json.dumps(value, sort_keys=True, indent=1).encode())
+
+    def read(self, name: str) -> bytes:
+        """Bytes that an earlier stage kept.
+
+        Raises:
+            ContractError: There are none.
+        """
+        path = self.folder / name
+        if not path.is_file():
+            raise ContractError(
+                f"{path.stem} of this run is not in the party's home.",
+                "Run the run's earlier tasks of this party first, on the same home folder.",
+            )
+        return path.read_bytes()
+
+    def table(self, name: str) -> pa.Table:
+        """A table that an earlier stage kept."""
+        return feather.read_table(pa.BufferReader(self.read(f"{name}.arrow")), memory_map=False)
+
+    def json(self, name: str) -> Any:
+        """A JSON value that an earlier stage kept."""
+        return json.loads(self.read(f"{name}.json"))
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a stage may use.
+
+    Attributes:
+        federation: The plan's federation, with the form's values in it.
+        run: The run's id.
+        party: Whose stage this is.
+        site: The party's site.
+        policy: The party's policy.
+        home: The party's private folder for this run.
+        store: The exchange, for reading only.
+        plan: Digest of the plan.
+        timeout: Seconds to wait for another party's artifact.
+    """
+
+    federation: Federation
+    run: str
+    party: str
+    site: Site
+    policy: Policy
+    home: Home
+    store: Store
+    plan: str
+    timeout: float
+    waited: list[float] = field(default_factory=list)
+
+    def receive(
+        self,
+        kind: Kind,
+        about: str,
+        *,
+        rows: int | None = None,
+        columns: tuple[str, ...] | None = None,
+        answers: str | None = None,
+    ) -> Artifact:
+        """A verified artifact of this run.
+
+        Args:
+            kind: Its kind.
+            about: The party that it is about.
+            rows: The row count it must have.
+            columns: The features it must have.
+            answers: Digest of what it must answer.
+
+        Raises:
+            ArtifactError: It is missing or not what it must be.
+        """
+        party = self.federation.label_holder if kind in _FROM_LABEL_HOLDER else about
+        begin = time.perf_counter()
+        files = self.store.wait(
+            reference(self.federation.name, self.run, kind, about), self.timeout
+        )
+        self.waited.append(time.perf_counter() - begin)
+        return open_artifact(
+            files,
+            Expected(
+                federation=self.federation.name,
+                run=self.run,
+                kind=kind,
+                party=party,
+                about=about,
+                key=self.federation.parties[party].signing_key,
+                rows=rows,
+                columns=columns,
+                answers=answers,
+            ),
+        )
+
+    def noise_secret(self) -> bytes:
+        """The secret of all noise towards this federation's label holder."""
+        secret = noise.read_secret(self.site.secret)
+        return noise.receiver_secret(secret, self.federation.label_holder)
+
+    def alignment_key(self) -> bytes:
+        """The key that the parties of the federation share."""
+        return noise.receiver_secret(
+            noise.read_secret(self.site.alignment_key), f"alignment:{self.federation.name}"
+        )
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The party's declared features, in order."""
+        return tuple(self.federation.parties[self.party].features)
+
+    @property
+    def table_path(self) -> Path:
+        """The party's training table.
+
+        Raises:
+            ConfigError: ``site.yaml`` names none for this federation.
+        """
+        tables = self.site.tables.get(self.federation.name)
+        if tables is None:
+            raise ConfigError(
+                f"site.yaml of {self.party} names no table for {self.federation.name}.",
+                f"Add tables.{self.federation.name}.train.",
+            )
+        return tables.train
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a stage gives back.
+
+    Attributes:
+        tables: Tables to keep at home.
+        documents: JSON values to keep at home.
+        files: Other files to keep at home.
+        drafts: Artifacts to publish.
+        summary: Facts that anybody may see.
+        quality_seconds: How much of the time went into data-quality checks.
+        failure: Raised after everything was kept: a failed check keeps its report.
+    """
+
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    documents: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    drafts: tuple[Draft, ...] = ()
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    quality_seconds: float = 0.0
+    failure: ContractError | None = None
+
+
+Group = Literal["open", "ids", "align", "release", "train", "answer", "publish"]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A named step of the protocol.
+
+    Attributes:
+        name: Its name, also its task's.
+        groups: The phase in which each role that has this stage runs it.
+        run: The step itself.
+    """
+
+    name: str
+    groups: Mapping[Role, Group]
+    run: Callable[[Context], Outcome]
