@@ -1,0 +1,102 @@
+"""The integers on which everything is released, and the public maps onto them."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+import numpy as np
+
+from opboost_ops.errors import ConfigError, ContractError
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The integers lower..upper, the papers' [L, R].
+
+    Raises:
+        ConfigError: ``lower`` is not less than ``upper``.
+    """
+
+    lower: int
+    upper: int
+
+    def __post_init__(self) -> None:
+        if self.lower >= self.upper:
+            raise ConfigError("A domain's lower bound must be less than its upper bound.")
+
+    @property
+    def size(self) -> int:
+        """|D| = R - L + 1."""
+        return self.upper - self.lower + 1
+
+    def values(self) -> np.ndarray:
+        """All its integers, int64, shape (|D|,)."""
+        return np.arange(self.lower, self.upper + 1, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class DomainMap:
+    """How a feature's numbers are laid on a domain; all of it is declared, nothing is measured.
+
+    Attributes:
+        domain: The target.
+        bounds: Public lower and upper bound, in the feature's unit; values outside are clipped.
+        scale: ``linear``, ``log1p`` (of the distance from the lower bound) or ``edges``.
+        edges: Inner edges for ``edges``: a value's cell is one more than the edges below it.
+    """
+
+    domain: Domain
+    bounds: tuple[float, float]
+    scale: str = "linear"
+    edges: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.bounds[0] < self.bounds[1]:
+            raise ConfigError("A feature's lower bound must be less than its upper bound.")
+        if self.scale not in ("linear", "log1p", "edges"):
+            raise ConfigError(f"{self.scale} is no scale: linear, log1p or edges.")
+        if self.scale == "edges" and not 0 < len(self.edges or ()) < self.domain.size:
+            raise ConfigError(
+                f"A domain of {self.domain.size} values takes 1 to {self.domain.size - 1} edges."
+            )
+
+    def encode(self, values: np.ndarray) -> np.ndarray:
+        """Map numbers onto the domain: ceil(L + (x - lower) / (upper - lower) * (R - L)).
+
+        Args:
+            values: float64, shape (n,).
+
+        Returns:
+            Domain integers, int64, shape (n,).
+
+        Raises:
+            ContractError: A value is NaN or infinite.
+        """
+        values = np.asarray(values, dtype=np.float64)
+        if not np.isfinite(values).all():
+            raise ContractError("Missing or infinite values cannot be laid on the domain.")
+        lower, upper = self.bounds
+        inside = np.clip(values, lower, upper)
+        if self.scale == "edges":
+            cells = np.searchsorted(np.asarray(self.edges), inside, side="left")
+            return (self.domain.lower + cells).astype(np.int64)
+        share = (inside - lower) / (upper - lower)
+        if self.scale == "log1p":
+            share = np.log1p(inside - lower) / np.log1p(upper - lower)
+        width = self.domain.upper - self.domain.lower
+        cells = np.ceil(np.clip(share, 0.0, 1.0) * width).astype(np.int64)
+        return self.domain.lower + cells
+
+    def clipped(self, values: np.ndarray) -> int:
+        """How many values lie outside the bounds."""
+        return int(((values < self.bounds[0]) | (values > self.bounds[1])).sum())
+
+    def digest(self) -> bytes:
+        """Sha256 of the map: a changed map is another release, with other noise."""
+        facts = {
+            "domain": [self.domain.lower, self.domain.upper],
+            "bounds": [float(b).hex() for b in self.bounds],
+            "scale": self.scale,
+            "edges": [float(e).hex() for e in self.edges or ()],
+        }
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).digest()

@@ -1,0 +1,80 @@
+"""A mechanism's exact channel: Pr[y | x] as integer counts out of 2^64, as they are sampled."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from functools import cached_property
+
+import numpy as np
+
+from opboost_ops.mechanisms.alias import TOTAL, AliasTable
+
+#: Least count of an output in a row's support: a mixture with the uniform law, which cannot
+#: raise a finite loss, and without which tails would round to zero and losses to infinity.
+FLOOR = 4096
+
+#: Decimal digits of the arithmetic between a mechanism's weights and its counts.
+PRECISION = 80
+
+
+@dataclass(frozen=True, eq=False)
+class Channel:
+    """Pr[output | input] of a mechanism.
+
+    Attributes:
+        inputs: Domain values, int64, one a row.
+        outputs: Released values, int64, one a column.
+        counts: Integers of shape (inputs, outputs); each row sums to 2^64.
+    """
+
+    inputs: np.ndarray
+    outputs: np.ndarray
+    counts: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        if any(sum(row) != TOTAL or min(row) < 0 for row in self.counts):
+            raise ValueError("every row of a channel sums to 2^64")
+
+    @cached_property
+    def alias(self) -> AliasTable:
+        """The table that is sampled; it reproduces the counts exactly."""
+        return AliasTable.build(self.counts)
+
+    def probabilities(self) -> np.ndarray:
+        """Counts as float64 probabilities, for showing and planning only."""
+        return np.array([[count / TOTAL for count in row] for row in self.counts])
+
+    def digest(self) -> bytes:
+        """Sha256 of values and counts."""
+        facts = (self.inputs.tolist(), self.outputs.tolist(), self.counts)
+        return hashlib.sha256(repr(facts).encode()).digest()
+
+
+def counts_of(weights: Sequence[Decimal]) -> tuple[int, ...]:
+    """A row's counts from its weights; a weight of zero is outside the support.
+
+    Over the n outputs of the support, count = 4096 + round((2^64 - 4096 n) p), and the likeliest
+    output takes the remainder.
+
+    Args:
+        weights: Non-negative, in any scale.
+    """
+    with localcontext() as context:
+        context.prec = PRECISION
+        support = [i for i, weight in enumerate(weights) if weight > 0]
+        whole = sum((weights[i] for i in support), Decimal(0))
+        spread = TOTAL - FLOOR * len(support)
+        counts = [0] * len(weights)
+        for i in support:
+            counts[i] = FLOOR + int((spread * weights[i] / whole).to_integral_value())
+    likeliest = max(support, key=lambda i: counts[i])
+    counts[likeliest] += TOTAL - sum(counts)
+    return tuple(counts)
+
+
+def exponential(x: Decimal) -> Decimal:
+    """e^x in the channel's precision."""
+    with localcontext() as context:
+        context.prec = PRECISION
+        return x.exp()

@@ -1,0 +1,119 @@
+"""Noise is keyed, not drawn: the only source of randomness that protects features.
+
+An unchanged cell gives the same output at every retry and every retraining; a changed cell gets
+independent noise. What that promises, and what it discloses, is in ``docs/``.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Literal
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from opboost_ops.errors import ConfigError, ContractError
+
+SECRET_BYTES = 32
+_TAGS = {"string": b"s", "integer": b"i"}
+
+
+def read_secret(path: Path) -> bytes:
+    """A secret of 32 bytes.
+
+    Raises:
+        ConfigError: The file is missing, of another size, or readable by others.
+    """
+    try:
+        if path.stat().st_mode & 0o077:
+            raise ConfigError(
+                f"The secret {path.name} can be read by others.",
+                "Make it readable by its owner alone (chmod 600).",
+            )
+        secret = path.read_bytes()
+    except OSError:
+        secret = None
+    if secret is None:
+        raise ConfigError(
+            f"The secret {path.name} cannot be read.", "Make one with `opboost keys init`."
+        )
+    if len(secret) != SECRET_BYTES:
+        raise ConfigError(
+            f"The secret {path.name} has {len(secret)} bytes instead of {SECRET_BYTES}.",
+            "Make one with `opboost keys init`.",
+        )
+    return secret
+
+
+def receiver_secret(secret: bytes, receiver: str) -> bytes:
+    """The secret of all noise towards one receiver, 32 bytes."""
+    return _derive(secret, b"receiver:" + receiver.encode())
+
+
+def person_keys(
+    secret: bytes, ids: pa.Array | pa.ChunkedArray, id_type: Literal["string", "integer"]
+) -> np.ndarray:
+    """PRF128(K_id, type-tagged ID) of every row.
+
+    Args:
+        secret: 32 bytes.
+        ids: IDs, shape (n,), without missing values.
+        id_type: Their declared type.
+
+    Returns:
+        uint8, shape (n, 16).
+
+    Raises:
+        ContractError: An ID is missing or not of the declared type.
+    """
+    key, tag = _derive(secret, b"id"), _TAGS[id_type]
+    base = hashlib.blake2b(tag, digest_size=16, key=key)
+    values = ids.to_pylist()
+    expected = str if id_type == "string" else int
+    if not all(type(value) is expected for value in values):
+        raise ContractError(
+            f"The ID column has missing values, or values that are no {id_type}.",
+            "Give every row an ID of the declared type.",
+        )
+    digests = bytearray()
+    for value in values:
+        prf = base.copy()
+        prf.update(str(value).encode())
+        digests += prf.digest()
+    return np.frombuffer(bytes(digests), dtype=np.uint8).reshape(-1, 16)
+
+
+def cell_words(
+    secret: bytes,
+    column: UUID,
+    context: bytes,
+    keys: np.ndarray,
+    values: np.ndarray,
+    output: int = 0,
+) -> np.ndarray:
+    """One 64-bit word a cell: AES_{K_col}(person key XOR (domain value, output index, 0)).
+
+    Args:
+        secret: The receiver's secret, 32 bytes.
+        column: The column's immutable UUID.
+        context: Digest of domain map, mechanism and edges.
+        keys: Person keys, uint8, shape (n, 16).
+        values: Domain values, int64, shape (n,).
+        output: Index of the output, for cells that release several.
+
+    Returns:
+        uint64, shape (n,).
+    """
+    key = _derive(secret, b"cell:" + column.bytes + hashlib.sha256(context).digest())
+    blocks = np.ascontiguousarray(keys).view(np.uint64).reshape(-1, 2).copy()
+    blocks[:, 0] ^= np.ascontiguousarray(values, dtype=np.int64).view(np.uint64)
+    blocks[:, 1] ^= np.uint64(output << 32)
+    encrypt = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+    return np.frombuffer(encrypt.update(blocks.tobytes()), dtype=np.uint64)[::2]
+
+
+def _derive(secret: bytes, purpose: bytes) -> bytes:
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=b"opboost:" + purpose).derive(secret)

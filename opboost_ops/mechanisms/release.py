@@ -1,0 +1,44 @@
+"""Domain integers in, randomised domain integers out."""
+
+import hashlib
+from uuid import UUID
+
+import numpy as np
+
+from opboost_ops.domain import Domain
+from opboost_ops.errors import ContractError
+from opboost_ops.mechanisms import Mechanism, noise
+
+
+def randomise(
+    values: np.ndarray,
+    person_keys: np.ndarray,
+    mechanism: Mechanism,
+    domain: Domain,
+    map_digest: bytes,
+    secret: bytes,
+    column_uuid: UUID,
+) -> np.ndarray:
+    """Release one output a cell from the mechanism's exact channel.
+
+    Args:
+        values: Domain integers, int64, shape (n,).
+        person_keys: uint8, shape (n, 16).
+        mechanism: What randomises them.
+        domain: Where they lie.
+        map_digest: Digest of the map that made them.
+        secret: The receiver's secret, 32 bytes.
+        column_uuid: The column's immutable UUID.
+
+    Returns:
+        Domain integers, int64, shape (n,).
+
+    Raises:
+        ContractError: A value lies outside the domain.
+    """
+    if len(values) and not (values.min() >= domain.lower and values.max() <= domain.upper):
+        raise ContractError("A value lies outside the declared domain.")
+    channel = mechanism.channel(domain)
+    context = hashlib.sha256(map_digest + channel.digest()).digest()
+    words = noise.cell_words(secret, column_uuid, context, person_keys, values)
+    return channel.outputs[channel.alias.sample(values - domain.lower, words)]

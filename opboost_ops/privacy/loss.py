@@ -1,0 +1,85 @@
+"""The loss curve: what a release costs, from the very counts that are sampled."""
+
+import math
+from decimal import ROUND_CEILING, Context, Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from opboost_ops.domain import Domain
+from opboost_ops.mechanisms import Mechanism
+
+_DIGITS = 40
+
+
+class LossCurve(BaseModel):
+    """loss(t) = max over |x - x'| <= t and y of ln(Pr[y | x] / Pr[y | x']).
+
+    Attributes:
+        mechanism: Its name for people.
+        epsilon: Its nominal epsilon.
+        loss: loss(1)..loss(R - L), rounded up; ``inf`` where a probability is zero by structure.
+        certificate: Whether loss(t) <= t epsilon holds for every t of this very channel.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    mechanism: str
+    epsilon: float
+    loss: tuple[float | Literal["inf"], ...]
+    certificate: bool
+
+
+@lru_cache(maxsize=64)
+def loss_curve(mechanism: Mechanism, domain: Domain) -> LossCurve:
+    """The loss curve of a mechanism on a domain."""
+    ratios = worst_ratios(mechanism.channel(domain).counts)
+    loss: list[float | Literal["inf"]] = []
+    certificate = True
+    for t, ratio in enumerate(ratios, start=1):
+        if ratio is None:
+            loss.append("inf")
+            certificate = False
+            continue
+        above = _ln_up(ratio)
+        loss.append(_float_up(above))
+        certificate = certificate and above <= t * Decimal(mechanism.epsilon)
+    return LossCurve(
+        mechanism=mechanism.label(),
+        epsilon=mechanism.epsilon,
+        loss=tuple(loss),
+        certificate=certificate,
+    )
+
+
+def worst_ratios(counts: tuple[tuple[int, ...], ...]) -> list[Fraction | None]:
+    """For t = 1, 2, ...: the largest Pr[y | x] / Pr[y | x'] over |x - x'| <= t; None if infinite.
+
+    Args:
+        counts: Integers, shape (inputs, outputs).
+    """
+    result: list[Fraction | None] = []
+    worst: Fraction | None = Fraction(1)
+    for t in range(1, len(counts)):
+        for x in range(len(counts) - t):
+            for a, b in zip(counts[x], counts[x + t], strict=True):
+                high, low = (a, b) if a > b else (b, a)
+                if worst is None or high * worst.denominator <= low * worst.numerator:
+                    continue
+                worst = Fraction(high, low) if low else None
+        result.append(worst)
+    return result
+
+
+def _ln_up(ratio: Fraction) -> Decimal:
+    # decimal's ln is correctly rounded; one more unit in the last place bounds it from above.
+    with localcontext(Context(prec=_DIGITS, rounding=ROUND_CEILING)) as context:
+        value = (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln(context)
+        return value.next_plus(context)
+
+
+def _float_up(value: Decimal) -> float:
+    near = float(value)
+    return near if Decimal(near) >= value else math.nextafter(near, math.inf)
