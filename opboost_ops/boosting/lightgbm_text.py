@@ -1,0 +1,121 @@
+"""LightGBM's text model, read and edited as text."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from opboost_ops.errors import ContractError
+
+_CATEGORICAL = 1
+
+
+@dataclass(frozen=True)
+class TextModel:
+    """A model in LightGBM's own text format, as ``key=value`` lines.
+
+    Attributes:
+        lines: All lines, in order.
+        feature_names: Names by feature index.
+    """
+
+    lines: tuple[str, ...]
+    feature_names: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> "TextModel":
+        """Read a model.
+
+        Args:
+            text: As LightGBM writes it.
+
+        Raises:
+            ContractError: It is no LightGBM text model.
+        """
+        lines = tuple(text.split("\n"))
+        names = next((line for line in lines if line.startswith("feature_names=")), None)
+        if not lines[0].startswith("tree") or names is None:
+            raise ContractError("This file is no LightGBM text model.")
+        return cls(lines, tuple(names.removeprefix("feature_names=").split()))
+
+    def text(self) -> str:
+        """The model as LightGBM reads it."""
+        return "\n".join(self.lines)
+
+    def numeric_splits(self) -> dict[str, list[float]]:
+        """Distinct thresholds of numeric splits by feature name, sorted; used features only."""
+        found: dict[str, set[float]] = {}
+        for tree in self._trees():
+            for feature, threshold, kind in zip(*tree, strict=True):
+                if not int(kind) & _CATEGORICAL:
+                    name = self.feature_names[int(feature)]
+                    found.setdefault(name, set()).add(float(threshold))
+        return {name: sorted(values) for name, values in sorted(found.items())}
+
+    def split_counts(self) -> dict[str, int]:
+        """How many splits of all trees, categorical ones included, use each feature."""
+        counts = dict.fromkeys(self.feature_names, 0)
+        for features, _, _ in self._trees():
+            for feature in features:
+                counts[self.feature_names[int(feature)]] += 1
+        return counts
+
+    def replace_thresholds(
+        self, feature: str, new: Mapping[float, float], info: tuple[float, float]
+    ) -> "TextModel":
+        """Replace a feature's numeric thresholds, and what the file says of its range.
+
+        Args:
+            feature: Its name.
+            new: New thresholds by old ones.
+            info: Declared range, instead of the one that was read off the training data.
+
+        Raises:
+            ContractError: A threshold in use has no new value.
+        """
+        index = self.feature_names.index(feature)
+        lines = list(self.lines)
+        state: dict[str, list[str]] = {}
+        for i, line in enumerate(lines):
+            key, _, value = line.partition("=")
+            if key == "feature_infos":
+                infos = value.split(" ")
+                infos[index] = f"[{info[0]:g}:{info[1]:g}]"
+                lines[i] = f"{key}={' '.join(infos)}"
+            elif key in ("split_feature", "threshold", "decision_type"):
+                state[key] = value.split()
+                if key == "threshold":
+                    at = i
+                if key == "decision_type":
+                    lines[at] = "threshold=" + " ".join(_replaced(state, index, new, feature))
+        return replace(self, lines=tuple(lines))
+
+    def without(self, pattern: str) -> "TextModel":
+        """The model without the lines that match a regular expression from their beginning."""
+        kept = tuple(line for line in self.lines if not re.match(pattern, line))
+        return replace(self, lines=kept)
+
+    def _trees(self) -> list[tuple[list[str], list[str], list[str]]]:
+        trees: list[tuple[list[str], list[str], list[str]]] = []
+        state: dict[str, list[str]] = {}
+        for line in self.lines:
+            key, _, value = line.partition("=")
+            if key in ("split_feature", "threshold", "decision_type"):
+                state[key] = value.split()
+                if key == "decision_type":
+                    trees.append((state["split_feature"], state["threshold"], state[key]))
+        return trees
+
+
+def _replaced(
+    state: Mapping[str, list[str]], index: int, new: Mapping[float, float], feature: str
+) -> list[str]:
+    thresholds = list(state["threshold"])
+    rows = zip(state["split_feature"], state["decision_type"], strict=True)
+    for i, (split, kind) in enumerate(rows):
+        if int(split) != index or int(kind) & _CATEGORICAL:
+            continue
+        old = float(thresholds[i])
+        if old not in new:
+            raise ContractError(f"A split on {feature} has no value to replace its rank.")
+        thresholds[i] = repr(float(new[old]))
+    return thresholds

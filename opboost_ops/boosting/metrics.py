@@ -1,0 +1,58 @@
+"""Metrics of held-out rows."""
+
+from typing import Literal
+
+import numpy as np
+from scipy.stats import rankdata
+
+Task = Literal["binary", "multiclass", "regression"]
+
+
+def evaluate(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, float]:
+    """Score predictions.
+
+    Args:
+        task: What was learnt.
+        label: Numbers or class indices, shape (n,).
+        prediction: Numbers or positive probabilities, shape (n,); class probabilities, shape
+            (n, classes), for multiclass.
+
+    Returns:
+        ``accuracy`` and ``auc`` (multiclass: mean of one class against the rest, over the
+        classes present), or ``mse`` and ``r2``.
+    """
+    if task == "regression":
+        mse = float(np.mean((label - prediction) ** 2))
+        spread = float(np.var(label))
+        return {"mse": mse, "r2": 1 - mse / spread if spread > 0 else 0.0}
+    if task == "binary":
+        hit = (prediction > 0.5) == (label == 1)
+        return {"accuracy": float(hit.mean()), "auc": _auc(label == 1, prediction)}
+    present = [int(c) for c in np.unique(label)]
+    areas = [_auc(label == c, prediction[:, c]) for c in present]
+    hit = prediction.argmax(axis=1) == label
+    return {"accuracy": float(hit.mean()), "auc": float(np.mean(areas))}
+
+
+def constant_prediction(task: Task, classes: int, train_label: np.ndarray, rows: int) -> np.ndarray:
+    """What can be predicted without any feature: the training rows' mean or class shares.
+
+    Args:
+        task: What is learnt.
+        classes: How many classes.
+        train_label: Labels of the training rows, shape (m,).
+        rows: How many predictions.
+    """
+    if task == "multiclass":
+        shares = np.bincount(train_label.astype(np.int64), minlength=classes) / len(train_label)
+        return np.tile(shares, (rows, 1))
+    return np.full(rows, float(train_label.mean()))
+
+
+def _auc(positive: np.ndarray, score: np.ndarray) -> float:
+    # The Mann-Whitney statistic; ties count half.
+    n, m = int(positive.sum()), int((~positive).sum())
+    if n == 0 or m == 0:
+        return 0.5
+    ranks = rankdata(score)
+    return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * m))

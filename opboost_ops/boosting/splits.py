@@ -1,0 +1,80 @@
+"""Split replacement: thresholds on dense ranks become thresholds on domain values."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from opboost_ops.boosting.lightgbm_text import TextModel
+from opboost_ops.errors import ContractError
+
+
+def used_splits(text: str, ranked: Sequence[str]) -> dict[str, list[int]]:
+    """The splits that trees use on others' features.
+
+    Args:
+        text: A partial model.
+        ranked: Features that hold dense ranks.
+
+    Returns:
+        By feature, each rank r such that a tree splits between the dense ranks r and r + 1.
+    """
+    splits = TextModel.parse(text).numeric_splits()
+    return {
+        name: sorted({_rank(threshold) for threshold in splits[name]})
+        for name in ranked
+        if name in splits
+    }
+
+
+def split_values(ranks: Sequence[int], table: np.ndarray) -> list[float]:
+    """The values of splits: midpoints of the values of the ranks r and r + 1.
+
+    Args:
+        ranks: Splits, as `used_splits` names them.
+        table: Value of each dense rank, rising, shape (k,); ``table[r - 1]`` belongs to rank r.
+
+    Raises:
+        ContractError: A rank lies outside the table.
+    """
+    if any(not 1 <= rank < len(table) for rank in ranks):
+        raise ContractError("A split lies outside the ranks that were released.")
+    return [(float(table[rank - 1]) + float(table[rank])) / 2 for rank in ranks]
+
+
+def materialise(
+    text: str,
+    values: Mapping[str, Mapping[int, float]],
+    domain_info: Mapping[str, tuple[int, int]],
+) -> str:
+    """Replace every rank threshold by its split value.
+
+    Args:
+        text: A partial model.
+        values: Split value by rank, by feature.
+        domain_info: Declared domain of every ranked feature, for the file's ranges.
+
+    Returns:
+        A model on domain values: for rows of the training set its predictions are, to the bit,
+        those of the partial model on their ranks.
+
+    Raises:
+        ContractError: A split has no value.
+    """
+    model = TextModel.parse(text)
+    splits = model.numeric_splits()
+    for name, bounds in domain_info.items():
+        given = values.get(name, {})
+        new: dict[float, float] = {}
+        for threshold in splits.get(name, []):
+            rank = _rank(threshold)
+            if rank not in given:
+                raise ContractError(f"A split on {name} has no value.", "Ask its holder again.")
+            new[threshold] = given[rank]
+        model = model.replace_thresholds(name, new, bounds)
+    return model.text()
+
+
+def _rank(threshold: float) -> int:
+    # LightGBM puts its threshold just above r + 1/2.
+    return math.floor(threshold)
