@@ -102,7 +102,7 @@ def train(frame: Frame, label: np.ndarray, parameters: Parameters) -> str:
         free_raw_data=True,
     )
     booster = lightgbm.train(settings, data, num_boost_round=parameters.trees)
-    model = TextModel.parse(booster.model_to_string(importance_type="gain"))
+    model = TextModel.parse(booster.model_to_string())
     return model.without(r"tree_sizes=|\[(num_threads|data|valid|output_model|input_model):").text()
 
 
@@ -123,4 +123,4 @@ def booster_of(text: str) -> "lightgbm.Booster":
     """The model as stock LightGBM loads it."""
     import lightgbm
 
-    return lightgbm.Booster(model_str=text, params={"verbosity": -1})
+    return lightgbm.Booster(model_str=text)

@@ -1,0 +1,263 @@
+"""Reading the three files: all faults at once, each with its place and a suggestion."""
+
+import difflib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from opboost_ops.config.federation import Federation, Feature, Fill, Party
+from opboost_ops.config.policy import Policy
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ConfigError, Fault, OpBoostError
+
+POLICY = "policy.yaml"
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def load_federation(path: Path) -> Federation:
+    """Read ``federation.yaml``.
+
+    Raises:
+        ConfigError: With all its faults.
+    """
+    return parse_federation(_read(path), path.name)
+
+
+def parse_federation(data: Any, file: str) -> Federation:
+    """Validate a federation file's content.
+
+    Args:
+        data: As read from YAML or JSON.
+        file: Its name, for the error.
+
+    Raises:
+        ConfigError: With all its faults.
+    """
+    return _parse(Federation, data, file, _federation_faults)
+
+
+def load_site(path: Path) -> Site:
+    """Read ``site.yaml``; its relative paths start at its own folder.
+
+    Raises:
+        ConfigError: With all its faults.
+    """
+    site = _parse(Site, _read(path), path.name, lambda _: iter(()))
+    folder = path.resolve().parent
+    paths = ("home", "models", "secret", "signing_key", "alignment_key")
+    update: dict[str, Any] = {name: folder / getattr(site, name) for name in paths}
+    update["store"] = site.store if "://" in site.store else str(folder / site.store)
+    prefix = "sqlite:///"
+    if site.ledger.startswith(prefix) and not site.ledger.startswith(prefix + "/"):
+        update["ledger"] = f"{prefix}{folder / site.ledger.removeprefix(prefix)}"
+    update["tables"] = {
+        name: tables.model_copy(update={"train": folder / tables.train})
+        for name, tables in site.tables.items()
+    }
+    return site.model_copy(update=update)
+
+
+def load_policy(path: Path) -> Policy:
+    """Read ``policy.yaml``.
+
+    Raises:
+        ConfigError: With all its faults.
+    """
+    return _parse(Policy, _read(path), path.name, lambda _: iter(()))
+
+
+def site_of(party: str, environ: Mapping[str, str] = os.environ) -> tuple[Site, Policy]:
+    """A party's site and policy, as this process's environment names them.
+
+    Args:
+        party: Its name.
+        environ: Where ``OPBOOST_SITE_<PARTY>`` is looked up.
+
+    Raises:
+        ConfigError: This process is not one of that party's.
+    """
+    variable = f"OPBOOST_SITE_{party.upper()}"
+    if not environ.get(variable):
+        raise ConfigError(
+            f"{variable} is not set: this worker is not one of {party}'s.",
+            "Set it to the path of that party's site.yaml, on that party's workers only.",
+        )
+    path = Path(environ[variable])
+    site, policy = load_site(path), load_policy(path.parent / POLICY)
+    for found, file in ((site.party, path.name), (policy.party, POLICY)):
+        if found != party:
+            raise ConfigError(
+                f"{file} found by {variable} is of {found}, not of {party}.",
+                "Point the variable at the right file.",
+            )
+    return site, policy
+
+
+def _read(path: Path) -> Any:
+    problem = ""
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        problem = f"is not valid YAML at line {line}"
+    except (yaml.YAMLError, UnicodeDecodeError):
+        problem = "is not valid YAML"
+    except OSError:
+        problem = "cannot be read"
+    raise ConfigError(problem, file=path.name)
+
+
+def _parse(
+    model: type[_Model], data: Any, file: str, more: Callable[[_Model], Iterator[Fault]]
+) -> _Model:
+    faults: list[Fault] = []
+    parsed: _Model | None = None
+    if not isinstance(data, dict):
+        faults.append(Fault("", "the file holds no mapping of keys to values"))
+    else:
+        try:
+            parsed = model.model_validate(data)
+        except ValidationError as error:
+            faults = [_fault(model, data, fault) for fault in error.errors(include_url=False)]
+        except OpBoostError as error:
+            faults = [Fault("", error.problem, error.remedy)]
+    if parsed is not None:
+        faults = list(more(parsed))
+    if faults or parsed is None:
+        unique = tuple(dict.fromkeys(faults))
+        count = "1 fault" if len(unique) == 1 else f"{len(unique)} faults"
+        raise ConfigError(count, file=file, faults=unique)
+    return parsed
+
+
+def _fault(model: type[BaseModel], data: Any, error: Any) -> Fault:
+    # pydantic's places name union members too; only what is in the file is kept.
+    where: list[str] = []
+    inside = data
+    for step in error["loc"]:
+        if isinstance(inside, dict) and (step in inside or error["type"] == "missing"):
+            where.append(str(step))
+            inside = inside.get(step)
+        elif isinstance(inside, list) and isinstance(step, int) and step < len(inside):
+            where.append(str(step))
+            inside = inside[step]
+    problem = error["msg"].removeprefix("Value error, ")
+    suggestion = ""
+    if error["type"] == "extra_forbidden":
+        problem = "is not a known key"
+        known = _known_keys(model, error["loc"][:-1])
+        near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
+        suggestion = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+    elif error["type"] == "missing":
+        problem = "is required"
+    elif error["type"] == "string_pattern_mismatch":
+        problem = f"does not have the form {error['ctx']['pattern']}"
+    elif error["type"] == "literal_error" and isinstance(error["input"], str):
+        known = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
+        near = difflib.get_close_matches(error["input"], known, n=1)
+        suggestion = f"did you mean {near[0]}?" if near else ""
+    return Fault(".".join(where), problem, suggestion)
+
+
+def _known_keys(model: type[BaseModel], steps: tuple[Any, ...]) -> list[str]:
+    current: Any = model
+    for step in steps:
+        fields = getattr(current, "model_fields", None)
+        if fields is not None and step in fields:
+            current = fields[step].annotation
+        elif fields is None:
+            candidates = [a for a in get_args(current) if a is not type(None)]
+            if current is not None and get_origin(current) in (dict, Mapping):
+                candidates = list(candidates[1:])
+            current = candidates[0] if candidates else None
+        current = _model_within(current)
+    return sorted(getattr(current, "model_fields", {}))
+
+
+def _model_within(annotation: Any) -> Any:
+    if get_origin(annotation) in (Union, UnionType):
+        models = [a for a in get_args(annotation) if hasattr(a, "model_fields")]
+        return models[0] if models else annotation
+    return annotation
+
+
+def _federation_faults(federation: Federation) -> Iterator[Fault]:
+    holders = [name for name, p in federation.parties.items() if p.role == "label_holder"]
+    if len(holders) != 1:
+        yield Fault("parties", f"has {len(holders)} label holders", "exactly one is needed")
+    if not federation.feature_holders:
+        yield Fault("parties", "has no feature holder", "at least one is needed")
+    uuids: dict[str, str] = {}
+    keys: dict[str, str] = {}
+    for name, party in federation.parties.items():
+        where = f"parties.{name}"
+        yield from _party_faults(federation, where, party)
+        if party.signing_key in keys:
+            yield Fault(
+                f"{where}.signing_key", f"is also that of {keys[party.signing_key]}",
+                "each party makes its own with `opboost keys init`",
+            )
+        keys[party.signing_key] = name
+        for feature, declared in party.features.items():
+            place = f"{where}.features.{feature}"
+            if feature == federation.id.column:
+                yield Fault(place, "is the ID column", "an ID is never a feature")
+            if party.label and feature == party.label.column:
+                yield Fault(place, "is the label", "a label is never a feature")
+            if str(declared.uuid) in uuids:
+                yield Fault(f"{place}.uuid", f"is also that of {uuids[str(declared.uuid)]}",
+                            "every column has its own, for ever")
+            uuids[str(declared.uuid)] = place
+
+
+def _party_faults(federation: Federation, where: str, party: Party) -> Iterator[Fault]:
+    if party.role == "label_holder" and party.label is None:
+        yield Fault(f"{where}.label", "is required of the label holder")
+    if party.role == "feature_holder":
+        if party.label is not None:
+            yield Fault(f"{where}.label", "is only for the label holder")
+        if not party.features:
+            yield Fault(f"{where}.features", "is empty", "a feature holder gives at least one")
+    for name, feature in party.features.items():
+        yield from _feature_faults(federation, f"{where}.features.{name}", party, feature)
+
+
+def _feature_faults(
+    federation: Federation, where: str, party: Party, feature: Feature
+) -> Iterator[Fault]:
+    protected = party.role == "feature_holder"
+    if feature.bounds is not None and feature.bounds[0] >= feature.bounds[1]:
+        yield Fault(f"{where}.bounds", "the lower bound is not less than the upper bound")
+        return
+    if feature.type == "ordinal" and len(feature.categories or ()) < 2:
+        yield Fault(f"{where}.categories", "is required of an ordinal feature",
+                    "list at least two categories, lowest first")
+        return
+    if isinstance(feature.missing, Fill) and feature.type == "numeric":
+        if isinstance(feature.missing.fill, str):
+            yield Fault(f"{where}.missing.fill", "is no number", "the feature is numeric")
+    if not protected:
+        return
+    if feature.missing == "keep":
+        yield Fault(f"{where}.missing", "keep is only for the label holder's own features",
+                    "declare a fill")
+    if feature.mechanism is None:
+        yield Fault(f"{where}.mechanism", "is required of a feature holder",
+                    "for example {name: global_map, epsilon: 1.0}")
+    if feature.type == "nominal":
+        yield Fault(f"{where}.type", "nominal is only for the label holder's own features",
+                    "declare an order of its categories (ordinal), or leave the feature out")
+    elif feature.type == "numeric" and feature.bounds is None:
+        yield Fault(f"{where}.bounds", "is required: public bounds, never read off the data",
+                    "for example [0, 100]")
+    else:
+        try:
+            feature.domain_map(federation.domain.to_domain())
+        except ConfigError as error:
+            yield Fault(where, error.problem, error.remedy)
