@@ -1,0 +1,32 @@
+"""Tables for demos, tests and benchmarks: one generated federation, and public tables."""
+
+from opboost_ops.datasets.dataset import Dataset
+from opboost_ops.errors import ConfigError
+
+NAMES = ("credit", "adult", "pendigits", "powerplant", "casp")
+
+
+def load(name: str, *, seed: int = 0, rows: int | None = None) -> Dataset:
+    """A named dataset.
+
+    Args:
+        name: One of `NAMES`.
+        seed: Of the generated one.
+        rows: Customers of the generated one.
+
+    Raises:
+        ConfigError: No such dataset, or its file cannot be had.
+    """
+    from opboost_ops.datasets import credit, tables
+
+    if name == "credit":
+        return credit.load(seed=seed) if rows is None else credit.load(rows, seed)
+    loaders = {
+        "adult": tables.adult,
+        "pendigits": tables.pendigits,
+        "powerplant": tables.powerplant,
+        "casp": tables.casp,
+    }
+    if name not in loaders:
+        raise ConfigError(f"There is no dataset {name}.", f"Known are {', '.join(NAMES)}.")
+    return loaders[name]()

@@ -1,0 +1,184 @@
+"""Files of a whole federation in one folder: what experiments and the demo run on."""
+
+import hashlib
+import os
+import secrets
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from opboost_ops.config.loading import load_federation
+from opboost_ops.datasets.dataset import ID, Dataset
+from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.signing import new_signing_key
+from opboost_ops.exchange.store import THROWAWAY
+
+_NAMESPACE = uuid.UUID("6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b11")
+
+#: A secret from a public seed begins so: it makes noise predictable, and is refused by any store
+#: that is not marked as a throw-away one.
+SEEDED = b"opboost-seeded:"
+
+
+def write_workspace(
+    dataset: Dataset,
+    folder: Path,
+    *,
+    epsilon: float | None = None,
+    lower: int | None = None,
+    upper: int | None = None,
+    seed: int | None = None,
+    training: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write the federation file, and each party's site, policy, keys and table.
+
+    Args:
+        dataset: The tables.
+        folder: Where; it must be empty or absent.
+        epsilon: Of all protected features; the dataset's default when absent.
+        lower: L of the domain; the dataset's default when absent.
+        upper: R of the domain; the dataset's default when absent.
+        seed: Makes split, booster and secrets predictable, and the store a throw-away one.
+        training: Other entries of ``training``.
+
+    Returns:
+        The path of ``federation.yaml``.
+
+    Raises:
+        ConfigError: The folder is in use, or the values make no valid federation.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise ConfigError(f"The folder {folder.name} is not empty.", "Name another one.")
+    public = {
+        party: write_keys(folder / party / "keys", _seeded(seed, dataset.name, party))
+        for party in dataset.tables
+    }
+    alignment = _seeded(seed, dataset.name, "alignment") or secrets.token_bytes(32)
+    data = _federation(dataset, public, epsilon, lower, upper)
+    data["training"] = {"holdout": dataset.holdout, "seed": seed or 0, **(training or {})}
+    for party, table in dataset.tables.items():
+        site = folder / party
+        write_private(site / "keys" / "alignment.key", alignment)
+        (site / "tables").mkdir()
+        table.write_parquet(site / "tables" / "train.parquet")
+        _dump(site / "site.yaml", site_data(party, dataset.name, Path("tables/train.parquet")))
+        _dump(site / "policy.yaml", policy_data(party, data))
+    (folder / "exchange").mkdir()
+    if seed is not None:
+        (folder / "exchange" / THROWAWAY).touch()
+    path = folder / "federation.yaml"
+    _dump(path, data)
+    load_federation(path)
+    return path
+
+
+def write_keys(folder: Path, seed: bytes | None = None) -> str:
+    """Make a party's noise secret and signing key.
+
+    Args:
+        folder: Where; made if it is absent.
+        seed: 32 bytes that determine both, for experiments; fresh randomness when absent.
+
+    Returns:
+        The public signing key, base64.
+    """
+    secret = secrets.token_bytes(32) if seed is None else SEEDED + seed[: 32 - len(SEEDED)]
+    private, public = new_signing_key(seed)
+    write_private(folder / "noise.secret", secret)
+    write_private(folder / "signing.key", private.encode())
+    return public
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner reads, and that is never overwritten."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(handle, "wb") as file:
+        file.write(content)
+
+
+def site_data(party: str, federation: str, table: Path, store: str = "../exchange") -> Any:
+    """Content of a ``site.yaml``."""
+    return {
+        "version": 1,
+        "party": party,
+        "home": "home",
+        "store": store,
+        "ledger": "sqlite:///ledger.sqlite",
+        "models": "models",
+        "secret": "keys/noise.secret",
+        "signing_key": "keys/signing.key",
+        "alignment_key": "keys/alignment.key",
+        "tables": {federation: {"train": str(table)}},
+    }
+
+
+def policy_data(party: str, federation: Mapping[str, Any]) -> Any:
+    """Content of a ``policy.yaml`` that allows what the federation file declares."""
+    spec = federation["parties"][party]
+    data: dict[str, Any] = {"version": 1, "party": party}
+    if spec["role"] == "feature_holder":
+        holder = next(n for n, p in federation["parties"].items() if p["role"] == "label_holder")
+        key = federation["parties"][holder]["signing_key"]
+        data["receivers"] = {holder: {"signing_key": key}}
+        data["features"] = {
+            name: {"mechanisms": [feature["mechanism"]["name"]]}
+            for name, feature in spec["features"].items()
+        }
+    return data
+
+
+def column_uuid(federation: str, party: str, feature: str) -> str:
+    """The immutable name of a named dataset's column."""
+    return str(uuid.uuid5(_NAMESPACE, f"{federation}/{party}/{feature}"))
+
+
+def _federation(
+    dataset: Dataset,
+    public: Mapping[str, str],
+    epsilon: float | None,
+    lower: int | None,
+    upper: int | None,
+) -> dict[str, Any]:
+    mechanism = {"name": "global_map", "epsilon": dataset.epsilon if epsilon is None else epsilon}
+    bounds = dataset.domain
+    parties: dict[str, Any] = {}
+    for party in dataset.tables:
+        holder = party == dataset.label_holder
+        entry: dict[str, Any] = {"role": "label_holder" if holder else "feature_holder"}
+        entry["signing_key"] = public[party]
+        if holder:
+            entry["label"] = dict(dataset.label)
+        entry["features"] = {
+            name: {
+                "uuid": column_uuid(dataset.name, party, name),
+                **feature,
+                **({} if holder else {"mechanism": dict(mechanism)}),
+            }
+            for name, feature in dataset.features[party].items()
+        }
+        parties[party] = entry
+    return {
+        "version": 1,
+        "name": dataset.name,
+        "learning": "vertical",
+        "id": {"column": ID, "type": "string"},
+        "domain": {
+            "lower": bounds[0] if lower is None else lower,
+            "upper": bounds[1] if upper is None else upper,
+        },
+        "parties": parties,
+    }
+
+
+def _seeded(seed: int | None, federation: str, what: str) -> bytes | None:
+    if seed is None:
+        return None
+    return hashlib.sha256(f"{seed}/{federation}/{what}".encode()).digest()
+
+
+def _dump(path: Path, data: Any) -> None:
+    path.write_text(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), encoding="utf-8")
