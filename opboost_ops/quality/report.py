@@ -1,0 +1,111 @@
+"""What a check found: counts at home, pass or fail outside; never a value."""
+
+import html
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Result:
+    """One expectation's result.
+
+    Attributes:
+        expectation: Its type.
+        column: On which column; empty for the whole table.
+        arguments: Declared thresholds.
+        success: Whether it holds.
+        rows: Rows looked at.
+        unexpected: Rows that break it.
+        missing: Rows without a value.
+    """
+
+    expectation: str
+    column: str
+    arguments: Mapping[str, Any]
+    success: bool
+    rows: int | None
+    unexpected: int | None
+    missing: int | None
+
+    @property
+    def words(self) -> str:
+        """The expectation in plain words."""
+        name = self.expectation.removeprefix("expect_").replace("_", " ")
+        name = name.removeprefix("column ").removeprefix("table ")
+        told = ", ".join(f"{key} {value}" for key, value in self.arguments.items())
+        return f"{name} ({told})" if told else name
+
+
+@dataclass(frozen=True)
+class Report:
+    """One suite's results on one table.
+
+    Attributes:
+        suite: The boundary.
+        results: By expectation.
+        seconds: How long it took.
+    """
+
+    suite: str
+    results: tuple[Result, ...]
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether every expectation holds."""
+        return all(result.success for result in self.results)
+
+    def outside(self) -> dict[str, Any]:
+        """All that anybody else may know."""
+        return {"suite": self.suite, "passed": self.passed}
+
+    def json(self) -> bytes:
+        """The report for the party's own programs."""
+        results = [asdict(result) for result in self.results]
+        data = {**self.outside(), "seconds": round(self.seconds, 6), "results": results}
+        return json.dumps(data, indent=1, default=str).encode()
+
+    def html(self) -> bytes:
+        """The report for the party's own people: one page that loads nothing from outside."""
+        rows = "".join(_row(r) for r in sorted(self.results, key=lambda r: r.success))
+        failed = sum(not result.success for result in self.results)
+        verdict = "passed" if self.passed else f"failed: {failed} of {len(self.results)}"
+        return _PAGE.format(
+            suite=html.escape(self.suite), verdict=verdict, state=_state(self.passed), rows=rows
+        ).encode()
+
+
+def _row(result: Result) -> str:
+    counts = ("" if c is None else f"{c:,}" for c in (result.unexpected, result.missing))
+    cells = [html.escape(result.column or "whole table"), html.escape(result.words), *counts]
+    rows = "" if result.rows is None else f"{result.rows:,}"
+    body = "".join(f"<td>{cell}</td>" for cell in (*cells, rows))
+    return f'<tr class="{_state(result.success)}"><td>{_state(result.success)}</td>{body}</tr>'
+
+
+def _state(success: bool) -> str:
+    return "pass" if success else "fail"
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Data quality: {suite}</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem;
+  padding: 0 1rem; }}
+div {{ overflow-x: auto; }}
+table {{ border-collapse: collapse; width: 100%; }}
+th, td {{ text-align: left; padding: .35rem .6rem; border-bottom: 1px solid #8884; }}
+.fail td:first-child {{ color: #c33; font-weight: 600; }}
+.pass td:first-child {{ color: #2a7; }}
+</style></head><body>
+<h1>{suite}</h1><p class="{state}">This check {verdict}.
+Counts only: no value of the table is shown.</p>
+<div><table><thead><tr><th></th><th>column</th><th>expectation</th><th>unexpected rows</th>
+<th>missing rows</th><th>rows</th></tr></thead><tbody>{rows}</tbody></table></div>
+</body></html>
+"""
