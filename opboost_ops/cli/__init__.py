@@ -14,6 +14,13 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def _commands() -> None:
+    """Commands are always named, also while there is only one."""
+
+
 app.command("run")(run.command)
 
 

@@ -1,7 +1,6 @@
 """Data-quality checks between the stages: at home a full report, outside pass or fail."""
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 
 from opboost_ops.boosting.lightgbm_text import TextModel
@@ -71,16 +70,17 @@ def check_model(context: Context) -> Outcome:
     prediction = predict(text, frame.matrix)
     splits = TextModel.parse(text).numeric_splits()
     thresholds = [t for name in facts["ranked"] for t in splits.get(name, [])]
-    suite = suites.model(facts["task"], len(facts["classes"]), context.federation.domain.to_domain())
-    table = pl.concat(
-        [
-            pl.DataFrame({"prediction": np.ravel(prediction).astype(float)}),
-            pl.DataFrame({"threshold": thresholds}, schema={"threshold": pl.Float64}),
-        ],
-        how="horizontal",
-        strict=False,
+    domain = context.federation.domain.to_domain()
+    suite = suites.model(facts["task"], len(facts["classes"]), domain)
+    scores = np.ravel(prediction).astype(float)
+    rows = max(len(scores), len(thresholds))
+    table = pa.table(
+        {
+            "prediction": pa.array([*scores, *[None] * (rows - len(scores))], pa.float64()),
+            "threshold": pa.array([*thresholds, *[None] * (rows - len(thresholds))], pa.float64()),
+        }
     )
-    return check(context, {"model": (suite, table.to_arrow())}, marks="checked_model")
+    return check(context, {"model": (suite, table)}, marks="checked_model")
 
 
 def check(
