@@ -241,9 +241,7 @@ def _publish(
     digests = []
     for draft in drafts:
         manifest, files = draft.seal(signer, federation.name, run, party.name, experiment)
-        receiver = (
-            draft.about if party.name == federation.label_holder else federation.label_holder
-        )
+        receiver = draft.about if party.name == federation.label_holder else federation.label_holder
         shared = {
             "federation": federation.name,
             "run": run,

@@ -31,7 +31,9 @@ def command(
     from opboost_ops.cli.progress import Progress
 
     if (federation is None) == (dataset is None):
-        raise ConfigError("Give either a federation file or --dataset.", "See `opboost run --help`.")
+        raise ConfigError(
+            "Give either a federation file or --dataset.", "See `opboost run --help`."
+        )
     form: dict[str, Any] = {"trees": trees, "learning_rate": learning_rate, "depth": depth}
     if dataset is not None:
         from opboost_ops.datasets import load

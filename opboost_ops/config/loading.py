@@ -200,7 +200,8 @@ def _federation_faults(federation: Federation) -> Iterator[Fault]:
         yield from _party_faults(federation, where, party)
         if party.signing_key in keys:
             yield Fault(
-                f"{where}.signing_key", f"is also that of {keys[party.signing_key]}",
+                f"{where}.signing_key",
+                f"is also that of {keys[party.signing_key]}",
                 "each party makes its own with `opboost keys init`",
             )
         keys[party.signing_key] = name
@@ -211,8 +212,11 @@ def _federation_faults(federation: Federation) -> Iterator[Fault]:
             if party.label and feature == party.label.column:
                 yield Fault(place, "is the label", "a label is never a feature")
             if str(declared.uuid) in uuids:
-                yield Fault(f"{place}.uuid", f"is also that of {uuids[str(declared.uuid)]}",
-                            "every column has its own, for ever")
+                yield Fault(
+                    f"{place}.uuid",
+                    f"is also that of {uuids[str(declared.uuid)]}",
+                    "every column has its own, for ever",
+                )
             uuids[str(declared.uuid)] = place
 
 
@@ -236,8 +240,11 @@ def _feature_faults(
         yield Fault(f"{where}.bounds", "the lower bound is not less than the upper bound")
         return
     if feature.type == "ordinal" and len(feature.categories or ()) < 2:
-        yield Fault(f"{where}.categories", "is required of an ordinal feature",
-                    "list at least two categories, lowest first")
+        yield Fault(
+            f"{where}.categories",
+            "is required of an ordinal feature",
+            "list at least two categories, lowest first",
+        )
         return
     if isinstance(feature.missing, Fill) and feature.type == "numeric":
         if isinstance(feature.missing.fill, str):
@@ -245,17 +252,27 @@ def _feature_faults(
     if not protected:
         return
     if feature.missing == "keep":
-        yield Fault(f"{where}.missing", "keep is only for the label holder's own features",
-                    "declare a fill")
+        yield Fault(
+            f"{where}.missing", "keep is only for the label holder's own features", "declare a fill"
+        )
     if feature.mechanism is None:
-        yield Fault(f"{where}.mechanism", "is required of a feature holder",
-                    "for example {name: global_map, epsilon: 1.0}")
+        yield Fault(
+            f"{where}.mechanism",
+            "is required of a feature holder",
+            "for example {name: global_map, epsilon: 1.0}",
+        )
     if feature.type == "nominal":
-        yield Fault(f"{where}.type", "nominal is only for the label holder's own features",
-                    "declare an order of its categories (ordinal), or leave the feature out")
+        yield Fault(
+            f"{where}.type",
+            "nominal is only for the label holder's own features",
+            "declare an order of its categories (ordinal), or leave the feature out",
+        )
     elif feature.type == "numeric" and feature.bounds is None:
-        yield Fault(f"{where}.bounds", "is required: public bounds, never read off the data",
-                    "for example [0, 100]")
+        yield Fault(
+            f"{where}.bounds",
+            "is required: public bounds, never read off the data",
+            "for example [0, 100]",
+        )
     else:
         try:
             feature.domain_map(federation.domain.to_domain())

@@ -117,6 +117,4 @@ _FEATURES["bank"]["income"]["scale"] = {
 _FEATURES["bank"]["balance"]["scale"] = {
     "edges": [250, 450, 700, 1000, 1500, 2200, 3300, 5500, 10_000]
 }
-_FEATURES["shop"]["spend"]["scale"] = {
-    "edges": [60, 110, 170, 250, 350, 500, 750, 1200, 2200]
-}
+_FEATURES["shop"]["spend"]["scale"] = {"edges": [60, 110, 170, 250, 350, 500, 750, 1200, 2200]}

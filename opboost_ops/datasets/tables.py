@@ -22,12 +22,23 @@ _ADULT = ("age", "workclass", "fnlwgt", "education", "education-num", "marital-s
 _PEN = (*(f"F{i}" for i in range(1, 17)), "class")
 
 SOURCES = {
-    "adult": Source("adult_train.csv.gz", f"{_HOME}/adult/adult.data", _ADULT, "5138b5b5c98caed85f1d168fa268339cfe6e9d033c3957515ab3a00396877174"),
+    "adult": Source(
+        "adult_train.csv.gz",
+        f"{_HOME}/adult/adult.data",
+        _ADULT,
+        "5138b5b5c98caed85f1d168fa268339cfe6e9d033c3957515ab3a00396877174",
+    ),
     "pendigits_train": Source(
-        "pendigits_train.csv.gz", f"{_HOME}/pendigits/pendigits.tra", _PEN, "6f0d82dc7600ea36957f5cc109798a22c1b5b01145816122f754196c2b57dfae"
+        "pendigits_train.csv.gz",
+        f"{_HOME}/pendigits/pendigits.tra",
+        _PEN,
+        "6f0d82dc7600ea36957f5cc109798a22c1b5b01145816122f754196c2b57dfae",
     ),
     "pendigits_test": Source(
-        "pendigits_test.csv.gz", f"{_HOME}/pendigits/pendigits.tes", _PEN, "4cc8addc8a4d9d30d9a5df313f900ac60848017b83efa69d297735c5ef41113e"
+        "pendigits_test.csv.gz",
+        f"{_HOME}/pendigits/pendigits.tes",
+        _PEN,
+        "4cc8addc8a4d9d30d9a5df313f900ac60848017b83efa69d297735c5ef41113e",
     ),
     "powerplant": Source(
         "powerplant.csv.gz",

@@ -130,13 +130,14 @@ def _joined(
     domain = federation.domain.to_domain()
     own = federation.label_holder
     table = pl.read_parquet(sites[own].tables[federation.name].train)
-    rows = table[integers(home.table("alignment"), "position")]
-    order = rows.select(identity)
+    own_rows = table[integers(home.table("alignment"), "position")]
+    order = own_rows.select(identity)
     label = federation.parties[own].label
     assert label is not None
-    raw: dict[str, Any] = {"label": rows.get_column(label.column)}
+    raw: dict[str, Any] = {"label": own_rows.get_column(label.column)}
     clear: dict[str, np.ndarray] = {}
     for party, spec in federation.parties.items():
+        rows = own_rows
         if party != own:
             other = pl.read_parquet(sites[party].tables[federation.name].train)
             rows = order.join(other, on=identity, how="left", maintain_order="left")

@@ -65,7 +65,7 @@ class Draft:
             files[TABLE] = table_to_bytes(self.table)
         if self.document is not None:
             files[DOCUMENT] = json.dumps(
-                self.document, sort_keys=True, separators=(",", ":"), allow_nan=False
+                self.document, separators=(",", ":"), allow_nan=False
             ).encode()
         manifest = Manifest(
             federation=federation,

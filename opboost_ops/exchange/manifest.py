@@ -12,9 +12,7 @@ from opboost_ops.errors import ArtifactError
 from opboost_ops.privacy.loss import LossCurve
 
 #: Kinds of artifact, in protocol order.
-Kind = Literal[
-    "plan", "digests", "alignment", "ranks", "holdout", "split_request", "split_values"
-]
+Kind = Literal["plan", "digests", "alignment", "ranks", "holdout", "split_request", "split_values"]
 
 RunId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]

@@ -73,8 +73,7 @@ class LocalStore:
                     continue
                 raise ArtifactError(
                     f"{reference}: this run has already published something else here.",
-                    "A table or a setting changed between two tries of one run: "
-                    "trigger a new run.",
+                    "A table or a setting changed between two tries of one run: trigger a new run.",
                 )
         return True
 

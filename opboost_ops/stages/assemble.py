@@ -63,7 +63,9 @@ def assemble(context: Context) -> Outcome:
             held_out[full] = integers(tables["holdout"], name).astype(float)
     names = list(columns)
     training = {name: columns[name][:train] for name in names}
-    holdout = {name: held_out[name] if name in held_out else columns[name][train:] for name in names}
+    holdout = {
+        name: held_out[name] if name in held_out else columns[name][train:] for name in names
+    }
     facts = {
         "names": names,
         "ranked": ranked,
@@ -108,9 +110,7 @@ def category_codes(text: pl.Series, categories: list[str]) -> np.ndarray:
     return codes.fill_null(float("nan")).to_numpy()
 
 
-def encode_label(
-    values: pl.Series, label: Label, train: int
-) -> tuple[np.ndarray, list[str | int]]:
+def encode_label(values: pl.Series, label: Label, train: int) -> tuple[np.ndarray, list[str | int]]:
     """Labels as the booster wants them.
 
     Args:
