@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from airflow.sdk import DAG, Param, TaskGroup, task
 from opboost_ops.config.federation import Federation, Training
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError, Fault
-from opboost_ops.mechanisms import GlobalMap
+from opboost_ops.mechanisms.global_map import GlobalMap
 from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.phases import DESCRIPTIONS, STAGES_OF, TITLES
 from opboost_ops.orchestration.pools import TAG
@@ -134,14 +135,14 @@ class _Phases:
             f"{party}_{phase}", group_display_name=f"{party}: {title}", tooltip=tooltip
         ):
             chain = list(self._tasks(phase, party, first))
-        for before, after in zip(chain, chain[1:], strict=False):
+        for before, after in pairwise(chain):
             before >> after
         return chain
 
     def _tasks(self, phase: str, party: str, first: str) -> Iterator[Any]:
         federation = self._federation
         spec = federation.parties[party]
-        common = {"owner": party, "queue": spec.queue, "multiple_outputs": False}
+        common: dict[str, Any] = {"owner": party, "queue": spec.queue, "multiple_outputs": False}
         if first:
             # In default_pool, which always exists: it is the task that reports missing pools.
             yield task(task_id="open_run", doc_md=DESCRIPTIONS["open_run"], **common)(
@@ -193,10 +194,17 @@ def _field(title: str, schema: dict[str, Any], declared: str) -> Param:
 
 def _documentation(federation: Federation) -> str:
     domain = federation.domain
-    lines = [
+    summary = (
         f"**{federation.name}** trains a gradient-boosted tree model on columns of "
         f"{len(federation.parties)} parties. No party shows its columns to another: feature "
-        "holders randomise theirs at home and publish only ranks, signed.",
+        "holders randomise theirs at home and publish only ranks, signed."
+    )
+    form = (
+        "An empty field of the trigger form means as declared. A value for epsilon applies to "
+        "every protected feature; a party's own policy may refuse it."
+    )
+    lines = [
+        summary,
         "",
         f"Domain of protected features: [{domain.lower}, {domain.upper}].",
         "",
@@ -210,9 +218,4 @@ def _documentation(federation: Federation) -> str:
             lines.append(f"| {party} | {role} | `{name}` | {leaves} |")
         if not spec.features:
             lines.append(f"| {party} | {role} | | |")
-    lines += [
-        "",
-        "An empty field of the trigger form means as declared. A value for epsilon applies to "
-        "every protected feature; a party's own policy may refuse it.",
-    ]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", form])

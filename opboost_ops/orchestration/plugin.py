@@ -1,7 +1,5 @@
 """The Airflow plugin: the scheduler's look at pools. Registered by entry point and `plugins/`."""
 
-from typing import Any, ClassVar
-
 from airflow.plugins_manager import AirflowPlugin
 
 from opboost_ops.orchestration import pools
@@ -11,4 +9,4 @@ class OpBoostPlugin(AirflowPlugin):
     """Loaded by every Airflow component; light, therefore."""
 
     name = "opboost"
-    listeners: ClassVar[list[Any]] = [pools]
+    listeners = [pools]  # noqa: RUF012
