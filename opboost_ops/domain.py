@@ -79,13 +79,13 @@ class DomainMap:
         inside = np.clip(values, lower, upper)
         if self.scale == "edges":
             cells = np.searchsorted(np.asarray(self.edges), inside, side="left")
-            return (self.domain.lower + cells).astype(np.int64)
+            return np.asarray(self.domain.lower + cells, dtype=np.int64)
         share = (inside - lower) / (upper - lower)
         if self.scale == "log1p":
             share = np.log1p(inside - lower) / np.log1p(upper - lower)
         width = self.domain.upper - self.domain.lower
         cells = np.ceil(np.clip(share, 0.0, 1.0) * width).astype(np.int64)
-        return self.domain.lower + cells
+        return np.asarray(self.domain.lower + cells)
 
     def clipped(self, values: np.ndarray) -> int:
         """How many values lie outside the bounds."""

@@ -242,7 +242,7 @@ def _publish(
     for draft in drafts:
         manifest, files = draft.seal(signer, federation.name, run, party.name, experiment)
         receiver = draft.about if party.name == federation.label_holder else federation.label_holder
-        shared = {
+        shared: dict[str, Any] = {
             "federation": federation.name,
             "run": run,
             "party": party.name,

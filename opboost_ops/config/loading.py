@@ -10,7 +10,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from opboost_ops.config.federation import Federation, Feature, Fill, Party
+from opboost_ops.config.federation import Feature, Federation, Fill, Party
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, Fault, OpBoostError
@@ -246,9 +246,9 @@ def _feature_faults(
             "list at least two categories, lowest first",
         )
         return
-    if isinstance(feature.missing, Fill) and feature.type == "numeric":
-        if isinstance(feature.missing.fill, str):
-            yield Fault(f"{where}.missing.fill", "is no number", "the feature is numeric")
+    fill = feature.missing.fill if isinstance(feature.missing, Fill) else None
+    if feature.type == "numeric" and isinstance(fill, str):
+        yield Fault(f"{where}.missing.fill", "is no number", "the feature is numeric")
     if not protected:
         return
     if feature.missing == "keep":

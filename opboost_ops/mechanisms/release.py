@@ -41,4 +41,4 @@ def randomise(
     channel = mechanism.channel(domain)
     context = hashlib.sha256(map_digest + channel.digest()).digest()
     words = noise.cell_words(secret, column_uuid, context, person_keys, values)
-    return channel.outputs[channel.alias.sample(values - domain.lower, words)]
+    return np.asarray(channel.outputs[channel.alias.sample(values - domain.lower, words)])

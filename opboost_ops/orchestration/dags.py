@@ -131,9 +131,7 @@ class _Phases:
     def group(self, phase: str, party: str, first: str = "") -> list[Any]:
         """A chain of tasks in a group of their own; ``first`` is the file that `open_run` reads."""
         title, tooltip = TITLES[phase]
-        with TaskGroup(
-            f"{party}_{phase}", group_display_name=f"{party}: {title}", tooltip=tooltip
-        ):
+        with TaskGroup(f"{party}_{phase}", group_display_name=f"{party}: {title}", tooltip=tooltip):
             chain = list(self._tasks(phase, party, first))
         for before, after in pairwise(chain):
             before >> after

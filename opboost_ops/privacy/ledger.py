@@ -28,17 +28,19 @@ class Ledger:
     """
 
     def __init__(self, url: str) -> None:
+        engine: sa.Engine | None = None
         try:
-            self._engine = sa.create_engine(url)
-            _METADATA.create_all(self._engine)
+            engine = sa.create_engine(url)
+            _METADATA.create_all(engine)
         except (sa.exc.SQLAlchemyError, ImportError):
             # Their messages print the URL, which may hold a password.
-            self._engine = None
-        if self._engine is None:
+            engine = None
+        if engine is None:
             raise ConfigError(
                 "The ledger's database cannot be opened.",
                 "Check `ledger` in site.yaml, and that the database accepts this user.",
             )
+        self._engine = engine
 
     def record(self, releases: list[Release]) -> int:
         """Add releases; one that is already there is not added again.
@@ -49,7 +51,6 @@ class Ledger:
         Returns:
             How many lines are new.
         """
-        assert self._engine is not None
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         new = 0
         for release in releases:
@@ -69,12 +70,10 @@ class Ledger:
 
     def releases(self) -> list[Release]:
         """All releases, oldest first."""
-        assert self._engine is not None
         with self._engine.connect() as connection:
             rows = connection.execute(sa.select(_RELEASES.c.event).order_by(_RELEASES.c.id))
             return [Release.model_validate(event) for (event,) in rows]
 
     def close(self) -> None:
         """Give the database connections back."""
-        assert self._engine is not None
         self._engine.dispose()

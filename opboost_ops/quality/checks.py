@@ -46,11 +46,12 @@ def _validated(suite: Suite, table: pa.Table) -> list[Any]:
     import logging
 
     import great_expectations as gx
+    from great_expectations.data_context.types.base import ProgressBarsConfig
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
     logging.getLogger("great_expectations").setLevel(logging.CRITICAL)
     context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = {"globally": False}
+    context.variables.progress_bars = ProgressBarsConfig(globally=False)
     frame = table.to_pandas()
     batch = (
         context.data_sources.add_pandas("table")

@@ -73,9 +73,7 @@ def raw_table(party: Party, identity: IdColumn, checks: Checks) -> Suite:
     return _filled("raw_table", groups, shares)
 
 
-def preprocessed_table(
-    features: Mapping[str, Feature], domain: Domain, rows: int, checks: Checks
-) -> Suite:
+def preprocessed_table(features: Mapping[str, Feature], domain: Domain, rows: int) -> Suite:
     """Domain integers, before or after they were randomised."""
     return _filled("preprocessed_table", _columns(list(features)), _range(domain, rows))
 
@@ -101,7 +99,7 @@ def training_frame(
         rows: Row count.
         ranked: Number of dense ranks by ranked feature.
     """
-    groups = {
+    groups: dict[str, list[dict[str, Any]]] = {
         "feature": [{"column": name} for name in columns],
         "ranked": [{"column": name, "ranks": count} for name, count in ranked.items()],
         "class_label": [{"column": "label"}] if label.task != "regression" else [],
@@ -110,12 +108,11 @@ def training_frame(
     return _filled("training_frame", groups, {"rows": rows})
 
 
-def model(task: str, classes: int, domain: Domain) -> Suite:
+def model(task: str, domain: Domain) -> Suite:
     """A materialised model, by a table of its predictions and its thresholds on others' features.
 
     Args:
         task: What was learnt.
-        classes: How many classes.
         domain: Where thresholds must lie.
     """
     groups = {

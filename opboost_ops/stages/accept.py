@@ -1,5 +1,10 @@
 """Arrow: published artifacts -> verified and checked ones, remembered by digest."""
 
+import numpy as np
+
+from opboost_ops.errors import ArtifactError
+from opboost_ops.exchange.artifact import Artifact
+from opboost_ops.exchange.encoding import integers
 from opboost_ops.quality import suites
 from opboost_ops.stages.checks import check
 from opboost_ops.stages.stage import Context, Outcome
@@ -24,6 +29,7 @@ def accept(context: Context) -> Outcome:
         holdout = context.receive(
             "holdout", party, rows=rows["holdout"], columns=columns, answers=alignment
         )
+        _require_dense(party, ranks)
         accepted[party] = {"ranks": ranks.digest, "holdout": holdout.digest}
         boundaries[f"acceptance_{party}"] = (
             suites.acceptance(columns, rows["train"], domain),
@@ -34,7 +40,6 @@ def accept(context: Context) -> Outcome:
                 context.federation.parties[party].features,
                 domain,
                 rows["holdout"],
-                context.policy.checks,
             ),
             holdout.table,
         )
@@ -46,3 +51,15 @@ def accept(context: Context) -> Outcome:
         quality_seconds=outcome.quality_seconds,
         failure=outcome.failure,
     )
+
+
+def _require_dense(party: str, ranks: Artifact) -> None:
+    table = ranks.table
+    for name in ranks.manifest.columns:
+        present = np.unique(integers(table, name))
+        if present[0] != 1 or present[-1] != len(present):
+            raise ArtifactError(
+                f"The ranks of {party}.{name} are not dense: some between 1 and the highest are "
+                "missing.",
+                "Nothing was trained; ask that party to look into its run.",
+            )

@@ -34,7 +34,7 @@ def align(context: Context) -> Outcome:
             if party == own
             else context.receive("digests", party, answers=plan).table
         )
-        digests = pl.from_arrow(table.column("digest").cast(pa.binary())).rename("digest")
+        digests = pl.Series("digest", table.column("digest").cast(pa.binary()))
         if digests.n_unique() != len(digests):
             raise ContractError(
                 f"{party} sent the same ID digest twice.", "Its table must have one row an ID."
@@ -89,7 +89,7 @@ def _held_out(context: Context, common: pl.DataFrame) -> np.ndarray:
                 f"The holdout column {rule.column} is not boolean, or has missing values.",
                 "Make it true for the rows to hold out, false for the others.",
             )
-        return column.to_numpy()[common[context.federation.label_holder].to_numpy()]
+        return np.asarray(column.to_numpy()[common[context.federation.label_holder].to_numpy()])
     raw = common["digest"].to_list()
     tails = np.array([int.from_bytes(digest[8:], "big") for digest in raw], dtype=np.uint64)
     held = np.zeros(common.height, dtype=bool)

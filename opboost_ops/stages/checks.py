@@ -40,9 +40,7 @@ def check_release(context: Context) -> Outcome:
         context,
         {
             "preprocessed_table": (
-                suites.preprocessed_table(
-                    party.features, domain, preprocessed.num_rows, context.policy.checks
-                ),
+                suites.preprocessed_table(party.features, domain, preprocessed.num_rows),
                 preprocessed,
             ),
             "release": (suites.release(context.features, ranks.num_rows, domain), ranks),
@@ -71,7 +69,7 @@ def check_model(context: Context) -> Outcome:
     splits = TextModel.parse(text).numeric_splits()
     thresholds = [t for name in facts["ranked"] for t in splits.get(name, [])]
     domain = context.federation.domain.to_domain()
-    suite = suites.model(facts["task"], len(facts["classes"]), domain)
+    suite = suites.model(facts["task"], domain)
     scores = np.ravel(prediction).astype(float)
     rows = max(len(scores), len(thresholds))
     table = pa.table(

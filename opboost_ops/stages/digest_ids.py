@@ -1,5 +1,6 @@
 """Arrow: IDs -> person keys, which stay home, and keyed alignment digests."""
 
+import numpy as np
 import pyarrow as pa
 
 from opboost_ops.errors import ContractError
@@ -44,7 +45,7 @@ def digest_ids(context: Context) -> Outcome:
     return Outcome(tables=tables, drafts=(draft,), summary={"rows": len(ids)})
 
 
-def binary(keys: "noise.np.ndarray") -> pa.Array:
+def binary(keys: np.ndarray) -> pa.Array:
     """Keys of shape (n, 16), uint8, as fixed-size binary."""
     buffer = pa.py_buffer(keys.tobytes())
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(keys), [None, buffer])

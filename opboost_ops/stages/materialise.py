@@ -1,5 +1,7 @@
 """Arrow: partial model and split values -> a model on domain values."""
 
+from itertools import pairwise
+
 from opboost_ops.boosting import splits
 from opboost_ops.errors import ArtifactError
 from opboost_ops.stages.stage import Context, Outcome
@@ -28,9 +30,11 @@ def materialise(context: Context) -> Outcome:
                     "not in the order of their ranks.",
                     "Nothing was materialised; ask that party to look into its run.",
                 )
-            values[f"{party}.{name}"] = dict(zip(ranks, map(float, numbers), strict=True))
+            values[f"{party}.{name}"] = dict(
+                zip(ranks, (float(n) for n in numbers if n is not None), strict=True)
+            )
     ranked = context.home.json("frame")["ranked"]
-    bounds = {name: (domain.lower, domain.upper) for name in ranked}
+    bounds = dict.fromkeys(ranked, (domain.lower, domain.upper))
     text = splits.materialise(partial, values, bounds)
     return Outcome(
         files={"model.txt": text.encode()},
@@ -41,4 +45,4 @@ def materialise(context: Context) -> Outcome:
 
 def _rising(numbers: list[float | None], lower: int, upper: int) -> bool:
     real = [n for n in numbers if isinstance(n, int | float) and lower <= n <= upper]
-    return len(real) == len(numbers) and all(a < b for a, b in zip(real, real[1:], strict=False))
+    return len(real) == len(numbers) and all(a < b for a, b in pairwise(real))

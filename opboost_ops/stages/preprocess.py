@@ -44,7 +44,8 @@ def preprocess(context: Context) -> Outcome:
         tables={"preprocessed": pa.table(columns), "positions": alignment.table},
         documents={
             "preprocessed": {
-                **{"alignment": alignment.digest, "clipped": clipped},
+                "alignment": alignment.digest,
+                "clipped": clipped,
                 **{side: alignment.document[side] for side in ("train", "holdout")},
             }
         },

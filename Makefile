@@ -1,0 +1,72 @@
+# `make` lists what there is to do.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+VENV    := .venv
+BIN     := $(CURDIR)/$(VENV)/bin
+STAMP   := $(VENV)/.setup
+DATASET ?= credit
+# The first Python that the project supports; name another with PYTHON=.
+PYTHON  ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null \
+	&& echo $$p && break; done)
+# uv if it is here; pip otherwise (UV= forces pip).
+UV      ?= $(shell command -v uv 2>/dev/null)
+
+export PATH := $(BIN):$(PATH)
+
+.PHONY: help setup demo ui test test-slow lint type fmt bench docs lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## make ./.venv with everything that the other targets need
+
+$(STAMP): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 to 3.13 is needed."; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+ifneq ($(UV),)
+	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+else
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+endif
+	@touch $@
+
+demo: setup ## run the training DAG in a real Airflow (DATASET=credit|adult|pendigits|powerplant|casp)
+	opboost demo --dataset $(DATASET)
+
+ui: setup ## leave Airflow running, and say where and how to log in
+	opboost ui
+
+test: setup lint type ## run linters, types and all tests that need nothing but PyPI
+	pytest
+
+test-slow: setup ## run the tests that need a browser or a server
+	pytest -m slow
+
+lint: setup ## ruff and the rules of who imports whom
+	ruff check .
+	ruff format --check .
+	lint-imports
+
+type: setup ## mypy, strict
+	mypy
+
+fmt: setup ## format the code
+	ruff check --fix .
+	ruff format .
+
+bench: setup ## the pipeline's seconds beside LightGBM alone
+	python benchmarks/pipeline.py --rows 8192 --features 11 --trees 200 --depth 4 --parties 3 --json
+
+docs: setup ## build the documentation into ./site
+	mkdocs build --strict --quiet
+
+lock: ## renew requirements.lock (needs uv)
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header --all-extras pyproject.toml --output-file requirements.lock
+
+clean: ## remove what the targets made, the environment too
+	rm -rf $(VENV) .opboost runs site build dist .pytest_cache .mypy_cache .ruff_cache
