@@ -9,8 +9,21 @@ def schemas_folder() -> Path:
     Raises:
         FileNotFoundError: Neither is there.
     """
+    return _folder("schemas")
+
+
+def dags_folder() -> Path:
+    """The folder ``dags``, which Airflow reads: found as `schemas_folder` is.
+
+    Raises:
+        FileNotFoundError: Neither is there.
+    """
+    return _folder("dags")
+
+
+def _folder(name: str) -> Path:
     package = Path(__file__).resolve().parent
-    for folder in (package / "schemas", package.parent / "schemas"):
+    for folder in (package / name, package.parent / name):
         if folder.is_dir():
             return folder
-    raise FileNotFoundError("The folder schemas is not installed with this package.")
+    raise FileNotFoundError(f"The folder {name} is not installed with this package.")

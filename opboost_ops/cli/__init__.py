@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from opboost_ops.cli import run
+from opboost_ops.cli import demo, run
 from opboost_ops.errors import OpBoostError
 
 app = typer.Typer(
@@ -22,6 +22,8 @@ def _commands() -> None:
 
 
 app.command("run")(run.command)
+app.command("demo")(demo.demo)
+app.command("ui")(demo.ui)
 
 
 def main() -> None:

@@ -1,0 +1,209 @@
+"""`opboost demo` and `opboost ui`: a real Airflow that plays all parties on this machine."""
+
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from opboost_ops.errors import ConfigError, OpBoostError
+
+if TYPE_CHECKING:
+    from opboost_ops.local_run import Finished
+    from opboost_ops.orchestration.client import Client
+    from opboost_ops.orchestration.standalone import Standalone
+
+Dataset = Annotated[str, typer.Option(help="credit, adult, pendigits, powerplant or casp.")]
+Work = Annotated[Path, typer.Option(help="Folder for Airflow's and the parties' things.")]
+_WORK = Path(".opboost")
+
+
+class DemoError(OpBoostError):
+    """The demonstrated run failed."""
+
+
+def demo(dataset: Dataset = "credit", work: Work = _WORK) -> None:
+    """Train a federation on a real Airflow, show its progress, and report what it gave."""
+    from opboost_ops.cli.progress import Progress
+    from opboost_ops.cli.run import report
+    from opboost_ops.config.loading import load_federation
+    from opboost_ops.orchestration.standalone import Standalone
+
+    _end_on_signals()
+    console = Console(stderr=True)
+    begin = time.monotonic()
+    file = workspace(dataset, work)
+    dag = f"{load_federation(file).name}_train"
+    console.print(f"Starting Airflow in {work / 'airflow'} ...")
+    with Standalone(work / "airflow", file.parent, _sites(file)) as airflow:
+        client = airflow.client()
+        _until_known(airflow, client, dag)
+        up = time.monotonic()
+        console.print(f"Airflow runs at {airflow.url}; {dag} is triggered.")
+        with Progress() as progress:
+            finished = follow(airflow, client, file, progress)
+        ended = time.monotonic()
+    report(file, finished, experiment=True, as_json=False)
+    work_seconds = sum(finished.seconds().values()) + sum(
+        finished.seconds("quality_seconds").values()
+    )
+    console.print(
+        f"Airflow was up after {up - begin:.1f} s; the run took {ended - up:.1f} s, of which the "
+        f"stages themselves {work_seconds:.1f} s. All ended after {time.monotonic() - begin:.1f} s."
+    )
+
+
+def ui(
+    dataset: Dataset = "credit",
+    work: Work = _WORK,
+    federations: Annotated[
+        Path | None, typer.Option(help="Folder of your own federation files instead.")
+    ] = None,
+) -> None:
+    """Leave Airflow running until Ctrl-C, and print where it is."""
+    from opboost_ops.orchestration.standalone import Standalone
+
+    _end_on_signals()
+    console = Console(stderr=True)
+    if federations is None:
+        file = workspace(dataset, work)
+        folder, sites = file.parent, _sites(file)
+    else:
+        folder, sites = federations, _declared_sites()
+    console.print(f"Starting Airflow in {work / 'airflow'} ...")
+    components = ("scheduler", "api-server", "dag-processor", "triggerer")
+    try:
+        with Standalone(work / "airflow", folder, sites, components) as airflow:
+            airflow.client()
+            console.print(f"Airflow runs at {airflow.url}", soft_wrap=True)
+            console.print(
+                f"Log in as admin; the password is in {airflow.passwords}", soft_wrap=True
+            )
+            console.print("Ctrl-C ends it.")
+            while True:
+                airflow.check()
+                time.sleep(1)
+    except KeyboardInterrupt:
+        console.print("Airflow has ended.")
+
+
+def workspace(dataset: str, work: Path) -> Path:
+    """The federation file of a dataset's parties, made if it is not there yet.
+
+    Args:
+        dataset: Its name.
+        work: The folder that holds the workspaces.
+    """
+    folder = (work / dataset).resolve()
+    file = folder / "federation.yaml"
+    if file.is_file():
+        return file
+    from opboost_ops.datasets import load
+    from opboost_ops.datasets.workspace import write_workspace
+
+    found = load(dataset)
+    # Written aside and then moved, so that an interrupted demo leaves no half of one.
+    aside = folder.with_name(f".{dataset}.{time.time_ns()}")
+    write_workspace(found, aside, epsilon=None, lower=None, upper=None, seed=None)
+    if folder.exists():
+        raise ConfigError(f"{folder} is no workspace.", "Remove it, or choose another by --work.")
+    aside.rename(folder)
+    return file
+
+
+def follow(airflow: "Standalone", client: "Client", file: Path, progress: Any) -> "Finished":
+    """Trigger the DAG and watch it to its end.
+
+    Args:
+        airflow: The Airflow.
+        client: Its client.
+        file: ``federation.yaml``.
+        progress: Called with a party and what happened at it.
+
+    Raises:
+        DemoError: With the failing task's error.
+    """
+    from opboost_ops.config.loading import load_federation
+    from opboost_ops.local_run import Finished
+    from opboost_ops.runner import run_id
+
+    federation = load_federation(file)
+    dag = f"{federation.name}_train"
+    run = client.trigger(dag)
+    finished = Finished(run_id(dag, run), federation)
+    seen: set[tuple[str, str]] = set()
+    while True:
+        airflow.check()
+        state = client.run(dag, run)["state"]
+        tasks = client.tasks(dag, run)
+        for task in sorted(tasks, key=lambda t: t["start_date"] or ""):
+            _show(client, task, seen, finished, progress)
+        if state == "success":
+            return finished
+        if state == "failed":
+            raise DemoError(_failure(client, dag, run, tasks))
+        time.sleep(0.3)
+
+
+def _show(
+    client: "Client",
+    task: dict[str, Any],
+    seen: set[tuple[str, str]],
+    finished: "Finished",
+    progress: Any,
+) -> None:
+    name, state = task["task_id"], task["state"]
+    event = {"running": "started", "success": "finished", "failed": "failed"}.get(state)
+    if event is None or (name, event) in seen:
+        return
+    seen.add((name, event))
+    group, stage = name.split(".")
+    party = group.rpartition("_")[0]
+    told: dict[str, Any] = {"event": event, "stage": stage}
+    if event == "finished":
+        told["summary"] = client.summary(task["dag_id"], task["dag_run_id"], name)
+        finished.summaries.setdefault(party, {})[stage] = told["summary"]
+    progress(party, told)
+
+
+def _failure(client: "Client", dag: str, run: str, tasks: list[dict[str, Any]]) -> str:
+    failed = [task for task in tasks if task["state"] == "failed"]
+    lines = [f"{dag} failed."]
+    for task in sorted(failed, key=lambda t: t["end_date"] or ""):
+        message = client.error(dag, run, task["task_id"], task["try_number"])
+        lines.append(f"{task['task_id']}: {message or 'no message; see its log'}")
+    return "\n".join(lines)
+
+
+def _until_known(airflow: "Standalone", client: "Client", dag: str) -> None:
+    while not client.has_dag(dag):
+        airflow.check()
+        time.sleep(0.2)
+
+
+def _sites(file: Path) -> dict[str, Path]:
+    from opboost_ops.config.loading import load_federation
+
+    parties = load_federation(file).parties
+    return {party: file.parent / party / "site.yaml" for party in parties}
+
+
+def _declared_sites() -> dict[str, Path]:
+    import os
+
+    prefix = "OPBOOST_SITE_"
+    return {
+        name.removeprefix(prefix): Path(value)
+        for name, value in os.environ.items()
+        if name.startswith(prefix)
+    }
+
+
+def _end_on_signals() -> None:
+    def end(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)

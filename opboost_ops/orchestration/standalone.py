@@ -1,0 +1,263 @@
+"""A real Airflow of one's own, for the demo and for looking: started whole, ended whole."""
+
+import fcntl
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from opboost_ops.errors import ConfigError, OpBoostError
+from opboost_ops.orchestration.client import Client
+from opboost_ops.resources import dags_folder
+
+_COMPONENTS = ("scheduler", "api-server", "dag-processor")
+
+#: Tasks are forked from the scheduler, so what it has imported costs them nothing. Import only:
+#: thread pools that are used before the fork do not survive it.
+_LOCAL_SETTINGS = """import sys
+
+if "scheduler" in sys.argv:
+    import great_expectations
+    import lightgbm
+    import opboost_ops.quality.checks
+    import opboost_ops.runner
+    import pandas
+    import polars
+"""
+
+#: Seconds until everything must be up, and until everything must have ended when asked to.
+_PATIENCE = 180.0
+_GRACE = 10.0
+
+
+class AirflowError(OpBoostError):
+    """Airflow did not start, or stopped while it was needed."""
+
+
+class Standalone:
+    """Airflow on SQLite with the LocalExecutor, on 127.0.0.1 and a free port.
+
+    Used as a context manager. Each component has a process session of its own, so that Ctrl-C
+    does not reach it half-way, and so that everything it ever started can be found and ended.
+
+    Args:
+        home: The AIRFLOW_HOME, made if absent.
+        federations: The folder with federation files.
+        sites: Every party's ``site.yaml``: a machine that plays all parties.
+        components: Which of Airflow's components run.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        federations: Path,
+        sites: Mapping[str, Path],
+        components: Sequence[str] = _COMPONENTS,
+    ) -> None:
+        self.home = home.resolve()
+        self.port = _free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.passwords = self.home / "passwords.json"
+        self._components = tuple(components)
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._lock: IO[str] | None = None
+        self.environment = self._environment(federations, sites)
+
+    def __enter__(self) -> "Standalone":
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def client(self) -> Client:
+        """A client of its REST API, logged in; waits until there is something to log in to.
+
+        Raises:
+            AirflowError: A component ended, or the patience did.
+        """
+        user, password = next(iter(json.loads(self.passwords.read_text()).items()))
+        client = Client(self.url)
+        deadline = time.monotonic() + _PATIENCE
+        while not client.login(user, password) or not client.healthy():
+            self.check()
+            if time.monotonic() > deadline:
+                raise AirflowError("Airflow is not up in time.", f"See {self.home / 'output'}.")
+            time.sleep(0.2)
+        return client
+
+    def check(self) -> None:
+        """Make sure that all components run.
+
+        Raises:
+            AirflowError: With the last lines of the one that does not.
+        """
+        for component, process in self._processes.items():
+            if process.poll() is not None:
+                log = self._log(component).read_text(errors="replace").splitlines()
+                raise AirflowError(
+                    f"Airflow's {component} ended with {process.returncode}:\n"
+                    + "\n".join(log[-15:]),
+                    f"All of its output is in {self._log(component)}.",
+                )
+
+    def stop(self) -> None:
+        """End everything that was started, whatever it takes; signals wait until it is done."""
+        before = {s: signal.signal(s, signal.SIG_IGN) for s in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            sessions = [process.pid for process in self._processes.values()]
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                deadline = time.monotonic() + _GRACE
+                for pid in _members(sessions):
+                    _kill(pid, number)
+                while _members(sessions) and time.monotonic() < deadline:
+                    for process in self._processes.values():
+                        process.poll()
+                    time.sleep(0.05)
+            for process in self._processes.values():
+                process.wait()
+            self._processes.clear()
+            if self._lock is not None:
+                self._lock.close()
+                self._lock = None
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _start(self) -> None:
+        for folder in (self.home, self.home / "config", self.home / "output"):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._take_home()
+        (self.home / "config" / "airflow_local_settings.py").write_text(_LOCAL_SETTINGS)
+        if not self.passwords.exists():
+            with open(os.open(self.passwords, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+                json.dump({"admin": secrets.token_urlsafe(12)}, file)
+        self._launch("db migrate", ("db", "migrate"))
+        if self._processes.pop("db migrate").wait():
+            log = self._log("db migrate")
+            raise AirflowError("Airflow's database was not made.", f"See {log}.")
+        for component in self._components:
+            more = ("--skip-serve-logs",) if component == "scheduler" else ()
+            self._launch(component, (component, *more))
+
+    def _take_home(self) -> None:
+        # The lock is inherited by the components: it is free when the last of them has ended.
+        self._lock = open(self.home / "lock", "a+")  # noqa: SIM115
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(
+                f"Another Airflow runs in {self.home}.",
+                "End it first (Ctrl-C in its terminal), or choose another folder by --work.",
+            ) from None
+
+    def _launch(self, name: str, arguments: Sequence[str]) -> None:
+        assert self._lock is not None
+        with self._log(name).open("wb") as log:
+            self._processes[name] = subprocess.Popen(
+                [sys.executable, "-m", "airflow", *arguments],
+                env=self.environment,
+                cwd=self.home,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(self._lock.fileno(),),
+            )
+
+    def _log(self, component: str) -> Path:
+        return self.home / "output" / f"{component.replace(' ', '-')}.log"
+
+    def _environment(self, federations: Path, sites: Mapping[str, Path]) -> dict[str, str]:
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("AIRFLOW", "OPBOOST_SITE_", "_AIRFLOW"))
+        }
+        python = Path(sys.executable).parent
+        return {
+            **kept,
+            "PATH": f"{python}{os.pathsep}{os.environ.get('PATH', '')}",
+            "NO_PROXY": "127.0.0.1,localhost",
+            "no_proxy": "127.0.0.1,localhost",
+            "PYTHONUNBUFFERED": "1",
+            "OPBOOST_FEDERATIONS": str(federations.resolve()),
+            **{f"OPBOOST_SITE_{party.upper()}": str(p.resolve()) for party, p in sites.items()},
+            "AIRFLOW_HOME": str(self.home),
+            **_settings(
+                {
+                    "api.host": "127.0.0.1",
+                    "api.port": self.port,
+                    "api.base_url": self.url,
+                    "api.workers": 1,
+                    "core.dags_folder": dags_folder(),
+                    "core.dags_are_paused_at_creation": False,
+                    "core.execution_api_server_url": f"{self.url}/execution/",
+                    "core.executor": "LocalExecutor",
+                    "core.load_examples": False,
+                    "core.parallelism": 4,
+                    "core.plugins_folder": dags_folder().parent / "plugins",
+                    "core.simple_auth_manager_passwords_file": self.passwords,
+                    "core.simple_auth_manager_users": "admin:admin",
+                    "dag_processor.min_file_process_interval": 10,
+                    "dag_processor.refresh_interval": 10,
+                    "database.sql_alchemy_conn": f"sqlite:///{self.home / 'airflow.db'}",
+                    "scheduler.scheduler_idle_sleep_time": 0.1,
+                    "usage_data_collection.enabled": False,
+                }
+            ),
+        }
+
+
+def _settings(values: Mapping[str, object]) -> dict[str, str]:
+    return {
+        f"AIRFLOW__{name.replace('.', '__').upper()}": str(value) for name, value in values.items()
+    }
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _members(sessions: Sequence[int]) -> list[int]:
+    """Living processes of the sessions, from /proc, or the sessions' leaders where it is absent."""
+    processes = Path("/proc")
+    if not (processes / "self" / "stat").exists():
+        return [pid for pid in sessions if _kill(pid, 0)]
+    found = []
+    for stat in processes.glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) in sessions and fields[0] != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def _kill(pid: int, number: int) -> bool:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
