@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from opboost_ops.cli import demo, run
+from opboost_ops.cli import check, datasets, demo, init, keys, run, schemas
 from opboost_ops.errors import OpBoostError
 
 app = typer.Typer(
@@ -21,7 +21,12 @@ def _commands() -> None:
     """Commands are always named, also while there is only one."""
 
 
+app.command("init")(init.command)
+app.command("check")(check.command)
 app.command("run")(run.command)
+app.command("schemas")(schemas.command)
+app.add_typer(keys.app, name="keys")
+app.add_typer(datasets.app, name="datasets")
 app.command("demo")(demo.demo)
 app.command("ui")(demo.ui)
 

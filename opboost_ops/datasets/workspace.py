@@ -64,13 +64,13 @@ def write_workspace(
         write_private(site / "keys" / "alignment.key", alignment)
         (site / "tables").mkdir()
         table.write_parquet(site / "tables" / "train.parquet")
-        _dump(site / "site.yaml", site_data(party, dataset.name, Path("tables/train.parquet")))
-        _dump(site / "policy.yaml", policy_data(party, data))
+        dump(site / "site.yaml", site_data(party, dataset.name, Path("tables/train.parquet")))
+        dump(site / "policy.yaml", policy_data(party, data))
     (folder / "exchange").mkdir()
     if seed is not None:
         (folder / "exchange" / THROWAWAY).touch()
     path = folder / "federation.yaml"
-    _dump(path, data)
+    dump(path, data)
     load_federation(path)
     return path
 
@@ -180,5 +180,6 @@ def _seeded(seed: int | None, federation: str, what: str) -> bytes | None:
     return hashlib.sha256(f"{seed}/{federation}/{what}".encode()).digest()
 
 
-def _dump(path: Path, data: Any) -> None:
+def dump(path: Path, data: Any) -> None:
+    """Write YAML, keys in their order."""
     path.write_text(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), encoding="utf-8")

@@ -1,0 +1,120 @@
+"""`opboost check`: is everything right, and what will leave, to whom, under which mechanism."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opboost_ops.errors import ConfigError, Fault, OpBoostError
+
+if TYPE_CHECKING:
+    from opboost_ops.config.federation import Federation
+    from opboost_ops.config.policy import Policy
+    from opboost_ops.config.site import Site
+
+
+def command(
+    folder: Annotated[Path, typer.Argument(help="Folder of federation.yaml, or the file.")],
+) -> None:
+    """Validate federation, sites, policies, keys and tables; print what will leave each party."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from opboost_ops.config.loading import load_federation
+    from opboost_ops.local_run import site_files
+    from opboost_ops.privacy.loss import loss_curve
+
+    path = folder / "federation.yaml" if folder.is_dir() else folder
+    federation = load_federation(path)
+    faults: list[Fault] = []
+    for party, file in site_files(path, federation).items():
+        faults += _faults(federation, party, file)
+    if faults:
+        raise ConfigError(f"{len(faults)} at the parties' sites", file=path.name, faults=faults)
+    console = Console()
+    domain = federation.domain.to_domain()
+    receiver = federation.label_holder
+    for party in federation.feature_holders:
+        table = Table(title=f"{party} sends to {receiver}, randomised on [{domain.lower}, "
+                      f"{domain.upper}]")  # fmt: skip
+        for head in (
+            "feature",
+            "mechanism",
+            "loss(1)",
+            f"loss({domain.size - 1})",
+            "loss(t) <= t epsilon",
+        ):
+            table.add_column(head)
+        for name, feature in federation.parties[party].features.items():
+            assert feature.mechanism is not None
+            curve = loss_curve(feature.mechanism, domain)
+            ends = (f"{v:.3f}" if v != "inf" else v for v in (curve.loss[0], curve.loss[-1]))
+            holds = "holds" if curve.certificate else "does not hold"
+            table.add_row(name, curve.mechanism, *ends, holds)
+        console.print(table)
+    console.print("Also sent, exact, with no epsilon:")
+    from opboost_ops.stages import align, digest_ids, request_splits
+
+    for party in federation.feature_holders:
+        console.print(f"  {party} to {receiver}: {digest_ids.DISCLOSES}")
+        console.print(f"  {receiver} to {party}: {align.DISCLOSES}")
+        console.print(f"  {receiver} to {party}: {request_splits.DISCLOSES}")
+    console.print(
+        f"{path.name}, {len(federation.parties)} sites, policies, keys and tables: right."
+    )
+
+
+def _faults(federation: "Federation", party: str, file: Path) -> list[Fault]:
+    from opboost_ops.config.loading import POLICY, load_policy, load_site
+    from opboost_ops.exchange.signing import Signer
+    from opboost_ops.mechanisms import noise
+    from opboost_ops.privacy.consent import require_consent
+
+    faults: list[Fault] = []
+    try:
+        site = load_site(file)
+        policy = load_policy(file.parent / POLICY)
+    except ConfigError as error:
+        inner = error.faults or (Fault("", error.problem, error.remedy),)
+        return [Fault(f"{party}/{error.file}:{f.where}", f.problem, f.suggestion) for f in inner]
+    for what, path in (("secret", site.secret), ("alignment_key", site.alignment_key)):
+        try:
+            noise.read_secret(path)
+        except OpBoostError as error:
+            faults.append(Fault(f"{party}/site.yaml:{what}", error.problem, error.remedy))
+    try:
+        public = Signer.from_file(site.signing_key).public
+        if public != federation.parties[party].signing_key:
+            faults.append(
+                Fault(
+                    f"parties.{party}.signing_key",
+                    "is not the public key of the party's signing key",
+                    f"its site's is {public}",
+                )
+            )
+    except OpBoostError as error:
+        faults.append(Fault(f"{party}/site.yaml:signing_key", error.problem, error.remedy))
+    if federation.parties[party].role == "feature_holder":
+        try:
+            require_consent(policy, federation, party)
+        except OpBoostError as error:
+            faults.append(Fault(f"{party}/policy.yaml", error.problem, error.remedy))
+    faults += _table_faults(federation, party, site, policy)
+    return faults
+
+
+def _table_faults(
+    federation: "Federation", party: str, site: "Site", policy: "Policy"
+) -> list[Fault]:
+    from opboost_ops.exchange.store import open_store
+    from opboost_ops.stages import raw_table
+    from opboost_ops.stages.stage import Context, Home
+
+    try:
+        context = Context(
+            federation, "", party, site, policy, Home(site.home), open_store(site.store), "", 0.0
+        )
+        raw_table.read(context)
+    except OpBoostError as error:
+        return [Fault(f"{party}: table", error.problem, error.remedy)]
+    return []

@@ -1,0 +1,134 @@
+"""`opboost init`: the files of a new federation, from the tables that there are."""
+
+import uuid
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from opboost_ops.errors import ConfigError
+
+
+def command(
+    folder: Annotated[Path, typer.Argument(help="A new folder.")],
+    table: Annotated[list[str], typer.Option(help="PARTY=PATH of its Parquet or CSV table.")],
+    label: Annotated[str, typer.Option(help="PARTY.COLUMN of the label.")],
+    identity: Annotated[str, typer.Option("--id", help="The column that names a person.")],
+    name: Annotated[str, typer.Option(help="Name of the federation.")] = "federation",
+    epsilon: Annotated[float, typer.Option(help="Of every protected feature.")] = 1.0,
+) -> None:
+    """Write federation.yaml, and each party's site.yaml, policy.yaml and keys.
+
+    Bounds of numeric features are left blank: they are public facts, and are never read off the
+    data. `opboost check` lists what is still to fill in.
+    """
+    import secrets
+
+    from opboost_ops.datasets.workspace import (
+        dump,
+        policy_data,
+        site_data,
+        write_keys,
+        write_private,
+    )
+
+    if folder.exists() and any(folder.iterdir()):
+        raise ConfigError(f"The folder {folder} is not empty.", "Name a new one.")
+    holder, _, column = label.partition(".")
+    paths = _paths(table)
+    if holder not in paths or not column:
+        raise ConfigError(
+            f"--label {label} names no party of --table.", "Write it as PARTY.COLUMN."
+        )
+    frames = {party: _read(path) for party, path in paths.items()}
+    parties: dict[str, Any] = {}
+    kinds = set()
+    for party, frame in frames.items():
+        for needed in (identity, *([column] if party == holder else [])):
+            if needed not in frame.columns:
+                raise ConfigError(
+                    f"The table of {party} has no column {needed}.",
+                    f"Its columns are {', '.join(frame.columns)}.",
+                )
+        kinds.add("integer" if frame.schema[identity].is_integer() else "string")
+        parties[party] = _party(frame, identity, column if party == holder else None, epsilon)
+    if len(kinds) > 1:
+        raise ConfigError(
+            f"The ID column {identity} is an integer in one table and a string in another.",
+            "Convert one of them; all parties need the same type.",
+        )
+    alignment = secrets.token_bytes(32)
+    for party in parties:
+        parties[party]["signing_key"] = write_keys(folder / party / "keys")
+        write_private(folder / party / "keys" / "alignment.key", alignment)
+    data = {
+        "version": 1,
+        "name": name,
+        "learning": "vertical",
+        "id": {"column": identity, "type": kinds.pop()},
+        "domain": {"lower": 1, "upper": 10},
+        "parties": parties,
+        "training": {"trees": 80, "learning_rate": 0.1, "depth": 3, "holdout": 0.2},
+    }
+    dump(folder / "federation.yaml", data)
+    (folder / "exchange").mkdir()
+    for party, frame in frames.items():
+        path = paths[party].resolve()
+        if path.suffix == ".csv":
+            path = folder.resolve() / party / "tables" / "train.parquet"
+            path.parent.mkdir()
+            frame.write_parquet(path)
+        dump(folder / party / "site.yaml", site_data(party, name, path))
+        dump(folder / party / "policy.yaml", policy_data(party, data))
+    print(f"Wrote {folder}. Fill in the bounds in federation.yaml, then: opboost check {folder}")
+
+
+def _paths(tables: list[str]) -> dict[str, Path]:
+    paths = {}
+    for entry in tables:
+        party, sign, path = entry.partition("=")
+        if not sign or not party or not path:
+            raise ConfigError(f"--table {entry} is not of the form PARTY=PATH.")
+        paths[party] = Path(path)
+    return paths
+
+
+def _read(path: Path) -> Any:
+    import polars as pl
+
+    try:
+        if path.suffix == ".csv":
+            frame = pl.read_csv(path, infer_schema_length=None)
+            # A blank line at the end of a CSV is no person.
+            return frame.filter(~pl.all_horizontal(pl.all().is_null()))
+        return pl.read_parquet(path)
+    except (pl.exceptions.PolarsError, OSError):
+        pass
+    raise ConfigError(f"{path} is missing, or neither Parquet nor CSV.")
+
+
+def _party(frame: Any, identity: str, label: str | None, epsilon: float) -> dict[str, Any]:
+    import polars as pl
+
+    features: dict[str, Any] = {}
+    for name, kind in frame.schema.items():
+        if name in (identity, label):
+            continue
+        numeric = kind.is_numeric() or kind == pl.Boolean
+        entry: dict[str, Any] = {"uuid": str(uuid.uuid4())}
+        if label is not None:
+            entry |= {"type": "numeric" if numeric else "nominal", "missing": "keep"}
+        else:
+            entry |= {"type": "numeric", "bounds": None} if numeric else {"type": "ordinal"}
+            if not numeric:
+                entry["categories"] = None
+            entry["mechanism"] = {"name": "global_map", "epsilon": epsilon}
+        features[name] = entry
+    role = "feature_holder" if label is None else "label_holder"
+    party: dict[str, Any] = {"role": role, "signing_key": "", "features": features}
+    if label is not None:
+        classes = frame.get_column(label).n_unique()
+        kind = frame.schema[label]
+        task = "regression" if kind.is_float() and classes > 20 else "multiclass"
+        party["label"] = {"column": label, "task": "binary" if classes == 2 else task}
+    return party

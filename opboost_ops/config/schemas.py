@@ -1,0 +1,39 @@
+"""JSON Schemas of the files that people write, generated from the models that read them."""
+
+import json
+from pathlib import Path
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.policy import Policy
+from opboost_ops.config.site import Site
+
+_MODELS = {"federation": Federation, "site": Site, "policy": Policy}
+
+
+def schemas() -> dict[str, str]:
+    """Text of each schema by file name."""
+    texts = {}
+    for name, model in _MODELS.items():
+        schema = {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            **model.model_json_schema(),
+        }
+        texts[f"{name}.schema.json"] = json.dumps(schema, indent=1, sort_keys=True) + "\n"
+    return texts
+
+
+def write_schemas(folder: Path) -> list[Path]:
+    """Write all schemas.
+
+    Args:
+        folder: Where.
+
+    Returns:
+        The files written.
+    """
+    written = []
+    for name, text in schemas().items():
+        path = folder / name
+        path.write_text(text, encoding="utf-8")
+        written.append(path)
+    return written
