@@ -5,9 +5,10 @@ from pathlib import Path
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
+from opboost_ops.config.schema import Record
 from opboost_ops.config.site import Site
 
-_MODELS = {"federation": Federation, "site": Site, "policy": Policy}
+_MODELS: dict[str, type[Record]] = {"federation": Federation, "site": Site, "policy": Policy}
 
 
 def schemas() -> dict[str, str]:
