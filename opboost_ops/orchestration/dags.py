@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, Param, TaskGroup, task
+from airflow.sdk import DAG, CronTriggerTimetable, Param, TaskGroup, task
 
 from opboost_ops.config.federation import Federation, Training
 from opboost_ops.config.loading import load_federation
@@ -156,11 +156,11 @@ def _schedule(federation: Federation, path: Path) -> str | None:
     cron = federation.schedule.cron
     if cron is None:
         return None
-    from croniter import croniter
-
-    if not croniter.is_valid(cron):
+    try:
+        CronTriggerTimetable(cron, timezone="UTC").validate()
+    except Exception:
         fault = Fault("schedule.cron", "is no cron expression", "for example 0 3 * * 1")
-        raise ConfigError("cannot become a DAG", file=path.name, faults=[fault])
+        raise ConfigError("cannot become a DAG", file=path.name, faults=[fault]) from None
     return cron
 
 

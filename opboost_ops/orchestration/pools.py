@@ -42,12 +42,11 @@ def with_missing_pools(note: str | None, missing: list[str]) -> str | None:
 
 
 @hookimpl
-def on_dag_run_running(dag_run: Any, msg: str) -> None:
+def on_dag_run_running(dag_run: Any) -> None:
     """Compare a starting run's pools with those that exist.
 
     Args:
         dag_run: The scheduler's run, in its session.
-        msg: Why it is running.
     """
     dag = dag_run.dag
     if dag is None or TAG not in dag.tags:

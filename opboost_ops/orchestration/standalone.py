@@ -35,7 +35,7 @@ if "scheduler" in sys.argv:
 
 #: Seconds until everything must be up, and until everything must have ended when asked to.
 _PATIENCE = 180.0
-_GRACE = 10.0
+_GRACE = 4.0
 
 
 class AirflowError(OpBoostError):
@@ -221,6 +221,7 @@ class Standalone:
                     "database.sql_alchemy_conn": f"sqlite:///{self.home / 'airflow.db'}",
                     "scheduler.scheduler_idle_sleep_time": 0.1,
                     "usage_data_collection.enabled": False,
+                    "workers.min_heartbeat_interval": 1,
                 }
             ),
         }
