@@ -37,7 +37,6 @@ def command(
     for party in federation.feature_holders:
         table = Table(title=f"{party} sends to {receiver}, randomised on [{domain.lower}, "
                       f"{domain.upper}]")  # fmt: skip
-        last = f"loss({domain.size - 1})"
         for head in (
             "feature",
             "mechanism",
