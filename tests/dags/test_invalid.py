@@ -1,0 +1,75 @@
+"""A broken federation file becomes a DAG that says what is wrong; the others live."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException
+
+from opboost_ops.orchestration.dags import build_dags
+
+
+def problem_of(dag: DAG) -> str:
+    assert "invalid" in dag.tags
+    (task,) = dag.tasks
+    with pytest.raises(AirflowFailException) as caught:
+        task.python_callable(*task.op_args, **task.op_kwargs)  # type: ignore[attr-defined]
+    return str(caught.value)
+
+
+def test_all_faults_of_a_broken_file_beside_a_good_one(federations: Path) -> None:
+    data = yaml.safe_load((federations / "credit.yaml").read_text())
+    data["domain"] = {"lower": 10, "upper": 1}
+    del data["parties"]["bank"]["features"]["income"]["bounds"]
+    data["training"]["tress"] = 5
+    (federations / "Broken-One.yaml").write_text(yaml.safe_dump(data))
+    dags = build_dags(federations)
+    assert set(dags) == {"credit_scoring_train", "broken_one_train"}
+    assert "invalid" not in dags["credit_scoring_train"].tags
+    problem = problem_of(dags["broken_one_train"])
+    assert "Broken-One.yaml" in problem
+    assert "training.tress" in problem
+    assert "domain" in problem
+
+
+@pytest.mark.parametrize(
+    "content", ["", "a: [1, 2", "\x00\x01", "- 1\n- 2", "version: 1", "null", "!!python/none 1"]
+)
+def test_any_rubbish_becomes_an_invalid_dag(federations: Path, content: str) -> None:
+    (federations / "rubbish.yaml").write_text(content)
+    dags = build_dags(federations)
+    assert "invalid" not in dags["credit_scoring_train"].tags
+    assert "rubbish.yaml" in problem_of(dags["rubbish_train"])
+
+
+def test_a_broken_file_never_displaces_a_good_dag(federations: Path) -> None:
+    (federations / "credit_scoring").mkdir()
+    (federations / "credit_scoring" / "federation.yaml").write_text("version: 2")
+    dags = build_dags(federations)
+    assert len(dags) == 2
+    assert sum("invalid" in dag.tags for dag in dags.values()) == 1
+
+
+def test_two_files_of_one_name(federations: Path) -> None:
+    (federations / "other.yaml").write_text((federations / "credit.yaml").read_text())
+    dags = build_dags(federations)
+    assert "invalid" not in dags["credit_scoring_train"].tags
+    assert "another file has the name" in problem_of(dags["other_1_train"])
+
+
+def test_a_bad_cron_expression(federations: Path) -> None:
+    data = yaml.safe_load((federations / "credit.yaml").read_text())
+    data["schedule"] = {"cron": "every monday"}
+    (federations / "credit.yaml").write_text(yaml.safe_dump(data))
+    assert "schedule.cron" in problem_of(build_dags(federations)["credit_train"])
+
+
+def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
+    assert "OPBOOST_FEDERATIONS" in problem_of(build_dags(tmp_path / "none")["opboost_invalid"])
+
+
+def test_files_in_folders_of_their_own(federations: Path) -> None:
+    (federations / "bureau").mkdir()
+    (federations / "credit.yaml").rename(federations / "bureau" / "federation.yaml")
+    assert set(build_dags(federations)) == {"credit_scoring_train"}

@@ -1,0 +1,84 @@
+"""What a task does with success and failure, and with missing pools."""
+
+import errno
+import traceback
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from opboost_ops.errors import ContractError
+from opboost_ops.orchestration import pools, tasks
+
+CELL = "cell-4711"
+
+
+def failing(error: BaseException) -> Any:
+    def work() -> dict[str, Any]:
+        raise error
+
+    return work
+
+
+def test_a_summary_is_returned() -> None:
+    assert tasks.execute("train", lambda: {"rows": 3}) == {"rows": 3}
+
+
+def test_a_summary_over_the_limit_fails() -> None:
+    with pytest.raises(AirflowFailException, match="over 2048"):
+        tasks.execute("train", lambda: {"rows": "x" * 2040})
+    assert tasks.execute("train", lambda: {"r": "x" * (2048 - 9)})
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionResetError(CELL),
+        TimeoutError(CELL),
+        OSError(errno.ENETUNREACH, CELL),
+        OSError(errno.EHOSTUNREACH, CELL),
+    ],
+)
+def test_network_faults_are_tried_again(error: Exception) -> None:
+    with pytest.raises(ConnectionError) as caught:
+        tasks.execute("train", failing(error))
+    clean(caught.value)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ValueError(CELL), KeyError(CELL), OSError(errno.ENOSPC, CELL), MemoryError(CELL)],
+)
+def test_other_faults_fail_at_once_and_say_nothing_foreign(error: Exception) -> None:
+    with pytest.raises(AirflowFailException, match=type(error).__name__) as caught:
+        tasks.execute("train", failing(error))
+    clean(caught.value)
+
+
+def test_our_own_errors_say_what_to_do() -> None:
+    with pytest.raises(AirflowFailException, match="bad table. Mend it.") as caught:
+        tasks.execute("train", failing(ContractError("bad table.", "Mend it.")))
+    clean(caught.value)
+
+
+def clean(error: BaseException) -> None:
+    assert error.__cause__ is None
+    assert error.__context__ is None
+    assert CELL not in "".join(traceback.format_exception(error))
+
+
+def test_the_note_about_missing_pools() -> None:
+    note = pools.with_missing_pools("by hand", ["a", "b"])
+    assert note is not None
+    assert note.startswith("by hand")
+    assert pools.missing_pools(note) == ("a", "b")
+    assert pools.with_missing_pools(note, []) == "by hand"
+    assert pools.missing_pools("by hand") == pools.missing_pools(None) == ()
+
+
+def test_open_run_refuses_missing_pools(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = SimpleNamespace(note=pools.with_missing_pools(None, ["gpu"]))
+    monkeypatch.setattr(tasks, "get_current_context", lambda: {"dag_run": run})
+    with pytest.raises(AirflowFailException, match="pools that do not exist: gpu"):
+        tasks.open_run("federation.yaml")

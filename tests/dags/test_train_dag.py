@@ -1,0 +1,155 @@
+"""The training DAG: groups, tasks, queues, form."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import ParamValidationError
+from airflow.serialization.serialized_objects import DagSerialization
+
+from opboost_ops.orchestration.dags import build_dags
+from opboost_ops.orchestration.phases import DESCRIPTIONS, STAGES_OF, TITLES
+from opboost_ops.runner import FORM
+from opboost_ops.stages.catalogue import STAGES
+
+RELEASE = ["preprocess", "desensitize", "rank", "check_release", "publish"]
+GROUPS = {
+    "credit_open": ["open_run", "check_table", "digest_ids"],
+    "shop_ids": ["check_table", "digest_ids"],
+    "bank_ids": ["check_table", "digest_ids"],
+    "credit_align": ["align"],
+    "shop_release": RELEASE,
+    "bank_release": RELEASE,
+    "credit_train": ["accept", "assemble", "check_frame", "train", "request_splits"],
+    "shop_answer": ["answer_splits"],
+    "bank_answer": ["answer_splits"],
+    "credit_publish": ["materialise", "check_model", "evaluate", "register"],
+}
+
+
+@pytest.fixture
+def dag(federations: Path) -> DAG:
+    return build_dags(federations)["credit_scoring_train"]
+
+
+def changed(federations: Path, change: Any) -> DAG:
+    path = federations / "credit.yaml"
+    data = yaml.safe_load(path.read_text())
+    change(data)
+    path.write_text(yaml.safe_dump(data, sort_keys=False))
+    return next(iter(build_dags(federations).values()))
+
+
+def test_groups_and_tasks_are_those_of_the_design(dag: DAG) -> None:
+    expected = {f"{group}.{name}" for group, names in GROUPS.items() for name in names}
+    assert set(dag.task_ids) == expected
+    for group, names in GROUPS.items():
+        for before, after in zip(names, names[1:], strict=False):
+            assert f"{group}.{after}" in dag.get_task(f"{group}.{before}").downstream_task_ids
+
+
+def test_groups_are_acyclic_among_themselves(dag: DAG) -> None:
+    order = [group.node_id for group in dag.task_group.topological_sort()]
+    assert sorted(order) == sorted(GROUPS)
+    for before, after in [
+        ("credit_open", "shop_ids"),
+        ("shop_ids", "credit_align"),
+        ("credit_open", "credit_align"),
+        ("credit_align", "bank_release"),
+        ("bank_release", "credit_train"),
+        ("credit_train", "shop_answer"),
+        ("shop_answer", "credit_publish"),
+    ]:
+        assert order.index(before) < order.index(after)
+
+
+def test_publication_waits_for_checks_and_feature_holders_do_not_wait_for_each_other(
+    dag: DAG,
+) -> None:
+    upstream = dag.get_task("bank_release.publish").get_flat_relative_ids(upstream=True)
+    assert "bank_release.check_release" in upstream
+    assert not any(name.startswith("shop_release") for name in upstream)
+    assert dag.get_task("shop_ids.check_table").upstream_task_ids == {"credit_open.open_run"}
+    assert dag.get_task("credit_publish.register").upstream_task_ids == {"credit_publish.evaluate"}
+
+
+def test_the_phases_are_those_of_the_stages() -> None:
+    of_stages: dict[str, list[str]] = {}
+    for name, stage in STAGES.items():
+        for phase in stage.groups.values():
+            of_stages.setdefault(phase, []).append(name)
+    assert {phase: list(names) for phase, names in STAGES_OF.items()} == of_stages
+    assert set(TITLES) == set(STAGES_OF)
+    assert set(DESCRIPTIONS) == {"open_run", *STAGES}
+
+
+def test_every_group_is_titled_by_its_party(dag: DAG) -> None:
+    for group in dag.task_group.children.values():
+        party = str(group.node_id).rpartition("_")[0]
+        assert group.label.startswith(f"{party}: ")
+
+
+def test_queue_pool_and_owner_are_the_partys(federations: Path) -> None:
+    def change(data: Any) -> None:
+        data["parties"]["bank"] |= {"queue": "bank_queue", "pool": "bank_pool"}
+        data["parties"]["credit"] |= {"queue": "credit_queue", "pool": "credit_pool"}
+
+    dag = changed(federations, change)
+    for task in dag.tasks:
+        party = task.task_id.split(".")[0].rpartition("_")[0]
+        assert task.owner == party
+        assert task.doc_md
+        assert task.queue == {"shop": "default"}.get(party, f"{party}_queue")
+        pool = "default_pool" if party == "shop" else f"{party}_pool"
+        if task.task_id == "credit_open.open_run":
+            pool = "default_pool"
+        assert task.pool == pool
+
+
+def test_the_dag_is_documented_tagged_and_runs_once_at_a_time(dag: DAG) -> None:
+    assert dag.max_active_runs == 1
+    assert dag.catchup is False
+    assert {"opboost", "train", "credit_scoring", "credit", "shop", "bank"} <= dag.tags
+    assert dag.doc_md is not None
+    assert "`income`" in dag.doc_md
+    assert "never leaves" in dag.doc_md
+    assert all(task.retries == 3 for task in dag.tasks)
+
+
+def test_it_serialises(dag: DAG) -> None:
+    again = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
+    assert set(again.task_dict) == set(dag.task_ids)
+
+
+def test_the_schedule_is_the_declared_cron(federations: Path, dag: DAG) -> None:
+    assert dag.schedule is None
+
+    def change(data: Any) -> None:
+        data["schedule"] = {"cron": "0 3 * * 1"}
+
+    assert changed(federations, change).schedule == "0 3 * * 1"
+
+
+def test_the_form_has_the_runners_fields_and_may_stay_empty(dag: DAG) -> None:
+    assert set(dag.params) == set(FORM)
+    assert all(value is None for value in dag.params.validate().values())
+
+
+@pytest.mark.parametrize(
+    ("field", "good", "bad"),
+    [
+        ("epsilon", [0.08, 5], [0, -1, "1", 1e6]),
+        ("trees", [1, 10_000], [0, 2.5, 10_001]),
+        ("learning_rate", [0.01, 1], [0, 1.5]),
+        ("depth", [1, 16], [0, 17, "deep"]),
+    ],
+)
+def test_the_form_validates_ranges(dag: DAG, field: str, good: list[Any], bad: list[Any]) -> None:
+    param = dag.params.get_param(field)
+    for value in good:
+        assert param.resolve(value) == value
+    for value in bad:
+        with pytest.raises(ParamValidationError):
+            param.resolve(value)
