@@ -1,17 +1,16 @@
 """Fixtures: a federation that has one champion already, copied afresh for every test."""
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from tests.federation import SECOND_RUN, Workspace
 
-
-@pytest.fixture(autouse=True)
-def _no_sites(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("OPBOOST_SITE_")]:
-        monkeypatch.delenv(name)
+# Airflow reads its environment when it is first imported: tests get a home of their own.
+os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="opboost-airflow-")
+os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +30,26 @@ def workspace(
 ) -> Workspace:
     """A copy of it, about to begin its second run, with every party's site known."""
     copy = trained_once.copy(tmp_path / "federation", SECOND_RUN)
+    for name, value in copy.environment().items():
+        monkeypatch.setenv(name, value)
+    return copy
+
+
+@pytest.fixture(scope="session")
+def asked_once(trained_once: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """Its second run, as far as the split requests. Tests copy it and never change it."""
+    copy = trained_once.copy(tmp_path_factory.mktemp("asked") / "federation", SECOND_RUN)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in copy.environment().items():
+            patch.setenv(name, value)
+        copy.until("answer_splits")
+    return copy
+
+
+@pytest.fixture
+def asked(asked_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """A copy of that, where every feature holder has a split request to answer."""
+    copy = asked_once.copy(tmp_path / "federation", SECOND_RUN)
     for name, value in copy.environment().items():
         monkeypatch.setenv(name, value)
     return copy

@@ -100,17 +100,17 @@ def site_of(party: str, environ: Mapping[str, str] = os.environ) -> tuple[Site, 
 
 
 def _read(path: Path) -> Any:
-    problem = ""
+    problem, remedy = "is not valid YAML", "Correct it there; `opboost check` names what is left."
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         problem = f"is not valid YAML at line {line}"
     except (yaml.YAMLError, UnicodeDecodeError):
-        problem = "is not valid YAML"
+        pass
     except OSError:
-        problem = "cannot be read"
-    raise ConfigError(problem, file=path.name)
+        problem, remedy = "cannot be read", "Check its path, and that this user may read it."
+    raise ConfigError(problem, remedy, file=path.name)
 
 
 def _parse(

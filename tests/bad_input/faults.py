@@ -1,0 +1,73 @@
+"""What every run that ends in an error must have in common."""
+
+import json
+import traceback
+from typing import Any
+
+from opboost_ops.errors import OpBoostError
+from tests.federation import FIRST_RUN, Workspace
+
+#: No party uses this number or text for anything but the fault that a test plants.
+CANARY_NUMBER = 48151623.421875
+CANARY_TEXT = "zq7canary48151623"
+
+
+def refused(
+    workspace: Workspace,
+    step: str,
+    error_class: type[OpBoostError],
+    *words: str,
+    published: set[str] = frozenset(),  # type: ignore[assignment]
+) -> OpBoostError:
+    """Run until it fails; insist on where, how, and on what is left behind.
+
+    Args:
+        workspace: With a fault in it.
+        step: ``party.stage`` that must fail, or ``open_run``.
+        error_class: Exactly which error.
+        words: What the message must name.
+        published: What alone the run may have published, as ``kind/party``.
+    """
+    before = untouched(workspace)
+    failed, error = workspace.first_failure()
+    assert failed == step, str(error)
+    assert type(error) is error_class, str(error)
+    message_is_right(error, *words)
+    assert set(workspace.published()) == set(published)
+    assert untouched(workspace) == before
+    return error
+
+
+def message_is_right(error: OpBoostError, *words: str) -> None:
+    """It names what it must, says what to do, and shows no planted value."""
+    message = str(error)
+    for word in words:
+        assert word in message, message
+    faults = getattr(error, "faults", ())
+    assert error.remedy or any(fault.suggestion or fault.problem for fault in faults), message
+    told = message + "".join(traceback.format_exception(error))
+    for canary in (CANARY_TEXT, "48151623"):
+        assert canary not in told
+
+
+def untouched(workspace: Workspace) -> dict[str, bytes]:
+    """The first run's artifacts, and all registered models with the champion's name."""
+    models = workspace.files("credit", "models")
+    assert json.loads(models["credit_scoring/champion.json"]) == {"version": FIRST_RUN}
+    artifacts = workspace.files("exchange", "credit_scoring", FIRST_RUN)
+    assert "plan/credit/manifest.json" in artifacts
+    return {**models, **artifacts}
+
+
+def failing(workspace: Workspace, party: str, boundary: str) -> list[dict[str, Any]]:
+    """What the party's own report says has failed."""
+    report = json.loads((workspace.home(party) / f"quality/{boundary}.json").read_bytes())
+    assert report["passed"] is False
+    page = (workspace.home(party) / f"quality/{boundary}.html").read_text()
+    results = [result for result in report["results"] if not result["success"]]
+    for text in (page, json.dumps(report)):
+        assert CANARY_TEXT not in text
+        assert "48151623" not in text
+    for result in results:
+        assert result["column"] in page
+    return results

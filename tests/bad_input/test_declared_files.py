@@ -1,0 +1,222 @@
+"""Federation, site and policy files that are wrong."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from opboost_ops.errors import ConfigError, PolicyError
+from tests.bad_input.faults import message_is_right, refused
+from tests.federation import Workspace
+
+
+def bank(data: Any) -> Any:
+    return data["parties"]["bank"]
+
+
+BROKEN: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "domain upside down": (
+        lambda d: d.update(domain={"lower": 10, "upper": 1}),
+        "domain: lower must be less than upper",
+    ),
+    "domain of one value": (
+        lambda d: d.update(domain={"lower": 3, "upper": 3}),
+        "domain: lower must be less than upper",
+    ),
+    "bounds upside down": (
+        lambda d: bank(d)["features"]["debt_ratio"].update(bounds=[1, 0]),
+        "parties.bank.features.debt_ratio.bounds",
+    ),
+    "bounds equal": (
+        lambda d: bank(d)["features"]["debt_ratio"].update(bounds=[1, 1]),
+        "parties.bank.features.debt_ratio.bounds",
+    ),
+    "bounds lacking": (
+        lambda d: bank(d)["features"]["debt_ratio"].pop("bounds"),
+        "parties.bank.features.debt_ratio.bounds: is required",
+    ),
+    "unknown key": (
+        lambda d: bank(d)["features"]["debt_ratio"].update(bonds=[0, 1]),
+        "parties.bank.features.debt_ratio.bonds: is not a known key (did you mean bounds?)",
+    ),
+    "mechanism lacking": (
+        lambda d: bank(d)["features"]["debt_ratio"].pop("mechanism"),
+        "parties.bank.features.debt_ratio.mechanism: is required",
+    ),
+    "epsilon zero": (
+        lambda d: bank(d)["features"]["debt_ratio"]["mechanism"].update(epsilon=0),
+        "parties.bank.features.debt_ratio.mechanism.epsilon",
+    ),
+    "epsilon not a number": (
+        lambda d: bank(d)["features"]["debt_ratio"]["mechanism"].update(epsilon=float("nan")),
+        "parties.bank.features.debt_ratio.mechanism.epsilon",
+    ),
+    "two label holders": (
+        lambda d: bank(d).update(role="label_holder", label={"column": "x", "task": "binary"}),
+        "parties: has 2 label holders",
+    ),
+    "one uuid twice": (
+        lambda d: bank(d)["features"]["debt_ratio"].update(
+            uuid=bank(d)["features"]["balance"]["uuid"]
+        ),
+        "parties.bank.features.debt_ratio.uuid: is also that of",
+    ),
+    "one signing key twice": (
+        lambda d: bank(d).update(signing_key=d["parties"]["shop"]["signing_key"]),
+        "parties.bank.signing_key: is also that of shop",
+    ),
+    "the id as a feature": (
+        lambda d: bank(d)["features"].update(id=bank(d)["features"].pop("balance")),
+        "parties.bank.features.id: is the ID column",
+    ),
+    "the label as a feature": (
+        lambda d: d["parties"]["credit"]["label"].update(column="age"),
+        "parties.credit.features.age: is the label",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_federation_file(workspace: Workspace, name: str) -> None:
+    change, expected = BROKEN[name]
+    workspace.edit_yaml("federation.yaml", change)
+    _refused_when_opened(workspace, "federation.yaml", expected)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("version: 1\nname: [", "is not valid YAML"),
+        ("", "no mapping"),
+        ("- a\n- b\n", "no mapping"),
+        ("\x00\x01", "is not valid YAML"),
+        ("version: 2\n", "version"),
+    ],
+)
+def test_a_file_that_is_no_federation(workspace: Workspace, content: str, expected: str) -> None:
+    workspace.file.write_text(content)
+    _refused_when_opened(workspace, "federation.yaml", expected)
+
+
+def test_a_file_that_is_not_there(workspace: Workspace) -> None:
+    workspace.file.unlink()
+    _refused_when_opened(workspace, "federation.yaml", "cannot be read")
+
+
+def _refused_when_opened(workspace: Workspace, *words: str) -> None:
+    before = workspace.files("exchange"), workspace.files("credit", "models")
+    with pytest.raises(ConfigError) as caught:
+        workspace.open()
+    message_is_right(caught.value, *words)
+    assert (workspace.files("exchange"), workspace.files("credit", "models")) == before
+
+
+@pytest.mark.parametrize(
+    ("form", "word"),
+    [
+        ({"epsilon": -1}, "epsilon"),
+        ({"trees": 0}, "training.trees"),
+        ({"learning_rate": 3}, "training.learning_rate"),
+        ({"depth": 99}, "training.depth"),
+        ({"deepth": 3}, "deepth"),
+    ],
+)
+def test_a_wrong_form(workspace: Workspace, form: dict[str, Any], word: str) -> None:
+    before = workspace.files("exchange")
+    with pytest.raises(ConfigError, match=word):
+        workspace.open(form)
+    assert workspace.files("exchange") == before
+
+
+def test_no_site_is_known(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPBOOST_SITE_BANK")
+    refused(
+        workspace,
+        "bank.check_table",
+        ConfigError,
+        "OPBOOST_SITE_BANK",
+        "Set it",
+        published={"plan/credit"},
+    )
+
+
+def test_the_site_of_another_party(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPBOOST_SITE_BANK", os.environ["OPBOOST_SITE_SHOP"])
+    refused(
+        workspace,
+        "bank.check_table",
+        ConfigError,
+        "of shop, not of bank",
+        published={"plan/credit"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (lambda p: p["features"].pop("balance"), "balance"),
+        (lambda p: p["features"]["balance"].update(mechanisms=["local_map"]), "global_map"),
+    ],
+)
+def test_a_policy_that_forbids(
+    workspace: Workspace, change: Callable[[Any], Any], word: str
+) -> None:
+    workspace.edit_yaml("bank/policy.yaml", change)
+    failed, error = workspace.first_failure()
+    assert failed == "bank.desensitize"
+    assert isinstance(error, PolicyError)
+    message_is_right(error, "bank", word, "Nothing was released")
+    assert not {"ranks/bank", "holdout/bank"} & set(workspace.published())
+
+
+def test_a_policy_without_this_receiver(workspace: Workspace) -> None:
+    workspace.edit_yaml("bank/policy.yaml", lambda p: p.update(receivers={}))
+    refused(
+        workspace,
+        "bank.check_table",
+        PolicyError,
+        "bank",
+        "credit",
+        published={"plan/credit"},
+    )
+
+
+def test_a_policy_that_pins_another_key(workspace: Workspace) -> None:
+    other = workspace.declared.parties["shop"].signing_key
+    workspace.edit_yaml(
+        "bank/policy.yaml", lambda p: p["receivers"]["credit"].update(signing_key=other)
+    )
+    failed, error = workspace.first_failure()
+    assert failed == "bank.check_table"
+    message_is_right(error, "signature", "plan")
+
+
+def test_a_signing_key_that_is_not_the_declared_one(workspace: Workspace) -> None:
+    key = workspace.folder / "bank" / "keys" / "signing.key"
+    key.write_bytes((workspace.folder / "shop" / "keys" / "signing.key").read_bytes())
+    refused(
+        workspace,
+        "bank.check_table",
+        ConfigError,
+        "bank",
+        "signing key",
+        published={"plan/credit"},
+    )
+
+
+def test_a_seeded_secret_in_a_lasting_store(workspace: Workspace) -> None:
+    (workspace.folder / "exchange" / ".throwaway").unlink()
+    with pytest.raises(ConfigError, match="public seed"):
+        workspace.open()
+    assert workspace.published() == []
+
+
+@pytest.mark.parametrize("name", ["noise.secret", "alignment.key", "signing.key"])
+def test_a_secret_that_others_can_read(workspace: Workspace, name: str) -> None:
+    (workspace.folder / "bank" / "keys" / name).chmod(0o640)
+    failed, error = workspace.first_failure()
+    assert failed.startswith("bank.")
+    assert isinstance(error, ConfigError)
+    message_is_right(error, name, "chmod 600")
+    assert "digests/bank" not in workspace.published()

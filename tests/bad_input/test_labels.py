@@ -1,0 +1,111 @@
+"""Labels that cannot be learnt, and one that can although it is zero."""
+
+import json
+
+import polars as pl
+import pyarrow.feather as feather
+import pytest
+
+from opboost_ops.errors import ContractError
+from tests.bad_input.faults import CANARY_TEXT, failing, refused
+from tests.federation import Workspace
+
+PLAN = {"plan/credit"}
+BEFORE_ASSEMBLE = {
+    *PLAN,
+    *(f"{kind}/{p}" for kind in ("digests", "alignment", "ranks", "holdout")
+      for p in ("shop", "bank")),
+}  # fmt: skip
+
+
+def test_one_class(workspace: Workspace) -> None:
+    workspace.edit_table("credit", lambda t: t.with_columns(default=pl.lit(0)))
+    refused(workspace, "credit.check_table", ContractError, "credit", published=PLAN)
+    assert {r["column"] for r in failing(workspace, "credit", "raw_table")} == {"default"}
+
+
+def test_one_class_among_the_training_rows(workspace: Workspace) -> None:
+    ids = pl.read_parquet(workspace.table_path("shop")).get_column("id")
+    workspace.edit_table(
+        "credit", lambda t: t.with_columns(default=(~pl.col("id").is_in(ids)).cast(pl.Int64))
+    )
+    refused(
+        workspace,
+        "credit.assemble",
+        ContractError,
+        "default",
+        "1 of 2 classes",
+        published=BEFORE_ASSEMBLE,
+    )
+
+
+@pytest.mark.parametrize("kind", [pl.Int64, pl.Float64])
+def test_a_label_with_missing_values(workspace: Workspace, kind: pl.DataType) -> None:
+    missing = None if kind == pl.Int64 else float("nan")
+    workspace.edit_table(
+        "credit",
+        lambda t: t.with_columns(
+            pl.Series("default", [missing, *t.get_column("default").to_list()[1:]], dtype=kind)
+        ),
+    )
+    refused(workspace, "credit.check_table", ContractError, "credit", published=PLAN)
+    assert {r["column"] for r in failing(workspace, "credit", "raw_table")} == {"default"}
+
+
+def test_a_class_that_is_not_declared(workspace: Workspace) -> None:
+    def change(table: pl.DataFrame) -> pl.DataFrame:
+        text = table.get_column("default").cast(pl.String).to_list()
+        return table.with_columns(pl.Series("default", [CANARY_TEXT if t == "1" else t
+                                                        for t in text]))  # fmt: skip
+
+    workspace.edit_table("credit", change)
+    refused(
+        workspace,
+        "credit.assemble",
+        ContractError,
+        "default",
+        "not declared",
+        published=BEFORE_ASSEMBLE,
+    )
+
+
+def test_text_where_regression_needs_numbers(workspace: Workspace) -> None:
+    workspace.edit_yaml(
+        "federation.yaml",
+        lambda d: d["parties"]["credit"].update(
+            label={"column": "employment", "task": "regression"},
+            features={"age": d["parties"]["credit"]["features"]["age"]},
+        ),
+    )
+    refused(
+        workspace,
+        "credit.assemble",
+        ContractError,
+        "employment",
+        "regression needs numbers",
+        published=BEFORE_ASSEMBLE,
+    )
+
+
+@pytest.mark.parametrize("kind", [pl.Int64, pl.Float64, pl.Boolean, pl.UInt8])
+def test_label_zero_is_a_class_and_not_missing(workspace: Workspace, kind: pl.DataType) -> None:
+    """A truth test instead of a null test would drop all of them."""
+    workspace.edit_table("credit", lambda t: t.with_columns(pl.col("default").cast(kind)))
+    table = pl.read_parquet(workspace.table_path("credit"))
+    workspace.until("train")
+    report = json.loads((workspace.home("credit") / "quality/raw_table.json").read_bytes())
+    for result in report["results"]:
+        if result["column"] == "default":
+            assert (result["success"], result["unexpected"] or 0) == (True, 0)
+            assert (result["missing"] or 0) == 0
+    label = []
+    for name in ("frame", "holdout_frame"):
+        frame = feather.read_table(workspace.home("credit") / f"{name}.arrow")
+        label += frame.column("label").to_pylist()
+    others = [
+        pl.read_parquet(workspace.table_path(party)).get_column("id") for party in ("shop", "bank")
+    ]
+    common = table.filter(pl.col("id").is_in(others[0]) & pl.col("id").is_in(others[1]))
+    expected = common.get_column("default").cast(pl.Int64).to_list()
+    assert sorted(label) == sorted(expected)
+    assert label.count(0.0) > len(label) / 2

@@ -1,0 +1,93 @@
+"""Split requests that a feature holder must not answer, each really signed by the label holder."""
+
+from typing import Any
+
+import pytest
+
+from opboost_ops.errors import ArtifactError, OpBoostError, PolicyError
+from tests.bad_input.faults import message_is_right, untouched
+from tests.federation import Workspace
+
+
+def refuses(asked: Workspace, splits: Any, error_class: type[OpBoostError], *words: str) -> None:
+    """The bank gets this request, and gives nothing."""
+    before, others = untouched(asked), set(asked.published())
+    asked.forge("split_request", "bank", "credit", document={"splits": splits})
+    with pytest.raises(error_class) as caught:
+        asked.step("bank", "answer_splits")
+    assert type(caught.value) is error_class
+    message_is_right(caught.value, *words)
+    assert caught.value.remedy
+    assert set(asked.published()) == others
+    assert "split_values/bank" not in others
+    assert untouched(asked) == before
+
+
+def test_a_right_request_signed_so_is_answered(asked: Workspace) -> None:
+    asked.forge("split_request", "bank", "credit", document={"splits": {"balance": [1]}})
+    asked.step("bank", "answer_splits")
+    assert "split_values/bank" in asked.published()
+
+
+@pytest.mark.parametrize("feature", ["spend", "id", "bank.balance", "nobody"])
+def test_a_feature_that_the_party_does_not_hold(asked: Workspace, feature: str) -> None:
+    refuses(asked, {feature: [1]}, PolicyError, feature, "bank")
+
+
+def test_a_feature_that_policy_does_not_release(asked: Workspace) -> None:
+    asked.edit_yaml("bank/policy.yaml", lambda p: p["features"].pop("balance"))
+    asked.forge("split_request", "bank", "credit", document={"splits": {"balance": [1]}})
+    with pytest.raises(PolicyError, match="balance"):
+        asked.step("bank", "answer_splits")
+    assert "split_values/bank" not in asked.published()
+
+
+@pytest.mark.parametrize("rank", [0, -1, "last", 10, 2**40])
+def test_ranks_that_were_never_released(asked: Workspace, rank: int | str) -> None:
+    if rank == "last":
+        rank = len(asked.home_json("bank", "rank_values")["balance"])
+    refuses(asked, {"balance": [rank]}, ArtifactError, "balance", "never released")
+
+
+def test_one_wrong_rank_spoils_the_whole_request(asked: Workspace) -> None:
+    refuses(asked, {"income": [1], "balance": [1, 99]}, ArtifactError, "balance")
+
+
+def test_more_than_max_splits(asked: Workspace) -> None:
+    asked.edit_yaml("bank/policy.yaml", lambda p: p["features"]["balance"].update(max_splits=2))
+    words = ("balance", "max_splits is 2", "asked are 3")
+    refuses(asked, {"balance": [1, 2, 3]}, PolicyError, *words)
+
+
+def test_max_splits_itself_is_allowed(asked: Workspace) -> None:
+    asked.edit_yaml("bank/policy.yaml", lambda p: p["features"]["balance"].update(max_splits=2))
+    asked.forge("split_request", "bank", "credit", document={"splits": {"balance": [1, 2]}})
+    asked.step("bank", "answer_splits")
+    assert "split_values/bank" in asked.published()
+
+
+def test_more_than_the_domain_has(asked: Workspace) -> None:
+    refuses(asked, {"balance": list(range(1, 11))}, PolicyError, "max_splits is 9")
+
+
+@pytest.mark.parametrize(
+    "splits",
+    [None, [], "balance", {"balance": 1}, {"balance": ["1"]}, {"balance": [1.0]},
+     {"balance": [True]}, {"balance": [1, 1]}, {"balance": None}],
+)  # fmt: skip
+def test_a_malformed_request(asked: Workspace, splits: Any) -> None:
+    refuses(asked, splits, ArtifactError, "malformed")
+
+
+def test_a_request_for_another_release(asked: Workspace) -> None:
+    asked.forge("split_request", "bank", "credit", answers="0" * 64)
+    with pytest.raises(ArtifactError, match="answers"):
+        asked.step("bank", "answer_splits")
+    assert "split_values/bank" not in asked.published()
+
+
+def test_a_request_signed_by_another_party(asked: Workspace) -> None:
+    asked.forge("split_request", "bank", "shop", document={"splits": {"balance": [1]}})
+    with pytest.raises(ArtifactError, match="signature"):
+        asked.step("bank", "answer_splits")
+    assert "split_values/bank" not in asked.published()

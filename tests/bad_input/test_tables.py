@@ -1,0 +1,254 @@
+"""Tables that do not keep their declaration."""
+
+import math
+from collections.abc import Callable
+
+import polars as pl
+import pytest
+
+from opboost_ops.errors import ConfigError, ContractError
+from tests.bad_input.faults import CANARY_NUMBER, CANARY_TEXT, failing, refused
+from tests.federation import Workspace
+
+PLAN = {"plan/credit"}
+Change = Callable[[pl.DataFrame], pl.DataFrame]
+
+
+def first_rows(column: str, value: object, rows: int = 1) -> Change:
+    """Put a value into the first rows of a column."""
+
+    def change(table: pl.DataFrame) -> pl.DataFrame:
+        planted = [value] * rows + table.get_column(column).to_list()[rows:]
+        return table.with_columns(pl.Series(column, planted, strict=False))
+
+    return change
+
+
+@pytest.mark.parametrize("party", ["credit", "bank"])
+def test_a_table_that_lacks_a_declared_feature(workspace: Workspace, party: str) -> None:
+    feature = {"credit": "age", "bank": "balance"}[party]
+    workspace.edit_table(party, lambda table: table.drop(feature))
+    refused(
+        workspace, f"{party}.check_table", ContractError, party, feature, "Add it", published=PLAN
+    )
+
+
+@pytest.mark.parametrize("what", ["id", "label", "holdout"])
+def test_an_unknown_column(workspace: Workspace, what: str) -> None:
+    def change(data: dict) -> None:
+        if what == "id":
+            data["id"]["column"] = "nobody"
+        elif what == "label":
+            data["parties"]["credit"]["label"]["column"] = "nobody"
+        else:
+            data["training"]["holdout"] = {"column": "nobody"}
+
+    workspace.edit_yaml("federation.yaml", change)
+    refused(workspace, "credit.check_table", ContractError, "credit", "nobody", published=PLAN)
+
+
+def test_a_wrong_dtype(workspace: Workspace) -> None:
+    workspace.edit_table("bank", lambda t: t.with_columns(pl.lit(CANARY_TEXT).alias("balance")))
+    refused(
+        workspace,
+        "bank.check_table",
+        ContractError,
+        "bank.balance",
+        "declared numeric",
+        "Convert",
+        published=PLAN,
+    )
+
+
+def test_a_wrong_dtype_at_the_label_holder(workspace: Workspace) -> None:
+    workspace.edit_table("credit", lambda t: t.with_columns(age=pl.lit(CANARY_TEXT)))
+    refused(workspace, "credit.check_table", ContractError, "credit.age", "Convert", published=PLAN)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, None])
+@pytest.mark.parametrize(("party", "feature"), [("bank", "balance"), ("credit", "amount")])
+def test_missing_and_infinite_values_without_a_rule(
+    workspace: Workspace, party: str, feature: str, value: float | None
+) -> None:
+    workspace.edit_table(party, first_rows(feature, value))
+    refused(
+        workspace, f"{party}.check_table", ContractError, party, "raw_table.html", published=PLAN
+    )
+    assert {result["column"] for result in failing(workspace, party, "raw_table")} == {feature}
+
+
+def test_preprocess_alone_also_refuses_a_missing_value(workspace: Workspace) -> None:
+    """The stage does not rely on the check before it."""
+    workspace.edit_table("bank", first_rows("balance", None))
+    home = workspace.home("bank")
+    workspace.open()
+    for party in ("credit", "shop", "bank"):
+        if party == "bank":
+            with pytest.raises(ContractError):
+                workspace.step(party, "check_table")
+            _pretend_checked(workspace, home)
+        else:
+            workspace.step(party, "check_table")
+        workspace.step(party, "digest_ids")
+    workspace.step("credit", "align")
+    with pytest.raises(ContractError, match=r"bank\.balance has missing or infinite values"):
+        workspace.step("bank", "preprocess")
+    assert not (home / "preprocessed.arrow").exists()
+
+
+def _pretend_checked(workspace: Workspace, home) -> None:
+    import hashlib
+    import json
+
+    digest = hashlib.sha256(workspace.table_path("bank").read_bytes()).hexdigest()
+    (home / "table.json").write_text(json.dumps({"sha256": digest, "rows": 0}))
+
+
+@pytest.mark.parametrize("kind", [pl.Float64, pl.Null])
+@pytest.mark.parametrize(
+    ("party", "feature"), [("bank", "income"), ("bank", "balance"), ("credit", "earlier_loans")]
+)
+def test_an_all_missing_column(
+    workspace: Workspace, party: str, feature: str, kind: pl.DataType
+) -> None:
+    workspace.edit_table(
+        party, lambda t: t.with_columns(pl.Series(feature, [None] * t.height, dtype=kind))
+    )
+    refused(workspace, f"{party}.check_table", ContractError, party, published=PLAN)
+    if kind == pl.Float64:
+        found = {result["column"] for result in failing(workspace, party, "raw_table")}
+        assert found == {feature}
+
+
+@pytest.mark.parametrize(
+    ("party", "feature"), [("bank", "balance"), ("shop", "returns_share"), ("credit", "age")]
+)
+def test_a_constant_column(workspace: Workspace, party: str, feature: str) -> None:
+    workspace.edit_table(
+        party,
+        lambda t: t.with_columns(
+            pl.when(pl.col(feature).is_null()).then(None).otherwise(0.25).alias(feature)
+        ),
+    )
+    refused(workspace, f"{party}.check_table", ContractError, party, published=PLAN)
+    results = failing(workspace, party, "raw_table")
+    assert [(r["column"], r["expectation"]) for r in results] == [
+        (feature, "expect_column_unique_value_count_to_be_between")
+    ]
+
+
+def test_few_values_outside_bounds_are_clipped_and_counted_at_home(workspace: Workspace) -> None:
+    workspace.edit_table("bank", first_rows("balance", CANARY_NUMBER, rows=10))
+    summaries = workspace.all()
+    clipped = workspace.home_json("bank", "preprocessed")["clipped"]
+    assert 1 <= clipped["balance"] <= 10
+    assert "clipped" not in str(summaries)
+    exchange = b"".join(workspace.files("exchange").values())
+    assert b"clipped" not in exchange
+
+
+def test_many_values_outside_bounds_fail_the_check(workspace: Workspace) -> None:
+    workspace.edit_table("bank", first_rows("balance", CANARY_NUMBER, rows=40))
+    refused(workspace, "bank.check_table", ContractError, "bank", "raw_table", published=PLAN)
+    (result,) = failing(workspace, "bank", "raw_table")
+    assert (result["column"], result["unexpected"]) == ("balance", 40)
+
+
+def test_the_share_is_the_policys(workspace: Workspace) -> None:
+    workspace.edit_table("bank", first_rows("balance", CANARY_NUMBER, rows=40))
+    workspace.edit_yaml("bank/policy.yaml", lambda p: p.update(checks={"max_clipped_share": 0.2}))
+    workspace.until("preprocess")
+    workspace.step("bank", "preprocess")
+    assert 25 <= workspace.home_json("bank", "preprocessed")["clipped"]["balance"] <= 40
+
+
+@pytest.mark.parametrize("value", ["duplicate", "", None])
+@pytest.mark.parametrize("party", ["credit", "shop"])
+def test_duplicate_and_empty_ids(workspace: Workspace, party: str, value: str | None) -> None:
+    def change(table: pl.DataFrame) -> pl.DataFrame:
+        ids = table.get_column("id").to_list()
+        ids[0] = ids[1] if value == "duplicate" else value
+        return table.with_columns(pl.Series("id", ids))
+
+    workspace.edit_table(party, change)
+    refused(workspace, f"{party}.check_table", ContractError, party, published=PLAN)
+    assert {r["column"] for r in failing(workspace, party, "raw_table")} == {"id"}
+
+
+def test_no_common_id(workspace: Workspace) -> None:
+    workspace.edit_table("bank", lambda t: t.with_columns(id=pl.lit("X") + pl.col("id")))
+    refused(
+        workspace,
+        "credit.align",
+        ContractError,
+        "No ID is common",
+        "Check that all",
+        published={"plan/credit", "digests/shop", "digests/bank"},
+    )
+
+
+def test_id_types_that_differ(workspace: Workspace) -> None:
+    workspace.edit_table(
+        "bank", lambda t: t.with_columns(id=pl.col("id").str.slice(1).cast(pl.Int64))
+    )
+    refused(
+        workspace,
+        "bank.check_table",
+        ContractError,
+        "bank",
+        "column id",
+        "integer",
+        "string",
+        "convert",
+        published=PLAN,
+    )
+
+
+def test_ids_of_another_type_than_declared_everywhere(workspace: Workspace) -> None:
+    workspace.edit_yaml("federation.yaml", lambda data: data["id"].update(type="integer"))
+    refused(workspace, "credit.check_table", ContractError, "credit", "integer", published=PLAN)
+
+
+@pytest.mark.parametrize("party", ["credit", "shop"])
+@pytest.mark.parametrize("content", ["zero_rows", "truncated", "csv", "empty", "absent"])
+def test_a_file_that_is_no_table(workspace: Workspace, party: str, content: str) -> None:
+    path = workspace.table_path(party)
+    raw = path.read_bytes()
+    if content == "zero_rows":
+        workspace.edit_table(party, lambda t: t.clear())
+    elif content == "absent":
+        path.unlink()
+    else:
+        path.write_bytes(
+            {
+                "truncated": raw[: len(raw) // 2],
+                "csv": f"id,{CANARY_TEXT}\n1,2\n".encode(),
+                "empty": b"",
+            }[content]
+        )
+    words = ["no rows"] if content == "zero_rows" else ["missing, truncated or no Parquet"]
+    refused(workspace, f"{party}.check_table", ContractError, party, *words, published=PLAN)
+
+
+def test_a_truncated_middle_with_an_intact_footer(workspace: Workspace) -> None:
+    path = workspace.table_path("shop")
+    raw = bytearray(path.read_bytes())
+    raw[40 : len(raw) // 2] = b"\0" * (len(raw) // 2 - 40)
+    path.write_bytes(raw)
+    refused(workspace, "shop.check_table", ContractError, "shop", published=PLAN)
+
+
+def test_a_table_rewritten_during_the_run(workspace: Workspace) -> None:
+    workspace.until("preprocess")
+    before = set(workspace.published())
+    workspace.edit_table("bank", lambda t: t.with_columns(balance=pl.lit(CANARY_NUMBER)))
+    with pytest.raises(ContractError, match="bank was rewritten"):
+        workspace.step("bank", "preprocess")
+    assert set(workspace.published()) == before
+
+
+def test_a_site_that_names_no_table(workspace: Workspace) -> None:
+    workspace.edit_yaml("bank/site.yaml", lambda site: site.update(tables={}))
+    refused(
+        workspace, "bank.check_table", ConfigError, "bank", "tables.credit_scoring", published=PLAN
+    )

@@ -1,0 +1,191 @@
+"""A federation in a temporary folder, driven stage by stage in this process."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import yaml
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.loading import load_federation, load_site
+from opboost_ops.datasets import load
+from opboost_ops.datasets.dataset import Dataset
+from opboost_ops.datasets.workspace import write_workspace
+from opboost_ops.errors import OpBoostError
+from opboost_ops.exchange.artifact import Draft
+from opboost_ops.exchange.manifest import parse_manifest
+from opboost_ops.exchange.signing import Signer
+from opboost_ops.exchange.store import LocalStore
+from opboost_ops.runner import STAGES, Run, open_run, run_stage
+
+ROWS = 400
+FIRST_RUN = "0" * 15 + "1"
+SECOND_RUN = "0" * 15 + "2"
+
+
+def small_credit(seed: int = 0, rows: int = ROWS) -> Dataset:
+    """The generated three-party federation, with few customers."""
+    return load("credit", seed=seed, rows=rows)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One stage of one party."""
+
+    party: str
+    stage: str
+
+    def __str__(self) -> str:
+        return f"{self.party}.{self.stage}"
+
+
+@dataclass
+class Workspace:
+    """The folder of a whole federation, and how to run and spoil it."""
+
+    folder: Path
+    run: str = FIRST_RUN
+
+    @classmethod
+    def write(cls, folder: Path, dataset: Dataset | None = None, **options: Any) -> "Workspace":
+        """A new one, with seeded keys and few trees."""
+        options = {"seed": 0, "training": {"trees": 4, "depth": 3}, **options}
+        write_workspace(dataset or small_credit(), folder, **options)
+        return cls(folder)
+
+    def copy(self, folder: Path, run: str) -> "Workspace":
+        """The same federation elsewhere, about to begin another run."""
+        shutil.copytree(self.folder, folder)
+        return Workspace(folder, run)
+
+    @property
+    def file(self) -> Path:
+        """Its ``federation.yaml``."""
+        return self.folder / "federation.yaml"
+
+    @property
+    def declared(self) -> Federation:
+        """Its federation, as declared now."""
+        return load_federation(self.file)
+
+    @property
+    def store(self) -> LocalStore:
+        """Its exchange."""
+        return LocalStore(self.folder / "exchange")
+
+    def environment(self) -> dict[str, str]:
+        """Where each party's site is."""
+        parties = [path.parent for path in self.folder.glob("*/site.yaml")]
+        return {f"OPBOOST_SITE_{p.name.upper()}": str(p / "site.yaml") for p in parties}
+
+    def home(self, party: str) -> Path:
+        """A party's private folder of the present run."""
+        found = load_site(self.folder / party / "site.yaml").home
+        return found / "credit_scoring" / self.run
+
+    def home_json(self, party: str, name: str) -> Any:
+        """A JSON value that the party kept in the present run."""
+        return json.loads((self.home(party) / f"{name}.json").read_bytes())
+
+    def steps(self) -> Iterator[Step]:
+        """All stages of all parties in an order in which every input is there."""
+        federation = self.declared
+        for stage, known in STAGES.items():
+            for party, spec in federation.parties.items():
+                if spec.role in known.groups:
+                    yield Step(party, stage)
+
+    def open(self, form: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Publish the plan."""
+        return open_run(self.file, self.run, form or {})
+
+    def step(self, party: str, stage: str) -> dict[str, Any]:
+        """Run one stage of one party."""
+        federation = self.declared
+        return run_stage(party, stage, Run(federation.name, self.run, federation.label_holder))
+
+    def until(self, stage: str, party: str | None = None) -> None:
+        """Open the run and do everything that comes before a step."""
+        self.open()
+        for step in self.steps():
+            if step.stage == stage and party in (None, step.party):
+                return
+            self.step(step.party, step.stage)
+        raise AssertionError(f"no step {party}.{stage}")
+
+    def all(self, form: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
+        """A whole run; the summaries by step."""
+        summaries = {"open_run": self.open(form)}
+        for step in self.steps():
+            summaries[str(step)] = self.step(step.party, step.stage)
+        return summaries
+
+    def first_failure(self) -> tuple[str, OpBoostError]:
+        """Run until a step fails; which one it was, and its error."""
+        try:
+            self.open()
+        except OpBoostError as error:
+            return "open_run", error
+        for step in self.steps():
+            try:
+                self.step(step.party, step.stage)
+            except OpBoostError as error:
+                return str(step), error
+        raise AssertionError("the whole run succeeded")
+
+    def edit_table(self, party: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
+        """Rewrite a party's table."""
+        path = self.table_path(party)
+        change(pl.read_parquet(path)).write_parquet(path)
+
+    def table_path(self, party: str) -> Path:
+        """A party's table."""
+        return self.folder / party / "tables" / "train.parquet"
+
+    def edit_yaml(self, name: str, change: Callable[[Any], Any]) -> None:
+        """Rewrite one of the declared files; the change works in place."""
+        path = self.folder / name
+        data = yaml.safe_load(path.read_text())
+        change(data)
+        path.write_text(yaml.safe_dump(data, sort_keys=False))
+
+    def published(self) -> list[str]:
+        """What the present run has published, as ``kind/party``."""
+        prefix = f"credit_scoring/{self.run}"
+        return [place.removeprefix(f"{prefix}/") for place in self.store.list(prefix)]
+
+    def files(self, *parts: str) -> dict[str, bytes]:
+        """All files below a folder, by relative path."""
+        root = self.folder.joinpath(*parts)
+        return {
+            str(path.relative_to(root)): path.read_bytes()
+            for path in sorted(root.rglob("*"))
+            if path.is_file()
+        }
+
+    def forge(self, kind: str, about: str, signer: str, **changes: Any) -> None:
+        """Replace a published artifact by another one that its party really signed."""
+        place = f"credit_scoring/{self.run}/{kind}/{about}"
+        files = self.store.get(place)
+        assert files is not None
+        manifest = parse_manifest(files["manifest.json"], place)
+        draft = Draft(
+            **{
+                "kind": manifest.kind,
+                "about": about,
+                "rows": manifest.rows,
+                "discloses": "",
+                "columns": manifest.columns,
+                "answers": manifest.answers,
+                "losses": manifest.losses,
+                **changes,
+            }
+        )
+        key = Signer.from_file(self.folder / signer / "keys" / "signing.key")
+        _, new = draft.seal(key, manifest.federation, self.run, signer, manifest.experiment)
+        shutil.rmtree(self.folder / "exchange" / place)
+        self.store.put_once(place, new)
