@@ -1,6 +1,7 @@
 """One party's whole part of a run, in a process of its own, over the store alone."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -47,4 +48,8 @@ def _tell(**event: Any) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stdout.flush()
+    # Thread pools of the libraries may abort an interpreter that tears itself down; all work is
+    # on disk by now.
+    os._exit(code)

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 _OBJECTIVES = {"binary": "binary", "multiclass": "multiclass", "regression": "regression"}
 _OWN_BINS = 255
 
+#: Cells below which a second thread costs more than it gives, most of all on a busy machine.
+_SMALL = 250_000
+
 
 @dataclass(frozen=True)
 class Parameters:
@@ -25,7 +28,7 @@ class Parameters:
         learning_rate: Shrinkage.
         depth: Deepest leaf; a tree has at most 2^depth leaves.
         seed: LightGBM's own seed.
-        threads: 0 for all cores.
+        threads: 0 for as many as the frame is worth.
     """
 
     task: Literal["binary", "multiclass", "regression"]
@@ -88,7 +91,7 @@ def train(frame: Frame, label: np.ndarray, parameters: Parameters) -> str:
         "deterministic": True,
         "force_col_wise": True,
         "seed": parameters.seed,
-        "num_threads": parameters.threads,
+        "num_threads": parameters.threads or _threads(frame.matrix.size),
         "verbosity": -1,
     }
     if parameters.task == "multiclass":
@@ -116,7 +119,11 @@ def predict(text: str, matrix: np.ndarray) -> np.ndarray:
     Returns:
         Probabilities or numbers, shape (n,), or (n, classes) for multiclass.
     """
-    return np.asarray(booster_of(text).predict(matrix))
+    return np.asarray(booster_of(text).predict(matrix, num_threads=_threads(matrix.size)))
+
+
+def _threads(cells: int) -> int:
+    return 1 if cells < _SMALL else 0
 
 
 def booster_of(text: str) -> "lightgbm.Booster":

@@ -1,0 +1,95 @@
+"""Seconds of a whole federation, stage by stage, beside LightGBM alone on the same matrix.
+
+A generated table, so speeds only: its accuracy means nothing.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from opboost_ops.boosting import trainer
+from opboost_ops.boosting.trainer import Frame, Parameters
+from opboost_ops.datasets.dataset import ID, Dataset, row_ids
+from opboost_ops.datasets.workspace import write_workspace
+from opboost_ops.local_run import run_federation
+
+
+def main() -> None:
+    """Run the benchmark and print its figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=8192)
+    parser.add_argument("--features", type=int, default=11)
+    parser.add_argument("--trees", type=int, default=200)
+    parser.add_argument("--depth", type=int, default=4)
+    parser.add_argument("--parties", type=int, default=3, help="the label holder included")
+    parser.add_argument("--epsilon", type=float, default=1.28)
+    parser.add_argument("--repeats", type=int, default=3, help="the median is printed")
+    parser.add_argument("--json", action="store_true", help="one line")
+    options = parser.parse_args()
+    matrix, label = generate(options.rows, options.features)
+    runs = [one_run(options, matrix, label) for _ in range(options.repeats)]
+    middle = sorted(runs, key=lambda run: run["sum_seconds"])[len(runs) // 2]
+    result = {**vars(options), **middle, "all_sum_seconds": [r["sum_seconds"] for r in runs]}
+    result["ratio_to_lightgbm"] = round(result["sum_seconds"] / result["lightgbm_seconds"], 3)
+    print(json.dumps(result, indent=None if options.json else 1))
+
+
+def generate(rows: int, features: int) -> tuple[np.ndarray, np.ndarray]:
+    """A seeded table and a label that depends on it."""
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(rows, features)).round(3)
+    score = matrix @ rng.normal(size=features) + rng.normal(size=rows)
+    return matrix, (score > 0).astype(np.int64)
+
+
+def one_run(options: Any, matrix: np.ndarray, label: np.ndarray) -> dict[str, Any]:
+    """One federation run, and LightGBM alone beside it."""
+    names = [f"x{i}" for i in range(options.features)]
+    shares = np.array_split(np.arange(options.features), options.parties)
+    ids = row_ids("row", options.rows)
+    tables, declared = {}, {}
+    for i, share in enumerate(shares):
+        party = f"party_{chr(ord('a') + i)}"
+        columns: dict[str, Any] = {ID: ids, **{names[j]: matrix[:, j] for j in share}}
+        if i == 0:
+            columns["label"] = label
+        tables[party] = pl.DataFrame(columns)
+        declared[party] = {names[j]: {} if i == 0 else {"bounds": [-4, 4]} for j in share}
+    dataset = Dataset(
+        name="pipeline",
+        task="binary",
+        tables=tables,
+        label_holder="party_a",
+        label={"column": "label", "task": "binary", "classes": [0, 1]},
+        features=declared,
+        holdout=0.2,
+        epsilon=options.epsilon,
+        domain=(1, 10),
+        notes="",
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        training = {"trees": options.trees, "depth": options.depth}
+        path = write_workspace(dataset, Path(folder) / "w", seed=0, training=training)
+        done = run_federation(path, {})
+    seconds, quality = done.seconds(), done.seconds("quality_seconds")
+    alone = Frame(tuple(names), np.asfortranarray(matrix), (), ())
+    parameters = Parameters("binary", 2, options.trees, 0.1, options.depth, 0)
+    begin = time.perf_counter()
+    trainer.train(alone, label.astype(float), parameters)
+    return {
+        "seconds": seconds,
+        "sum_seconds": round(sum(seconds.values()), 6),
+        "quality_seconds": round(sum(quality.values()), 6),
+        "lightgbm_seconds": round(time.perf_counter() - begin, 6),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
