@@ -57,7 +57,7 @@ def test_other_faults_fail_at_once_and_say_nothing_foreign(error: Exception) -> 
 
 
 def test_our_own_errors_say_what_to_do() -> None:
-    with pytest.raises(AirflowFailException, match="bad table. Mend it.") as caught:
+    with pytest.raises(AirflowFailException, match=r"bad table\. Mend it\.") as caught:
         tasks.execute("train", failing(ContractError("bad table.", "Mend it.")))
     clean(caught.value)
 

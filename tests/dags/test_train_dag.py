@@ -1,5 +1,6 @@
 """The training DAG: groups, tasks, queues, form."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def test_groups_and_tasks_are_those_of_the_design(dag: DAG) -> None:
     expected = {f"{group}.{name}" for group, names in GROUPS.items() for name in names}
     assert set(dag.task_ids) == expected
     for group, names in GROUPS.items():
-        for before, after in zip(names, names[1:], strict=False):
+        for before, after in pairwise(names):
             assert f"{group}.{after}" in dag.get_task(f"{group}.{before}").downstream_task_ids
 
 

@@ -1,0 +1,143 @@
+"""A federation in whose raw columns and IDs every value is a canary, and the search for them."""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from opboost_ops.datasets.dataset import Dataset
+from opboost_ops.datasets.workspace import write_workspace
+
+FEATURES = {"bureau": ("age",), "shop": ("spend", "orders"), "bank": ("income", "balance")}
+PARTIES = tuple(FEATURES)
+NAME = "birdcage"
+ROWS = 400
+
+
+@dataclass(frozen=True)
+class Marks:
+    """How to recognise a party's values: pieces of text, and numbers as eight bytes."""
+
+    texts: tuple[bytes, ...]
+    numbers: np.ndarray
+
+    def found_in(self, content: bytes) -> bool:
+        """Whether any of them is in a file's bytes, at whatever place."""
+        if any(text in content for text in self.texts):
+            return True
+        for shift in range(8):
+            words = np.frombuffer(content, "<u8", max(0, len(content) - shift) // 8, shift)
+            if np.isin(words, self.numbers).any():
+                return True
+        return False
+
+
+@dataclass(frozen=True)
+class Canaries:
+    """What was planted.
+
+    Attributes:
+        root: The workspace.
+        own: Marks that belong to one party alone, by party.
+        shared: Marks of the IDs that all parties hold.
+    """
+
+    root: Path
+    own: dict[str, Marks]
+    shared: Marks
+
+    @property
+    def federation(self) -> Path:
+        return self.root / "federation.yaml"
+
+    @property
+    def sites(self) -> dict[str, Path]:
+        return {party: self.root / party / "site.yaml" for party in PARTIES}
+
+    def outside(self, *roots: Path) -> list[str]:
+        """Where canaries are found outside their own party's folder; empty is good."""
+        found = []
+        for path in _files(self.root, *roots):
+            owner = next((p for p in PARTIES if (self.root / p) in path.parents), None)
+            foreign = {party: marks for party, marks in self.own.items() if party != owner}
+            if owner is None:
+                foreign["everybody"] = self.shared
+            content = _content(path)
+            found += [f"{path}: {whose}" for whose, m in foreign.items() if m.found_in(content)]
+        return found
+
+    def one_of_each(self, party: str) -> str:
+        """A text with a value of every column of a party, as foreign errors print cells."""
+        table = pl.read_parquet(self.root / party / "tables" / "train.parquet")
+        return str([table[column].to_list()[:3] for column in table.columns])
+
+
+def plant(root: Path, **changes: object) -> Canaries:
+    """Write a workspace of three parties whose every cell and ID can be recognised."""
+    rng = np.random.default_rng(7)
+    common = [f"canary-common-{i:05d}" for i in range(ROWS)]
+    own: dict[str, Marks] = {}
+    tables: dict[str, pl.DataFrame] = {}
+    serial = iter(range(1, 100))
+    for party, names in FEATURES.items():
+        ids = rng.permutation(common + [f"canary-only-{party}-{i:04d}" for i in range(40)])
+        columns: dict[str, np.ndarray] = {"id": ids}
+        texts = [f"canary-only-{party}".encode()]
+        for name in [*names, *(["target"] if party == "bureau" else [])]:
+            # The fraction is the column's own, and nothing else has it.
+            fraction = f"{next(serial) * 131077:07d}"
+            values = [float(f"{v}.{fraction}") for v in rng.integers(2000, 8000, ids.size)]
+            columns[name] = np.array(values)
+            texts.append(f".{fraction}".rstrip("0").encode())
+        numbers = np.concatenate([columns[n] for n in columns if n != "id"]).view("<u8")
+        if party == "bureau":
+            columns["branch"] = np.array([f"canary-branch-{i % 7}" for i in range(ids.size)])
+            texts.append(b"canary-branch")
+        own[party] = Marks(tuple(texts), numbers)
+        tables[party] = pl.DataFrame(columns)
+    protected = {"bounds": [0, 10_000]}
+    dataset = Dataset(
+        name=NAME,
+        task="regression",
+        tables=tables,
+        label_holder="bureau",
+        label={"column": "target", "task": "regression"},
+        features={
+            "bureau": {"age": {}, "branch": {"type": "nominal"}},
+            "shop": dict.fromkeys(FEATURES["shop"], protected),
+            "bank": dict.fromkeys(FEATURES["bank"], protected),
+        },
+        holdout=0.2,
+        epsilon=1.0,
+        domain=(1, 10),
+        notes="canaries",
+    )
+    write_workspace(dataset, root, training={"trees": 10})
+    return Canaries(root, own, Marks((b"canary-common",), np.array([], "<u8")))
+
+
+def _files(*roots: Path) -> Iterator[Path]:
+    for root in roots:
+        yield from (path for path in sorted(root.rglob("*")) if path.is_file())
+
+
+def _content(path: Path) -> bytes:
+    """A file's bytes; of Parquet also its decoded columns, of SQLite also its rows."""
+    content = path.read_bytes()
+    if content.startswith(b"PAR1"):
+        for column in pl.read_parquet(path):
+            if column.dtype == pl.Binary:
+                content += b"\n".join(column.drop_nulls().to_list())
+            elif column.dtype.is_numeric():
+                content += b"\0" * (-len(content) % 8)
+                content += column.drop_nulls().cast(pl.Float64).to_numpy().tobytes()
+            else:
+                content += str(column.to_list()).encode()
+    if content.startswith(b"SQLite format 3"):
+        database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        content += "\n".join(database.iterdump()).encode()
+        database.close()
+    return content

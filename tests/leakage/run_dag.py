@@ -1,0 +1,54 @@
+"""Runs a federation's DAG by `dag.test()`, once whole and then failing in each stage.
+
+Its own process, so that all that Airflow prints and keeps can be searched afterwards. Writes the
+runs' states by the stage that was made to fail. A failing run takes up what the whole one left,
+so that only the failing task has to be run: the slow suite runs them from the beginning.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import polars as pl
+from airflow.dag_processing.dagbag import DagBag
+
+from opboost_ops import runner
+from opboost_ops.stages import catalogue
+from opboost_ops.stages.stage import Context, Outcome, Stage
+
+#: By stage, a file with what the failing stage's foreign error says, and at which party it fails.
+FAILURES = json.loads(Path(sys.argv[1]).read_text())
+RESULT = Path(sys.argv[2])
+
+
+def failing(stage: Stage, party: str, text: str) -> Stage:
+    """The same stage, but at one party it ends, its work done, in an error that shows cells."""
+
+    def run(context: Context) -> Outcome:
+        outcome = stage.run(context)
+        if context.party != party:
+            return outcome
+        try:
+            raise ValueError(text)
+        except ValueError as error:
+            raise pl.exceptions.ComputeError(f"conversion failed: {text}") from error
+
+    return Stage(stage.name, stage.groups, run)
+
+
+states = {}
+bag = DagBag()
+(dag,) = bag.dags.values()
+whole = dag.test()
+states["none"] = str(whole.state)
+the_run = runner.run_id(dag.dag_id, whole.run_id)
+runner.run_id = lambda *_: the_run
+for name, (party, text) in FAILURES.items():
+    stage = catalogue.STAGES[name]
+    catalogue.STAGES[name] = failing(stage, party, text)
+    (task,) = (t for t in dag.task_ids if t.startswith(f"{party}_") and t.endswith(f".{name}"))
+    run = dag.test(mark_success_pattern=f"^(?!{task}$)")
+    failed = [ti.task_id for ti in run.get_task_instances() if ti.state == "failed"]
+    states[name] = f"{run.state} {' '.join(failed)}"
+    catalogue.STAGES[name] = stage
+RESULT.write_text(json.dumps(states))

@@ -1,0 +1,97 @@
+"""Values planted in every raw column and ID of every party appear nowhere outside that party."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from opboost_ops.stages.catalogue import STAGES
+from tests.leakage.canaries import NAME, PARTIES, Canaries, plant
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def canaries(tmp_path_factory: pytest.TempPathFactory) -> Canaries:
+    return plant(tmp_path_factory.mktemp("leakage") / "parties")
+
+
+def failures(canaries: Canaries) -> dict[str, tuple[str, str]]:
+    """Every stage fails once, at a feature holder where one runs it."""
+    found = {}
+    for name, stage in STAGES.items():
+        party = "shop" if "feature_holder" in stage.groups else "bureau"
+        found[name] = (party, canaries.one_of_each(party))
+    return found
+
+
+def test_through_airflow_whole_and_failing_in_each_stage(
+    canaries: Canaries, tmp_path: Path
+) -> None:
+    outside = tmp_path / "airflow"
+    outside.mkdir()
+    planned = failures(canaries)
+    (tmp_path / "failures.json").write_text(json.dumps(planned))
+    environment = {
+        **os.environ,
+        "AIRFLOW_HOME": str(outside),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "OPBOOST_FEDERATIONS": str(canaries.root),
+        **{f"OPBOOST_SITE_{party.upper()}": str(p) for party, p in canaries.sites.items()},
+    }
+    driver = [str(Path(__file__).with_name("run_dag.py")), str(tmp_path / "failures.json")]
+    result = tmp_path / "states.json"
+    with (outside / "output.log").open("wb") as log:
+        for command in (
+            ["-m", "airflow", "db", "migrate"],
+            [*driver, str(result)],
+        ):
+            subprocess.run(
+                [sys.executable, *command],
+                env=environment,
+                cwd=outside,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+    assert result.exists(), (outside / "output.log").read_text()[-3000:]
+    states = json.loads(result.read_text())
+    assert states.pop("none") == "success"
+    assert set(states) == set(STAGES)
+    for name, state in states.items():
+        party = planned[name][0]
+        kind = "feature_holder" if party == "shop" else "label_holder"
+        group = f"{party}_{STAGES[name].groups[kind]}"
+        assert state == f"failed {group}.{name}"
+    # What went wrong is told outside in words of ours, and at home in full.
+    assert b"failed unexpectedly (ComputeError)" in (outside / "output.log").read_bytes()
+    kept = list((canaries.root / "shop" / "home" / NAME).glob("*/errors/rank.txt"))
+    assert any("conversion failed" in path.read_text() for path in kept)
+    assert canaries.outside(outside) == []
+
+
+@pytest.mark.parametrize("party", PARTIES)
+def test_the_search_can_fail(canaries: Canaries, tmp_path: Path, party: str) -> None:
+    table = pl.read_parquet(canaries.root / party / "tables" / "train.parquet")
+    for column in table.columns:
+        value = table[column][7]
+        leaks = {
+            "text": f"error at {value}.".encode(),
+            "json": json.dumps({"rows": [value]}).encode(),
+        }
+        if not isinstance(value, str):
+            leaks["bytes"] = b"x" * 13 + np.float64(value).tobytes() + b"y"
+        for name, leak in leaks.items():
+            path = tmp_path / f"{party}-{column}-{name}.log"
+            path.write_bytes(leak)
+            assert canaries.outside(path.parent), f"{name} of {column} is not found"
+            path.unlink()
+        table.select(column).write_parquet(tmp_path / "leak.parquet", compression="zstd")
+        assert canaries.outside(tmp_path)
+        (tmp_path / "leak.parquet").unlink()
+    assert canaries.outside(tmp_path) == []
