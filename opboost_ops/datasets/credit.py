@@ -36,6 +36,7 @@ def load(rows: int = CUSTOMERS, seed: int = 0) -> Dataset:
             "amount": np.round(np.exp(8.6 + 0.25 * means + 0.8 * rng.normal(size=rows)), 2),
             "term_months": rng.choice([12, 24, 36, 48, 60, 84], size=rows),
             "earlier_loans": rng.poisson(1.2, size=rows),
+            "delinquencies": rng.poisson(np.exp(-1.2 + 0.7 * strain)),
         },
         "shop": {
             "orders_a_year": rng.poisson(np.exp(1.8 + 0.3 * means + 0.3 * rng.normal(size=rows))),
@@ -93,6 +94,7 @@ _FEATURES: dict[str, dict[str, dict[str, Any]]] = {
         "amount": {},
         "term_months": {},
         "earlier_loans": {"missing": "keep"},
+        "delinquencies": {},
     },
     "shop": {
         "orders_a_year": {"bounds": [0, 60], "scale": "log1p"},
