@@ -67,15 +67,16 @@ class LocalStore:
         """See `Store.put_once`; the manifest is linked into place last, and only once."""
         folder = self._path(reference)
         folder.mkdir(parents=True, exist_ok=True)
+        new = False
         for name in sorted(files, key=lambda name: name == MANIFEST):
-            if not _link_once(folder / name, files[name]):
-                if (folder / name).read_bytes() == files[name]:
-                    continue
+            if _link_once(folder / name, files[name]):
+                new = True
+            elif (folder / name).read_bytes() != files[name]:
                 raise ArtifactError(
                     f"{reference}: this run has already published something else here.",
                     "A table or a setting changed between two tries of one run: trigger a new run.",
                 )
-        return True
+        return new
 
     def get(self, reference: str) -> dict[str, bytes] | None:
         """See `Store.get`."""

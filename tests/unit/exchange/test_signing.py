@@ -1,0 +1,67 @@
+"""Signing keys and signatures."""
+
+import base64
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opboost_ops.errors import ArtifactError, ConfigError
+from opboost_ops.exchange.signing import Signer, new_signing_key, verify
+
+
+def written(folder: Path, text: str, mode: int = 0o600) -> Path:
+    path = folder / "signing.key"
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def test_sign_and_verify(tmp_path: Path) -> None:
+    private, public = new_signing_key()
+    signer = Signer.from_file(written(tmp_path, private + "\n"))
+    assert signer.public == public
+    signature = signer.sign(b"message")
+    assert signature == signer.sign(b"message")
+    verify(public, b"message", signature, "x")
+    for message, other in ((b"messagE", signature), (b"message", signature[:-1] + b"\0")):
+        with pytest.raises(ArtifactError, match="pinned key"):
+            verify(public, message, other, "x")
+
+
+@given(st.integers(0, 511))
+@settings(max_examples=100)
+def test_no_bit_of_a_signature_may_change(bit: int) -> None:
+    private, public = new_signing_key(b"s" * 32)
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.from_private_bytes(base64.b64decode(private))
+    signature = bytearray(Signer(key).sign(b"message"))
+    signature[bit // 8] ^= 1 << (bit % 8)
+    with pytest.raises(ArtifactError):
+        verify(public, b"message", bytes(signature), "x")
+
+
+def test_keys_are_fresh_unless_seeded() -> None:
+    assert new_signing_key() != new_signing_key()
+    assert new_signing_key(b"s" * 32) == new_signing_key(b"s" * 32)
+    assert new_signing_key(b"s" * 32) != new_signing_key(b"t" * 32)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
+def test_a_key_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
+    with pytest.raises(ConfigError, match="chmod 600"):
+        Signer.from_file(written(tmp_path, new_signing_key()[0], mode))
+
+
+@pytest.mark.parametrize("text", ["", "no base64 !", base64.b64encode(b"short").decode()])
+def test_a_file_that_is_no_key_is_refused_without_showing_it(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match="opboost keys init") as caught:
+        Signer.from_file(written(tmp_path, text))
+    assert not text or text not in str(caught.value)
+
+
+def test_a_key_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        Signer.from_file(tmp_path / "signing.key")

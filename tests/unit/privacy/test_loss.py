@@ -1,0 +1,90 @@
+"""The loss curve, from the counts that are sampled, in exact arithmetic."""
+
+import math
+from fractions import Fraction
+
+import pytest
+
+from opboost_ops.domain import Domain
+from opboost_ops.mechanisms.global_map import GlobalMap
+from opboost_ops.privacy.loss import LossCurve, loss_curve, worst_ratios
+
+EPSILONS = [0.01, 0.08, 0.64, 1.0, 2.56, 5.12, 40.0]
+
+
+def brute_force(counts: tuple[tuple[int, ...], ...], t: int) -> Fraction:
+    """The definition itself."""
+    inputs = range(len(counts))
+    return max(
+        Fraction(counts[x][y], counts[z][y])
+        for x in inputs
+        for z in inputs
+        for y in range(len(counts[0]))
+        if abs(x - z) <= t
+    )
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("size", [2, 3, 7, 10])
+def test_the_ratios_are_the_definition(size: int, epsilon: float) -> None:
+    counts = GlobalMap(epsilon=epsilon).channel(Domain(1, size)).counts
+    assert worst_ratios(counts) == [brute_force(counts, t) for t in range(1, size)]
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("domain", [Domain(1, 2), Domain(1, 10), Domain(-8, 40)])
+def test_global_map_keeps_t_epsilon(domain: Domain, epsilon: float) -> None:
+    curve = loss_curve(GlobalMap(epsilon=epsilon), domain)
+    assert curve.certificate is True
+    assert len(curve.loss) == domain.size - 1
+    assert all(loss <= t * epsilon for t, loss in enumerate(curve.loss, 1))
+    assert list(curve.loss) == sorted(curve.loss)
+
+
+def test_the_designs_figure() -> None:
+    """On [1, 10] at epsilon 1, loss(1) is 0.712 and not the nominal 1."""
+    loss = loss_curve(GlobalMap(epsilon=1.0), Domain(1, 10)).loss[0]
+    assert round(float(loss), 3) == 0.712
+
+
+def test_the_curve_is_never_below_the_truth() -> None:
+    for epsilon in EPSILONS:
+        mechanism, domain = GlobalMap(epsilon=epsilon), Domain(1, 10)
+        counts = mechanism.channel(domain).counts
+        for t, loss in enumerate(loss_curve(mechanism, domain).loss, 1):
+            truth = brute_force(counts, t)
+            assert float(loss) == pytest.approx(math.log(truth), rel=1e-12, abs=1e-15)
+            # exp of the stated loss, in rational arithmetic from below, must reach the ratio.
+            assert _exp_up(Fraction(float(loss))) >= truth
+
+
+def _exp_up(x: Fraction) -> Fraction:
+    """A rational just above e^x, by its series with the rest bounded."""
+    n = 1
+    while x / n > 1:
+        n += 1
+    y, total, term = x / n, Fraction(1), Fraction(1)
+    for k in range(1, 30):
+        term = Fraction(math.ceil(term * y / k * 2**160), 2**160)
+        total += term
+    return (total + term) ** n
+
+
+def test_a_zero_on_one_side_only_is_infinite() -> None:
+    half = 2**63
+    ratios = worst_ratios(((half, half, 0), (half, half, 0), (0, half, half)))
+    assert ratios == [None, None]
+    assert worst_ratios(((half, half, 0), (half, half, 0))) == [Fraction(1)]
+
+
+def test_a_curve_that_breaks_its_epsilon_is_not_certified() -> None:
+    class Lying(GlobalMap):
+        def channel(self, domain: Domain):  # type: ignore[no-untyped-def]
+            return GlobalMap(epsilon=4.0).channel(domain)
+
+    assert loss_curve(Lying(epsilon=1.0), Domain(1, 10)).certificate is False
+
+
+def test_it_survives_json() -> None:
+    curve = LossCurve(mechanism="m", epsilon=1.0, loss=(0.5, "inf"), certificate=False)
+    assert LossCurve.model_validate_json(curve.model_dump_json()) == curve
