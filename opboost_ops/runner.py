@@ -196,6 +196,8 @@ def _run_stage(party: _Party, stage: str, run: Run) -> dict[str, Any]:
     for name, content in outcome.files.items():
         context.home.write(name, content)
     digests = _publish(party, federation, run.run, signer, outcome.drafts)
+    if outcome.discloses:
+        _record(party, [_announcement(party, run, stage, outcome.discloses)])
     if outcome.failure is not None:
         raise outcome.failure
     seconds = time.perf_counter() - begin - sum(context.waited) - outcome.quality_seconds
@@ -266,14 +268,34 @@ def _publish(
             lines = [Release(**shared, account="exact", discloses=draft.discloses)]
         # First the ledger, then the store: a crash between charges what was not yet released,
         # never the other way round, and the retry finds its own line.
-        ledger = Ledger(party.site.ledger)
-        try:
-            ledger.record(lines)
-        finally:
-            ledger.close()
+        _record(party, lines)
         party.store.put_once(manifest.reference, files)
         digests.append(manifest.digest)
     return digests
+
+
+def _announcement(party: _Party, run: Run, stage: str, discloses: str) -> Release:
+    place = f"{run.federation}/{run.run}/{stage}/{party.name}"
+    return Release(
+        federation=run.federation,
+        run=run.run,
+        party=party.name,
+        receiver="everyone who sees the run",
+        kind=stage,
+        artifact=hashlib.sha256(place.encode()).hexdigest(),
+        account="exact",
+        rows=0,
+        discloses=discloses,
+        experiment=_experiment(party),
+    )
+
+
+def _record(party: _Party, lines: list[Release]) -> None:
+    ledger = Ledger(party.site.ledger)
+    try:
+        ledger.record(lines)
+    finally:
+        ledger.close()
 
 
 def _experiment(party: _Party) -> bool:

@@ -62,6 +62,8 @@ def read(source: Source) -> pl.DataFrame:
 
 
 def _downloaded(source: Source) -> pl.DataFrame:
+    # Untested: written from the homes' descriptions of their files, where no network was at hand.
+    # Whatever comes back must have the known digest, so a wrong guess is an error and not a table.
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "opboost"
     path = cache / source.file
     if path.is_file():

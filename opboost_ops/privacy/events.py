@@ -15,8 +15,8 @@ class Release(Record):
         run: In which run.
         party: Who released it.
         receiver: Who may read it.
-        kind: Kind of the artifact that carries it.
-        artifact: Digest of that artifact.
+        kind: Kind of the artifact that carries it, or the stage that says it.
+        artifact: Digest of that artifact, or of the stage's place in the run.
         account: ``local_dp`` for randomised cells, ``exact`` for what has no epsilon.
         feature: The feature, for randomised cells.
         column: Its immutable UUID, to which the loss is charged.

@@ -48,6 +48,7 @@ def accept(context: Context) -> Outcome:
         documents={"accepted": accepted} if outcome.failure is None else {},
         files=outcome.files,
         summary={**outcome.summary, "accepted": {p: a["ranks"][:16] for p, a in accepted.items()}},
+        discloses=outcome.discloses,
         quality_seconds=outcome.quality_seconds,
         failure=outcome.failure,
     )

@@ -13,6 +13,9 @@ from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.stage import Context, Outcome
 
 
+DISCLOSES = "whether each data-quality check of this stage passed (a bit a check)"
+
+
 def check_table(context: Context) -> Outcome:
     """Check the raw table, and remember which one it was."""
     before = raw_table.fingerprint(context)
@@ -24,7 +27,8 @@ def check_table(context: Context) -> Outcome:
     return Outcome(
         documents={"table": document},
         files=outcome.files,
-        summary={**outcome.summary},
+        summary=outcome.summary,
+        discloses=outcome.discloses,
         quality_seconds=outcome.quality_seconds,
         failure=outcome.failure,
     )
@@ -117,6 +121,7 @@ def check(
         documents={marks: summary} if marks and not failed else {},
         files=files,
         summary={"checks": summary},
+        discloses=DISCLOSES,
         quality_seconds=seconds,
         failure=failure,
     )

@@ -32,4 +32,5 @@ def evaluate(context: Context) -> Outcome:
     return Outcome(
         documents={"evaluation": {"rows": len(truth), "metrics": result}},
         summary={"rows": len(truth), "metrics": result},
+        discloses="metrics of the model, functions of the held-out rows and their labels",
     )

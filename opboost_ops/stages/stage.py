@@ -182,6 +182,8 @@ class Outcome:
         files: Other files to keep at home.
         drafts: Artifacts to publish.
         summary: Facts that anybody may see.
+        discloses: What the summary or a failure tells everybody, outside any epsilon; a ledger
+            line. Empty when only public facts are in it.
         quality_seconds: How much of the time went into data-quality checks.
         failure: Raised after everything was kept: a failed check keeps its report.
     """
@@ -191,6 +193,7 @@ class Outcome:
     files: Mapping[str, bytes] = field(default_factory=dict)
     drafts: tuple[Draft, ...] = ()
     summary: Mapping[str, Any] = field(default_factory=dict)
+    discloses: str = ""
     quality_seconds: float = 0.0
     failure: ContractError | None = None
 
