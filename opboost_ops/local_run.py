@@ -150,7 +150,14 @@ def _start(
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     environment[f"OPBOOST_SITE_{party.upper()}"] = str(site.resolve())
     return subprocess.Popen(
-        [sys.executable, "-X", "faulthandler", "-m", "opboost_ops.party_process", json.dumps(order)],
+        [
+            sys.executable,
+            "-X",
+            "faulthandler",
+            "-m",
+            "opboost_ops.party_process",
+            json.dumps(order),
+        ],
         env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

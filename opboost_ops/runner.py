@@ -12,16 +12,13 @@ from typing import Any
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_federation, parse_federation, site_of
-from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.artifact import Draft, Expected, open_artifact
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.exchange.store import Store, open_store
-from opboost_ops.mechanisms import noise
-from opboost_ops.privacy.events import Release
-from opboost_ops.privacy.ledger import Ledger
+from opboost_ops.exchange.store import open_store
+from opboost_ops.publication import Publisher, announce, publish, signer_of
 from opboost_ops.stages.catalogue import STAGES
 from opboost_ops.stages.stage import Context, Home
 
@@ -31,8 +28,6 @@ _LOG = logging.getLogger("opboost_ops")
 
 #: What the trigger form may change; an empty field means as declared.
 FORM = ("epsilon", "trees", "learning_rate", "depth")
-
-_SEEDED = b"opboost-seeded:"
 
 
 @dataclass(frozen=True)
@@ -79,7 +74,7 @@ def open_run(federation_file: Path, run: str, form: Mapping[str, Any]) -> dict[s
     federation = with_form(load_federation(federation_file), form)
     me = federation.label_holder
     site, policy = site_of(me)
-    signer = _signer(site, federation, me)
+    signer = signer_of(site, federation, me)
     draft = Draft(
         kind="plan",
         about=me,
@@ -90,9 +85,9 @@ def open_run(federation_file: Path, run: str, form: Mapping[str, Any]) -> dict[s
         rows=len(federation.parties),
         discloses="nothing beyond the public federation file",
     )
-    party = _Party(me, site, policy, open_store(site.store))
+    party = Publisher(me, site, policy, open_store(site.store))
     begin = time.perf_counter()
-    digests = _publish(party, federation, run, signer, (draft,))
+    digests = publish(party, federation, run, signer, (draft,))
     seconds = time.perf_counter() - begin
     return {"run": run, "plan": digests[0][:16], "seconds": round(seconds, 6)}
 
@@ -115,7 +110,7 @@ def run_stage(party: str, stage: str, run: Run) -> dict[str, Any]:
     site, policy = site_of(party)
     failure: OpBoostError | ConnectionError
     try:
-        return _run_stage(_Party(party, site, policy, open_store(site.store)), stage, run)
+        return _run_stage(Publisher(party, site, policy, open_store(site.store)), stage, run)
     except OpBoostError as error:
         failure = error
     except (ConnectionError, TimeoutError) as error:
@@ -161,21 +156,13 @@ def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
     return parse_federation(data, "the trigger form")
 
 
-@dataclass(frozen=True)
-class _Party:
-    name: str
-    site: Site
-    policy: Policy
-    store: Store
-
-
-def _run_stage(party: _Party, stage: str, run: Run) -> dict[str, Any]:
+def _run_stage(party: Publisher, stage: str, run: Run) -> dict[str, Any]:
     federation, plan = _plan(party, run)
     role = federation.parties[party.name].role
     known = STAGES.get(stage)
     if known is None or role not in known.groups:
         raise ConfigError(f"{party.name} ({role}) has no stage {stage}.")
-    signer = _signer(party.site, federation, party.name)
+    signer = signer_of(party.site, federation, party.name)
     context = Context(
         federation=federation,
         run=run.run,
@@ -195,9 +182,9 @@ def _run_stage(party: _Party, stage: str, run: Run) -> dict[str, Any]:
         context.home.write_json(name, value)
     for name, content in outcome.files.items():
         context.home.write(name, content)
-    digests = _publish(party, federation, run.run, signer, outcome.drafts)
+    digests = publish(party, federation, run.run, signer, outcome.drafts)
     if outcome.discloses:
-        _record(party, [_announcement(party, run, stage, outcome.discloses)])
+        announce(party, run.federation, run.run, stage, outcome.discloses)
     if outcome.failure is not None:
         raise outcome.failure
     seconds = time.perf_counter() - begin - sum(context.waited) - outcome.quality_seconds
@@ -211,7 +198,7 @@ def _run_stage(party: _Party, stage: str, run: Run) -> dict[str, Any]:
     return summary
 
 
-def _plan(party: _Party, run: Run) -> tuple[Federation, str]:
+def _plan(party: Publisher, run: Run) -> tuple[Federation, str]:
     if party.name == run.label_holder:
         key = Signer.from_file(party.site.signing_key).public
     elif run.label_holder in party.policy.receivers:
@@ -230,93 +217,6 @@ def _plan(party: _Party, run: Run) -> tuple[Federation, str]:
     if party.name not in federation.parties:
         raise ConfigError(f"{party.name} is not a party of {run.federation}.")
     return federation, artifact.digest
-
-
-def _publish(
-    party: _Party,
-    federation: Federation,
-    run: str,
-    signer: Signer,
-    drafts: tuple[Draft, ...],
-) -> list[str]:
-    experiment = _experiment(party)
-    digests = []
-    for draft in drafts:
-        manifest, files = draft.seal(signer, federation.name, run, party.name, experiment)
-        receiver = draft.about if party.name == federation.label_holder else federation.label_holder
-        shared: dict[str, Any] = {
-            "federation": federation.name,
-            "run": run,
-            "party": party.name,
-            "receiver": receiver,
-            "kind": draft.kind,
-            "artifact": manifest.digest,
-            "rows": draft.rows,
-            "experiment": experiment,
-        }
-        lines = [
-            Release(
-                **shared,
-                account="local_dp",
-                feature=name,
-                column=federation.parties[party.name].features[name].uuid,
-                loss=curve,
-            )
-            for name, curve in draft.losses.items()
-        ]
-        if not draft.losses:
-            lines = [Release(**shared, account="exact", discloses=draft.discloses)]
-        # First the ledger, then the store: a crash between charges what was not yet released,
-        # never the other way round, and the retry finds its own line.
-        _record(party, lines)
-        party.store.put_once(manifest.reference, files)
-        digests.append(manifest.digest)
-    return digests
-
-
-def _announcement(party: _Party, run: Run, stage: str, discloses: str) -> Release:
-    place = f"{run.federation}/{run.run}/{stage}/{party.name}"
-    return Release(
-        federation=run.federation,
-        run=run.run,
-        party=party.name,
-        receiver="everyone who sees the run",
-        kind=stage,
-        artifact=hashlib.sha256(place.encode()).hexdigest(),
-        account="exact",
-        rows=0,
-        discloses=discloses,
-        experiment=_experiment(party),
-    )
-
-
-def _record(party: _Party, lines: list[Release]) -> None:
-    ledger = Ledger(party.site.ledger)
-    try:
-        ledger.record(lines)
-    finally:
-        ledger.close()
-
-
-def _experiment(party: _Party) -> bool:
-    seeded = noise.read_secret(party.site.secret).startswith(_SEEDED)
-    if seeded and not party.store.throwaway:
-        raise ConfigError(
-            f"The secret of {party.name} was made from a public seed, and this store is no "
-            "throw-away one.",
-            "Make a secret with `opboost keys init`.",
-        )
-    return seeded
-
-
-def _signer(site: Site, federation: Federation, party: str) -> Signer:
-    signer = Signer.from_file(site.signing_key)
-    if signer.public != federation.parties[party].signing_key:
-        raise ConfigError(
-            f"The signing key of {party}'s site is not the one in the federation file.",
-            "Put its public key there, or the right key file into its site.yaml.",
-        )
-    return signer
 
 
 def _home(site: Site, federation: str, run: str) -> Home:

@@ -15,12 +15,9 @@ from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.signing import new_signing_key
 from opboost_ops.exchange.store import THROWAWAY
+from opboost_ops.publication import SEEDED
 
 _NAMESPACE = uuid.UUID("6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b11")
-
-#: A secret from a public seed begins so: it makes noise predictable, and is refused by any store
-#: that is not marked as a throw-away one.
-SEEDED = b"opboost-seeded:"
 
 
 def write_workspace(

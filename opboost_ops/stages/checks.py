@@ -12,7 +12,6 @@ from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.stage import Context, Outcome
 
-
 DISCLOSES = "whether each data-quality check of this stage passed (a bit a check)"
 
 
