@@ -1,0 +1,153 @@
+"""Publishing for a party: the ledger first, then the store."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.policy import Policy
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.artifact import Draft
+from opboost_ops.exchange.signing import Signer
+from opboost_ops.exchange.store import Store
+from opboost_ops.mechanisms import noise
+from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.ledger import Ledger
+
+#: A noise secret that begins so was made from a public seed.
+SEEDED = b"opboost-seeded:"
+
+
+@dataclass(frozen=True)
+class Publisher:
+    """A party as it publishes.
+
+    Attributes:
+        name: Its name.
+        site: Its site.
+        policy: Its policy.
+        store: The exchange.
+    """
+
+    name: str
+    site: Site
+    policy: Policy
+    store: Store
+
+
+def publish(
+    party: Publisher,
+    federation: Federation,
+    run: str,
+    signer: Signer,
+    drafts: tuple[Draft, ...],
+) -> list[str]:
+    """Sign drafts, write them into the ledger, and put them into the store.
+
+    Args:
+        party: Who publishes.
+        federation: The plan's.
+        run: The run's id.
+        signer: The party's signing key.
+        drafts: What to publish.
+
+    Returns:
+        Digests of the artifacts.
+
+    Raises:
+        ArtifactError: The run has already published something else at one of their places.
+    """
+    experiment = _experiment(party)
+    digests = []
+    for draft in drafts:
+        manifest, files = draft.seal(signer, federation.name, run, party.name, experiment)
+        receiver = draft.about if party.name == federation.label_holder else federation.label_holder
+        shared: dict[str, Any] = {
+            "federation": federation.name,
+            "run": run,
+            "party": party.name,
+            "receiver": receiver,
+            "kind": draft.kind,
+            "artifact": manifest.digest,
+            "rows": draft.rows,
+            "experiment": experiment,
+        }
+        lines = [
+            Release(
+                **shared,
+                account="local_dp",
+                feature=name,
+                column=federation.parties[party.name].features[name].uuid,
+                loss=curve,
+            )
+            for name, curve in draft.losses.items()
+        ]
+        if not draft.losses:
+            lines = [Release(**shared, account="exact", discloses=draft.discloses)]
+        # First the ledger, then the store: a crash between charges what was not yet released,
+        # never the other way round, and the retry finds its own line.
+        _record(party, lines)
+        party.store.put_once(manifest.reference, files)
+        digests.append(manifest.digest)
+    return digests
+
+
+def announce(party: Publisher, federation: str, run: str, stage: str, discloses: str) -> None:
+    """Write into the ledger what a stage's summary tells everybody.
+
+    Args:
+        party: Who says it.
+        federation: The federation's name.
+        run: The run's id.
+        stage: The stage that says it.
+        discloses: What it tells.
+    """
+    place = f"{federation}/{run}/{stage}/{party.name}"
+    line = Release(
+        federation=federation,
+        run=run,
+        party=party.name,
+        receiver="everyone who sees the run",
+        kind=stage,
+        artifact=hashlib.sha256(place.encode()).hexdigest(),
+        account="exact",
+        rows=0,
+        discloses=discloses,
+        experiment=_experiment(party),
+    )
+    _record(party, [line])
+
+
+def _record(party: Publisher, lines: list[Release]) -> None:
+    ledger = Ledger(party.site.ledger)
+    try:
+        ledger.record(lines)
+    finally:
+        ledger.close()
+
+
+def _experiment(party: Publisher) -> bool:
+    seeded = noise.read_secret(party.site.secret).startswith(SEEDED)
+    if seeded and not party.store.throwaway:
+        raise ConfigError(
+            f"The secret of {party.name} was made from a public seed, and this store is no "
+            "throw-away one.",
+            "Make a secret with `opboost keys init`.",
+        )
+    return seeded
+
+
+def signer_of(site: Site, federation: Federation, party: str) -> Signer:
+    """The party's signing key.
+
+    Raises:
+        ConfigError: It is not the one that the federation file names.
+    """
+    signer = Signer.from_file(site.signing_key)
+    if signer.public != federation.parties[party].signing_key:
+        raise ConfigError(
+            f"The signing key of {party}'s site is not the one in the federation file.",
+            "Put its public key there, or the right key file into its site.yaml.",
+        )
+    return signer
