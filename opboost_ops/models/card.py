@@ -100,7 +100,7 @@ def make_card(
         run: Its id.
         evaluation: ``rows`` and ``metrics`` of the held-out rows.
         losses: Loss curve by full feature name, as published with the releases.
-        splits: Distinct thresholds in use, by full feature name.
+        splits: How many splits of all trees are on it, by full feature name.
         experiment: Whether noise was predictable.
     """
     label = federation.parties[federation.label_holder].label
@@ -144,7 +144,7 @@ def _page(card: Card) -> str:
         ],
     )
     features = _table(
-        ("party", "feature", "protection", "loss(1)", "loss(R-L)", "loss curve", "splits used"),
+        ("party", "feature", "protection", "loss(1)", "loss(R-L)", "loss curve", "splits"),
         [
             (
                 line.party,
@@ -167,7 +167,7 @@ def _page(card: Card) -> str:
     return _PAGE.format(
         title=html.escape(f"{card.federation}, version {card.run}"),
         warning=warning,
-        task=html.escape(f"{card.task} of {card.label}"),
+        task=html.escape(f"Predicts {card.label} ({card.task})"),
         training=html.escape(training),
         domain=f"[{card.domain[0]}, {card.domain[1]}]",
         rows=f"{card.held_out_rows:,}",

@@ -19,13 +19,12 @@ def register(context: Context) -> Outcome:
         for party in context.federation.feature_holders
         for name, curve in context.receive("ranks", party).manifest.losses.items()
     }
-    used = TextModel.parse(model.decode()).numeric_splits()
     card = make_card(
         federation=context.federation,
         run=context.run,
         evaluation=context.home.json("evaluation"),
         losses=losses,
-        splits={name: len(values) for name, values in used.items()},
+        splits=TextModel.parse(model.decode()).split_counts(),
         experiment=any(
             context.receive("ranks", party).manifest.experiment
             for party in context.federation.feature_holders
