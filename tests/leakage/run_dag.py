@@ -10,32 +10,14 @@ import sys
 import time
 from pathlib import Path
 
-import polars as pl
 from airflow.dag_processing.dagbag import DagBag
 
 from opboost_ops import runner
 from opboost_ops.stages import catalogue
-from opboost_ops.stages.stage import Context, Outcome, Stage
+from tests.leakage.failing_stage import failing
 
-#: By stage, a file with what the failing stage's foreign error says, and at which party it fails.
 FAILURES = json.loads(Path(sys.argv[1]).read_text())
 RESULT = Path(sys.argv[2])
-
-
-def failing(stage: Stage, party: str, text: str) -> Stage:
-    """The same stage, but at one party it ends, its work done, in an error that shows cells."""
-
-    def run(context: Context) -> Outcome:
-        outcome = stage.run(context)
-        if context.party != party:
-            return outcome
-        try:
-            raise ValueError(text)
-        except ValueError as error:
-            raise pl.exceptions.ComputeError(f"conversion failed: {text}") from error
-
-    return Stage(stage.name, stage.groups, run)
-
 
 # dag.test() sleeps a second a round while a failure spreads downstream.
 _sleep = time.sleep
@@ -48,10 +30,9 @@ whole = dag.test()
 states["none"] = str(whole.state)
 the_run = runner.run_id(dag.dag_id, whole.run_id)
 runner.run_id = lambda *_: the_run
-for name, (party, text) in FAILURES.items():
+for name, (task, party, text) in FAILURES.items():
     stage = catalogue.STAGES[name]
-    catalogue.STAGES[name] = failing(stage, party, text)
-    (task,) = (t for t in dag.task_ids if t.startswith(f"{party}_") and t.endswith(f".{name}"))
+    catalogue.STAGES[name] = failing(stage, {party: text})
     run = dag.test(mark_success_pattern=f"^(?!{task}$)")
     failed = [ti.task_id for ti in run.get_task_instances() if ti.state == "failed"]
     states[name] = f"{run.state} {' '.join(failed)}"
