@@ -27,11 +27,13 @@ $(STAMP): requirements.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 ifneq ($(UV),)
 	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
-	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 else
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip >/dev/null
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--no-deps --no-build-isolation --editable .
 endif
 	@touch $@
 
@@ -70,4 +72,5 @@ lock: ## renew requirements.lock (needs uv)
 		--no-emit-index-url --no-header --all-extras pyproject.toml --output-file requirements.lock
 
 clean: ## remove what the targets made, the environment too
-	rm -rf $(VENV) .opboost runs site build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .opboost site build dist \
+		.hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
