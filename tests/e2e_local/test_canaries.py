@@ -1,0 +1,148 @@
+"""Values that must never leave their party, and what a retry publishes."""
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.federation import Workspace
+
+#: Raw values that nobody else has: the smallest integer types cannot hold them by chance.
+NUMBERS = {"credit": 7919.123456789, "shop": 8117.987654321, "bank": 9973.135792468}
+FEATURES = {"credit": "amount", "shop": "spend", "bank": "balance"}
+PREFIX = "canary-person-"
+
+
+def plant(workspace: Workspace) -> list[bytes]:
+    """A raw number in every party's table, and IDs that can be recognised; all their bytes."""
+    shared = PREFIX.encode()
+    needles = [shared]
+    for party, number in NUMBERS.items():
+        feature = FEATURES[party]
+
+        def change(table: pl.DataFrame, feature: str = feature, number: float = number) -> Any:
+            rows = range(table.height)
+            values = [number + i / 1024 if i % 7 == 0 else v
+                      for i, v in zip(rows, table.get_column(feature), strict=True)]  # fmt: skip
+            return table.with_columns(pl.Series(feature, values), id=pl.lit(PREFIX) + pl.col("id"))
+
+        workspace.edit_table(party, change)
+        for i in range(0, 350, 7):
+            value = number + i / 1024
+            needles += [f"{value:.4f}".encode(), struct.pack("<d", value)]
+    workspace.edit_table(
+        "credit", lambda t: t.with_columns(employment=pl.lit("canary-job-") + pl.col("employment"))
+    )
+    return [*needles, b"canary-job-"]
+
+
+def assert_absent(needles: list[bytes], files: dict[str, bytes]) -> None:
+    for name, raw in files.items():
+        for needle in needles:
+            assert needle not in raw, name
+
+
+def decoded(workspace: Workspace) -> dict[str, bytes]:
+    """The exchange's files, and every Parquet file's cells as text: zstd would hide them."""
+    files = workspace.files("exchange")
+    for name in [name for name in files if name.endswith(".parquet")]:
+        table = pl.read_parquet(workspace.folder / "exchange" / name)
+        files[f"{name} decoded"] = str(table.to_dict(as_series=False)).encode()
+    return files
+
+
+def test_no_canary_is_in_the_exchange(workspace: Workspace) -> None:
+    needles = plant(workspace)
+    summaries = workspace.all()
+    assert_absent(needles, decoded(workspace))
+    assert_absent(needles, {"summaries": repr(summaries).encode()})
+    for summary in summaries.values():
+        assert len(repr(summary)) < 2048
+    # The needles are right: at home they are found.
+    own = b"".join(workspace.files("bank", "home").values())
+    own += workspace.table_path("bank").read_bytes()
+    assert any(needle in own for needle in needles)
+
+
+@pytest.mark.parametrize("stage", ["align", "check_release", "accept", "answer_splits"])
+def test_no_canary_is_in_the_exchange_of_a_run_that_stopped(
+    workspace: Workspace, stage: str
+) -> None:
+    needles = plant(workspace)
+    workspace.until(stage)
+    assert_absent(needles, decoded(workspace))
+
+
+def test_no_canary_crosses_to_another_partys_folder(workspace: Workspace) -> None:
+    """All of a party's things but its own: homes, ledgers, models of the others."""
+    plant(workspace)
+    workspace.all()
+    for party, number in NUMBERS.items():
+        needles = [repr(number + i / 1024).encode() for i in range(0, 350, 7)]
+        needles += [struct.pack("<d", number + i / 1024) for i in range(0, 350, 7)]
+        for other in NUMBERS:
+            if other != party:
+                assert_absent(needles, workspace.files(other, "home"))
+                assert_absent(needles, workspace.files(other))
+
+
+def test_a_rerun_of_any_stage_publishes_identical_bytes(workspace: Workspace) -> None:
+    workspace.open()
+    first: dict[str, list[str]] = {}
+    for step in workspace.steps():
+        first[str(step)] = workspace.step(step.party, step.stage)["published"]
+    before = workspace.files("exchange")
+    ledgers = {p: _lines(workspace, p) for p in NUMBERS}
+    models = workspace.files("credit", "models")
+    workspace.open()
+    for step in workspace.steps():
+        assert workspace.step(step.party, step.stage)["published"] == first[str(step)]
+    assert workspace.files("exchange") == before
+    assert {p: _lines(workspace, p) for p in NUMBERS} == ledgers
+    assert workspace.files("credit", "models") == models
+
+
+def test_a_home_that_was_lost_is_made_again_to_the_byte(workspace: Workspace) -> None:
+    """Noise is keyed: a feature holder that starts over publishes the very same release."""
+    import shutil
+
+    workspace.all()
+    before = workspace.files("exchange")
+    shutil.rmtree(workspace.home("bank"))
+    for step in workspace.steps():
+        if step.party == "bank":
+            workspace.step(step.party, step.stage)
+    assert workspace.files("exchange") == before
+
+
+def test_a_later_run_releases_the_same_noise(workspace: Workspace) -> None:
+    """Unchanged cells give the same output at every retraining."""
+    first = workspace.files("exchange", "credit_scoring", "0" * 15 + "1")
+    workspace.all()
+    second = workspace.files("exchange", "credit_scoring", workspace.run)
+    for party in ("shop", "bank"):
+        for kind in ("ranks", "holdout"):
+            name = f"{kind}/{party}/table.parquet"
+            assert first[name] == second[name]
+            manifest = f"{kind}/{party}/manifest.json"
+            assert first[manifest] != second[manifest]
+
+
+def _lines(workspace: Workspace, party: str) -> list[Any]:
+    from opboost_ops.privacy.ledger import Ledger
+
+    ledger = Ledger(f"sqlite:///{workspace.folder / party / 'ledger.sqlite'}")
+    try:
+        return ledger.releases()
+    finally:
+        ledger.close()
+
+
+def test_files_at_home_are_the_owners_alone(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.all()
+    for party in NUMBERS:
+        for path in workspace.home(party).rglob("*"):
+            if path.is_file():
+                assert path.stat().st_mode & 0o077 == 0, path.name

@@ -1,0 +1,198 @@
+"""`opboost run` as people call it: a process a party, one line at the end."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from opboost_ops import local_run
+from opboost_ops.config.loading import load_federation
+from opboost_ops.exchange.artifact import Expected, open_artifact
+from opboost_ops.exchange.store import LocalStore
+from opboost_ops.runner import STAGES
+from tests.federation import Workspace, small_credit
+
+#: `opboost run --dataset credit` on as few customers as a test can afford: the real command line
+#: with a smaller default table, in a process of its own.
+_RUN = """
+import sys
+from opboost_ops.datasets import credit
+credit.load.__defaults__ = ({rows}, 0)
+from opboost_ops.cli import main
+main()
+"""
+ROWS = 600
+
+
+def opboost(*arguments: str, cwd: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    return subprocess.run(
+        [sys.executable, "-c", _RUN.format(rows=ROWS), *arguments],
+        cwd=cwd,
+        env={**kept, "PYTHONPATH": str(Path(__file__).parents[2]), **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def run_credit(folder: Path, *more: str) -> dict[str, Any]:
+    done = opboost(
+        *("run", "--dataset", "credit", "--trees", "12", "--json", "--out", str(folder), *more),
+        cwd=folder.parent,
+    )
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    assert "register" in done.stderr
+    return json.loads(line)
+
+
+@pytest.fixture(scope="module")
+def seeded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("seeded") / "run"
+    return folder, run_credit(folder, "--seed", "5")
+
+
+def test_the_last_line_has_all_keys(seeded: tuple[Path, dict[str, Any]]) -> None:
+    folder, result = seeded
+    assert set(result["metrics"]) == {
+        "centralised",
+        "label_holder_alone",
+        "federated",
+        "federated_desensitised",
+    }
+    for values in result["metrics"].values():
+        assert set(values) == {"accuracy", "auc"}
+        assert all(0 <= value <= 1 for value in values.values())
+    sizes = result["bytes"]
+    assert {"feature_holders_total", "align", "holdout", "ranks_entropy"} <= set(sizes)
+    artifacts = sizes["artifacts"]
+    expected = {f"{k}/{p}" for k in ("digests", "alignment", "ranks", "holdout", "split_request",
+                                     "split_values") for p in ("shop", "bank")}  # fmt: skip
+    assert set(artifacts) == {"plan/credit", *expected}
+    for kind, places in (
+        ("feature_holders_total", ("ranks", "split_values")),
+        ("align", ("digests", "alignment")),
+        ("holdout", ("holdout",)),
+    ):
+        wanted = sum(size for place, size in artifacts.items() if place.split("/")[0] in places)
+        assert sizes[kind] == wanted > 0
+    on_disk = sum(p.stat().st_size for p in (folder / "exchange").rglob("*") if p.is_file())
+    assert sum(artifacts.values()) == on_disk
+    assert 0 < sizes["ranks_entropy"] < sizes["feature_holders_total"]
+    assert set(result["seconds"]) == {"open_run", *STAGES}
+    assert all(isinstance(v, float) and v >= 0 for v in result["seconds"].values())
+    assert result["quality_seconds"] > 0
+    model = Path(result["model"])
+    assert model.is_absolute() or (folder.parent / model).is_file()
+    assert (folder.parent / model).read_text().startswith("tree")
+
+
+def test_federation_is_better_than_noise(seeded: tuple[Path, dict[str, Any]]) -> None:
+    metrics = seeded[1]["metrics"]
+    assert metrics["centralised"]["auc"] > 0.6
+    assert metrics["federated"]["auc"] > 0.5
+
+
+def test_one_seed_gives_one_model(seeded: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    folder, first = seeded
+    again = run_credit(tmp_path / "again", "--seed", "5")
+    assert again["run"] != first["run"]
+    assert again["metrics"] == first["metrics"]
+    read = [(base / result["model"]).read_bytes()
+            for base, result in ((folder.parent, first), (tmp_path, again))]  # fmt: skip
+    assert read[0] == read[1]
+
+
+def test_without_a_seed_nothing_is_throw_away(tmp_path: Path) -> None:
+    result = run_credit(tmp_path / "run")
+    assert not (tmp_path / "run" / "exchange" / ".throwaway").exists()
+    card = json.loads((tmp_path / result["model"]).with_name("card.json").read_text())
+    assert card["experiment"] is False
+
+
+def test_a_fault_is_one_message_and_no_traceback(tmp_path: Path) -> None:
+    workspace = Workspace.write(tmp_path / "federation", small_credit())
+    workspace.edit_table("bank", lambda t: t.drop("balance"))
+    done = opboost("run", str(workspace.file), "--json", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "balance" in done.stderr
+    assert "bank" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list((tmp_path / "federation").rglob("model.txt"))
+    for arguments in (("run",), ("run", str(workspace.file), "--seed", "1")):
+        refused = opboost(*arguments, cwd=tmp_path)
+        assert refused.returncode == 1
+        assert "Traceback" not in refused.stderr
+
+
+def test_a_party_sees_only_its_own_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment of every party's process, as the kernel tells it."""
+    workspace = Workspace.write(tmp_path / "federation", small_credit())
+    monkeypatch.setenv("OPBOOST_SITE_STRANGER", "/stranger/site.yaml")
+    monkeypatch.setenv("BANK_PASSWORD", "hunter2")
+    seen: dict[str, dict[str, str]] = {}
+
+    def listen(party: str, event: dict[str, Any]) -> None:
+        if event["event"] == "started" and party not in seen:
+            seen[party] = {}
+            for process in Path("/proc").glob("[0-9]*"):
+                try:
+                    arguments = (process / "cmdline").read_bytes().split(b"\0")
+                    if b"opboost_ops.party_process" not in arguments or (
+                        f'"{party}"'.encode() not in arguments[-2].split(b", ")[0]
+                        or str(workspace.folder).encode() not in arguments[-2]
+                    ):
+                        continue
+                    raw = (process / "environ").read_bytes().decode().split("\0")
+                except OSError:
+                    continue
+                seen[party] = dict(line.split("=", 1) for line in raw if "=" in line)
+
+    local_run.run_federation(workspace.file, {"trees": 2}, listen)
+    assert set(seen) == {"credit", "shop", "bank"}
+    for party, environment in seen.items():
+        sites = {n: v for n, v in environment.items() if n.startswith("OPBOOST_SITE_")}
+        assert sites == {
+            f"OPBOOST_SITE_{party.upper()}": str(workspace.folder / party / "site.yaml")
+        }
+        assert "BANK_PASSWORD" not in environment
+
+
+def test_the_plan_is_signed_by_the_label_holder(seeded: tuple[Path, dict[str, Any]]) -> None:
+    folder, result = seeded
+    federation = load_federation(folder / "federation.yaml")
+    place = f"credit_scoring/{result['run']}/plan/credit"
+    files = LocalStore(folder / "exchange").get(place)
+    assert files is not None
+    key = federation.parties["credit"].signing_key
+    plan = open_artifact(
+        files, Expected("credit_scoring", result["run"], "plan", "credit", "credit", key)
+    )
+    assert plan.document["federation"]["training"]["trees"] == 12
+    assert plan.document["form"] == {"trees": 12}
+
+
+def test_a_federation_of_ones_own(tmp_path: Path) -> None:
+    """Without harness: only the metrics that production can have."""
+    workspace = Workspace.write(tmp_path / "federation", small_credit(), seed=None)
+    done = opboost(
+        "run", str(workspace.file), "--epsilon", "2", "--trees", "3", "--json", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["metrics"]["centralised"] is None
+    assert result["metrics"]["federated"] is None
+    assert set(result["metrics"]["federated_desensitised"]) == {"accuracy", "auc"}
+    registered = json.loads(Path(result["model"]).with_name("federation.json").read_text())
+    bank = registered["parties"]["bank"]["features"].values()
+    assert {feature["mechanism"]["epsilon"] for feature in bank} == {2.0}
+    declared = yaml.safe_load(workspace.file.read_text())["parties"]["bank"]["features"]
+    assert {feature["mechanism"]["epsilon"] for feature in declared.values()} == {0.64}

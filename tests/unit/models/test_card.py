@@ -1,0 +1,135 @@
+"""The card: complete, escaped, and self-contained."""
+
+import html.parser
+import json
+import re
+from typing import Any
+
+import pytest
+
+from opboost_ops.models.card import Card, FeatureLine
+from opboost_ops.privacy.loss import LossCurve
+from tests.federation import Workspace
+
+EVIL = "<script>alert('x')</script>&\"<img src=x>"
+
+
+class Parser(html.parser.HTMLParser):
+    """Collects tags and attributes, and insists that they nest."""
+
+    VOID = frozenset({"meta", "br", "hr", "link", "img", "polyline"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.open: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def parsed(page: bytes) -> Parser:
+    parser = Parser()
+    parser.feed(page.decode())
+    parser.close()
+    assert parser.open == []
+    return parser
+
+
+def card(**changes: Any) -> Card:
+    curve = LossCurve(mechanism=EVIL, epsilon=1.0, loss=(0.712, 1.5, "inf"), certificate=False)
+    line = FeatureLine(party=EVIL, name=EVIL, type="numeric", mechanism=EVIL, loss=curve, splits=3)
+    facts: dict[str, Any] = {
+        "federation": EVIL,
+        "run": EVIL,
+        "task": "binary",
+        "label": EVIL,
+        "domain": (1, 10),
+        "training": {"trainer": EVIL},
+        "metrics": {EVIL: {EVIL: 0.5}},
+        "held_out_rows": 59,
+        "features": (line,),
+        "disclosed": (EVIL,),
+        "limits": (EVIL,),
+        "experiment": False,
+        "software": EVIL,
+        **changes,
+    }
+    return Card(**facts)
+
+
+def test_every_text_is_escaped() -> None:
+    page = card().html_bytes()
+    assert b"<script" not in page
+    assert b"<img" not in page
+    parser = parsed(page)
+    assert not {"script", "img", "iframe", "object", "link"} & set(parser.tags)
+    assert not [name for name, _ in parser.attributes if name.startswith("on")]
+    assert parser.text.count("alert('x')") >= 11
+
+
+def assert_loads_nothing(page: bytes) -> None:
+    parser = parsed(page)
+    assert not {"script", "link", "img", "iframe", "object", "embed", "base"} & set(parser.tags)
+    assert not [n for n, _ in parser.attributes if n in ("src", "href", "srcset", "action", "data")]
+    assert not re.search(rb"https?:|url\(|@import|//[a-z]", page)
+
+
+def test_the_page_of_a_real_run_loads_nothing(trained_once: Workspace) -> None:
+    files = trained_once.files("credit", "models", "credit_scoring", trained_once.run)
+    assert_loads_nothing(files["card.html"])
+    assert b"public seed" in files["card.html"]
+
+
+def test_the_card_of_a_real_run_is_complete(trained_once: Workspace) -> None:
+    files = trained_once.files("credit", "models", "credit_scoring", trained_once.run)
+    found = Card.model_validate_json(files["card.json"])
+    federation = trained_once.declared
+    assert found.experiment is True
+    assert found.domain == (1, 10)
+    assert set(found.metrics) == {"label_holder_alone", "federated_desensitised"}
+    assert found.held_out_rows == json.loads(files["evaluation.json"])["rows"] > 0
+    declared = {(p, n) for p, spec in federation.parties.items() for n in spec.features}
+    assert {(line.party, line.name) for line in found.features} == declared
+    for line in found.features:
+        if line.party == "credit":
+            assert (line.mechanism, line.loss) == (None, None)
+        else:
+            assert line.loss is not None
+            assert len(line.loss.loss) == 9
+            assert line.mechanism == "Global-map, epsilon 0.64"
+    used = {name for line in found.features if line.splits and (name := line.name)}
+    assert used
+    page = files["card.html"].decode()
+    for line in found.features:
+        assert line.name in page
+
+
+@pytest.mark.parametrize("experiment", [True, False])
+def test_an_experiment_is_marked(experiment: bool) -> None:
+    page = card(experiment=experiment).html_bytes()
+    assert (b"nothing of it is" in page) is experiment
+
+
+def test_json_comes_back() -> None:
+    assert Card.model_validate_json(card().json_bytes()) == card()
+
+
+def test_a_curve_without_any_finite_loss_is_shown() -> None:
+    curve = LossCurve(mechanism="m", epsilon=1.0, loss=("inf",), certificate=False)
+    line = FeatureLine(party="b", name="x", type="numeric", mechanism="m", loss=curve, splits=0)
+    page = card(features=(line,)).html_bytes()
+    assert b"no finite loss" in page
+    parsed(page)

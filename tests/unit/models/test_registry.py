@@ -1,0 +1,106 @@
+"""Model versions: immutable, whole or absent, one champion."""
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from opboost_ops.errors import ContractError
+from opboost_ops.models.registry import Registry
+
+FILES = {"model.txt": b"tree", "card.json": b"{}"}
+
+
+def test_a_version_is_registered_and_found(tmp_path: Path) -> None:
+    registry = Registry(tmp_path, "toy")
+    folder = registry.register("v1", FILES)
+    assert folder == tmp_path / "toy" / "v1"
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == FILES
+    assert registry.versions() == ["v1"]
+    assert not list((tmp_path / "toy").glob(".part-*"))
+
+
+def test_the_same_again_is_fine_and_other_content_is_not(tmp_path: Path) -> None:
+    registry = Registry(tmp_path, "toy")
+    registry.register("v1", FILES)
+    registry.register("v1", FILES)
+    for other in ({**FILES, "model.txt": b"bush"}, {"model.txt": b"tree"}, {**FILES, "more": b""}):
+        with pytest.raises(ContractError, match="exists already, with other content"):
+            registry.register("v1", other)
+    assert {p.name: p.read_bytes() for p in (tmp_path / "toy" / "v1").iterdir()} == FILES
+    assert registry.versions() == ["v1"]
+
+
+def test_files_of_a_version_are_read_only(tmp_path: Path) -> None:
+    folder = Registry(tmp_path, "toy").register("v1", FILES)
+    assert all(path.stat().st_mode & 0o222 == 0 for path in folder.iterdir())
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    registry = Registry(tmp_path, "toy")
+    with pytest.raises(OSError, match="No such file"):
+        registry.register("v1", {"model.txt": b"x", "no/such/folder": b"y"})
+    assert registry.versions() == []
+    assert list((tmp_path / "toy").iterdir()) == []
+
+
+def test_of_two_writers_one_wins_whole(tmp_path: Path) -> None:
+    registry = Registry(tmp_path, "toy")
+    start, refused = threading.Barrier(6), []
+
+    def write(i: int) -> None:
+        start.wait()
+        try:
+            registry.register("v1", {"a": bytes([i]) * 5000, "b": bytes([i]) * 5000})
+        except ContractError:
+            refused.append(i)
+
+    threads = [threading.Thread(target=write, args=(i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(refused) == 5
+    found = {path.read_bytes() for path in (tmp_path / "toy" / "v1").iterdir()}
+    assert len(found) == 1
+
+
+def test_the_champion(tmp_path: Path) -> None:
+    registry = Registry(tmp_path, "toy")
+    assert registry.champion() is None
+    registry.register("v1", FILES)
+    assert registry.champion() is None
+    registry.set_champion("v1")
+    assert Registry(tmp_path, "toy").champion() == "v1"
+    registry.register("v2", FILES)
+    assert registry.champion() == "v1"
+    with pytest.raises(ContractError, match="no model version v3"):
+        registry.set_champion("v3")
+    assert registry.champion() == "v1"
+    registry.set_champion("v2")
+    assert registry.champion() == "v2"
+    assert registry.versions() == ["v1", "v2"]
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"version": 1}', '{"version": "v9"}', "v1"])
+def test_a_damaged_champion_file_says_so(tmp_path: Path, text: str) -> None:
+    registry = Registry(tmp_path, "toy")
+    registry.register("v1", FILES)
+    (tmp_path / "toy" / "champion.json").write_text(text)
+    with pytest.raises(ContractError, match=r"champion\.json is damaged"):
+        registry.champion()
+
+
+def test_federations_do_not_meet(tmp_path: Path) -> None:
+    Registry(tmp_path, "one").register("v1", FILES)
+    assert Registry(tmp_path, "two").versions() == []
+
+
+def test_a_runs_version_is_complete(trained_once) -> None:  # type: ignore[no-untyped-def]
+    registry = Registry(trained_once.folder / "credit" / "models", "credit_scoring")
+    assert registry.champion() == trained_once.run
+    files = trained_once.files("credit", "models", "credit_scoring", trained_once.run)
+    assert set(files) == {"model.txt", "card.json", "card.html", "evaluation.json",
+                          "columns.json", "federation.json"}  # fmt: skip
+    assert json.loads(files["federation.json"])["name"] == "credit_scoring"

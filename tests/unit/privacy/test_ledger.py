@@ -1,0 +1,102 @@
+"""The ledger: lines are only added, and a retry adds none."""
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from opboost_ops.domain import Domain
+from opboost_ops.errors import ConfigError
+from opboost_ops.mechanisms.global_map import GlobalMap
+from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.ledger import Ledger
+from opboost_ops.privacy.loss import loss_curve
+from tests.federation import Workspace
+
+
+def release(feature: str | None, artifact: str = "a" * 64) -> Release:
+    protected = feature is not None
+    return Release(
+        federation="toy",
+        run="0" * 16,
+        party="bank",
+        receiver="credit",
+        kind="ranks" if protected else "digests",
+        artifact=artifact,
+        account="local_dp" if protected else "exact",
+        feature=feature,
+        column=uuid.UUID(int=1) if protected else None,
+        loss=loss_curve(GlobalMap(epsilon=1.0), Domain(1, 10)) if protected else None,
+        rows=7,
+        discloses="" if protected else "row count",
+    )
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'ledger.sqlite'}"
+
+
+def test_releases_come_back_in_order_and_whole(url: str) -> None:
+    events = [release("income"), release("debt"), release(None)]
+    ledger = Ledger(url)
+    assert ledger.record(events[:2]) == 2
+    assert ledger.record(events[2:]) == 1
+    ledger.close()
+    assert Ledger(url).releases() == events
+
+
+def test_a_retry_adds_nothing(url: str) -> None:
+    events = [release("income"), release(None)]
+    ledger = Ledger(url)
+    assert ledger.record(events) == 2
+    assert ledger.record(events) == 0
+    assert Ledger(url).record([*events, release("debt")]) == 1
+    assert len(ledger.releases()) == 3
+
+
+def test_another_artifact_is_another_release(url: str) -> None:
+    ledger = Ledger(url)
+    ledger.record([release("income"), release("income", "b" * 64)])
+    assert [event.artifact[0] for event in ledger.releases()] == ["a", "b"]
+
+
+def test_a_database_that_cannot_be_opened_does_not_show_its_password() -> None:
+    for url in ("postgresql://me:hunter2@127.0.0.1:1/x", "nonsense://hunter2", "hunter2"):
+        with pytest.raises(ConfigError, match="ledger") as caught:
+            Ledger(url)
+        assert "hunter2" not in str(caught.value)
+
+
+def test_every_artifact_of_a_run_has_its_lines(trained_once: Workspace) -> None:
+    """What lies in the exchange and what the ledgers say are the same."""
+    federation = trained_once.declared
+    for party in federation.parties:
+        ledger = Ledger(f"sqlite:///{trained_once.folder / party / 'ledger.sqlite'}")
+        events = ledger.releases()
+        ledger.close()
+        assert {event.party for event in events} == {party}
+        told = {event.kind for event in events if event.receiver.startswith("everyone")}
+        own = {"check_table", "accept", "check_frame", "check_model", "evaluate"}
+        assert told == (own if party == "credit" else {"check_table", "check_release"})
+        kinds = {(event.kind, event.receiver) for event in events if event.kind not in told}
+        if party == "credit":
+            both = ("shop", "bank")
+            sent = {(kind, p) for kind in ("alignment", "split_request") for p in both}
+            assert kinds == {("plan", "credit"), *sent}
+        else:
+            assert kinds == {(k, "credit") for k in ("digests", "ranks", "holdout", "split_values")}
+        for event in events:
+            assert event.experiment is True
+            if event.kind in ("ranks", "holdout"):
+                feature = federation.parties[party].features[event.feature or ""]
+                assert event.account == "local_dp"
+                assert event.column == feature.uuid
+                assert feature.mechanism is not None
+                assert event.loss == loss_curve(feature.mechanism, federation.domain.to_domain())
+            else:
+                assert event.account == "exact"
+                assert event.discloses
+        protected = [e.feature for e in events if e.kind == "ranks"]
+        expected = list(federation.parties[party].features) if party != "credit" else []
+        assert sorted(f or "" for f in protected) == sorted(expected)
