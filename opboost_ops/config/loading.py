@@ -82,21 +82,38 @@ def site_of(party: str, environ: Mapping[str, str] = os.environ) -> tuple[Site, 
     Raises:
         ConfigError: This process is not one of that party's.
     """
-    variable = f"OPBOOST_SITE_{party.upper()}"
+    path = site_file(party, environ)
+    site, policy = load_site(path), load_policy(path.parent / POLICY)
+    for found, file in ((site.party, path.name), (policy.party, POLICY)):
+        if found != party:
+            raise ConfigError(
+                f"{file} found by {_variable(party)} is of {found}, not of {party}.",
+                "Point the variable at the right file.",
+            )
+    return site, policy
+
+
+def site_file(party: str, environ: Mapping[str, str] = os.environ) -> Path:
+    """Where a party's ``site.yaml`` lies, as this process's environment says.
+
+    Args:
+        party: Its name.
+        environ: Where ``OPBOOST_SITE_<PARTY>`` is looked up.
+
+    Raises:
+        ConfigError: This process is not one of that party's.
+    """
+    variable = _variable(party)
     if not environ.get(variable):
         raise ConfigError(
             f"{variable} is not set: this worker is not one of {party}'s.",
             "Set it to the path of that party's site.yaml, on that party's workers only.",
         )
-    path = Path(environ[variable])
-    site, policy = load_site(path), load_policy(path.parent / POLICY)
-    for found, file in ((site.party, path.name), (policy.party, POLICY)):
-        if found != party:
-            raise ConfigError(
-                f"{file} found by {variable} is of {found}, not of {party}.",
-                "Point the variable at the right file.",
-            )
-    return site, policy
+    return Path(environ[variable])
+
+
+def _variable(party: str) -> str:
+    return f"OPBOOST_SITE_{party.upper()}"
 
 
 def _read(path: Path) -> Any:

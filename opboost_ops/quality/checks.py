@@ -1,16 +1,20 @@
 """Running a suite with Great Expectations, so that no value of the table survives it."""
 
+import logging
 import os
 import time
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from opboost_ops.errors import ContractError
+from opboost_ops.quality.indicators import derived, origin
 from opboost_ops.quality.report import Report, Result
 from opboost_ops.quality.suites import Suite
 
-os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+os.environ["GX_ANALYTICS_ENABLED"] = "false"
 
 
 def run_suite(suite: Suite, table: pa.Table) -> Report:
@@ -43,15 +47,24 @@ def run_suite(suite: Suite, table: pa.Table) -> Report:
 
 
 def _validated(suite: Suite, table: pa.Table) -> list[Any]:
-    import logging
-
     import great_expectations as gx
-    from great_expectations.data_context.types.base import ProgressBarsConfig
+    from great_expectations.data_context.types.base import (
+        DataContextConfig,
+        InMemoryStoreBackendDefaults,
+        ProgressBarsConfig,
+    )
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
-    logging.getLogger("great_expectations").setLevel(logging.CRITICAL)
-    context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = ProgressBarsConfig(globally=False)
+    _silence()
+    context = gx.get_context(
+        mode="ephemeral",
+        project_config=DataContextConfig(
+            store_backend_defaults=InMemoryStoreBackendDefaults(),
+            analytics_enabled=False,
+            progress_bars=ProgressBarsConfig(globally=False),
+        ),
+    )
+    table, plain = derived(table, suite.expectations)
     frame = table.to_pandas()
     batch = (
         context.data_sources.add_pandas("table")
@@ -62,25 +75,43 @@ def _validated(suite: Suite, table: pa.Table) -> list[Any]:
     expected = gx.ExpectationSuite(name=suite.name)
     expected.expectations = [
         ExpectationConfiguration(type=e["type"], kwargs=dict(e["kwargs"])).to_domain_obj()
-        for e in suite.expectations
+        for e in plain
     ]
     quiet = {"result_format": "BASIC", "partial_unexpected_count": 0}
-    return list(batch.validate(expected, result_format=quiet).results)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return list(batch.validate(expected, result_format=quiet).results)
+
+
+def _silence() -> None:
+    # Some of its modules set a level of their own, so the root of its loggers is not enough.
+    for name in [*logging.root.manager.loggerDict, "great_expectations"]:
+        if name.partition(".")[0] == "great_expectations":
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def _result(found: Any) -> Result:
     kwargs = dict(found.expectation_config.kwargs)
     kwargs.pop("batch_id", None)
+    column, indicator = origin(str(kwargs.pop("column", "")))
     counts = found.result or {}
     return Result(
         expectation=found.expectation_config.type,
-        column=str(kwargs.pop("column", "")),
+        column=column,
+        indicator=indicator,
         arguments={name: value for name, value in kwargs.items() if value is not None},
         success=bool(found.success),
+        evaluated=not _raised(found.exception_info or {}),
         rows=_count(counts.get("element_count")),
         unexpected=_count(counts.get("unexpected_count")),
         missing=_count(counts.get("missing_count")),
     )
+
+
+def _raised(info: Mapping[str, Any]) -> bool:
+    # One flag, or one for each metric.
+    nested = any(_raised(value) for value in info.values() if isinstance(value, dict))
+    return bool(info.get("raised_exception")) or nested
 
 
 def _count(value: Any) -> int | None:

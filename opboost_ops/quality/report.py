@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from opboost_ops.quality.indicators import INDICATORS
+from opboost_ops.quality.words import words
+
 
 @dataclass(frozen=True)
 class Result:
@@ -14,8 +17,10 @@ class Result:
     Attributes:
         expectation: Its type.
         column: On which column; empty for the whole table.
+        indicator: What was derived from the column first; empty for the column itself.
         arguments: Declared thresholds.
         success: Whether it holds.
+        evaluated: Whether it could be looked at; one that could not has failed.
         rows: Rows looked at.
         unexpected: Rows that break it.
         missing: Rows without a value.
@@ -23,8 +28,10 @@ class Result:
 
     expectation: str
     column: str
+    indicator: str
     arguments: Mapping[str, Any]
     success: bool
+    evaluated: bool
     rows: int | None
     unexpected: int | None
     missing: int | None
@@ -32,10 +39,18 @@ class Result:
     @property
     def words(self) -> str:
         """The expectation in plain words."""
-        name = self.expectation.removeprefix("expect_").replace("_", " ")
-        name = name.removeprefix("column ").removeprefix("table ")
-        told = ", ".join(f"{key} {value}" for key, value in self.arguments.items())
-        return f"{name} ({told})" if told else name
+        if self.indicator:
+            told = INDICATORS[self.indicator].words
+        else:
+            told = words(self.expectation, self.arguments)
+        return told if self.evaluated else f"{told} (could not be looked at)"
+
+    @property
+    def percent(self) -> float | None:
+        """Share of the rows that break it, in percent."""
+        if self.unexpected is None or not self.rows:
+            return None
+        return 100 * self.unexpected / self.rows
 
 
 @dataclass(frozen=True)
@@ -63,7 +78,10 @@ class Report:
 
     def json(self) -> bytes:
         """The report for the party's own programs."""
-        results = [asdict(result) for result in self.results]
+        results = [
+            {**asdict(result), "words": result.words, "percent": result.percent}
+            for result in self.results
+        ]
         data = {**self.outside(), "seconds": round(self.seconds, 6), "results": results}
         return json.dumps(data, indent=1, default=str).encode()
 
@@ -78,11 +96,24 @@ class Report:
 
 
 def _row(result: Result) -> str:
-    counts = ("" if c is None else f"{c:,}" for c in (result.unexpected, result.missing))
-    cells = [html.escape(result.column or "whole table"), html.escape(result.words), *counts]
-    rows = "" if result.rows is None else f"{result.rows:,}"
-    body = "".join(f"<td>{cell}</td>" for cell in (*cells, rows))
-    return f'<tr class="{_state(result.success)}"><td>{_state(result.success)}</td>{body}</tr>'
+    state = _state(result.success)
+    cells = {
+        "result": state,
+        "column": result.column or "whole table",
+        "expectation": result.words,
+        "unexpected rows": _number(result.unexpected),
+        "share": "" if result.percent is None else f"{result.percent:.2f} %",
+        "missing rows": _number(result.missing),
+        "rows": _number(result.rows),
+    }
+    body = "".join(
+        f'<td data-name="{name}">{html.escape(cell)}</td>' for name, cell in cells.items()
+    )
+    return f'<tr class="{state}">{body}</tr>'
+
+
+def _number(count: int | None) -> str:
+    return "" if count is None else f"{count:,}"
 
 
 def _state(success: bool) -> str:
@@ -102,10 +133,17 @@ table {{ border-collapse: collapse; width: 100%; }}
 th, td {{ text-align: left; padding: .35rem .6rem; border-bottom: 1px solid #8884; }}
 .fail td:first-child {{ color: #c33; font-weight: 600; }}
 .pass td:first-child {{ color: #2a7; }}
+@media (max-width: 40rem) {{
+  thead {{ display: none; }}
+  tr {{ display: block; padding: .5rem 0; border-bottom: 1px solid #8884; }}
+  td {{ display: block; border: 0; padding: .1rem 0; overflow-wrap: anywhere; }}
+  td:empty {{ display: none; }}
+  td::before {{ content: attr(data-name) ": "; opacity: .65; }}
+}}
 </style></head><body>
 <h1>{suite}</h1><p class="{state}">This check {verdict}.
 Counts only: no value of the table is shown.</p>
-<div><table><thead><tr><th></th><th>column</th><th>expectation</th><th>unexpected rows</th>
-<th>missing rows</th><th>rows</th></tr></thead><tbody>{rows}</tbody></table></div>
+<div><table><thead><tr><th>result</th><th>column</th><th>expectation</th><th>unexpected rows</th>
+<th>share</th><th>missing rows</th><th>rows</th></tr></thead><tbody>{rows}</tbody></table></div>
 </body></html>
 """

@@ -2,19 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
-
-import yaml
 
 from opboost_ops.config.federation import Feature, IdColumn, Label, Party
 from opboost_ops.config.policy import Checks
 from opboost_ops.domain import Domain
-from opboost_ops.errors import ConfigError
 from opboost_ops.resources import schemas_folder
-
-TIGHTENING = "expectations.yaml"
 
 
 @dataclass(frozen=True)
@@ -23,7 +17,8 @@ class Suite:
 
     Attributes:
         name: The boundary.
-        expectations: Great Expectations' configurations: ``type`` and ``kwargs``.
+        expectations: Great Expectations' configurations: ``type`` and ``kwargs``, and where it
+            is about a derived column, the ``indicator`` that computes it.
     """
 
     name: str
@@ -48,15 +43,9 @@ def raw_table(party: Party, identity: IdColumn, checks: Checks) -> Suite:
             bounded.append({**facts, "lower": lower, "upper": upper})
         if feature.type == "ordinal":
             ordinal.append({**facts, "categories": list(feature.categories or ())})
-    label: list[dict[str, Any]] = []
-    classes: list[dict[str, Any]] = []
-    if party.label is not None:
-        label.append({"column": party.label.column})
-        if party.label.task != "regression":
-            classes.append({"column": party.label.column})
     shares = {
-        "present": 1 - checks.max_missing_share,
-        "inside": 1 - checks.max_clipped_share,
+        "present": round(1 - checks.max_missing_share, 12),
+        "inside": round(1 - checks.max_clipped_share, 12),
     }
     groups = {
         "id": [{"column": identity.column}],
@@ -67,8 +56,7 @@ def raw_table(party: Party, identity: IdColumn, checks: Checks) -> Suite:
         "partial": partial,
         "bounded": bounded,
         "ordinal": ordinal,
-        "label": label,
-        "class_label": classes,
+        **_raw_label(party.label),
     }
     return _filled("raw_table", groups, shares)
 
@@ -89,21 +77,25 @@ def acceptance(columns: Sequence[str], rows: int, domain: Domain) -> Suite:
 
 
 def training_frame(
-    columns: Sequence[str], label: Label, rows: int, ranked: Mapping[str, int]
+    columns: Sequence[str], label: Label, classes: int, rows: int, ranked: Mapping[str, int]
 ) -> Suite:
     """Own features, others' ranks and the label, row by row.
 
     Args:
         columns: All features.
         label: The label's declaration.
+        classes: Number of classes; 0 in regression.
         rows: Row count.
-        ranked: Number of dense ranks by ranked feature.
+        ranked: Highest possible rank by ranked feature.
     """
+    item = {"column": "label", "codes": [float(code) for code in range(classes)]}
+    regression = label.task == "regression"
     groups: dict[str, list[dict[str, Any]]] = {
         "feature": [{"column": name} for name in columns],
-        "ranked": [{"column": name, "ranks": count} for name, count in ranked.items()],
-        "class_label": [{"column": "label"}] if label.task != "regression" else [],
-        "label": [{"column": "label"}],
+        "ranked": [{"column": name, "ranks": highest} for name, highest in ranked.items()],
+        "label": [item],
+        "class_label": [] if regression else [item],
+        "number_label": [item] if regression else [],
     }
     return _filled("training_frame", groups, {"rows": rows})
 
@@ -123,44 +115,18 @@ def model(task: str, domain: Domain) -> Suite:
     return _filled("model", groups, {"lower": domain.lower, "upper": domain.upper})
 
 
-def tightened(suite: Suite, site_folder: Path) -> Suite:
-    """The suite with the expectations that a party adds in ``expectations.yaml``.
-
-    Args:
-        suite: The computed one; nothing of it is ever taken away.
-        site_folder: Where ``site.yaml`` lies.
-
-    Raises:
-        ConfigError: The file is malformed, or names an unknown expectation.
-    """
-    path = site_folder / TIGHTENING
-    if not path.is_file():
-        return suite
-    added: Any = None
-    try:
-        added = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}).get(suite.name, [])
-    except (yaml.YAMLError, AttributeError, UnicodeDecodeError):
-        added = None
-    well_formed = isinstance(added, list) and all(
-        isinstance(entry, dict)
-        and set(entry) == {"type", "kwargs"}
-        and isinstance(entry["kwargs"], dict)
-        for entry in added
-    )
-    if not well_formed:
-        raise ConfigError(
-            f"{TIGHTENING}: {suite.name} must be a list of entries with type and kwargs."
-        )
-    import great_expectations.expectations as known
-
-    for entry in added:
-        name = "".join(part.title() for part in str(entry["type"]).split("_"))
-        if not hasattr(known, name):
-            raise ConfigError(
-                f"{TIGHTENING}: {suite.name} names an unknown expectation {entry['type']}.",
-                "Use one of Great Expectations' own, such as expect_column_max_to_be_between.",
-            )
-    return replace(suite, expectations=(*suite.expectations, *added))
+def _raw_label(label: Label | None) -> dict[str, list[dict[str, Any]]]:
+    if label is None:
+        return {name: [] for name in ("label", "class_label", "declared_label", "number_label")}
+    item = {"column": label.column, "most": 2 if label.task == "binary" else None}
+    declared = {**item, "classes": [str(value) for value in label.classes or ()]}
+    regression = label.task == "regression"
+    return {
+        "label": [item],
+        "class_label": [] if regression else [item],
+        "declared_label": [declared] if label.classes and not regression else [],
+        "number_label": [item] if regression else [],
+    }
 
 
 def _columns(names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
@@ -177,11 +143,12 @@ def _filled(
     path = schemas_folder() / "expectations" / f"{boundary}.json"
     expectations: list[Mapping[str, Any]] = []
     for template in json.loads(path.read_text(encoding="utf-8"))["expectations"]:
-        for item in groups.get(template["for"], [{}] if template["for"] == "table" else []):
+        about = template.pop("for")
+        for item in [{}] if about == "table" else groups[about]:
             known = {**facts, **item}
             kwargs = {
                 name: known[value[1:]] if isinstance(value, str) and value[:1] == "$" else value
                 for name, value in template["kwargs"].items()
             }
-            expectations.append({"type": template["type"], "kwargs": kwargs})
+            expectations.append({**template, "kwargs": kwargs})
     return Suite(boundary, tuple(expectations))

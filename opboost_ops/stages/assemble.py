@@ -130,11 +130,6 @@ def encode_label(values: pl.Series, label: Label, train: int) -> tuple[np.ndarra
             f"The label {name} has missing values.", "Leave out rows without a label."
         )
     if label.task == "regression":
-        if not values.dtype.is_numeric():
-            raise ContractError(
-                f"The label {name} is of type {values.dtype}; regression needs numbers.",
-                "Declare another task, or convert the column.",
-            )
         return values.cast(pl.Float64).to_numpy(), []
     if values.dtype == pl.Boolean:
         values = values.cast(pl.Int64)

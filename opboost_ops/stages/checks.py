@@ -5,9 +5,11 @@ import pyarrow as pa
 
 from opboost_ops.boosting.lightgbm_text import TextModel
 from opboost_ops.boosting.trainer import predict
+from opboost_ops.config.loading import site_file
 from opboost_ops.errors import ContractError
 from opboost_ops.quality import suites
 from opboost_ops.quality.checks import run_suite
+from opboost_ops.quality.tightening import tightened
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.stage import Context, Outcome
@@ -58,8 +60,10 @@ def check_frame(context: Context) -> Outcome:
     facts = context.home.json("frame")
     label = context.federation.parties[context.party].label
     assert label is not None
-    ranked = {name: int(np.max(table.column(name).to_numpy())) for name in facts["ranked"]}
-    suite = suites.training_frame(facts["names"], label, table.num_rows, ranked)
+    ranked = dict.fromkeys(facts["ranked"], context.federation.domain.to_domain().size)
+    rows = context.home.json("alignment")["train"]
+    classes = len(facts["classes"])
+    suite = suites.training_frame(facts["names"], label, classes, rows, ranked)
     return check(context, {"training_frame": (suite, table)})
 
 
@@ -98,9 +102,9 @@ def check(
     failed: list[str] = []
     seconds = 0.0
     summary: dict[str, bool] = {}
-    folder = context.site.home.parent
+    folder = site_file(context.party).parent
     for boundary, (suite, table) in boundaries.items():
-        report = run_suite(suites.tightened(suite, folder), table)
+        report = run_suite(tightened(suite, folder, boundary), table)
         files[f"quality/{boundary}.json"] = report.json()
         files[f"quality/{boundary}.html"] = report.html()
         seconds += report.seconds

@@ -117,7 +117,15 @@ def _check_types(context: Context, frame: pl.DataFrame) -> None:
                 f"the federation file declares {declared.type}.",
                 "All parties need the same type: convert this table's column.",
             )
-    for name, feature in context.federation.parties[context.party].features.items():
+    party = context.federation.parties[context.party]
+    label = party.label
+    kind = frame.schema.get(label.column) if label is not None else None
+    if label is not None and label.task == "regression" and kind and not kind.is_numeric():
+        raise ContractError(
+            f"The label {label.column} is of type {kind}; regression needs numbers.",
+            "Declare another task, or convert the column.",
+        )
+    for name, feature in party.features.items():
         kind = frame.schema.get(name)
         if kind is None:
             continue

@@ -59,14 +59,9 @@ def test_a_class_that_is_not_declared(workspace: Workspace) -> None:
                                                         for t in text]))  # fmt: skip
 
     workspace.edit_table("credit", change)
-    refused(
-        workspace,
-        "credit.assemble",
-        ContractError,
-        "default",
-        "not declared",
-        published=BEFORE_ASSEMBLE,
-    )
+    refused(workspace, "credit.check_table", ContractError, "credit", published=PLAN)
+    (result,) = failing(workspace, "credit", "raw_table")
+    assert (result["column"], result["indicator"]) == ("default", "class")
 
 
 def test_text_where_regression_needs_numbers(workspace: Workspace) -> None:
@@ -79,12 +74,39 @@ def test_text_where_regression_needs_numbers(workspace: Workspace) -> None:
     )
     refused(
         workspace,
-        "credit.assemble",
+        "credit.check_table",
         ContractError,
         "employment",
         "regression needs numbers",
-        published=BEFORE_ASSEMBLE,
+        published=PLAN,
     )
+
+
+@pytest.mark.parametrize("value", [float("inf"), -float("inf")])
+def test_an_infinite_number_to_learn(workspace: Workspace, value: float) -> None:
+    workspace.edit_yaml(
+        "federation.yaml",
+        lambda d: d["parties"]["credit"].update(label={"column": "target", "task": "regression"}),
+    )
+    workspace.edit_table(
+        "credit",
+        lambda t: t.with_columns(target=pl.Series([value, *map(float, range(1, t.height))])),
+    )
+    refused(workspace, "credit.check_table", ContractError, "credit", published=PLAN)
+    (result,) = failing(workspace, "credit", "raw_table")
+    assert (result["column"], result["unexpected"]) == ("target", 1)
+
+
+def test_a_third_class_where_two_are_to_be_learnt(workspace: Workspace) -> None:
+    workspace.edit_yaml(
+        "federation.yaml", lambda d: d["parties"]["credit"]["label"].pop("classes", None)
+    )
+    workspace.edit_table(
+        "credit",
+        lambda t: t.with_columns(pl.Series("default", [2, *t.get_column("default").to_list()[1:]])),
+    )
+    refused(workspace, "credit.check_table", ContractError, "credit", published=PLAN)
+    assert {r["column"] for r in failing(workspace, "credit", "raw_table")} == {"default"}
 
 
 @pytest.mark.parametrize("kind", [pl.Int64, pl.Float64, pl.Boolean, pl.UInt8])

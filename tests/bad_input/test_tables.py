@@ -79,7 +79,7 @@ def test_missing_and_infinite_values_without_a_rule(
 
 def test_preprocess_alone_also_refuses_a_missing_value(workspace: Workspace) -> None:
     """The stage does not rely on the check before it."""
-    workspace.edit_table("bank", first_rows("balance", None))
+    workspace.edit_table("bank", first_rows("balance", None, rows=40))
     home = workspace.home("bank")
     workspace.open()
     for party in ("credit", "shop", "bank"):

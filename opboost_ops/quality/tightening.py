@@ -1,0 +1,114 @@
+"""``expectations.yaml``: what a party expects of its data beyond the computed suites."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from opboost_ops.errors import ConfigError, Fault
+from opboost_ops.quality.suites import Suite
+
+TIGHTENING = "expectations.yaml"
+
+#: Boundaries that may be tightened; acceptance has one for each other party.
+BOUNDARIES = ("raw_table", "preprocessed_table", "release", "training_frame", "model")
+_PER_PARTY = "acceptance_"
+
+#: Arguments that would change how a result is reported.
+_NOT_OURS = {"batch_id", "catch_exceptions", "result_format"}
+
+
+def tightened(suite: Suite, site_folder: Path, boundary: str = "") -> Suite:
+    """The suite with the expectations that a party adds in ``expectations.yaml``.
+
+    Args:
+        suite: The computed one; nothing of it is ever taken away.
+        site_folder: Where ``site.yaml`` lies.
+        boundary: Its key in that file; the suite's name when empty.
+
+    Returns:
+        The suite, or one with more expectations.
+
+    Raises:
+        ConfigError: The file is malformed, or names an unknown boundary, expectation, column or
+            argument; all faults at once.
+    """
+    path = site_folder / TIGHTENING
+    if not path.is_file():
+        return suite
+    declared = _read(path)
+    faults = [
+        Fault(str(name), "is no boundary", f"known are {', '.join(BOUNDARIES)}, acceptance_<party>")
+        for name in declared
+        if name not in BOUNDARIES and not str(name).startswith(_PER_PARTY)
+    ]
+    key = boundary or suite.name
+    added = declared.get(key) or []
+    if not isinstance(added, list):
+        faults.append(Fault(key, "is no list of entries with type and kwargs"))
+        added = []
+    columns = sorted({e["kwargs"]["column"] for e in suite.expectations if "column" in e["kwargs"]})
+    for i, entry in enumerate(added):
+        faults += _faults(f"{key}.{i}", entry, columns)
+    if faults:
+        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        raise ConfigError(
+            count, "Correct the file beside site.yaml.", file=TIGHTENING, faults=faults
+        )
+    return replace(suite, expectations=(*suite.expectations, *added))
+
+
+def _read(path: Path) -> Mapping[Any, Any]:
+    declared: Any = None
+    try:
+        declared = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (yaml.YAMLError, UnicodeDecodeError, OSError):
+        declared = None
+    if not isinstance(declared, dict):
+        raise ConfigError(
+            "is no readable mapping of boundaries to lists of expectations.",
+            "Correct the file beside site.yaml.",
+            file=TIGHTENING,
+        )
+    return declared
+
+
+def _faults(where: str, entry: Any, columns: list[str]) -> list[Fault]:
+    if (
+        not isinstance(entry, dict)
+        or set(entry) != {"type", "kwargs"}
+        or not isinstance(entry["kwargs"], dict)
+    ):
+        return [Fault(where, "is no entry with type and kwargs")]
+    kind, kwargs = str(entry["type"]), entry["kwargs"]
+    import great_expectations.expectations as known
+    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+
+    name = "".join(part.title() for part in kind.split("_"))
+    if not kind.startswith("expect_") or not hasattr(known, name):
+        return [
+            Fault(
+                f"{where}.type",
+                f"{kind} is no expectation",
+                "for example expect_column_max_to_be_between",
+            )
+        ]
+    faults = [
+        Fault(f"{where}.kwargs.{argument}", "is not for this file")
+        for argument in sorted(_NOT_OURS & set(kwargs))
+    ]
+    named = [kwargs[key] for key in ("column", "column_A", "column_B") if key in kwargs]
+    named += list(kwargs.get("column_list") or [])
+    faults += [
+        Fault(where, f"names the unknown column {column}", f"known are {', '.join(columns)}")
+        for column in named
+        if column not in columns
+    ]
+    try:
+        ExpectationConfiguration(type=kind, kwargs=dict(kwargs)).to_domain_obj()
+    except Exception:
+        # The text of such errors can be long, and quotes the arguments.
+        faults.append(Fault(f"{where}.kwargs", f"are not those of {kind}"))
+    return faults
