@@ -47,6 +47,7 @@ def run_suite(suite: Suite, table: pa.Table) -> Report:
 
 
 def _validated(suite: Suite, table: pa.Table) -> list[Any]:
+    _silence()
     import great_expectations as gx
     from great_expectations.data_context.types.base import (
         DataContextConfig,

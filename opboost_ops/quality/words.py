@@ -52,7 +52,7 @@ def words(expectation: str, arguments: Mapping[str, Any]) -> str:
 
 
 def _interval(arguments: Mapping[str, Any]) -> str:
-    low, high = arguments.get("min_value"), arguments.get("max_value")
+    low, high = map(_number, (arguments.get("min_value"), arguments.get("max_value")))
     if low == high:
         return f"{low}"
     if high is None:
@@ -60,3 +60,7 @@ def _interval(arguments: Mapping[str, Any]) -> str:
     if low is None:
         return f"at most {high}"
     return f"between {low} and {high}"
+
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,71 @@
+"""``expectations.yaml``: more may be expected, never less."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from opboost_ops.domain import Domain
+from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.quality import suites
+from opboost_ops.quality.tightening import tightened
+from tests.federation import Workspace
+
+SUITE = suites.release(["income"], 10, Domain(1, 10))
+MORE = """
+release:
+  - type: expect_column_max_to_be_between
+    kwargs: {column: income, max_value: 5}
+"""
+
+
+def test_without_the_file_nothing_changes(tmp_path: Path) -> None:
+    assert tightened(SUITE, tmp_path) is SUITE
+
+
+def test_expectations_are_added_and_none_taken_away(tmp_path: Path) -> None:
+    (tmp_path / "expectations.yaml").write_text(MORE)
+    more = tightened(SUITE, tmp_path)
+    assert more.expectations[: len(SUITE.expectations)] == SUITE.expectations
+    assert [e["kwargs"] for e in more.expectations[len(SUITE.expectations) :]] == [
+        {"column": "income", "max_value": 5}
+    ]
+    (tmp_path / "expectations.yaml").write_text("release: []\nraw_table: []\n")
+    assert tightened(SUITE, tmp_path).expectations == SUITE.expectations
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("release: [", "mapping"),
+        ("- a", "mapping"),
+        ("release: 3", "list"),
+        ("release: [3]", "type and kwargs"),
+        ("release: [{type: expect_column_to_exist}]", "type and kwargs"),
+        ("release: [{type: expect_miracles, kwargs: {column: income}}]", "expect_miracles"),
+        ("release: [{type: expect_column_to_exist, kwargs: {column: nobody}}]", "nobody"),
+        ("relase: []", "relase"),
+        (
+            "release: [{type: expect_column_to_exist, kwargs: {column: income, "
+            "result_format: COMPLETE}}]",
+            "result_format",
+        ),
+    ],
+)
+def test_a_wrong_file_says_where(tmp_path: Path, text: str, word: str) -> None:
+    (tmp_path / "expectations.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=r"expectations\.yaml") as caught:
+        tightened(SUITE, tmp_path)
+    assert word in str(caught.value)
+
+
+def test_a_partys_own_expectation_stops_its_run(workspace: Workspace) -> None:
+    text = MORE.replace("release:", "raw_table:").replace("max_value: 5", "max_value: 10")
+    (workspace.folder / "bank" / "expectations.yaml").write_text(text)
+    workspace.open()
+    workspace.step("shop", "check_table")
+    with pytest.raises(ContractError, match="bank: the data-quality check raw_table failed"):
+        workspace.step("bank", "check_table")
+    report = json.loads((workspace.home("bank") / "quality/raw_table.json").read_bytes())
+    (result,) = [r for r in report["results"] if not r["success"]]
+    assert result["column"] == "income"
