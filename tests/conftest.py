@@ -2,7 +2,9 @@
 
 import os
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,16 @@ from tests.federation import SECOND_RUN, Workspace
 # Airflow reads its environment when it is first imported: tests get a home of their own.
 os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="opboost-airflow-")
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    """A slow test never skips: who asked for it is told what is missing."""
+    report = yield
+    if report.skipped and item.get_closest_marker("slow") and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} cannot run here: {report.longrepr[-1]}"
+    return report
 
 
 @pytest.fixture(scope="session")
