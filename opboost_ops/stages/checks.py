@@ -64,7 +64,7 @@ def check_frame(context: Context) -> Outcome:
     rows = context.home.json("alignment")["train"]
     classes = len(facts["classes"])
     suite = suites.training_frame(facts["names"], label, classes, rows, ranked)
-    return check(context, {"training_frame": (suite, table)})
+    return check(context, {"training_frame": (suite, table)}, marks="checked_frame")
 
 
 def check_model(context: Context) -> Outcome:

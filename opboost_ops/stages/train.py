@@ -9,7 +9,12 @@ from opboost_ops.stages.stage import Context, Outcome
 
 
 def train(context: Context) -> Outcome:
-    """Train on own values and others' ranks."""
+    """Train on own values and others' ranks.
+
+    Raises:
+        ContractError: The training frame was not checked.
+    """
+    context.home.json("checked_frame")
     table, facts = context.home.table("frame"), context.home.json("frame")
     frame = frame_of(table, facts)
     label = np.asarray(table.column(LABEL).to_numpy())

@@ -1,13 +1,24 @@
 """Tables that do not keep their declaration."""
 
+import json
 import math
 from collections.abc import Callable
 
+import numpy as np
 import polars as pl
+import pyarrow.feather as feather
 import pytest
 
 from opboost_ops.errors import ConfigError, ContractError
-from tests.bad_input.faults import CANARY_NUMBER, CANARY_TEXT, failing, refused
+from opboost_ops.stages import checks
+from tests.bad_input.faults import (
+    CANARY_NUMBER,
+    CANARY_TEXT,
+    failing,
+    message_is_right,
+    refused,
+    untouched,
+)
 from tests.federation import Workspace
 
 PLAN = {"plan/credit"}
@@ -252,3 +263,84 @@ def test_a_site_that_names_no_table(workspace: Workspace) -> None:
     refused(
         workspace, "bank.check_table", ConfigError, "bank", "tables.credit_scoring", published=PLAN
     )
+
+
+MEAN = {
+    "type": "expect_column_mean_to_be_between",
+    "kwargs": {"column": "balance", "min_value": 1e9},
+}
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_what_a_party_expects_beyond_the_suite(workspace: Workspace, elsewhere: bool) -> None:
+    """The file is found beside site.yaml, wherever the home folder is."""
+    if elsewhere:
+        workspace.edit_yaml("bank/site.yaml", lambda site: site.update(home="work/of/bank"))
+    (workspace.folder / "bank" / "expectations.yaml").write_text(json.dumps({"raw_table": [MEAN]}))
+    refused(workspace, "bank.check_table", ContractError, "bank", "raw_table", published=PLAN)
+    (result,) = failing(workspace, "bank", "raw_table")
+    assert (result["column"], result["expectation"]) == ("balance", MEAN["type"])
+
+
+def test_a_broken_expectations_file(workspace: Workspace) -> None:
+    declared = {"raw_table": [{**MEAN, "kwargs": {"column": "balanse"}}], "raw": []}
+    (workspace.folder / "bank" / "expectations.yaml").write_text(json.dumps(declared))
+    refused(
+        workspace,
+        "bank.check_table",
+        ConfigError,
+        "expectations.yaml",
+        "2 faults",
+        "balanse",
+        "raw: is no boundary",
+        published=PLAN,
+    )
+
+
+def test_a_failed_check_of_the_release_publishes_no_ranks(workspace: Workspace) -> None:
+    """Between two boundaries, as when a party's own files are damaged."""
+    workspace.until("check_release", "bank")
+    path = workspace.home("bank") / "ranks.arrow"
+    ranks = pl.from_arrow(feather.read_table(path))
+    assert isinstance(ranks, pl.DataFrame)
+    damaged = ranks.with_columns(pl.col("balance").replace(2, 1))
+    feather.write_feather(damaged.to_arrow(), path)
+    before, models = set(workspace.published()), untouched(workspace)
+    with pytest.raises(ContractError, match="release") as caught:
+        workspace.step("bank", "check_release")
+    message_is_right(caught.value, "bank", "quality")
+    assert [r["indicator"] for r in failing(workspace, "bank", "release")] == ["rank_gap"]
+    with pytest.raises(ContractError):
+        workspace.step("bank", "publish")
+    assert set(workspace.published()) == before
+    assert untouched(workspace) == models
+
+
+def test_a_model_that_predicts_nonsense_is_not_registered(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace.until("check_model")
+    before = untouched(workspace)
+    monkeypatch.setattr(checks, "predict", lambda _, matrix: np.full(len(matrix), math.nan))
+    with pytest.raises(ContractError, match="model") as caught:
+        workspace.step("credit", "check_model")
+    message_is_right(caught.value, "credit", "quality")
+    assert {r["indicator"] for r in failing(workspace, "credit", "model")} == {"not_a_number"}
+    with pytest.raises(ContractError):
+        workspace.step("credit", "register")
+    assert untouched(workspace) == before
+
+
+def test_a_damaged_training_frame_is_not_trained_on(workspace: Workspace) -> None:
+    workspace.until("check_frame")
+    path = workspace.home("credit") / "frame.arrow"
+    frame = feather.read_table(path)
+    feather.write_feather(frame.slice(1), path)
+    before, published = untouched(workspace), workspace.published()
+    with pytest.raises(ContractError, match="training_frame"):
+        workspace.step("credit", "check_frame")
+    (result,) = failing(workspace, "credit", "training_frame")
+    assert result["expectation"] == "expect_table_row_count_to_equal"
+    with pytest.raises(ContractError):
+        workspace.step("credit", "train")
+    assert (untouched(workspace), workspace.published()) == (before, published)
