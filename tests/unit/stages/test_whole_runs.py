@@ -1,0 +1,194 @@
+"""Whole runs, in process, of federations of every shape."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import polars as pl
+import pyarrow.feather as feather
+import pytest
+
+from opboost_ops.boosting.trainer import predict
+from opboost_ops.datasets.dataset import Dataset
+from tests.federation import FIRST_RUN, Workspace
+
+NAME = "credit_scoring"  # The driver's paths are those of this federation.
+
+
+def dataset(task: str, *, own: bool = True, parties: int = 1, classes: Any = None) -> Dataset:
+    """Arithmetic tables: the label depends on own and on others' features."""
+    rows = 500
+    i = np.arange(rows)
+    wave = (i * 37) % 101 / 100
+    own_x = (i * 17) % 89 / 88
+    signal = wave + 0.5 * own_x
+    label: dict[str, Any] = {"column": "y", "task": task}
+    if task == "regression":
+        y: Any = signal * 10
+    else:
+        most = 3 if task == "multiclass" else 2
+        y = np.minimum((signal / signal.max() * most).astype(int), most - 1)
+        if classes:
+            y = np.array(classes)[y]
+            label["classes"] = list(classes)
+    ids = [f"p{k:05d}" for k in (i * 7) % rows]
+    kinds = np.array(["red", "green", "blue", None], dtype=object)[i % 4]
+    mine = {"x": own_x, "kind": kinds} if own else {}
+    tables = {"a": pl.DataFrame({"id": ids, **mine, "y": y}, strict=False)}
+    features: dict[str, Any] = {
+        "a": {"x": {}, "kind": {"type": "nominal", "missing": "keep"}} if own else {}
+    }
+    sizes = np.array(["small", "medium", "large"])[np.minimum((wave * 3).astype(int), 2)]
+    for k in range(parties):
+        name = f"b{k}"
+        tables[name] = pl.DataFrame({"id": ids[::-1], "w": wave[::-1], "size": sizes[::-1]})
+        features[name] = {
+            "w": {"bounds": [0, 1]},
+            "size": {"type": "ordinal", "categories": ["small", "medium", "large"]},
+        }
+    return Dataset(NAME, task, tables, "a", label, features, 0.2, 8.0, (1, 10), "")  # type: ignore[arg-type]
+
+
+def run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, made: Dataset, **options: Any
+) -> tuple[Workspace, dict[str, Any]]:
+    workspace = Workspace.write(folder / "federation", made, **options)
+    for name, value in workspace.environment().items():
+        monkeypatch.setenv(name, value)
+    return workspace, workspace.all()
+
+
+def frames(workspace: Workspace, table: str) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Names, the rows as the booster saw them, and labels, from the label holder's home."""
+    names = workspace.home_json("a", "frame")["names"]
+    found = feather.read_table(workspace.home("a") / f"{table}.arrow")
+    columns = [found.column(name).to_numpy() for name in names]
+    return names, np.column_stack(columns), found.column("label").to_numpy()
+
+
+@pytest.mark.parametrize(
+    ("task", "classes"),
+    [
+        ("binary", None),
+        ("binary", ("no", "yes")),
+        ("multiclass", None),
+        ("multiclass", ("low", "middle", "high")),
+        ("regression", None),
+    ],
+)
+@pytest.mark.parametrize("parties", [1, 3])
+def test_every_task_with_any_number_of_feature_holders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, classes: Any, parties: int
+) -> None:
+    made = dataset(task, parties=parties, classes=classes)
+    workspace, summaries = run(tmp_path, monkeypatch, made)
+    metrics = summaries["a.evaluate"]["metrics"]
+    better = "r2" if task == "regression" else "auc"
+    alone, federated = metrics["label_holder_alone"], metrics["federated_desensitised"]
+    assert federated[better] > alone[better]
+
+    # The invariant, through the stages: training rows on ranks and on randomised values.
+    names, on_ranks, _ = frames(workspace, "frame")
+    on_values = on_ranks.copy()
+    train = summaries["a.align"]["train"]
+    for at, name in enumerate(names):
+        party, _, feature = name.partition(".")
+        if party != "a":
+            table = feather.read_table(workspace.home(party) / "randomised.arrow")
+            on_values[:, at] = table.column(feature).to_numpy()[:train]
+    partial = (workspace.home("a") / "partial_model.txt").read_text()
+    registered = workspace.folder / "a" / "models" / NAME / FIRST_RUN / "model.txt"
+    before, after = predict(partial, on_ranks), predict(registered.read_text(), on_values)
+    assert before.tobytes() == after.tobytes()
+    assert not np.array_equal(on_ranks, on_values)
+    stock = lightgbm.Booster(model_file=str(registered))
+    assert stock.feature_name() == names
+    assert stock.predict(on_values).tobytes() == after.tobytes()
+
+
+def test_rows_of_all_parties_belong_to_the_same_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a huge epsilon noise is nil, so the joined frame can be compared with a plain join."""
+    made = dataset("regression", parties=2)
+    workspace, _ = run(tmp_path, monkeypatch, made, epsilon=1000.0)
+    names, frame, label = frames(workspace, "holdout_frame")
+    joined = made.tables["a"].join(made.tables["b0"], on="id")
+    expected = {(y, int(np.ceil(1 + w * 9))) for y, w in joined.select("y", "w").iter_rows()}
+    found = set(zip(label.tolist(), frame[:, names.index("b0.w")].astype(int).tolist(),
+                    strict=True))  # fmt: skip
+    assert found <= expected
+    assert len(found) > 20
+    assert (frame[:, names.index("b0.w")] == frame[:, names.index("b1.w")]).all()
+
+
+def test_a_label_holder_without_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = dataset("binary", own=False)
+    _, summaries = run(tmp_path, monkeypatch, made)
+    metrics = summaries["a.evaluate"]["metrics"]
+    assert metrics["label_holder_alone"]["auc"] == 0.5
+    assert metrics["federated_desensitised"]["auc"] > 0.7
+
+
+def test_integer_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = dataset("binary")
+    workspace = Workspace.write(tmp_path / "federation", made)
+    for party, kind in (("a", pl.Int64), ("b0", pl.Int16)):
+        workspace.edit_table(
+            party,
+            lambda t, kind=kind: t.with_columns(id=pl.col("id").str.slice(1).cast(kind)),
+        )
+    workspace.edit_yaml("federation.yaml", lambda data: data["id"].update(type="integer"))
+    for name, value in workspace.environment().items():
+        monkeypatch.setenv(name, value)
+    summaries = workspace.all()
+    assert summaries["a.align"]["train"] + summaries["a.align"]["holdout"] == 500
+
+
+def test_a_declared_holdout_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = dataset("regression")
+    workspace = Workspace.write(
+        tmp_path / "federation", made, training={"trees": 2, "holdout": {"column": "late"}}
+    )
+    workspace.edit_table("a", lambda t: t.with_columns(late=pl.col("y") > 9))
+    for name, value in workspace.environment().items():
+        monkeypatch.setenv(name, value)
+    workspace.all()
+    assert frames(workspace, "frame")[2].max() <= 9 < frames(workspace, "holdout_frame")[2].min()
+
+
+def test_the_form_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = Workspace.write(tmp_path / "federation", dataset("binary"))
+    for name, value in workspace.environment().items():
+        monkeypatch.setenv(name, value)
+    workspace.all({"epsilon": 0.5, "trees": 7, "learning_rate": "", "depth": None})
+    version = workspace.folder / "a" / "models" / NAME / FIRST_RUN
+    registered = json.loads((version / "federation.json").read_text())
+    features = registered["parties"]["b0"]["features"].values()
+    assert {feature["mechanism"]["epsilon"] for feature in features} == {0.5}
+    assert registered["training"]["trees"] == 7
+    assert registered["training"]["depth"] == 3
+    assert lightgbm.Booster(model_file=str(version / "model.txt")).num_trees() == 7
+
+
+def test_a_category_only_in_the_held_out_rows_is_missing_and_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = dataset("regression")
+    workspace = Workspace.write(
+        tmp_path / "federation", made, training={"trees": 2, "holdout": {"column": "late"}}
+    )
+    workspace.edit_table(
+        "a",
+        lambda t: t.with_columns(
+            late=pl.col("y") > 9,
+            kind=pl.when(pl.col("y") > 9).then(pl.lit("violet")).otherwise("kind"),
+        ),
+    )
+    for name, value in workspace.environment().items():
+        monkeypatch.setenv(name, value)
+    workspace.all()
+    names, frame, _ = frames(workspace, "holdout_frame")
+    assert np.isnan(frame[:, names.index("a.kind")]).all()
