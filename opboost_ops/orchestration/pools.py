@@ -2,10 +2,12 @@
 
 Airflow's scheduler never queues a task whose pool does not exist, and a task has no way to ask
 which pools there are. The scheduler has: when a run starts, this listener looks the declared
-pools up and leaves the missing ones in the run's note, where people see them; the first task,
-which always runs in ``default_pool``, reads the note and fails.
+pools up and leaves the missing ones in the run's configuration; the first task, which always
+runs in ``default_pool``, finds them there and fails. (A run's note would be a nicer place, but
+Airflow 3.3 does not hand it to tasks.)
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.listeners import hookimpl
@@ -13,32 +15,31 @@ from airflow.listeners import hookimpl
 #: Every DAG of ours has it.
 TAG = "opboost"
 
-_MARK = "Pools that do not exist: "
+_KEY = "missing_pools"
 
 
-def missing_pools(note: str | None) -> tuple[str, ...]:
-    """The missing pools that a run's note names.
-
-    Args:
-        note: The run's note, of which one line may be the listener's.
-    """
-    for line in (note or "").splitlines():
-        if line.startswith(_MARK):
-            return tuple(line.removeprefix(_MARK).split(", "))
-    return ()
-
-
-def with_missing_pools(note: str | None, missing: list[str]) -> str | None:
-    """A run's note with the missing pools in it, and with nothing stale.
+def missing_pools(conf: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The missing pools that a run's configuration names.
 
     Args:
-        note: What people, or an earlier attempt, wrote.
-        missing: Names of pools; none removes the line.
+        conf: The run's configuration.
     """
-    lines = [line for line in (note or "").splitlines() if not line.startswith(_MARK)]
+    return tuple(map(str, (conf or {}).get(_KEY, ())))
+
+
+def with_missing_pools(
+    conf: Mapping[str, Any] | None, missing: Sequence[str]
+) -> dict[str, Any] | None:
+    """A run's configuration with the missing pools in it, and with nothing stale.
+
+    Args:
+        conf: What the trigger form gave, perhaps with what an earlier attempt left.
+        missing: Names of pools; none removes the entry.
+    """
+    rest = {name: value for name, value in (conf or {}).items() if name != _KEY}
     if missing:
-        lines.append(_MARK + ", ".join(missing))
-    return "\n".join(lines) or None
+        return {**rest, _KEY: list(missing)}
+    return rest if conf is not None else None
 
 
 @hookimpl
@@ -60,7 +61,6 @@ def on_dag_run_running(dag_run: Any) -> None:
         return
     with session.no_autoflush:
         known = set(session.scalars(select(Pool.pool)))
-    missing = sorted({task.pool for task in dag.tasks} - known)
-    note = with_missing_pools(dag_run.note, missing)
-    if note != dag_run.note:
-        dag_run.note = note or ""
+    conf = with_missing_pools(dag_run.conf, sorted({task.pool for task in dag.tasks} - known))
+    if conf != dag_run.conf:
+        dag_run.conf = conf

@@ -1,5 +1,6 @@
 """A real Airflow of one's own, for the demo and for looking: started whole, ended whole."""
 
+import ctypes
 import fcntl
 import json
 import os
@@ -36,6 +37,8 @@ if "scheduler" in sys.argv:
 #: Seconds until everything must be up, and until everything must have ended when asked to.
 _PATIENCE = 180.0
 _GRACE = 4.0
+
+_PR_SET_PDEATHSIG = 1
 
 
 class AirflowError(OpBoostError):
@@ -179,6 +182,7 @@ class Standalone:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=_end_with_parent,
                 pass_fds=(self._lock.fileno(),),
             )
 
@@ -213,7 +217,7 @@ class Standalone:
                     "core.executor": "LocalExecutor",
                     "core.load_examples": False,
                     "core.parallelism": 4,
-                    "core.plugins_folder": dags_folder().parent / "plugins",
+                    "core.plugins_folder": self.home / "plugins",
                     "core.simple_auth_manager_passwords_file": self.passwords,
                     "core.simple_auth_manager_users": "admin:admin",
                     "dag_processor.min_file_process_interval": 10,
@@ -231,6 +235,12 @@ def _settings(values: Mapping[str, object]) -> dict[str, str]:
     return {
         f"AIRFLOW__{name.replace('.', '__').upper()}": str(value) for name, value in values.items()
     }
+
+
+def _end_with_parent() -> None:
+    """Ask Linux to end this process with the one that started it, should that be killed."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _free_port() -> int:

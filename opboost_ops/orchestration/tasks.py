@@ -33,7 +33,7 @@ def open_run(federation_file: str) -> dict[str, Any]:
     """
     context = get_current_context()
     dag_run = context["dag_run"]
-    missing = missing_pools(getattr(dag_run, "note", None))
+    missing = missing_pools(dag_run.conf)
     if missing:
         raise AirflowFailException(
             f"The federation file names pools that do not exist: {', '.join(missing)}. Create them "

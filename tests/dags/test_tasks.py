@@ -68,17 +68,18 @@ def clean(error: BaseException) -> None:
     assert CELL not in "".join(traceback.format_exception(error))
 
 
-def test_the_note_about_missing_pools() -> None:
-    note = pools.with_missing_pools("by hand", ["a", "b"])
-    assert note is not None
-    assert note.startswith("by hand")
-    assert pools.missing_pools(note) == ("a", "b")
-    assert pools.with_missing_pools(note, []) == "by hand"
-    assert pools.missing_pools("by hand") == pools.missing_pools(None) == ()
+def test_missing_pools_come_and_go() -> None:
+    conf = pools.with_missing_pools({"trees": 3}, ["a", "b"])
+    assert conf == {"trees": 3, "missing_pools": ["a", "b"]}
+    assert pools.missing_pools(conf) == ("a", "b")
+    assert pools.with_missing_pools(conf, ["b"]) == {"trees": 3, "missing_pools": ["b"]}
+    assert pools.with_missing_pools(conf, []) == {"trees": 3}
+    assert pools.with_missing_pools(None, []) is None
+    assert pools.missing_pools({"trees": 3}) == pools.missing_pools(None) == ()
 
 
 def test_open_run_refuses_missing_pools(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = SimpleNamespace(note=pools.with_missing_pools(None, ["gpu"]))
+    run = SimpleNamespace(conf={"missing_pools": ["gpu"]})
     monkeypatch.setattr(tasks, "get_current_context", lambda: {"dag_run": run})
     with pytest.raises(AirflowFailException, match="pools that do not exist: gpu"):
         tasks.open_run("federation.yaml")

@@ -1,0 +1,50 @@
+"""A real Airflow with a good federation, one whose pool is missing, and a broken one."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from opboost_ops.datasets import load
+from opboost_ops.datasets.workspace import write_workspace
+from opboost_ops.orchestration.client import Client
+from opboost_ops.orchestration.standalone import Standalone
+
+PARTIES = ("credit", "shop", "bank")
+
+
+@pytest.fixture(scope="session")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("e2e") / "credit"
+    file = write_workspace(load("credit", rows=2000), folder, training={"trees": 20})
+    data: dict[str, Any] = yaml.safe_load(file.read_text())
+    data["name"] = "pooled"
+    data["parties"]["bank"]["pool"] = "no_such_pool"
+    (folder / "pooled.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
+    data["name"] = "broken"
+    data["domain"] = {"lower": 10, "upper": 1}
+    (folder / "broken.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def airflow(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    sites = {party: workspace / party / "site.yaml" for party in PARTIES}
+    home = tmp_path_factory.mktemp("airflow")
+    components = ("scheduler", "api-server", "dag-processor", "triggerer")
+    with Standalone(home, workspace, sites, components) as running:
+        yield running
+        with contextlib.suppress(OSError):
+            (home / "output" / "scheduler.log").read_text()
+
+
+@pytest.fixture(scope="session")
+def client(airflow: Standalone) -> Client:
+    client = airflow.client()
+    for dag in ("credit_scoring_train", "pooled_train", "broken_train"):
+        while not client.has_dag(dag):
+            airflow.check()
+    return client

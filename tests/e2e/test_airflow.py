@@ -1,0 +1,110 @@
+"""The DAGs on a real scheduler, seen through the REST API."""
+
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from opboost_ops.cli.demo import DemoError, follow
+from opboost_ops.orchestration.client import Client
+from opboost_ops.orchestration.standalone import Standalone
+
+pytestmark = pytest.mark.slow
+
+DAG = "credit_scoring_train"
+
+
+def end(client: Client, dag: str, run: str, patience: float = 90) -> str:
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        state = client.run(dag, run)["state"]
+        if state in ("success", "failed"):
+            return str(state)
+        time.sleep(0.3)
+    raise AssertionError(f"{dag} has not ended: {client.tasks(dag, run)}")
+
+
+def test_a_run_through_all_stages(airflow: Standalone, client: Client, workspace: Path) -> None:
+    finished = follow(airflow, client, workspace / "federation.yaml", lambda *_: None)
+    assert set(finished.summaries) == {"credit", "shop", "bank"}
+    assert "version" in finished.summaries["credit"]["register"]
+
+
+def test_the_form_reaches_the_plan(client: Client, workspace: Path) -> None:
+    run = client.trigger(DAG, {"trees": 3})
+    assert end(client, DAG, run) == "success"
+    assert client.run(DAG, run)["conf"]["trees"] == 3
+    version = client.summary(DAG, run, "credit_publish.register")
+    (model,) = workspace.glob(f"credit/models/credit_scoring/{version['version']}*/model.txt")
+    assert model.read_text().count("Tree=") == 3
+
+
+@pytest.mark.parametrize("form", [{"epsilon": 0}, {"trees": "many"}, {"depth": 99}])
+def test_a_form_out_of_range_starts_nothing(client: Client, form: dict[str, object]) -> None:
+    with pytest.raises(httpx.HTTPStatusError):
+        client.trigger(DAG, form)
+
+
+def test_the_second_of_two_runs_waits(client: Client) -> None:
+    first, second = client.trigger(DAG), client.trigger(DAG)
+    states = set()
+    while (pair := (client.run(DAG, first)["state"], client.run(DAG, second)["state"])) != (
+        "success",
+        "success",
+    ):
+        states.add(pair)
+        assert pair != ("running", "running")
+        assert "failed" not in pair
+        time.sleep(0.2)
+    assert ("running", "queued") in states
+
+
+def test_a_pool_that_does_not_exist_is_one_clear_error(
+    airflow: Standalone, client: Client, workspace: Path
+) -> None:
+    with pytest.raises(DemoError, match="pools that do not exist: no_such_pool"):
+        follow(airflow, client, workspace / "pooled.yaml", lambda *_: None)
+    run = client.get("dags/pooled_train/dagRuns")["dag_runs"][0]
+    assert run["conf"] == {"missing_pools": ["no_such_pool"]}
+    # Once the pool is there, clearing the run is enough.
+    reply = client.http.post("/api/v2/pools", json={"name": "no_such_pool", "slots": 2})
+    reply.raise_for_status()
+    client.http.post(
+        f"/api/v2/dags/pooled_train/dagRuns/{run['dag_run_id']}/clear",
+        json={"dry_run": False, "only_failed": False},
+    ).raise_for_status()
+    time.sleep(1)
+    # The party's site has no table for this federation: the run goes on until there.
+    assert end(client, "pooled_train", run["dag_run_id"]) == "failed"
+    tasks = {task["task_id"]: task for task in client.tasks("pooled_train", run["dag_run_id"])}
+    assert tasks["credit_open.open_run"]["state"] == "success"
+    assert client.run("pooled_train", run["dag_run_id"])["conf"] == {}
+
+
+def test_a_broken_file_says_all_its_faults(client: Client) -> None:
+    run = client.trigger("broken_train")
+    assert end(client, "broken_train", run) == "failed"
+    (task,) = client.tasks("broken_train", run)
+    message = client.error("broken_train", run, task["task_id"], task["try_number"])
+    assert "broken.yaml" in message
+    assert "domain" in message
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/ui/structure/structure_data?dag_id={DAG}",
+        f"/ui/grid/structure/{DAG}",
+        f"/ui/grid/runs/{DAG}",
+        "/ui/structure/structure_data?dag_id=broken_train",
+        f"/api/v2/dags/{DAG}/details",
+        f"/api/v2/dags/{DAG}/tasks",
+    ],
+)
+def test_the_uis_endpoints_answer(client: Client, path: str) -> None:
+    reply = client.http.get(path)
+    assert reply.status_code == 200, reply.text[:500]
+    if "structure_data" in path and DAG in path:
+        labels = [node["label"] for node in reply.json()["nodes"]]
+        assert "bank: protected release" in labels

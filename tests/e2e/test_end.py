@@ -1,0 +1,96 @@
+"""However the demo ends, nothing of it is left running."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from opboost_ops.cli.demo import workspace
+from opboost_ops.errors import ConfigError
+from opboost_ops.orchestration.standalone import Standalone
+
+pytestmark = pytest.mark.slow
+
+
+def living(home: Path) -> list[str]:
+    """Command lines of the processes that have a home as their AIRFLOW_HOME."""
+    mark = f"AIRFLOW_HOME={home.resolve()}\0".encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (process / "environ").read_bytes() + b"\0":
+                found.append((process / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
+    command = [sys.executable, "-c", "from opboost_ops.cli import main; main()"]
+    process = subprocess.Popen(
+        [*command, "ui", "--work", str(tmp_path)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "COLUMNS": "200"},
+    )
+    assert process.stderr is not None
+    lines = []
+    for line in process.stderr:
+        lines.append(line)
+        if "Ctrl-C" in line:
+            break
+    assert any("http://127.0.0.1:" in line for line in lines)
+    assert any(str(tmp_path / "airflow" / "passwords.json") in line for line in lines)
+    assert len(living(tmp_path / "airflow")) >= 4
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_ends_everything(
+    demo: "subprocess.Popen[str]", tmp_path: Path, number: int, code: int
+) -> None:
+    demo.send_signal(number)
+    assert demo.wait(timeout=30) == code
+    assert living(tmp_path / "airflow") == []
+
+
+def test_even_a_kill_ends_everything(demo: "subprocess.Popen[str]", tmp_path: Path) -> None:
+    demo.kill()
+    demo.wait()
+    deadline = time.monotonic() + 30
+    while living(tmp_path / "airflow") and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert living(tmp_path / "airflow") == []
+
+
+def test_a_home_has_one_airflow(demo: "subprocess.Popen[str]", tmp_path: Path) -> None:
+    second = Standalone(tmp_path / "airflow", tmp_path, {})
+    with pytest.raises(ConfigError, match="Another Airflow runs"), second:
+        pass
+    assert demo.poll() is None
+
+
+def test_a_failing_demo_prints_the_failing_tasks_error(tmp_path: Path) -> None:
+    file = workspace("credit", tmp_path)
+    table = file.parent / "bank" / "tables" / "train.parquet"
+    pl.read_parquet(table).drop("income").write_parquet(table)
+    command = [sys.executable, "-c", "from opboost_ops.cli import main; main()"]
+    ended = subprocess.run(
+        [*command, "demo", "--work", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1
+    assert "bank_ids.check_table" in ended.stderr
+    assert "income" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert living(tmp_path / "airflow") == []
