@@ -55,10 +55,10 @@ def _class(values: pl.Series) -> pl.Series:
 
 
 INDICATORS: Mapping[str, Indicator] = {
-    "not_a_number": Indicator("is a number", _not_a_number),
+    "not_a_number": Indicator("every value is a number", _not_a_number),
     "rank_gap": Indicator("every rank from 1 to the highest is there", _rank_gap),
-    "category": Indicator("is one of the declared categories", _category),
-    "class": Indicator("is one of the declared classes", _class),
+    "category": Indicator("every value is one of the declared categories", _category),
+    "class": Indicator("every value is one of the declared classes", _class),
 }
 
 

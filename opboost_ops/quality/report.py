@@ -130,6 +130,7 @@ body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70re
   padding: 0 1rem; }}
 div {{ overflow-x: auto; }}
 table {{ border-collapse: collapse; width: 100%; }}
+td:nth-child(n + 4) {{ white-space: nowrap; }}
 th, td {{ text-align: left; padding: .35rem .6rem; border-bottom: 1px solid #8884; }}
 .fail td:first-child {{ color: #c33; font-weight: 600; }}
 .pass td:first-child {{ color: #2a7; }}

@@ -9,7 +9,7 @@ LARGEST = 1.7976931348623157e308
 _FIXED = {
     "expect_column_to_exist": "the column is there",
     "expect_column_values_to_be_unique": "every value occurs once",
-    "expect_column_values_to_be_in_type_list": "are integers",
+    "expect_column_values_to_be_in_type_list": "every value is an integer",
 }
 _RANGED = {
     "expect_column_value_lengths_to_be_between": "the text's length is",
@@ -35,14 +35,14 @@ def words(expectation: str, arguments: Mapping[str, Any]) -> str:
     if expectation == "expect_column_values_to_not_be_null":
         if "mostly" not in arguments:
             return "no value is missing"
-        return f"at most {1 - arguments['mostly']:.4g} of the rows have no value"
+        return f"at most {100 * (1 - arguments['mostly']):.4g} % of the rows have no value"
     if expectation == "expect_column_values_to_be_between":
         if arguments.get("max_value") == LARGEST:
             return "every value is finite"
-        who = "every value"
+        who = "every value is"
         if "mostly" in arguments:
-            who = f"at least {arguments['mostly']:.4g} of the values"
-        return f"{who} is {_interval(arguments)}"
+            who = f"at least {100 * arguments['mostly']:.4g} % of the values are"
+        return f"{who} {_interval(arguments)}"
     if expectation == "expect_column_values_to_be_in_set":
         return "every value is one of " + ", ".join(map(str, arguments["value_set"]))
     name = expectation.removeprefix("expect_").replace("_", " ")
