@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from opboost_ops.cli import check, datasets, demo, init, keys, run, schemas
+from opboost_ops.cli import channel, check, datasets, demo, init, keys, run, schemas
 from opboost_ops.errors import OpBoostError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ def _commands() -> None:
 app.command("init")(init.command)
 app.command("check")(check.command)
 app.command("run")(run.command)
+app.command("channel")(channel.command)
 app.command("schemas")(schemas.command)
 app.add_typer(keys.app, name="keys")
 app.add_typer(datasets.app, name="datasets")

@@ -1,5 +1,27 @@
 """Order-preserving mechanisms: each owns its parameters and its exact channel."""
 
-from opboost_ops.mechanisms.global_map import GlobalMap
+from typing import Annotated
 
-Mechanism = GlobalMap
+from pydantic import Field
+
+from opboost_ops.mechanisms.adj_map import AdjMap
+from opboost_ops.mechanisms.global_map import GlobalMap
+from opboost_ops.mechanisms.local_map import LocalMap
+from opboost_ops.mechanisms.piecewise import Piecewise
+from opboost_ops.mechanisms.randomised_response import BucketResponse, GeneralisedResponse
+
+#: Every mechanism that a federation file may name for a numeric or ordinal feature.
+Mechanism = Annotated[
+    GlobalMap | AdjMap | LocalMap | BucketResponse | GeneralisedResponse | Piecewise,
+    Field(discriminator="name"),
+]
+
+__all__ = [
+    "AdjMap",
+    "BucketResponse",
+    "GeneralisedResponse",
+    "GlobalMap",
+    "LocalMap",
+    "Mechanism",
+    "Piecewise",
+]

@@ -47,6 +47,10 @@ class Channel:
 
     def digest(self) -> bytes:
         """Sha256 of values and counts."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> bytes:
         facts = (self.inputs.tolist(), self.outputs.tolist(), self.counts)
         return hashlib.sha256(repr(facts).encode()).digest()
 

@@ -4,13 +4,12 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from opboost_ops.domain import Domain
-from opboost_ops.mechanisms.channel import Channel, counts_of, exponential
+from opboost_ops.mechanisms.channel import Channel, counts_of
+from opboost_ops.mechanisms.parameters import Epsilon, Parameters, Sampler, decay
 
 
-class GlobalMap(BaseModel):
+class GlobalMap(Parameters):
     """Pr[y | x] is proportional to exp(-|x - y| epsilon / 2).
 
     The bounded discrete Laplace law of scale 2 / epsilon is the same distribution, so both of
@@ -21,11 +20,9 @@ class GlobalMap(BaseModel):
         sampler: The paper's name for it; both mean the same here.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
     name: Literal["global_map"] = "global_map"
-    epsilon: float = Field(gt=0, le=1000)
-    sampler: Literal["exponential", "bounded_laplace"] = "exponential"
+    epsilon: Epsilon
+    sampler: Sampler = "exponential"
 
     def channel(self, domain: Domain) -> Channel:
         """The exact channel on a domain; built once."""
@@ -38,8 +35,7 @@ class GlobalMap(BaseModel):
 
 @lru_cache(maxsize=64)
 def _channel(epsilon: float, domain: Domain) -> Channel:
-    half = Decimal(epsilon) / 2
-    weights = [exponential(-half * distance) for distance in range(domain.size)]
+    weights = decay(Decimal(epsilon), domain.size)
     counts = tuple(
         counts_of([weights[abs(x - y)] for y in range(domain.size)]) for x in range(domain.size)
     )

@@ -1,0 +1,26 @@
+"""What the parameters of every mechanism have in common."""
+
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from opboost_ops.mechanisms.channel import exponential
+
+#: Nominal privacy loss; of distance-based mechanisms a loss per unit of distance.
+Epsilon = Annotated[float, Field(gt=0, le=1000)]
+
+#: The paper's two samplers. The exponential mechanism and the bounded discrete Laplace law of
+#: scale 2 / epsilon are one distribution, so both name the same channel.
+Sampler = Literal["exponential", "bounded_laplace"]
+
+
+class Parameters(BaseModel):
+    """Frozen parameters that refuse keys they do not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def decay(epsilon: Decimal, longest: int) -> list[Decimal]:
+    """exp(-distance epsilon / 2) for the distances 0..longest."""
+    return [exponential(-epsilon / 2 * distance) for distance in range(longest + 1)]

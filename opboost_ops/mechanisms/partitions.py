@@ -1,0 +1,60 @@
+"""Partitions of a domain: runs of neighbouring values."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from opboost_ops.domain import Domain
+from opboost_ops.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """The first value of every partition, rising; the last partition ends at the upper bound."""
+
+    domain: Domain
+    starts: tuple[int, ...]
+
+    @classmethod
+    def of_length(cls, domain: Domain, theta: int) -> "Partitions":
+        """Partitions of equal length, anchored at L; the last one is cut at R.
+
+        Args:
+            domain: The domain.
+            theta: Their length in values.
+        """
+        return cls(domain, tuple(range(domain.lower, domain.upper + 1, theta)))
+
+    @classmethod
+    def declared(cls, domain: Domain, edges: Sequence[int]) -> "Partitions":
+        """Uneven partitions.
+
+        Args:
+            domain: The domain.
+            edges: First value of every partition but the first, strictly increasing.
+
+        Raises:
+            ConfigError: An edge lies outside the domain, or they do not rise.
+        """
+        starts = (domain.lower, *edges)
+        if any(a >= b for a, b in pairwise((*starts, domain.upper + 1))):
+            raise ConfigError(
+                "The partitions' edges must rise and lie inside the domain.",
+                "Give the first value of every partition but the first.",
+            )
+        return cls(domain, starts)
+
+    @property
+    def longest(self) -> int:
+        """Values in the longest partition."""
+        return max(b - a for a, b in pairwise((*self.starts, self.domain.upper + 1)))
+
+    def index(self, value: int) -> int:
+        """Which partition a value is in, from 0."""
+        return bisect_right(self.starts, value) - 1
+
+    def members(self, index: int) -> range:
+        """The values of a partition."""
+        ends = (*self.starts[1:], self.domain.upper + 1)
+        return range(self.starts[index], ends[index])
