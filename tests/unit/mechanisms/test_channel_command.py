@@ -18,21 +18,8 @@ def channel(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("name", ["global", "adj", "local", "bucket", "grr", "piecewise"])
 def test_every_mechanism_takes_every_parameter(name: str) -> None:
-    options = [
-        "--lower",
-        "1",
-        "--upper",
-        "10",
-        "--epsilon",
-        "1",
-        "--theta",
-        "4",
-        "--alpha",
-        "10",
-        "--buckets",
-        "5",
-        "--json",
-    ]
+    options = {"lower": 1, "upper": 10, "epsilon": 1, "theta": 4, "alpha": 10, "buckets": 5}
+    flags = [text for option, value in options.items() for text in (f"--{option}", str(value))]
     done = channel(name, *flags, "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
