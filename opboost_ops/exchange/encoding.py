@@ -51,7 +51,9 @@ def table_from_bytes(raw: bytes, what: str) -> pa.Table:
         ArtifactError: They are not Parquet.
     """
     try:
-        return pq.read_table(io.BytesIO(raw), use_threads=False)
+        # From Arrow's own buffer: a Python file would be read, and let go, by threads of Arrow's
+        # that may still want the interpreter when it ends.
+        return pq.read_table(pa.BufferReader(raw), use_threads=False, pre_buffer=False)
     except (pa.ArrowException, OSError, ValueError):
         pass
     raise ArtifactError(f"{what}: its table is not readable Parquet.", "Trigger a new run.")
