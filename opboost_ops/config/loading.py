@@ -4,8 +4,7 @@ import difflib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -176,32 +175,43 @@ def _fault(model: type[BaseModel], data: Any, error: Any) -> Fault:
     elif error["type"] == "string_pattern_mismatch":
         problem = f"does not have the form {error['ctx']['pattern']}"
     elif error["type"] == "literal_error" and isinstance(error["input"], str):
-        known = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
-        near = difflib.get_close_matches(error["input"], known, n=1)
-        suggestion = f"did you mean {near[0]}?" if near else ""
+        suggestion = _closest(error["input"], error["ctx"]["expected"])
+    elif error["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        where.append("name")
+        problem = "is required"
+        if error["type"] == "union_tag_invalid":
+            problem = "names no mechanism"
+            suggestion = _closest(error["ctx"]["tag"], error["ctx"]["expected_tags"])
     return Fault(".".join(where), problem, suggestion)
 
 
 def _known_keys(model: type[BaseModel], steps: tuple[Any, ...]) -> list[str]:
-    current: Any = model
+    models = [model]
     for step in steps:
-        fields = getattr(current, "model_fields", None)
-        if fields is not None and step in fields:
-            current = fields[step].annotation
-        elif fields is None:
-            candidates = [a for a in get_args(current) if a is not type(None)]
-            if current is not None and get_origin(current) in (dict, Mapping):
-                candidates = list(candidates[1:])
-            current = candidates[0] if candidates else None
-        current = _model_within(current)
-    return sorted(getattr(current, "model_fields", {}))
+        inner = [m.model_fields[step].annotation for m in models if step in m.model_fields]
+        tagged = [m for m in models if _tag(m) == step]
+        if inner:
+            models = [m for annotation in inner for m in _models_in(annotation)]
+        elif tagged:
+            models = tagged
+    return sorted({name for m in models for name in m.model_fields})
 
 
-def _model_within(annotation: Any) -> Any:
-    if get_origin(annotation) in (Union, UnionType):
-        models = [a for a in get_args(annotation) if hasattr(a, "model_fields")]
-        return models[0] if models else annotation
-    return annotation
+def _tag(model: type[BaseModel]) -> Any:
+    name = model.model_fields.get("name")
+    return name.default if name else None
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [m for inner in get_args(annotation) for m in _models_in(inner)]
+
+
+def _closest(given: str, expected: str) -> str:
+    known = expected.replace("'", "").replace(" or ", ", ").split(", ")
+    near = difflib.get_close_matches(given, known, n=1)
+    return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
 
 
 def _federation_faults(federation: Federation) -> Iterator[Fault]:
@@ -292,6 +302,9 @@ def _feature_faults(
         )
     else:
         try:
-            feature.domain_map(federation.domain.to_domain())
+            domain = federation.domain.to_domain()
+            feature.domain_map(domain)
+            if feature.mechanism is not None:
+                feature.mechanism.require(domain)
         except ConfigError as error:
             yield Fault(where, error.problem, error.remedy)

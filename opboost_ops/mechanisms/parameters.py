@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from opboost_ops.domain import Domain
 from opboost_ops.mechanisms.channel import exponential
 
 #: Nominal privacy loss; of distance-based mechanisms a loss per unit of distance.
@@ -19,6 +20,13 @@ class Parameters(BaseModel):
     """Frozen parameters that refuse keys they do not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def require(self, domain: Domain) -> None:
+        """Refuse a domain on which the parameters make no sense; builds nothing.
+
+        Raises:
+            ConfigError: Saying why.
+        """
 
 
 def decay(epsilon: Decimal, longest: int) -> list[Decimal]:

@@ -4,9 +4,13 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Self
+
+from pydantic import Field, model_validator
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
+from opboost_ops.mechanisms.parameters import Epsilon, Parameters, Sampler
 
 
 @dataclass(frozen=True)
@@ -58,3 +62,39 @@ class Partitions:
         """The values of a partition."""
         ends = (*self.starts[1:], self.domain.upper + 1)
         return range(self.starts[index], ends[index])
+
+
+class PartitionedParameters(Parameters):
+    """Parameters of a mechanism that knows partitions.
+
+    Attributes:
+        epsilon: Nominal loss per unit of distance.
+        theta: Length of a partition, anchored at L, the last one cut at R.
+        edges: Uneven partitions instead: the first value of every partition but the first.
+        sampler: The paper's name for it.
+    """
+
+    epsilon: Epsilon
+    theta: int | None = Field(default=None, ge=1)
+    edges: tuple[int, ...] | None = None
+    sampler: Sampler = "exponential"
+
+    @model_validator(mode="after")
+    def _one_kind_of_partition(self) -> Self:
+        if (self.theta is None) == (self.edges is None):
+            raise ValueError("give either theta or edges")
+        return self
+
+    def require(self, domain: Domain) -> None:
+        """Refuse edges outside the domain."""
+        self.partitions(domain)
+
+    def partitions(self, domain: Domain) -> Partitions:
+        """The partitions of a domain."""
+        if self.theta is not None:
+            return Partitions.of_length(domain, self.theta)
+        return Partitions.declared(domain, self.edges or ())
+
+    def partition_label(self) -> str:
+        """What people read of the partitions."""
+        return f"theta {self.theta}" if self.edges is None else "declared partitions"

@@ -47,17 +47,21 @@ class BucketResponse(Parameters):
     epsilon: Epsilon
     buckets: int = Field(default=16, ge=2)
 
+    def require(self, domain: Domain) -> None:
+        """Refuse more buckets than values."""
+        if self.buckets > domain.size:
+            raise ConfigError(
+                f"{self.buckets} buckets are more than the domain's {domain.size} values.",
+                "Declare fewer buckets, or a larger domain.",
+            )
+
     def channel(self, domain: Domain) -> Channel:
         """The exact channel on a domain, |D| x q; built once.
 
         Raises:
             ConfigError: There are more buckets than values.
         """
-        if self.buckets > domain.size:
-            raise ConfigError(
-                f"{self.buckets} buckets are more than the domain's {domain.size} values.",
-                "Declare fewer buckets, or a larger domain.",
-            )
+        self.require(domain)
         return _channel(self.epsilon, domain, self.buckets)
 
     def label(self) -> str:

@@ -1,0 +1,28 @@
+"""Parameters that do not fit the domain are faults of the file."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from opboost_ops.config.loading import load_federation
+from opboost_ops.errors import ConfigError
+from tests.federation import Workspace
+
+
+def test_all_misfits_at_once(tmp_path: Path) -> None:
+    workspace = Workspace.write(tmp_path / "w")
+    data = yaml.safe_load(workspace.file.read_text())
+    features = data["parties"]["bank"]["features"]
+    features["income"]["mechanism"] = {"name": "bucket_response", "epsilon": 1, "buckets": 11}
+    features["balance"]["mechanism"] = {"name": "adj_map", "epsilon": 1, "edges": [3, 30]}
+    features["overdrafts"]["mechanism"] = {"name": "local_map", "epsilon": 1}
+    workspace.file.write_text(yaml.safe_dump(data, sort_keys=False))
+    with pytest.raises(ConfigError, match="either theta or edges"):
+        load_federation(workspace.file)
+    features["overdrafts"]["mechanism"]["theta"] = 2
+    workspace.file.write_text(yaml.safe_dump(data, sort_keys=False))
+    with pytest.raises(ConfigError) as caught:
+        load_federation(workspace.file)
+    places = [fault.where for fault in caught.value.faults]
+    assert places == [f"parties.bank.features.{name}" for name in ("income", "balance")]
