@@ -1,6 +1,5 @@
 """A real Airflow of one's own, for the demo and for looking: started whole, ended whole."""
 
-import ctypes
 import fcntl
 import json
 import os
@@ -37,8 +36,6 @@ if "scheduler" in sys.argv:
 #: Seconds until everything must be up, and until everything must have ended when asked to.
 _PATIENCE = 180.0
 _GRACE = 4.0
-
-_PR_SET_PDEATHSIG = 1
 
 
 class AirflowError(OpBoostError):
@@ -157,7 +154,8 @@ class Standalone:
             log = self._log("db migrate")
             raise AirflowError("Airflow's database was not made.", f"See {log}.")
         for component in self._components:
-            more = ("--skip-serve-logs",) if component == "scheduler" else ()
+            # The log servers listen on all addresses, and the API server reads the files anyway.
+            more = ("--skip-serve-logs",) if component in ("scheduler", "triggerer") else ()
             self._launch(component, (component, *more))
 
     def _take_home(self) -> None:
@@ -166,10 +164,13 @@ class Standalone:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            self._lock.seek(0)
             raise ConfigError(
                 f"Another Airflow runs in {self.home}.",
-                "End it first (Ctrl-C in its terminal), or choose another folder by --work.",
+                "End it by Ctrl-C in its terminal (or, if that was killed, by "
+                f"`kill -9 -- {self._lock.read().strip()}`), or choose another folder by --work.",
             ) from None
+        self._lock.truncate(0)
 
     def _launch(self, name: str, arguments: Sequence[str]) -> None:
         assert self._lock is not None
@@ -182,9 +183,10 @@ class Standalone:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_end_with_parent,
                 pass_fds=(self._lock.fileno(),),
             )
+        self._lock.write(f"-{self._processes[name].pid} ")
+        self._lock.flush()
 
     def _log(self, component: str) -> Path:
         return self.home / "output" / f"{component.replace(' ', '-')}.log"
@@ -235,12 +237,6 @@ def _settings(values: Mapping[str, object]) -> dict[str, str]:
     return {
         f"AIRFLOW__{name.replace('.', '__').upper()}": str(value) for name, value in values.items()
     }
-
-
-def _end_with_parent() -> None:
-    """Ask Linux to end this process with the one that started it, should that be killed."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _free_port() -> int:

@@ -50,8 +50,8 @@ def demo(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
     assert any(str(tmp_path / "airflow" / "passwords.json") in line for line in lines)
     assert len(living(tmp_path / "airflow")) >= 4
     yield process
-    process.kill()
-    process.wait()
+    process.terminate()
+    process.wait(timeout=30)
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,16 @@ def test_a_signal_ends_everything(
     assert living(tmp_path / "airflow") == []
 
 
-def test_even_a_kill_ends_everything(demo: "subprocess.Popen[str]", tmp_path: Path) -> None:
+def test_after_a_kill_the_next_start_says_how_to_end_the_rest(
+    demo: "subprocess.Popen[str]", tmp_path: Path
+) -> None:
     demo.kill()
     demo.wait()
+    second = Standalone(tmp_path / "airflow", tmp_path, {})
+    with pytest.raises(ConfigError, match="Another Airflow runs") as caught, second:
+        pass
+    command = str(caught.value).split("`")[1]
+    subprocess.run(command, shell=True, check=False, executable="/bin/bash")
     deadline = time.monotonic() + 30
     while living(tmp_path / "airflow") and time.monotonic() < deadline:
         time.sleep(0.2)
