@@ -75,14 +75,17 @@ def test_graph_and_grid_of_a_finished_run(
     text = shot(page, "dag")
     assert DAG in text
     page.goto(f"{airflow.url}/dags/{DAG}/runs/{run}")
-    page.evaluate("localStorage.setItem('dagView-' + arguments, 'graph')") if False else None
     text = shot(page, "run-grid")
     for label in ("credit: opens the run", "bank: protected release", "credit: model"):
         assert label in text
-    graph = page.locator("[data-testid=show-graph-button], button[title='Graph']").first
-    if graph.count():
-        graph.click()
-    text = shot(page, "run-graph")
+    page.get_by_role("button", name="Show Graph").click()
+    shot(page, "run-graph")
+    nodes = page.locator(".react-flow__node")
+    assert nodes.count() == 10
+    page.get_by_role("button", name="Expand all task groups").click()
+    page.wait_for_timeout(2500)
+    assert nodes.count() >= 10 + 29
+    text = shot(page, "run-graph-open")
     for label in ("shop: identifiers", "bank: split values", "credit: training"):
         assert label in text
 
