@@ -51,9 +51,10 @@ def table_from_bytes(raw: bytes, what: str) -> pa.Table:
         ArtifactError: They are not Parquet.
     """
     try:
-        # From Arrow's own buffer: a Python file would be read, and let go, by threads of Arrow's
-        # that may still want the interpreter when it ends.
-        return pq.read_table(pa.BufferReader(raw), use_threads=False, pre_buffer=False)
+        # By this thread alone: `pq.read_table` scans by threads of Arrow's, which may be the last
+        # to let go of the bytes, need the interpreter for it, and abort if it is just ending.
+        with pq.ParquetFile(pa.BufferReader(raw), pre_buffer=False) as file:
+            return file.read(use_threads=False)
     except (pa.ArrowException, OSError, ValueError):
         pass
     raise ArtifactError(f"{what}: its table is not readable Parquet.", "Trigger a new run.")
