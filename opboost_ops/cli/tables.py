@@ -15,6 +15,10 @@ MODES = {
 }
 
 
+#: Least difference of AUC or R2 that is worth a claim; less comes and goes with the split.
+_CLEARLY = 0.005
+
+
 def show(result: Mapping[str, Any]) -> None:
     """Print metrics, bytes and seconds of a run.
 
@@ -55,12 +59,11 @@ def compare(metrics: Mapping[str, Any]) -> str:
         return ""
     name = "auc" if "auc" in federated else "r2"
     gain = federated[name] - alone[name]
-    if gain > 0:
-        return (
-            f"Federation pays: {name} {federated[name]:.4f} in mode clear, {gain:+.4f} against "
-            "the label holder alone."
-        )
-    return (
-        f"Federation does not pay at this epsilon: {name} {federated[name]:.4f} in mode clear, "
-        f"{gain:+.4f} against the label holder alone."
+    against = (
+        f"{name} {federated[name]:.4f} in mode clear, {gain:+.4f} against the label holder alone."
     )
+    if gain > _CLEARLY:
+        return f"Federation pays: {against}"
+    if gain < -_CLEARLY:
+        return f"Federation costs at this epsilon: {against}"
+    return f"Federation makes no clear difference at this epsilon: {against}"
