@@ -61,8 +61,9 @@ fmt: setup ## format the code
 	ruff check --fix .
 	ruff format .
 
-bench: setup ## the pipeline's seconds beside LightGBM alone
+bench: setup ## the pipeline beside LightGBM alone, the mechanisms beside pyope and numpy
 	python benchmarks/pipeline.py --rows 8192 --features 11 --trees 200 --depth 4 --parties 3 --json
+	python benchmarks/desensitize.py --json
 
 docs: setup ## build the documentation into ./site
 	mkdocs build --strict --quiet
