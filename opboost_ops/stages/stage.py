@@ -64,7 +64,10 @@ class Home:
 
     def table(self, name: str) -> pa.Table:
         """A table that an earlier stage kept."""
-        return feather.read_table(pa.BufferReader(self.read(f"{name}.arrow")), memory_map=False)
+        source = pa.BufferReader(self.read(f"{name}.arrow"))
+        # By this thread alone, as artifacts are: Arrow's own might outlive the interpreter.
+        with pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(use_threads=False)) as file:
+            return file.read_all()
 
     def json(self, name: str) -> Any:
         """A JSON value that an earlier stage kept."""
