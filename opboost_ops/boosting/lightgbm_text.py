@@ -79,7 +79,7 @@ class TextModel:
             key, _, value = line.partition("=")
             if key == "feature_infos":
                 infos = value.split(" ")
-                infos[index] = f"[{info[0]:g}:{info[1]:g}]"
+                infos[index] = f"[{info[0]:.17g}:{info[1]:.17g}]"
                 lines[i] = f"{key}={' '.join(infos)}"
             elif key in ("split_feature", "threshold", "decision_type"):
                 state[key] = value.split()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from opboost_ops.boosting.lightgbm_text import TextModel
+from opboost_ops.errors import ContractError
 
 if TYPE_CHECKING:
     import lightgbm
@@ -69,11 +70,17 @@ def train(frame: Frame, label: np.ndarray, parameters: Parameters) -> str:
 
     Returns:
         LightGBM's text model; the same input gives the same text.
+
+    Raises:
+        ContractError: There is no row or no feature to learn from; what can be predicted then is
+            `metrics.constant_prediction`.
     """
     import lightgbm
 
     rows = len(label)
-    highest = frame.matrix.max(axis=0, initial=0) if rows else np.zeros(len(frame.names))
+    if not rows or not frame.names:
+        raise ContractError("The training frame has no row or no feature.")
+    highest = frame.matrix.max(axis=0)
     bins = [
         max(int(high) + 2, 3) if name in frame.ranked else _OWN_BINS
         for name, high in zip(frame.names, highest, strict=True)
@@ -86,7 +93,7 @@ def train(frame: Frame, label: np.ndarray, parameters: Parameters) -> str:
         "max_bin_by_feature": bins,
         "max_bin": max(bins),
         "min_data_in_bin": 1,
-        "bin_construct_sample_cnt": max(rows, 1),
+        "bin_construct_sample_cnt": rows,
         "feature_pre_filter": False,
         "deterministic": True,
         "force_col_wise": True,

@@ -2,6 +2,8 @@
 
 import html
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from platform import python_version
 from typing import Any
 
 from opboost_ops import __version__
@@ -18,16 +20,29 @@ _LIMITS = (
     "It expects protected features as integers of the declared domain, mapped as declared.",
 )
 
-_TOLD = {
-    "alignment": "Each feature holder learnt which of its rows all parties have, and which of "
-    "them are held out (exact, no epsilon).",
-    "digests": "The label holder received a keyed digest of every ID of each feature holder; "
-    "whoever holds the alignment key can test guessed IDs (exact, no epsilon).",
-    "requests": "Each feature holder learnt at which ranks of its features the trees split "
+#: What leaves in a run; {label} is the label holder, {holders} are the feature holders.
+_TOLD = (
+    "{label} received a keyed digest of every ID of {holders}; whoever holds the alignment key "
+    "can test guessed IDs (exact, no epsilon).",
+    "{holders}: told by {label} which of the own rows all parties have, and which of them are "
+    "held out (exact, no epsilon).",
+    "{label} received the randomised values of each protected feature of {holders} as ranks, for "
+    "held-out rows as domain values; what that costs is the loss curve beside the feature.",
+    "{holders}: told by {label} at which ranks of the own features the trees split (exact, no "
+    "epsilon).",
+    "{label} received the randomised domain values at those ranks; they follow from values that "
+    "were already randomised and charged.",
+    "Everyone who sees the run learnt the metrics above, row counts, and that all checks passed "
     "(exact, no epsilon).",
-    "releases": "The label holder received the randomised values of each protected feature as "
-    "ranks, for held-out rows as domain values; what that costs is the loss curve beside it.",
-}
+)
+
+
+class PartyLine(Record):
+    """One party on the card."""
+
+    name: str
+    role: str
+    features: int
 
 
 class FeatureLine(Record):
@@ -53,11 +68,12 @@ class Card(Record):
         training: Booster and parameters.
         metrics: By name of what was trained and in which mode it was evaluated.
         held_out_rows: How many rows the metrics stand on.
+        parties: Who took part, in which role, with how many features.
         features: All features with protection, loss and use.
         disclosed: What was told to whom.
         limits: What the model is not good for.
         experiment: Made with predictable noise: without any guarantee.
-        software: Version that made it.
+        software: What made it, by name: versions.
     """
 
     version: int = 1
@@ -69,11 +85,12 @@ class Card(Record):
     training: Mapping[str, Any]
     metrics: Mapping[str, Mapping[str, float]]
     held_out_rows: int
+    parties: tuple[PartyLine, ...]
     features: tuple[FeatureLine, ...]
     disclosed: tuple[str, ...]
     limits: tuple[str, ...]
     experiment: bool
-    software: str
+    software: Mapping[str, str]
 
     def json_bytes(self) -> bytes:
         """The card for programs."""
@@ -126,12 +143,26 @@ def make_card(
         training=federation.training.model_dump(mode="json"),
         metrics=evaluation["metrics"],
         held_out_rows=evaluation["rows"],
+        parties=tuple(
+            PartyLine(name=name, role=spec.role, features=len(spec.features))
+            for name, spec in federation.parties.items()
+        ),
         features=tuple(lines),
-        disclosed=tuple(_TOLD.values()),
+        disclosed=_told(federation),
         limits=_LIMITS,
         experiment=experiment,
-        software=__version__,
+        software={
+            "OpBoost Ops": __version__,
+            "LightGBM": version("lightgbm"),
+            "NumPy": version("numpy"),
+            "Python": python_version(),
+        },
     )
+
+
+def _told(federation: Federation) -> tuple[str, ...]:
+    holders = ", ".join(federation.feature_holders)
+    return tuple(line.format(label=federation.label_holder, holders=holders) for line in _TOLD)
 
 
 def _page(card: Card) -> str:
@@ -142,6 +173,10 @@ def _page(card: Card) -> str:
             (mode.replace("_", " "), *(f"{values[n]:.4f}" if n in values else "" for n in names))
             for mode, values in card.metrics.items()
         ],
+    )
+    parties = _table(
+        ("party", "role", "features"),
+        [(p.name, p.role.replace("_", " "), str(p.features)) for p in card.parties],
     )
     features = _table(
         ("party", "feature", "protection", "loss(1)", "loss(R-L)", "loss curve", "splits"),
@@ -172,10 +207,11 @@ def _page(card: Card) -> str:
         domain=f"[{card.domain[0]}, {card.domain[1]}]",
         rows=f"{card.held_out_rows:,}",
         metrics=metrics,
+        parties=parties,
         features=features,
         disclosed=_list(card.disclosed),
         limits=_list(card.limits),
-        software=html.escape(card.software),
+        software=html.escape(", ".join(f"{k} {v}" for k, v in card.software.items())),
     )
 
 
@@ -237,11 +273,12 @@ th, td {{ text-align: left; padding: .3rem .7rem; border-bottom: 1px solid #8884
 <h1>{title}</h1>{warning}
 <p>{task}. Training: {training}. Domain of protected features: {domain}.</p>
 <h2>Metrics on {rows} held-out rows</h2>{metrics}
+<h2>Parties</h2>{parties}
 <h2>Features</h2>
 <p>loss(t) bounds how much more likely any output becomes when one value moves by up to t steps
 of the domain; it is computed from the very table that was sampled.</p>{features}
 <h2>What was told to whom</h2>{disclosed}
 <h2>Limits of use</h2>{limits}
-<p>Made by OpBoost Ops {software}.</p>
+<p>Made by {software}.</p>
 </body></html>
 """

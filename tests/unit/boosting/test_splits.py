@@ -27,7 +27,10 @@ def dense(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @st.composite
 def federations(draw: st.DrawFn) -> dict:
-    """Own numbers with NaN, own categories with NaN, and others' values with ties and gaps."""
+    """Own numbers with NaN, own categories with NaN, and others' values with ties and gaps.
+
+    Domains lie above, across and below zero, where LightGBM has a bin of its own.
+    """
     seed = draw(st.integers(0, 2**32 - 1))
     rng = np.random.RandomState(seed)
     rows = draw(st.integers(40, 300))
@@ -36,9 +39,10 @@ def federations(draw: st.DrawFn) -> dict:
     codes = rng.randint(0, 6, size=rows).astype(float)
     codes[rng.random_sample(rows) < 0.1] = np.nan
     others = []
+    shift = draw(st.sampled_from([0, -20, -41, -1]))
     for _ in range(draw(st.integers(1, 4))):
         present = draw(st.lists(st.integers(LOWER, UPPER), min_size=1, max_size=40, unique=True))
-        others.append(rng.choice(present, size=rows))
+        others.append(rng.choice(present, size=rows) + shift)
     return {"own": own, "codes": codes, "others": others, "seed": seed, "rng": rng, "rows": rows}
 
 
@@ -141,12 +145,33 @@ def test_training_on_ranks_is_training_on_values() -> None:
 
 
 def test_more_than_255_ranks_keep_a_bin_each() -> None:
-    values = np.arange(2000)
-    label = (values == 1234).astype(float) * 100
-    frame = Frame(("b.x",), (values + 1.0)[:, None], (), ("b.x",))
-    text = train(frame, label, Parameters("regression", 0, 50, 0.3, 3, 0, 1))
-    used = splits.used_splits(text, ["b.x"])["b.x"]
-    assert all(1 <= rank < 2000 for rank in used)
+    """A step between two ranks is found exactly there, wherever it is."""
+    ranks = np.arange(1, 2001)
+    for step in (37, 1234, 1961):
+        label = (ranks > step).astype(float)
+        frame = Frame(("b.x",), ranks.astype(float)[:, None], (), ("b.x",))
+        text = train(frame, label, Parameters("regression", 0, 1, 0.3, 1, 0, 1))
+        assert splits.used_splits(text, ["b.x"]) == {"b.x": [step]}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_trees_without_any_split(task: str) -> None:
+    label = np.arange(30.0) % 3 if task == "multiclass" else np.arange(30.0) % 2
+    frame = Frame(("b.x",), np.ones((30, 1)), (), ("b.x",))
+    parameters = Parameters(task, 3 if task == "multiclass" else 2, 3, 0.1, 3, 0, 1)  # type: ignore[arg-type]
+    text = train(frame, label, parameters)
+    assert splits.used_splits(text, ["b.x"]) == {}
+    model = splits.materialise(text, {}, {"b.x": (LOWER, 12_345_678)})
+    assert f"feature_infos=[{LOWER}:12345678]\n" in model
+    on_values = np.full((30, 1), 7.0)
+    assert predict(model, on_values).tobytes() == predict(text, frame.matrix).tobytes()
+
+
+@pytest.mark.parametrize(("rows", "features"), [(0, 1), (30, 0), (0, 0)])
+def test_nothing_to_learn_from(rows: int, features: int) -> None:
+    frame = Frame(("b.x",)[:features], np.ones((rows, features)), (), ())
+    with pytest.raises(ContractError, match="no row or no feature"):
+        train(frame, np.ones(rows), Parameters("regression", 0, 3, 0.1, 3, 0, 1))
 
 
 def test_the_text_is_deterministic_and_tells_nothing_local() -> None:

@@ -5,9 +5,10 @@ import json
 import re
 from typing import Any
 
+import lightgbm
 import pytest
 
-from opboost_ops.models.card import Card, FeatureLine
+from opboost_ops.models.card import Card, FeatureLine, PartyLine
 from opboost_ops.privacy.loss import LossCurve
 from tests.federation import Workspace
 
@@ -60,11 +61,12 @@ def card(**changes: Any) -> Card:
         "training": {"trainer": EVIL},
         "metrics": {EVIL: {EVIL: 0.5}},
         "held_out_rows": 59,
+        "parties": (PartyLine(name=EVIL, role=EVIL, features=1),),
         "features": (line,),
         "disclosed": (EVIL,),
         "limits": (EVIL,),
         "experiment": False,
-        "software": EVIL,
+        "software": {EVIL: EVIL},
         **changes,
     }
     return Card(**facts)
@@ -77,7 +79,7 @@ def test_every_text_is_escaped() -> None:
     parser = parsed(page)
     assert not {"script", "img", "iframe", "object", "link"} & set(parser.tags)
     assert not [name for name, _ in parser.attributes if name.startswith("on")]
-    assert parser.text.count("alert('x')") >= 11
+    assert parser.text.count("alert('x')") >= 15
 
 
 def assert_loads_nothing(page: bytes) -> None:
@@ -110,6 +112,11 @@ def test_the_card_of_a_real_run_is_complete(trained_once: Workspace) -> None:
             assert line.loss is not None
             assert len(line.loss.loss) == 9
             assert line.mechanism == "Global-map, epsilon 0.64"
+    assert [(p.name, p.role) for p in found.parties] == [
+        (name, spec.role) for name, spec in federation.parties.items()
+    ]
+    assert all(any(name in line for line in found.disclosed) for name in federation.parties)
+    assert found.software["LightGBM"] == lightgbm.__version__
     used = {name for line in found.features if line.splits and (name := line.name)}
     assert used
     page = files["card.html"].decode()

@@ -83,6 +83,27 @@ def test_the_champion(tmp_path: Path) -> None:
     assert registry.versions() == ["v1", "v2"]
 
 
+def test_a_crash_before_the_change_leaves_the_previous_champion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = Registry(tmp_path, "toy")
+    registry.register("v1", FILES)
+    registry.set_champion("v1")
+    registry.register("v2", FILES)
+
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", crash)
+        with pytest.raises(KeyboardInterrupt):
+            registry.set_champion("v2")
+    assert registry.champion() == "v1"
+    assert registry.versions() == ["v1", "v2"]
+    registry.set_champion("v2")
+    assert registry.champion() == "v2"
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"version": 1}', '{"version": "v9"}', "v1"])
 def test_a_damaged_champion_file_says_so(tmp_path: Path, text: str) -> None:
     registry = Registry(tmp_path, "toy")
