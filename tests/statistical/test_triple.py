@@ -1,0 +1,207 @@
+"""The triple, on the real sampler: the claimed scale is accepted, 30 % less or more is not.
+
+Every law below is written from its formula in floating point, and not from the code under test.
+"""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.stats import chi2
+
+from opboost_ops.domain import Domain
+from opboost_ops.mechanisms import (
+    AdjMap,
+    BucketResponse,
+    GeneralisedResponse,
+    GlobalMap,
+    LocalMap,
+    Mechanism,
+    Piecewise,
+    noise,
+)
+from opboost_ops.mechanisms.release import randomise
+
+DRAWS = 100_000
+P = 1e-20
+
+#: A fixed secret makes the draws, and so the verdicts, the same at every run of the suite.
+SECRET = b"statistical tests, public secret"
+KEYS = noise.person_keys(noise.receiver_secret(SECRET, "test"), pa.array(range(DRAWS)), "integer")
+
+
+def released(mechanism: Mechanism, domain: Domain, value: int, column: int = 7) -> np.ndarray:
+    """What the real sampler releases for one input, over all persons."""
+    values = np.full(DRAWS, value, dtype=np.int64)
+    return randomise(values, KEYS, mechanism, domain, b"map", SECRET, uuid.UUID(int=column))
+
+
+def p_value(observed: np.ndarray, expected: np.ndarray) -> float:
+    """Pearson's chi-squared; cells of fewer than ten expected draws are pooled."""
+    wanted = expected * observed.sum()
+    if observed[wanted == 0].any():
+        return 0.0
+    order = np.argsort(wanted[wanted > 0])
+    seen, wanted = observed[wanted > 0][order], wanted[wanted > 0][order]
+    pooled = max(int(np.searchsorted(np.cumsum(wanted), 10)), int((wanted < 10).sum()) - 1)
+    seen = np.append(seen[: pooled + 1].sum(), seen[pooled + 1 :])
+    wanted = np.append(wanted[: pooled + 1].sum(), wanted[pooled + 1 :])
+    statistic = float(((seen - wanted) ** 2 / wanted).sum())
+    return float(chi2.sf(statistic, len(seen) - 1))
+
+
+def laplace(x: int, ys: np.ndarray, epsilon: float) -> np.ndarray:
+    """Probabilities proportional to exp(-|x - y| epsilon / 2)."""
+    weights = np.exp(-np.abs(ys - x) * epsilon / 2)
+    return weights / weights.sum()
+
+
+def global_law(epsilon: float, domain: Domain, x: int) -> np.ndarray:
+    return laplace(x, domain.values(), epsilon)
+
+
+def local_law(theta: int) -> Callable[[float, Domain, int], np.ndarray]:
+    def law(epsilon: float, domain: Domain, x: int) -> np.ndarray:
+        own = (domain.values() - domain.lower) // theta == (x - domain.lower) // theta
+        result = np.zeros(domain.size)
+        result[own] = laplace(x, domain.values()[own], epsilon)
+        return result
+
+    return law
+
+
+def adj_law(theta: int, alpha: float) -> Callable[[float, Domain, int], np.ndarray]:
+    def law(epsilon: float, domain: Domain, x: int) -> np.ndarray:
+        near = epsilon / (alpha + theta / domain.size)
+        part = (domain.values() - domain.lower) // theta
+        home, parts = (x - domain.lower) // theta, np.arange(part[-1] + 1)
+        between = laplace(home, parts, alpha * theta * near)
+        inside = [laplace(x, domain.values()[part == m], near) for m in parts]
+        return np.concatenate([w * within for w, within in zip(between, inside, strict=True)])
+
+    return law
+
+
+def response_law(buckets: int) -> Callable[[float, Domain, int], np.ndarray]:
+    def law(epsilon: float, domain: Domain, x: int) -> np.ndarray:
+        home = [(v - domain.lower) * buckets // domain.size for v in domain.values()]
+        result = np.zeros(domain.size)
+        for bucket in range(buckets):
+            members = [int(v) for v, h in zip(domain.values(), home, strict=True) if h == bucket]
+            own = home[x - domain.lower] == bucket
+            middle = members[(len(members) - 1) // 2] - domain.lower
+            result[middle] = np.exp(epsilon if own else 0) / (np.exp(epsilon) + buckets - 1)
+        return result
+
+    return law
+
+
+def piecewise_law(epsilon: float, domain: Domain, x: int) -> np.ndarray:
+    """The density of Wang et al. between the cuts at which its output is rounded."""
+    root = np.exp(epsilon / 2)
+    reach = (root + 1) / (root - 1)
+    high = (np.exp(epsilon) - root) / (2 * root + 2)
+    t = 2 * (x - domain.lower) / (domain.size - 1) - 1
+    left = (reach + 1) / 2 * t - (reach - 1) / 2
+    right = left + reach - 1
+
+    def below(z: float) -> float:
+        bulge = min(max(z, left), right) - left
+        return float(high / np.exp(epsilon) * (z + reach - bulge) + high * bulge)
+
+    halves = (np.arange(domain.size - 1) + 0.5) / (domain.size - 1) * 2 - 1
+    return np.diff([below(z) for z in (-reach, *halves, reach)])
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mechanism, its law, and an input from which 100,000 draws tell 30 % apart."""
+
+    mechanism: Mechanism
+    law: Callable[[float, Domain, int], np.ndarray]
+    domain: Domain
+    value: int
+
+    def __str__(self) -> str:
+        return f"{self.mechanism.label()}, {self.domain.size} values, x = {self.value}"
+
+
+TEN, WIDE = Domain(1, 10), Domain(-20, 43)
+CASES = [
+    Case(mechanism, law, domain, value)
+    for mechanism, law, domain, values in (
+        *((GlobalMap(epsilon=e), global_law, TEN, (1, 4, 10)) for e in (0.64, 1.0, 2.56, 5.12)),
+        *((GlobalMap(epsilon=e), global_law, WIDE, (-20, 9, 43)) for e in (0.08, 0.64, 5.12)),
+        *(
+            (AdjMap(epsilon=e, theta=4, alpha=a), adj_law(4, a), TEN, (1, 4, 10))
+            for e in (0.64, 2.56)
+            for a in (0.4, 1.0, 10.0)
+        ),
+        (AdjMap(epsilon=0.32, theta=7), adj_law(7, 1.0), WIDE, (-20, 9, 43)),
+        *((LocalMap(epsilon=e, theta=4), local_law(4), TEN, (1, 3, 10)) for e in (1.0, 5.12)),
+        (LocalMap(epsilon=0.32, theta=16), local_law(16), WIDE, (-20, 9, 43)),
+        *(
+            (BucketResponse(epsilon=e, buckets=q), response_law(q), TEN, (1, 4, 10))
+            for e in (1.0, 2.56)
+            for q in (2, 4)
+        ),
+        (BucketResponse(epsilon=2.56, buckets=16), response_law(16), WIDE, (-20, 9, 43)),
+        *((GeneralisedResponse(epsilon=e), response_law(10), TEN, (1, 10)) for e in (1.0, 5.12)),
+        (GeneralisedResponse(epsilon=2.56), response_law(64), WIDE, (-20, 9, 43)),
+        *((Piecewise(epsilon=e), piecewise_law, TEN, (1, 4, 10)) for e in (1.0, 5.12)),
+        (Piecewise(epsilon=2.56), piecewise_law, WIDE, (-20, 9, 43)),
+    )
+    for value in values
+]
+
+
+@cache
+def counts(case: Case) -> np.ndarray:
+    """How often the case's real sampler released each output."""
+    outputs = released(case.mechanism, case.domain, case.value)
+    return np.bincount(outputs - case.domain.lower, minlength=case.domain.size)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_claimed_scale_is_accepted(case: Case) -> None:
+    law = case.law(case.mechanism.epsilon, case.domain, case.value)
+    assert law.sum() == pytest.approx(1, abs=1e-12)
+    assert p_value(counts(case), law) > P
+
+
+@pytest.mark.parametrize("factor", [0.7, 1.3])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_scale_30_percent_off_is_rejected(case: Case, factor: float) -> None:
+    law = case.law(case.mechanism.epsilon * factor, case.domain, case.value)
+    assert p_value(counts(case), law) < P
+
+
+@pytest.mark.parametrize("epsilon", [0.08, 0.64, 5.12])
+def test_draws_of_different_columns_are_independent(epsilon: float) -> None:
+    """A joint law of two columns of the same persons and values, against the product."""
+    domain = Domain(1, 6)
+    one, other = (released(GlobalMap(epsilon=epsilon), domain, 3, column=i) for i in (1, 2))
+    joint = np.bincount((one - 1) * 6 + other - 1, minlength=36)
+    law = global_law(epsilon, domain, 3)
+    assert p_value(joint, np.outer(law, law).ravel()) > P
+    # The same column twice is what this must be able to tell apart.
+    same = np.bincount((one - 1) * 7, minlength=36)
+    assert p_value(same, np.outer(law, law).ravel()) < P
+
+
+def test_draws_of_one_person_at_different_values_are_independent() -> None:
+    """A changed cell gets independent noise: keys are not merely shifted."""
+    domain, mechanism = Domain(1, 6), GlobalMap(epsilon=0.64)
+    one, other = (released(mechanism, domain, value) for value in (3, 4))
+    joint = np.bincount((one - 1) * 6 + other - 1, minlength=36)
+    expected = np.outer(global_law(0.64, domain, 3), global_law(0.64, domain, 4)).ravel()
+    assert p_value(joint, expected) > P
+
+
+def test_an_output_that_cannot_be_is_rejected_whatever_its_number() -> None:
+    assert p_value(np.array([50_000, 49_999, 1]), np.array([0.5, 0.5, 0.0])) == 0
+    assert p_value(np.array([50_000, 50_000, 0]), np.array([0.5, 0.5, 0.0])) == 1
