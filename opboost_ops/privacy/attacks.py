@@ -1,0 +1,299 @@
+"""Attacks which a party runs on its own rows before a release: how many could be placed.
+
+Every attacker is given what the threat model grants at worst: the mechanism, its parameters and
+the exact distribution of the true values. None is given the secret.
+"""
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from opboost_ops.domain import Domain
+from opboost_ops.errors import ContractError
+from opboost_ops.mechanisms.channel import Channel
+
+#: A gain below this, on a baseline that is not doubled, is called hardly more however sure it is.
+LITTLE = 0.01
+
+#: Above this share, by the lower end of the interval, most rows count as placed.
+MOST = 0.5
+
+#: Differences of probabilities or log-likelihoods below this are rounding, not knowledge.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What one attack achieved.
+
+    Attributes:
+        name: Which attack.
+        successes: Rows guessed right; fractional where an attacker must pick among ties.
+        trials: Rows attacked.
+        success: Share of rows guessed right.
+        low, high: Its 95 % Wilson interval.
+        baseline: Success of the attacker who has no release.
+        about: What is attacked and what counts as right, in plain words.
+        without: What the attacker without a release does, in plain words.
+    """
+
+    name: str
+    successes: float
+    trials: int
+    success: float
+    low: float
+    high: float
+    baseline: float
+    about: str
+    without: str = "the median"
+
+    @property
+    def gain(self) -> float:
+        """Success beyond the baseline; what the release gives away."""
+        return self.success - self.baseline
+
+    @property
+    def verdict(self) -> str:
+        """The result in plain words.
+
+        Hardly more, if the interval reaches down to the baseline, or the gain is less than 0.01
+        and the baseline not doubled; else most rows, if the interval lies above one half.
+        """
+        little = self.gain < LITTLE and self.success < 2 * self.baseline
+        if self.low <= self.baseline or little:
+            return f"tells hardly more than {self.without}"
+        if self.low > MOST:
+            return "places most rows"
+        return f"tells clearly more than {self.without}"
+
+
+def wilson(successes: float, trials: int) -> tuple[float, float]:
+    """The 95 % score interval of successes out of at least one trial (E. B. Wilson, 1927)."""
+    z = NormalDist().inv_cdf(0.975)
+    share = successes / trials
+    whole = 1 + z * z / trials
+    middle = (share + z * z / (2 * trials)) / whole
+    half = z / whole * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
+    # At the ends the formula is exactly 0 or 1, but not its rounding.
+    low = 0.0 if successes == 0 else max(0.0, middle - half)
+    high = 1.0 if successes == trials else min(1.0, middle + half)
+    return low, high
+
+
+def measured(
+    name: str,
+    successes: float,
+    trials: int,
+    baseline: float,
+    about: str,
+    without: str = "the median",
+) -> Attack:
+    """An attack's result with its interval; see ``Attack`` for the arguments."""
+    low, high = wilson(successes, trials)
+    return Attack(
+        name, float(successes), trials, successes / trials, low, high, baseline, about, without
+    )
+
+
+def require_rows(*columns: np.ndarray) -> int:
+    """The number of rows n of columns of shape (n,).
+
+    Raises:
+        ContractError: There are no rows, or the columns are of several lengths.
+    """
+    lengths = {len(column) for column in columns}
+    if len(lengths) != 1 or 0 in lengths:
+        raise ContractError("An attack needs columns of one length, and at least one row.")
+    return lengths.pop()
+
+
+def tolerance_of(domain: Domain) -> int:
+    """Steps which count as near: floor(5 % of R - L), so 0 on a domain of ten values."""
+    return (domain.upper - domain.lower) // 20
+
+
+def marginal_of(values: np.ndarray, channel: Channel) -> np.ndarray:
+    """Probabilities of a channel's inputs, shape (inputs,), in a party's own values, shape (n,).
+
+    Raises:
+        ContractError: There are no values, or one lies outside the domain.
+    """
+    rows = require_rows(values)
+    return np.bincount(positions(values, channel.inputs), minlength=len(channel.inputs)) / rows
+
+
+def positions(values: np.ndarray, among: np.ndarray) -> np.ndarray:
+    """Indices of integers, of any shape, among a channel's ascending inputs or outputs.
+
+    Raises:
+        ContractError: A value is not among them.
+    """
+    found = np.minimum(np.searchsorted(among, values), len(among) - 1)
+    if not np.array_equal(among[found], values):
+        raise ContractError("A value is none of the channel's.")
+    return found
+
+
+def best_windows(weights: np.ndarray, tolerance: int) -> tuple[np.ndarray, np.ndarray]:
+    """The guess with most posterior mass within the tolerance: optimal for this success.
+
+    Args:
+        weights: Posterior in any scale, float64, shape (m, inputs), of consecutive integers.
+        tolerance: Steps, at least 0.
+
+    Returns:
+        Indices of the inputs to guess, int64, shape (m,), the lowest of several as good; and the
+        mass within the tolerance of each, float64, shape (m,).
+    """
+    size = weights.shape[1]
+    until = np.concatenate([np.zeros((len(weights), 1)), np.cumsum(weights, axis=1)], axis=1)
+    centre = np.arange(size)
+    upper = np.minimum(centre + tolerance + 1, size)
+    mass = until[:, upper] - until[:, np.maximum(centre - tolerance, 0)]
+    best = mass.argmax(axis=1)
+    return best, mass[np.arange(len(mass)), best]
+
+
+def median_success(
+    values: np.ndarray, inputs: np.ndarray, marginal: np.ndarray, tolerance: int
+) -> float:
+    """Share of values within the tolerance of the marginal's lower median.
+
+    Args:
+        values: Domain integers, int64, shape (n,).
+        inputs: All integers of the domain, shape (inputs,).
+        marginal: Their probabilities, shape (inputs,).
+        tolerance: Steps.
+    """
+    # Rounding must not carry an exact half over to the next value.
+    middle = np.searchsorted(np.cumsum(marginal), marginal.sum() / 2 - ROUNDING)
+    return float(np.mean(np.abs(values - inputs[middle]) <= tolerance))
+
+
+def guess(
+    values: np.ndarray,
+    released: np.ndarray,
+    channel: Channel,
+    marginal: np.ndarray,
+    tolerance: int,
+) -> Attack:
+    """Guess every value from its release by Bayes' rule, the marginal being known.
+
+    On a skewed marginal this attacker can beat the median without any release, by guessing where
+    most values lie.
+
+    Args:
+        values: True domain integers, int64, shape (n,).
+        released: Their releases, int64, shape (n,).
+        channel: What released them.
+        marginal: Probabilities of the inputs, shape (inputs,).
+        tolerance: Steps within which a guess is right.
+
+    Raises:
+        ContractError: There are no rows, or a release is none of the channel's outputs.
+    """
+    rows = require_rows(values, released)
+    by_output, _ = best_windows(channel.probabilities().T * marginal, tolerance)
+    guessed = channel.inputs[by_output[positions(released, channel.outputs)]]
+    return measured(
+        "guess",
+        int((np.abs(guessed - values) <= tolerance).sum()),
+        rows,
+        median_success(values, channel.inputs, marginal, tolerance),
+        f"each value from its release, within {tolerance} steps, the distribution being known",
+    )
+
+
+def expected_guess(channel: Channel, marginal: np.ndarray, tolerance: int) -> float:
+    """The expected success of ``guess``, with the same arguments, exactly and without sampling.
+
+    It is the sum over y of max over g of sum over |x - g| <= tolerance of p(x) Pr[y | x].
+    """
+    _, mass = best_windows(channel.probabilities().T * marginal, tolerance)
+    return float(mass.sum())
+
+
+def rank_match(values: np.ndarray, released: np.ndarray, tolerance: int) -> Attack:
+    """Lay the sorted true values, known as a whole, along the releases sorted by rank.
+
+    Rows of one rank share the middle of the values that fall to them: breaking ties by the order
+    of rows would give the attacker an order that no release tells.
+
+    Args:
+        values: True domain integers, int64, shape (n,).
+        released: Their releases or ranks, any order-preserving numbers, shape (n,).
+        tolerance: Steps within which a guess is right.
+
+    Raises:
+        ContractError: There are no rows.
+    """
+    rows = require_rows(values, released)
+    known = np.sort(values)
+    _, block, sizes = np.unique(released, return_inverse=True, return_counts=True)
+    middle = np.cumsum(sizes) - sizes + (sizes - 1) // 2
+    return measured(
+        "rank match",
+        int((np.abs(known[middle[block]] - values) <= tolerance).sum()),
+        rows,
+        float(np.mean(np.abs(values - known[(rows - 1) // 2]) <= tolerance)),
+        f"each value from its rank, within {tolerance} steps, the multiset being known",
+    )
+
+
+def correlated(
+    values: np.ndarray,
+    released: np.ndarray,
+    other_values: np.ndarray,
+    channel: Channel,
+    tolerance: int,
+    levels: int = 10,
+) -> Attack:
+    """Guess every value from its release and a second column that the attacker holds in clear.
+
+    The joint prior P(x, z) is counted on the party's own rows, as if the attacker knew it exactly:
+    with few rows a level, both the success and the baseline are overstated.
+
+    Args:
+        values: True domain integers, int64, shape (n,).
+        released: Their releases, int64, shape (n,).
+        other_values: The known column, finite numbers, shape (n,).
+        channel: What released the values.
+        tolerance: Steps within which a guess is right.
+        levels: Most levels of the known column; with more distinct values, it is cut at quantiles.
+
+    Returns:
+        The attack; its baseline is the best guess from the known column alone.
+
+    Raises:
+        ContractError: There are no rows, or a value or release is none of the channel's.
+    """
+    trials = require_rows(values, released, other_values)
+    inputs, outputs = positions(values, channel.inputs), positions(released, channel.outputs)
+    level = _levels(other_values, levels)
+    transposed = channel.probabilities().T
+    right = alone = 0
+    for one in np.unique(level):
+        rows = np.flatnonzero(level == one)
+        prior = np.bincount(inputs[rows], minlength=len(channel.inputs)) / len(rows)
+        guessed, _ = best_windows(transposed * prior, tolerance)
+        right += int((np.abs(guessed[outputs[rows]] - inputs[rows]) <= tolerance).sum())
+        blind, _ = best_windows(prior[None, :], tolerance)
+        alone += int((np.abs(blind[0] - inputs[rows]) <= tolerance).sum())
+    return measured(
+        "correlated",
+        right,
+        trials,
+        alone / trials,
+        f"each value from its release and a known column, within {tolerance} steps",
+        "the known column alone",
+    )
+
+
+def _levels(other: np.ndarray, levels: int) -> np.ndarray:
+    distinct = np.unique(other)
+    if len(distinct) <= levels:
+        return np.searchsorted(distinct, other)
+    inner = np.linspace(0, 1, levels + 1)[1:-1]
+    return np.searchsorted(np.quantile(other, inner), other, side="right")

@@ -1,0 +1,251 @@
+"""Attacks on several releases of the same rows: to average them, and to link their rows."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import numpy as np
+
+from opboost_ops.domain import Domain
+from opboost_ops.mechanisms import Mechanism, noise
+from opboost_ops.mechanisms.channel import Channel
+from opboost_ops.mechanisms.release import randomise
+from opboost_ops.privacy.attacks import (
+    ROUNDING,
+    Attack,
+    best_windows,
+    marginal_of,
+    measured,
+    median_success,
+    positions,
+    require_rows,
+    tolerance_of,
+)
+
+#: Cells of a table of rows by inputs that are worked on at once: 16 MB of float64.
+_CELLS = 2**21
+
+
+@dataclass(frozen=True)
+class Retrainings:
+    """Success of averaging after 1, 2, ... retrainings on unchanged values.
+
+    Attributes:
+        keyed: With the noise that is really used: every retraining repeats the first.
+        fresh: As it would be with new noise at every retraining.
+    """
+
+    keyed: tuple[Attack, ...]
+    fresh: tuple[Attack, ...]
+
+
+def averaging(
+    values: np.ndarray,
+    channel: Channel,
+    releases: np.ndarray,
+    tolerance: int,
+    marginal: np.ndarray | None = None,
+) -> Attack:
+    """Guess every value from several releases of it: the posterior's best window.
+
+    The posterior is p(x) times the product of Pr[y_i | x]. A release that repeats an earlier one
+    in every row is the same draw, as the attacker sees, and is counted once.
+
+    Args:
+        values: True domain integers, int64, shape (n,).
+        channel: What released them, each time.
+        releases: int64, shape (k, n), k at least 1.
+        tolerance: Steps within which a guess is right.
+        marginal: Probabilities of the inputs, shape (inputs,); by default those of the values.
+
+    Returns:
+        The attack; its baseline is the median of the values, or of the marginal given.
+
+    Raises:
+        ContractError: There are no rows, or a value or a release is none of the channel's.
+    """
+    return _curve(values, channel, releases, tolerance, marginal, [len(releases)])[0]
+
+
+def fresh_and_keyed(
+    values: np.ndarray,
+    person_keys: np.ndarray,
+    mechanism: Mechanism,
+    domain: Domain,
+    map_digest: bytes,
+    secret: bytes,
+    column_uuid: UUID,
+    times: int,
+    marginal: np.ndarray | None = None,
+) -> Retrainings:
+    """What retraining tells with keyed noise, against what it would tell with fresh noise.
+
+    The keyed releases are made by the release itself; the fresh ones take their words from the
+    outputs 1, 2, ... of each cell, which nothing releases.
+
+    Args:
+        values: True domain integers, int64, shape (n,).
+        person_keys: uint8, shape (n, 16).
+        mechanism: What randomises them.
+        domain: Where they lie; 5 % of it is the tolerance.
+        map_digest: Digest of the map that made them.
+        secret: The receiver's secret, 32 bytes.
+        column_uuid: The column's immutable UUID.
+        times: Most retrainings, at least 1.
+        marginal: As for ``averaging``.
+
+    Raises:
+        ContractError: There are no rows, or a value lies outside the domain.
+    """
+    channel, tolerance = mechanism.channel(domain), tolerance_of(domain)
+    context = hashlib.sha256(map_digest + channel.digest()).digest()
+    inputs = positions(values, channel.inputs)
+    cell = (values, person_keys, mechanism, domain, map_digest, secret, column_uuid)
+    keyed = np.stack([randomise(*cell) for _ in range(times)])
+    words = (
+        noise.cell_words(secret, column_uuid, context, person_keys, values, output)
+        for output in range(1, times + 1)
+    )
+    fresh = np.stack([channel.outputs[channel.alias.sample(inputs, word)] for word in words])
+    after = range(1, times + 1)
+    return Retrainings(
+        keyed=tuple(_curve(values, channel, keyed, tolerance, marginal, after)),
+        fresh=tuple(_curve(values, channel, fresh, tolerance, marginal, after)),
+    )
+
+
+def _curve(
+    values: np.ndarray,
+    channel: Channel,
+    releases: np.ndarray,
+    tolerance: int,
+    marginal: np.ndarray | None,
+    after: Sequence[int],
+) -> list[Attack]:
+    n = require_rows(values, *releases)
+    prior = marginal_of(values, channel) if marginal is None else marginal
+    seen = positions(releases, channel.outputs)
+    # How many different draws the first k releases hold.
+    different = [len(np.unique(seen[:k], axis=0)) for k in after]
+    first_seen = np.sort(np.unique(seen, axis=0, return_index=True)[1])
+    placed = _placed(values, channel, seen[first_seen], tolerance, prior, set(different))
+    baseline = median_success(values, channel.inputs, prior, tolerance)
+    return [
+        measured(
+            "averaging",
+            placed[draws],
+            n,
+            baseline,
+            f"each value from {k} releases, {draws} of them different, within {tolerance} steps",
+        )
+        for k, draws in zip(after, different, strict=True)
+    ]
+
+
+def _placed(
+    values: np.ndarray,
+    channel: Channel,
+    seen: np.ndarray,
+    tolerance: int,
+    prior: np.ndarray,
+    after: set[int],
+) -> dict[int, int]:
+    """Rows placed after so many draws; log-likelihoods, for products would underflow."""
+    with np.errstate(divide="ignore"):
+        table = np.log(channel.probabilities().T)
+        start = np.log(prior)
+    placed = dict.fromkeys(after, 0)
+    step = max(1, _CELLS // len(prior))
+    for begin in range(0, len(values), step):
+        rows = slice(begin, begin + step)
+        posterior = np.broadcast_to(start, (len(values[rows]), len(start)))
+        for draws, outputs in enumerate(seen[:, rows], start=1):
+            posterior = posterior + table[outputs]
+            if draws in after:
+                top = posterior.max(axis=1, keepdims=True)
+                # Releases which no value in the prior explains leave nothing to choose by.
+                weights = np.exp(posterior - np.where(np.isfinite(top), top, 0))
+                guessed = channel.inputs[best_windows(weights, tolerance)[0]]
+                placed[draws] += int((np.abs(guessed - values[rows]) <= tolerance).sum())
+    return placed
+
+
+def link(
+    first: Sequence[np.ndarray],
+    second: Sequence[np.ndarray],
+    channel_first: Sequence[Channel],
+    channel_second: Sequence[Channel],
+    marginal: Sequence[np.ndarray],
+    sample: int = 200,
+) -> Attack:
+    """Find persons of one receiver's artifact in another's, whose noise is independent.
+
+    A pair of rows is scored by the likelihood ratio of one person against two,
+    sum over columns of ln(sum over x of p(x) Pr1[y | x] Pr2[y' | x]) - ln(Pr1[y] Pr2[y']),
+    with columns taken as independent, and the highest score is picked; a tie of t rows that
+    holds the right one counts 1 / t.
+
+    Args:
+        first: The columns that both receivers hold, as the first sees them, int64, each (n,).
+        second: The same as the second sees them, the same person in the same row.
+        channel_first: What released each column to the first.
+        channel_second: What released each column to the second.
+        marginal: Probabilities of each column's inputs, each (inputs,).
+        sample: Most rows of the first that are looked for, evenly spaced.
+
+    Raises:
+        ContractError: There are no rows, or a release is none of its channel's outputs.
+    """
+    n = require_rows(*first, *second)
+    rows = np.unique(np.linspace(0, n - 1, min(sample, n)).astype(np.int64))
+    score = np.zeros((len(rows), n))
+    for y, z, one, two, prior in zip(
+        first, second, channel_first, channel_second, marginal, strict=True
+    ):
+        ratio = _log_ratio(one.probabilities(), two.probabilities(), prior)
+        score += ratio[positions(y, one.outputs)[rows]][:, positions(z, two.outputs)]
+    best = score.max(axis=1, keepdims=True)
+    tied = score >= best - ROUNDING
+    right = tied[np.arange(len(rows)), rows] / tied.sum(axis=1)
+    return measured(
+        "link",
+        float(right.sum()),
+        len(rows),
+        1 / n,
+        f"each person among {n} rows of another receiver, over {len(first)} columns",
+        "a random pick",
+    )
+
+
+def _log_ratio(one: np.ndarray, two: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    joint = one.T @ (prior[:, None] * two)
+    apart = np.outer(prior @ one, prior @ two)
+    possible = joint > 0
+    ratio = np.full(joint.shape, -np.inf)
+    ratio[possible] = np.log(joint[possible] / apart[possible])
+    return ratio
+
+
+def link_same_secret(released: Sequence[np.ndarray]) -> Attack:
+    """The same as ``link`` if both receivers' noise came from one secret: equal rows are matched.
+
+    Both would see the same pattern, and a person is hidden only among equal patterns; picking one
+    of t equal rows is right with 1 / t, so successes are the number of distinct patterns.
+
+    Args:
+        released: The columns that both receivers hold, int64, each (n,).
+
+    Raises:
+        ContractError: There are no rows.
+    """
+    n = require_rows(*released)
+    patterns = np.stack(released, axis=1)
+    return measured(
+        "link with one secret",
+        len(np.unique(patterns, axis=0)),
+        n,
+        1 / n,
+        f"each person among {n} rows of another receiver, over {len(released)} columns",
+        "a random pick",
+    )

@@ -1,0 +1,412 @@
+"""Attacks on a release, each where the answer is known: by hand, exactly, or as a planted fact."""
+
+import dataclasses
+import uuid
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.stats import binomtest
+
+from opboost_ops.domain import Domain
+from opboost_ops.errors import ContractError
+from opboost_ops.mechanisms import (
+    BucketResponse,
+    GeneralisedResponse,
+    GlobalMap,
+    LocalMap,
+    Mechanism,
+    noise,
+)
+from opboost_ops.mechanisms.alias import TOTAL
+from opboost_ops.mechanisms.channel import Channel
+from opboost_ops.mechanisms.release import randomise
+from opboost_ops.privacy import attacks, averaging
+from opboost_ops.privacy.attacks import Attack
+
+SECRET = bytes(range(32))
+OTHER_SECRET = SECRET[::-1]
+COLUMN = uuid.UUID(int=7)
+TEN = Domain(1, 10)
+THOUSAND = Domain(1, 1000)
+#: Every value equally often, and no order of rows that follows the values.
+VALUES = np.arange(4000, dtype=np.int64) * 7 % 10 + 1
+KEYS = noise.person_keys(SECRET, pa.array(range(4000)), "integer")
+SURE, BLIND = GlobalMap(epsilon=60.0), GlobalMap(epsilon=1e-9)
+
+
+def released(
+    mechanism: Mechanism,
+    values: np.ndarray = VALUES,
+    domain: Domain = TEN,
+    secret: bytes = SECRET,
+    column: int = 7,
+) -> np.ndarray:
+    keys = KEYS[: len(values)]
+    return randomise(values, keys, mechanism, domain, b"map", secret, uuid.UUID(int=column))
+
+
+def hand_channel(*rows: tuple[float, ...]) -> Channel:
+    """A channel on 0, 1, ... from probabilities that are whole in sixteenths."""
+    counts = tuple(tuple(int(16 * p) * (TOTAL // 16) for p in row) for row in rows)
+    return Channel(np.arange(len(rows)), np.arange(len(rows[0])), counts)
+
+
+TWO = hand_channel((0.75, 0.25), (0.25, 0.75))
+
+
+# The result
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials"), [(0, 1), (1, 1), (0, 50), (50, 50), (3, 7), (1, 4000), (3960, 4000)]
+)
+def test_the_interval_is_wilsons(successes: int, trials: int) -> None:
+    expected = binomtest(successes, trials).proportion_ci(0.95, method="wilson")
+    assert attacks.wilson(successes, trials) == pytest.approx(tuple(expected), abs=1e-12)
+
+
+def test_the_interval_takes_fractions_in_between() -> None:
+    low, high = attacks.wilson(2.5, 10)
+    assert attacks.wilson(2, 10)[0] < low < attacks.wilson(3, 10)[0]
+    assert attacks.wilson(2, 10)[1] < high < attacks.wilson(3, 10)[1]
+
+
+@pytest.mark.parametrize(
+    ("successes", "baseline", "verdict"),
+    [
+        (110, 0.1, "tells hardly more than the median"),  # its interval holds the baseline
+        (50, 0.1, "tells hardly more than the median"),
+        (200, 0.1, "tells clearly more than the median"),
+        (520, 0.1, "tells clearly more than the median"),  # not surely one half
+        (600, 0.1, "places most rows"),
+        (990, 0.981, "tells hardly more than the median"),  # sure, but less than 1 in 100
+        (8, 0.0001, "tells clearly more than the median"),  # so is this, but eightyfold
+    ],
+)
+def test_verdicts(successes: int, baseline: float, verdict: str) -> None:
+    attack = attacks.measured("any", successes, 1000, baseline, "rows")
+    assert attack.verdict == verdict
+    assert attack.gain == pytest.approx(successes / 1000 - baseline)
+
+
+def test_the_verdict_names_the_baseline() -> None:
+    attack = attacks.measured("any", 1, 1000, 0.001, "rows", "a random pick")
+    assert attack.verdict == "tells hardly more than a random pick"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        attack.success = 1.0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("domain", "steps"), [(TEN, 0), (Domain(0, 20), 1), (THOUSAND, 49), (Domain(-500, 500), 50)]
+)
+def test_the_tolerance_is_five_percent_rounded_down(domain: Domain, steps: int) -> None:
+    assert attacks.tolerance_of(domain) == steps
+
+
+# Guess
+
+
+def test_guess_by_hand_on_two_values() -> None:
+    """p = (1/2, 1/2): the guess is y. p = (7/8, 1/8): 7/8 * 1/4 > 1/8 * 3/4, always 0."""
+    values = np.array([0, 0, 1, 1, 0, 1, 0, 1])
+    outputs = np.array([0, 1, 1, 1, 0, 0, 0, 1])
+    even = attacks.guess(values, outputs, TWO, np.array([0.5, 0.5]), 0)
+    assert (even.successes, even.trials, even.success, even.baseline) == (6, 8, 0.75, 0.5)
+    skewed = attacks.guess(values, outputs, TWO, np.array([0.875, 0.125]), 0)
+    assert (skewed.successes, skewed.gain) == (4, 0.0)
+    assert attacks.expected_guess(TWO, np.array([0.5, 0.5]), 0) == 0.75
+    assert attacks.expected_guess(TWO, np.array([0.875, 0.125]), 0) == 0.875
+    assert attacks.expected_guess(TWO, np.array([0.875, 0.125]), 1) == 1.0
+
+
+@pytest.mark.parametrize("tolerance", [0, 1, 2, 9, 12])
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        GlobalMap(epsilon=0.7),
+        LocalMap(epsilon=1.0, theta=3),
+        GeneralisedResponse(epsilon=2.0),
+        BucketResponse(epsilon=2.0, buckets=4),
+    ],
+    ids=lambda mechanism: mechanism.name,
+)
+def test_the_expected_guess_is_the_best_of_all_guesses(
+    mechanism: Mechanism, tolerance: int
+) -> None:
+    channel = mechanism.channel(TEN)
+    prior = np.arange(10, 0, -1) / 55
+    joint = channel.probabilities() * prior[:, None]
+    brute = sum(
+        max(
+            sum(joint[x, y] for x in range(10) if abs(x - centre) <= tolerance)
+            for centre in range(10)
+        )
+        for y in range(joint.shape[1])
+    )
+    assert attacks.expected_guess(channel, prior, tolerance) == pytest.approx(brute, abs=1e-12)
+
+
+def test_guess_knows_all_and_nothing() -> None:
+    for mechanism, success in [(SURE, 1.0), (BLIND, 0.1)]:
+        channel = mechanism.channel(TEN)
+        prior = attacks.marginal_of(VALUES, channel)
+        attack = attacks.guess(VALUES, released(mechanism), channel, prior, 0)
+        assert attack.baseline == 0.1
+        assert attack.low <= success <= attack.high
+        assert attacks.expected_guess(channel, prior, 0) == pytest.approx(success, abs=1e-6)
+    assert attacks.guess(VALUES, released(SURE), SURE.channel(TEN), prior, 0).success == 1.0
+    assert attack.verdict == "tells hardly more than the median"
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+def test_guess_on_rows_agrees_with_its_expectation(epsilon: float) -> None:
+    mechanism = GlobalMap(epsilon=epsilon)
+    channel = mechanism.channel(TEN)
+    prior = attacks.marginal_of(VALUES, channel)
+    attack = attacks.guess(VALUES, released(mechanism), channel, prior, 1)
+    error = (attack.high - attack.low) / 4
+    assert abs(attack.success - attacks.expected_guess(channel, prior, 1)) < 4 * error
+
+
+def test_the_baseline_is_the_lower_median() -> None:
+    channel = SURE.channel(TEN)
+    values = np.array([1, 1, 4, 9])  # half lies up to 1
+    prior = attacks.marginal_of(values, channel)
+    assert prior.tolist() == [0.5, 0, 0, 0.25, 0, 0, 0, 0, 0.25, 0]
+    assert attacks.guess(values, values, channel, prior, 0).baseline == 0.5
+    assert attacks.guess(values, values, channel, prior, 3).baseline == 0.75
+
+
+# Rank matching
+
+
+def test_rank_matching_on_the_identity() -> None:
+    for scores in (VALUES, VALUES * 3 - 5):  # only order counts
+        attack = attacks.rank_match(VALUES, scores, 0)
+        assert (attack.success, attack.baseline) == (1.0, 0.1)
+
+
+def test_rank_matching_on_reversed_and_on_one_rank() -> None:
+    values = np.array([1, 2, 3, 4, 5])
+    assert attacks.rank_match(values, -values, 0).successes == 1
+    assert attacks.rank_match(values, -values, 2).successes == 3
+    # Rows stand in the order of their values: that order is no release, and must not count.
+    same = attacks.rank_match(values, np.ones(5), 0)
+    assert (same.successes, same.gain) == (1, 0.0)
+
+
+def test_rank_matching_shares_ties() -> None:
+    """Ranks a, a, a, b, b lie on 1, 2, 3 and 4, 5: guesses are 2, 2, 2, 4, 4."""
+    attack = attacks.rank_match(np.array([1, 2, 5, 3, 4]), np.array([0, 0, 0, 1, 1]), 0)
+    assert attack.successes == 2
+    assert (
+        attacks.rank_match(np.array([1, 2, 5, 3, 4]), np.array([0, 0, 0, 1, 1]), 1).successes == 4
+    )
+
+
+def test_rank_matching_without_knowledge() -> None:
+    attack = attacks.rank_match(VALUES, released(BLIND), 0)
+    assert attack.low <= attack.baseline == 0.1 <= attack.high
+
+
+# Averaging
+
+
+def test_averaging_by_hand_on_two_values() -> None:
+    """Three draws of three quarters each: the majority, unless the prior outweighs it."""
+    values = np.array([0, 1, 1, 1, 1])
+    draws = np.array([[0, 1, 0, 1, 1], [0, 1, 1, 1, 0], [1, 1, 1, 0, 0]])
+    flat = averaging.averaging(values, TWO, draws, 0, np.array([0.5, 0.5]))
+    assert (flat.successes, flat.trials) == (4, 5)  # all but the last, released as 1, 0, 0
+    # Odds of 15 : 1 for 0 beforehand: of 27 : 1 or 3 : 1 for 1, only three ones outweigh them.
+    assert averaging.averaging(values, TWO, draws, 0, np.array([0.9375, 0.0625])).successes == 2
+
+
+def test_one_release_averaged_is_guessed() -> None:
+    mechanism = GlobalMap(epsilon=0.5)
+    channel, values = mechanism.channel(TEN), np.minimum(VALUES, 6)
+    prior = attacks.marginal_of(values, channel)
+    once = released(mechanism, values)
+    for tolerance in (0, 1, 3):
+        one = attacks.guess(values, once, channel, prior, tolerance)
+        other = averaging.averaging(values, channel, once[None, :], tolerance)
+        assert (other.successes, other.baseline) == (one.successes, one.baseline)
+
+
+def test_a_repeated_release_tells_nothing_new() -> None:
+    mechanism = GlobalMap(epsilon=0.5)
+    channel, values = mechanism.channel(TEN), np.minimum(VALUES, 6)
+    once, again = released(mechanism, values), released(mechanism, values, secret=OTHER_SECRET)
+    two = averaging.averaging(values, channel, np.stack([once, again]), 0)
+    four = averaging.averaging(values, channel, np.stack([once, again, once, again]), 0)
+    assert four.successes == two.successes
+    assert two.success > averaging.averaging(values, channel, once[None, :], 0).success
+
+
+def test_rows_are_worked_on_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    mechanism = GlobalMap(epsilon=0.5)
+    draws = np.stack([released(mechanism, secret=s) for s in (SECRET, OTHER_SECRET)])
+    whole = averaging.averaging(VALUES, mechanism.channel(TEN), draws, 0)
+    monkeypatch.setattr(averaging, "_CELLS", 70)
+    assert averaging.averaging(VALUES, mechanism.channel(TEN), draws, 0) == whole
+
+
+def test_structural_zeros_are_used() -> None:
+    """Local-map never leaves its part: the parts are known after one draw."""
+    mechanism = LocalMap(epsilon=1e-6, theta=5)
+    channel = mechanism.channel(TEN)
+    draws = randomise(VALUES, KEYS, mechanism, TEN, b"map", SECRET, COLUMN)[None, :]
+    assert averaging.averaging(VALUES, channel, draws, 2).success == 1.0
+
+
+def test_seven_fresh_releases_place_all_and_keyed_ones_no_more_than_one() -> None:
+    """Global-map, epsilon 0.08, 1000 values, 5 %: keying is what protects a retraining."""
+    values = np.linspace(1, 1000, 4000).round().astype(np.int64)
+    curves = averaging.fresh_and_keyed(
+        values, KEYS, GlobalMap(epsilon=0.08), THOUSAND, b"map", SECRET, COLUMN, 30
+    )
+    assert len(curves.keyed) == len(curves.fresh) == 30
+    assert curves.fresh[6].success > 0.99
+    assert curves.fresh[0].success < 0.95
+    assert curves.keyed[29].successes == curves.keyed[0].successes
+    # The keyed release is a draw like the first fresh one.
+    assert curves.keyed[0].low < curves.fresh[0].high
+    assert curves.fresh[0].low < curves.keyed[0].high
+    assert "30 releases, 1 of them different" in curves.keyed[29].about
+    assert "30 releases, 30 of them different" in curves.fresh[29].about
+
+
+# Linking
+
+
+def linked(
+    mechanism: Mechanism, columns: int, n: int = 400, second: bytes = OTHER_SECRET
+) -> Attack:
+    channel = mechanism.channel(TEN)
+    values = [np.arange(n, dtype=np.int64) // 10**c % 10 + 1 for c in range(columns)]
+    sides = [
+        [released(mechanism, v, secret=secret, column=c) for c, v in enumerate(values)]
+        for secret in (SECRET, second)
+    ]
+    priors = [attacks.marginal_of(v, channel) for v in values]
+    return averaging.link(*sides, [channel] * columns, [channel] * columns, priors)
+
+
+def test_linking_clear_rows() -> None:
+    """Digits of the row's number: three tell all of 400 rows apart, one leaves ties of forty."""
+    assert linked(SURE, 3).success == 1.0
+    assert linked(SURE, 1).success == pytest.approx(1 / 40)
+    assert linked(SURE, 3).baseline == 1 / 400
+    assert linked(SURE, 3).trials == 200
+
+
+def test_linking_without_knowledge_is_a_random_pick() -> None:
+    attack = linked(BLIND, 3)
+    assert attack.low <= attack.baseline <= attack.high
+    assert attack.verdict == "tells hardly more than a random pick"
+
+
+def test_linking_improves_with_epsilon() -> None:
+    weak, strong = linked(GlobalMap(epsilon=1.0), 3), linked(GlobalMap(epsilon=6.0), 3)
+    assert weak.baseline < weak.success < strong.success < 1
+
+
+def test_linking_by_hand_on_two_values() -> None:
+    """Persons released as 0, 0, 1 and 0, 1, 1: equal is likelier than unequal, 5/8 to 3/8."""
+    first, second = [np.array([0, 0, 1])], [np.array([0, 1, 1])]
+    attack = averaging.link(first, second, [TWO], [TWO], [np.array([0.5, 0.5])])
+    # Row 0 picks row 0; row 1 picks row 0, wrongly; row 2 picks one of 1 and 2.
+    assert (attack.successes, attack.trials) == (1 + 0 + 0.5, 3)
+
+
+def test_a_rare_output_outweighs_a_frequent_one() -> None:
+    """The score is a likelihood ratio: what both receivers see of all rows tells nothing."""
+    # The output 0 is frequent, and fits both values; the rare output 1 proves the value 1.
+    lean = hand_channel((1.0, 0.0), (0.5, 0.5))
+    prior = np.array([0.5, 0.5])
+    first, second = [np.array([1, 0])], [np.array([0, 1])]
+    # Row 0 was released as 1, so it is a 1, and the other's output 1 fits it best: wrong.
+    attack = averaging.link(first, second, [lean], [lean], [prior])
+    assert attack.successes == 0
+
+
+def test_one_secret_links_equal_patterns() -> None:
+    columns = [np.array([1, 1, 2, 2]), np.array([5, 5, 5, 6])]
+    attack = averaging.link_same_secret(columns)
+    # Two rows share a pattern, two stand alone: 1/2 + 1/2 + 1 + 1.
+    assert (attack.successes, attack.success, attack.baseline) == (3, 0.75, 0.25)
+
+
+def test_one_secret_is_worse_than_two() -> None:
+    mechanism = GlobalMap(epsilon=1.0)
+    values = [np.arange(400, dtype=np.int64) // 10**c % 10 + 1 for c in range(3)]
+    columns = [released(mechanism, v, column=c) for c, v in enumerate(values)]
+    assert averaging.link_same_secret(columns).low > linked(mechanism, 3).high
+
+
+# A correlated column
+
+
+def test_a_known_copy_tells_all_without_the_release() -> None:
+    attack = attacks.correlated(VALUES, released(BLIND), VALUES * 2.5, BLIND.channel(TEN), 0)
+    assert (attack.success, attack.baseline) == (1.0, 1.0)
+    assert attack.verdict == "tells hardly more than the known column alone"
+
+
+def test_a_constant_column_is_the_plain_guess() -> None:
+    mechanism = GlobalMap(epsilon=0.7)
+    channel, values = mechanism.channel(TEN), np.minimum(VALUES, 6)
+    y, prior = released(mechanism, values), attacks.marginal_of(values, channel)
+    attack = attacks.correlated(values, y, np.zeros(4000), channel, 0)
+    assert attack.successes == attacks.guess(values, y, channel, prior, 0).successes
+    assert attack.baseline == 0.5  # always 6
+
+
+def test_half_known_by_the_column_half_by_the_release() -> None:
+    """z tells the half; the release, within the half."""
+    z = VALUES > 5
+    sure = attacks.correlated(VALUES, released(SURE), z, SURE.channel(TEN), 0)
+    assert (sure.success, sure.baseline) == (1.0, 0.2)
+    blind = attacks.correlated(VALUES, released(BLIND), z, BLIND.channel(TEN), 0)
+    assert blind.low <= 0.2 <= blind.high
+    mechanism = GlobalMap(epsilon=1.0)
+    channel, y = mechanism.channel(TEN), released(mechanism)
+    plain = attacks.guess(VALUES, y, channel, attacks.marginal_of(VALUES, channel), 0)
+    assert attacks.correlated(VALUES, y, z, channel, 0).low > plain.success
+
+
+def test_a_fine_column_is_cut_at_quantiles() -> None:
+    """Of 1000 equally frequent values, ten levels leave 100 each, and a window of 9 of them."""
+    values = np.arange(1, 4001, dtype=np.int64) % 1000 + 1
+    channel = Channel(
+        THOUSAND.values(), np.array([0]), ((TOTAL,),) * 1000
+    )  # one output: it tells nothing
+    attack = attacks.correlated(values, np.zeros(4000, dtype=np.int64), values / 7, channel, 4)
+    assert attack.success == attack.baseline == pytest.approx(0.09)
+    finer = attacks.correlated(
+        values, np.zeros(4000, dtype=np.int64), values, channel, 4, levels=50
+    )
+    assert finer.success == pytest.approx(0.45)
+
+
+# Refusals
+
+
+def test_refusals() -> None:
+    channel = SURE.channel(TEN)
+    flat, none = np.full(10, 0.1), np.array([], dtype=np.int64)
+    for refused in (
+        lambda: attacks.guess(none, none, channel, flat, 0),
+        lambda: attacks.guess(VALUES, VALUES[1:], channel, flat, 0),
+        lambda: attacks.guess(VALUES, VALUES + 1, channel, flat, 0),
+        lambda: attacks.rank_match(none, none, 0),
+        lambda: attacks.correlated(none, none, none, channel, 0),
+        lambda: attacks.marginal_of(none, channel),
+        lambda: attacks.marginal_of(VALUES - 1, channel),
+        lambda: averaging.averaging(VALUES, channel, VALUES[None, 1:], 0),
+        lambda: averaging.link([none], [none], [channel], [channel], [flat]),
+        lambda: averaging.link_same_secret([none]),
+    ):
+        with pytest.raises(ContractError):
+            refused()
