@@ -197,12 +197,10 @@ def test_rank_matching_on_reversed_and_on_one_rank() -> None:
 
 
 def test_rank_matching_shares_ties() -> None:
-    """Ranks a, a, a, b, b lie on 1, 2, 3 and 4, 5: guesses are 2, 2, 2, 4, 4."""
-    attack = attacks.rank_match(np.array([1, 2, 5, 3, 4]), np.array([0, 0, 0, 1, 1]), 0)
-    assert attack.successes == 2
-    assert (
-        attacks.rank_match(np.array([1, 2, 5, 3, 4]), np.array([0, 0, 0, 1, 1]), 1).successes == 4
-    )
+    """Ranks 0, 0, 0, 1, 1 lie on 1, 2, 3 and 4, 5: the guesses are 2, 2, 2, 4, 4."""
+    values, ranks = np.array([5, 2, 3, 1, 4]), np.array([0, 0, 0, 1, 1])
+    assert attacks.rank_match(values, ranks, 0).successes == 2
+    assert attacks.rank_match(values, ranks, 1).successes == 3
 
 
 def test_rank_matching_without_knowledge() -> None:
@@ -239,7 +237,7 @@ def test_a_repeated_release_tells_nothing_new() -> None:
     channel, values = mechanism.channel(TEN), np.minimum(VALUES, 6)
     once, again = released(mechanism, values), released(mechanism, values, secret=OTHER_SECRET)
     two = averaging.averaging(values, channel, np.stack([once, again]), 0)
-    four = averaging.averaging(values, channel, np.stack([once, again, once, again]), 0)
+    four = averaging.averaging(values, channel, np.stack([once, once, again, once]), 0)
     assert four.successes == two.successes
     assert two.success > averaging.averaging(values, channel, once[None, :], 0).success
 
@@ -312,10 +310,11 @@ def test_linking_improves_with_epsilon() -> None:
     assert weak.baseline < weak.success < strong.success < 1
 
 
-def test_linking_by_hand_on_two_values() -> None:
-    """Persons released as 0, 0, 1 and 0, 1, 1: equal is likelier than unequal, 5/8 to 3/8."""
+@pytest.mark.parametrize("channel", [TWO, hand_channel((0.5625, 0.4375), (0.4375, 0.5625))])
+def test_linking_by_hand_on_two_values(channel: Channel) -> None:
+    """Persons released as 0, 0, 1 and 0, 1, 1: equal is likelier than unequal, if but a little."""
     first, second = [np.array([0, 0, 1])], [np.array([0, 1, 1])]
-    attack = averaging.link(first, second, [TWO], [TWO], [np.array([0.5, 0.5])])
+    attack = averaging.link(first, second, [channel], [channel], [np.array([0.5, 0.5])])
     # Row 0 picks row 0; row 1 picks row 0, wrongly; row 2 picks one of 1 and 2.
     assert (attack.successes, attack.trials) == (1 + 0 + 0.5, 3)
 
