@@ -1,0 +1,20 @@
+"""Dense ranks, straight from the stage."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
+
+from opboost_ops.stages.rank import rank
+from opboost_ops.stages.stage import Home
+
+
+def test_equal_values_share_a_rank(tmp_path: Path) -> None:
+    """Ranks that break ties would tell rows apart that the mechanism released alike."""
+    home = Home(tmp_path)
+    home.write_table("randomised", pa.table({"x": [7, 3, 7, 9, 3, 1]}))
+    home.write_json("preprocessed", {"train": 5})
+    context = SimpleNamespace(home=home, columns=lambda: [SimpleNamespace(name="x")])
+    outcome = rank(context)  # type: ignore[arg-type]
+    assert outcome.tables["ranks"].column("x").to_pylist() == [2, 1, 2, 3, 1]
+    assert outcome.documents["rank_values"] == {"x": [3, 7, 9]}
