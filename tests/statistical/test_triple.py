@@ -21,10 +21,12 @@ from opboost_ops.mechanisms import (
     GlobalMap,
     LocalMap,
     Mechanism,
+    MissingBit,
     Piecewise,
+    UnaryEncoding,
     noise,
 )
-from opboost_ops.mechanisms.release import randomise
+from opboost_ops.mechanisms.release import randomise, randomise_bit
 
 DRAWS = 100_000
 P = 1e-20
@@ -34,10 +36,21 @@ SECRET = b"statistical tests, public secret"
 KEYS = noise.person_keys(noise.receiver_secret(SECRET, "test"), pa.array(range(DRAWS)), "integer")
 
 
-def released(mechanism: Mechanism, domain: Domain, value: int, column: int = 7) -> np.ndarray:
-    """What the real sampler releases for one input, over all persons."""
-    values = np.full(DRAWS, value, dtype=np.int64)
-    return randomise(values, KEYS, mechanism, domain, b"map", SECRET, uuid.UUID(int=column))
+def released(
+    mechanism: Mechanism | MissingBit, domain: Domain, value: int, column: int = 7
+) -> np.ndarray:
+    """What the real sampler releases for one input, over all persons.
+
+    Of a one-hot row these are two bits as one number: twice the bit that is set plus the next.
+    """
+    values, key = np.full(DRAWS, value, dtype=np.int64), uuid.UUID(int=column)
+    if isinstance(mechanism, UnaryEncoding):
+        set_, clear = (
+            randomise_bit(values, bit, KEYS, mechanism, b"map", SECRET, key)
+            for bit in (value, value + 1)
+        )
+        return 2 * set_ + clear
+    return randomise(values, KEYS, mechanism, domain, b"map", SECRET, key)
 
 
 def p_value(observed: np.ndarray, expected: np.ndarray) -> float:
@@ -117,11 +130,28 @@ def piecewise_law(epsilon: float, domain: Domain, x: int) -> np.ndarray:
     return np.diff([below(z) for z in (-reach, *halves, reach)])
 
 
+def missing_law(epsilon: float, domain: Domain, x: int) -> np.ndarray:
+    stay = np.exp(epsilon) / (np.exp(epsilon) + 1)
+    return np.array([1 - stay, stay] if x else [stay, 1 - stay])
+
+
+def symmetric_law(epsilon: float, domain: Domain, x: int) -> np.ndarray:
+    """Both bits stay with e^(eps/2) / (1 + e^(eps/2)), independently."""
+    stay = np.exp(epsilon / 2) / (1 + np.exp(epsilon / 2))
+    return np.outer([1 - stay, stay], [stay, 1 - stay]).ravel()
+
+
+def optimised_law(epsilon: float, domain: Domain, x: int) -> np.ndarray:
+    """The bit that is set stays with 1/2; a clear one becomes set with 1 / (e^eps + 1)."""
+    rises = 1 / (np.exp(epsilon) + 1)
+    return np.outer([0.5, 0.5], [1 - rises, rises]).ravel()
+
+
 @dataclass(frozen=True)
 class Case:
     """A mechanism, its law, and an input from which 100,000 draws tell 30 % apart."""
 
-    mechanism: Mechanism
+    mechanism: Mechanism | MissingBit
     law: Callable[[float, Domain, int], np.ndarray]
     domain: Domain
     value: int
@@ -130,7 +160,7 @@ class Case:
         return f"{self.mechanism.label()}, {self.domain.size} values, x = {self.value}"
 
 
-TEN, WIDE = Domain(1, 10), Domain(-20, 43)
+TEN, WIDE, BIT, TWO_BITS = Domain(1, 10), Domain(-20, 43), Domain(0, 1), Domain(0, 3)
 CASES = [
     Case(mechanism, law, domain, value)
     for mechanism, law, domain, values in (
@@ -154,6 +184,12 @@ CASES = [
         (GeneralisedResponse(epsilon=2.56), response_law(64), WIDE, (-20, 9, 43)),
         *((Piecewise(epsilon=e), piecewise_law, TEN, (1, 4, 10)) for e in (1.0, 5.12)),
         (Piecewise(epsilon=2.56), piecewise_law, WIDE, (-20, 9, 43)),
+        *((MissingBit(epsilon=e), missing_law, BIT, (0, 1)) for e in (0.32, 1.0, 5.12)),
+        *(
+            (UnaryEncoding(epsilon=e, variant=variant), law, TWO_BITS, (0, 3))
+            for e in (0.64, 1.0, 5.12)
+            for variant, law in (("symmetric", symmetric_law), ("optimised", optimised_law))
+        ),
     )
     for value in values
 ]

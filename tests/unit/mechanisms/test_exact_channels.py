@@ -129,7 +129,8 @@ def check_response(channel: Channel, epsilon: Fraction, homes: list[int]) -> Non
 def check_local(channel: Channel, epsilon: Fraction, theta: int) -> None:
     size, power = len(channel.counts), e_to(epsilon)
     for x, row in enumerate(channel.counts):
-        assert [y // theta == x // theta for y in range(size)] == [count > 0 for count in row]
+        own = [y // theta == x // theta for y in range(size)]
+        assert all(c >= FLOOR if mine else c == 0 for mine, c in zip(own, row, strict=True))
     for x, (row, other) in enumerate(pairwise(channel.counts)):
         if x // theta == (x + 1) // theta:
             assert all(at_most(a, b, power) for a, b in zip(row, other, strict=True) if a or b)
@@ -187,8 +188,8 @@ def test_the_table_that_is_sampled_is_the_channel_and_keeps_its_bound(size: int)
         channel = mechanism.channel(domain)
         check_table(channel, domain)
         check_bound(mechanism, channel)
-        structural = isinstance(mechanism, LocalMap)
-        assert min(count for row in channel.counts for count in row if count or not structural) > 0
+        if not isinstance(mechanism, LocalMap):  # Its zeros are its structure, checked above.
+            assert min(map(min, channel.counts)) >= FLOOR
 
 
 def test_a_thousand_values() -> None:
@@ -260,27 +261,6 @@ def test_bucket_is_that_of_the_value() -> None:
     channel = BucketResponse(epsilon=10, buckets=3).channel(Domain(1, 10))
     likeliest = channel.outputs[np.argmax(channel.probabilities(), axis=1)]
     assert likeliest.tolist() == [2, 2, 2, 2, 6, 6, 6, 9, 9, 9]
-
-
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("size", [2, 3, 10, 33, 100])
-def test_piecewise_never_costs_more_than_epsilon(size: int, epsilon: float) -> None:
-    curve = loss_curve(Piecewise(epsilon=epsilon), Domain(1, size))
-    assert all(loss <= epsilon * (1 + 1e-12) for loss in curve.loss if loss != "inf")
-    assert "inf" not in curve.loss
-
-
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("theta", [1, 2, 3, 4, 10])
-def test_local_map_stays_in_its_partition(theta: int, epsilon: float) -> None:
-    domain = Domain(1, 10)
-    channel = LocalMap(epsilon=epsilon, theta=theta).channel(domain)
-    for (i, row), (j, other) in itertools.combinations(enumerate(channel.counts), 2):
-        if i // theta != j // theta:
-            assert all(not (a and b) for a, b in zip(row, other, strict=True))
-            continue
-        ratios = [Fraction(a, b) for a, b in zip(row, other, strict=True) if a or b]
-        assert math.log(max(*ratios, *(1 / r for r in ratios))) <= abs(i - j) * epsilon
 
 
 @pytest.mark.parametrize(
