@@ -100,3 +100,27 @@ class DomainMap:
             "edges": [float(e).hex() for e in self.edges or ()],
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).digest()
+
+
+def quantile_edges(values: np.ndarray, cells: int) -> tuple[float, ...]:
+    """Inner edges of cells that hold equal shares of a sample, as far as its ties allow.
+
+    Args:
+        values: Finite numbers of a public sample, shape (n,). Edges of private values carry no
+            guarantee: moving one value can move many rows' cells.
+        cells: How many.
+
+    Returns:
+        At most ``cells - 1`` strictly increasing edges; a value equal to an edge lies below it.
+
+    Raises:
+        ConfigError: The sample has fewer than two different values, or ``cells`` is below 2.
+    """
+    if cells < 2 or len(values) == 0 or values.min() == values.max():
+        raise ConfigError(
+            "Quantile edges need at least two cells and two different values.",
+            "Give a larger sample.",
+        )
+    shares = np.arange(1, cells) / cells
+    edges = np.unique(np.quantile(np.asarray(values, dtype=np.float64), shares, method="lower"))
+    return tuple(float(edge) for edge in edges[edges < values.max()])

@@ -4,6 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
+from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
@@ -58,7 +59,11 @@ def publish(
     Raises:
         ArtifactError: The run has already published something else at one of their places.
     """
-    experiment = _experiment(party)
+    experiment = _experiment(party, federation)
+    protected = party.name in federation.feature_holders
+    columns = columns_of(federation, party.name) if protected else ()
+    charged = {column.charge: column.uuid for column in columns}
+    noise_name = noise.fingerprint(party.site.noise_secret()) if protected else None
     digests = []
     for draft in drafts:
         manifest, files = draft.seal(signer, federation.name, run, party.name, experiment)
@@ -78,7 +83,8 @@ def publish(
                 **shared,
                 account="local_dp",
                 feature=name,
-                column=federation.parties[party.name].features[name].uuid,
+                column=charged[name],
+                noise=noise_name,
                 loss=curve,
             )
             for name, curve in draft.losses.items()
@@ -87,25 +93,27 @@ def publish(
             lines = [Release(**shared, account="exact", discloses=draft.discloses)]
         # First the ledger, then the store: a crash between charges what was not yet released,
         # never the other way round, and the retry finds its own line.
-        _record(party, lines)
+        _record(party.site, lines)
         party.store.put_once(manifest.reference, files)
         digests.append(manifest.digest)
     return digests
 
 
-def announce(party: Publisher, federation: str, run: str, stage: str, discloses: str) -> None:
+def announce(
+    party: Publisher, federation: Federation, run: str, stage: str, discloses: str
+) -> None:
     """Write into the ledger what a stage's summary tells everybody.
 
     Args:
         party: Who says it.
-        federation: The federation's name.
+        federation: The plan's.
         run: The run's id.
         stage: The stage that says it.
         discloses: What it tells.
     """
-    place = f"{federation}/{run}/{stage}/{party.name}"
+    place = f"{federation.name}/{run}/{stage}/{party.name}"
     line = Release(
-        federation=federation,
+        federation=federation.name,
         run=run,
         party=party.name,
         receiver="everyone who sees the run",
@@ -114,28 +122,58 @@ def announce(party: Publisher, federation: str, run: str, stage: str, discloses:
         account="exact",
         rows=0,
         discloses=discloses,
-        experiment=_experiment(party),
+        experiment=_experiment(party, federation),
     )
-    _record(party, [line])
+    _record(party.site, [line])
 
 
-def _record(party: Publisher, lines: list[Release]) -> None:
-    ledger = Ledger(party.site.ledger)
+def record_rotation(site: Site, old: str, new: str) -> None:
+    """Write into the ledger that a party has replaced its noise secret.
+
+    Args:
+        site: The party's.
+        old: Fingerprint of the old secret.
+        new: Fingerprint of the new one.
+    """
+    line = Release(
+        federation="all",
+        run="",
+        party=site.party,
+        receiver="nobody",
+        kind="rotation",
+        artifact=hashlib.sha256(f"{old}/{new}".encode()).hexdigest(),
+        account="exact",
+        rows=0,
+        noise=new,
+        discloses="nothing by itself; all later releases are new draws and charged anew",
+    )
+    _record(site, [line])
+
+
+def _record(site: Site, lines: list[Release]) -> None:
+    ledger = Ledger(site.ledger)
     try:
         ledger.record(lines)
     finally:
         ledger.close()
 
 
-def _experiment(party: Publisher) -> bool:
-    seeded = noise.read_secret(party.site.secret).startswith(SEEDED)
+def _experiment(party: Publisher, federation: Federation) -> bool:
+    seeded = party.site.noise_secret().startswith(SEEDED)
     if seeded and not party.store.throwaway:
         raise ConfigError(
             f"The secret of {party.name} was made from a public seed, and this store is no "
             "throw-away one.",
             "Make a secret with `opboost keys init`.",
         )
-    return seeded
+    private = federation.without_guarantee
+    if private and not party.store.throwaway:
+        raise ConfigError(
+            f"The edges of {', '.join(private)} were read off a private table, which leaves no "
+            "guarantee, and this store is no throw-away one.",
+            "Declare public edges, or compute them from a public sample with `opboost edges`.",
+        )
+    return seeded or bool(private)
 
 
 def signer_of(site: Site, federation: Federation, party: str) -> Signer:

@@ -184,7 +184,7 @@ def _run_stage(party: Publisher, stage: str, run: Run) -> dict[str, Any]:
         context.home.write(name, content)
     digests = publish(party, federation, run.run, signer, outcome.drafts)
     if outcome.discloses:
-        announce(party, run.federation, run.run, stage, outcome.discloses)
+        announce(party, federation, run.run, stage, outcome.discloses)
     if outcome.failure is not None:
         raise outcome.failure
     seconds = time.perf_counter() - begin - sum(context.waited) - outcome.quality_seconds

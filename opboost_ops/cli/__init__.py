@@ -4,7 +4,20 @@ import sys
 
 import typer
 
-from opboost_ops.cli import channel, check, datasets, demo, init, keys, run, schemas
+from opboost_ops.cli import (
+    channel,
+    check,
+    datasets,
+    demo,
+    edges,
+    evaluate,
+    init,
+    keys,
+    leakage,
+    plan,
+    run,
+    schemas,
+)
 from opboost_ops.errors import OpBoostError
 
 app = typer.Typer(
@@ -25,7 +38,11 @@ app.command("init")(init.command)
 app.command("check")(check.command)
 app.command("run")(run.command)
 app.command("channel")(channel.command)
+app.command("plan")(plan.command)
+app.command("leakage")(leakage.command)
+app.command("edges")(edges.command)
 app.command("schemas")(schemas.command)
+app.add_typer(evaluate.app, name="evaluate")
 app.add_typer(keys.app, name="keys")
 app.add_typer(datasets.app, name="datasets")
 app.command("demo")(demo.demo)

@@ -20,9 +20,10 @@ def command(
     from rich.console import Console
     from rich.table import Table
 
+    from opboost_ops.config.columns import columns_of
     from opboost_ops.config.loading import load_federation
     from opboost_ops.local_run import site_files
-    from opboost_ops.privacy.loss import loss_curve
+    from opboost_ops.privacy.loss import column_losses
 
     path = folder / "federation.yaml" if folder.is_dir() else folder
     federation = load_federation(path)
@@ -41,13 +42,11 @@ def command(
             "feature",
             "mechanism",
             "loss(1)",
-            f"loss({domain.size - 1})",
+            "loss(R-L)",
             "loss(t) <= t epsilon",
         ):
             table.add_column(head)
-        for name, feature in federation.parties[party].features.items():
-            assert feature.mechanism is not None
-            curve = loss_curve(feature.mechanism, domain)
+        for name, curve in column_losses(columns_of(federation, party)).items():
             ends = (f"{v:.3f}" if v != "inf" else v for v in (curve.loss[0], curve.loss[-1]))
             holds = "holds" if curve.certificate else "does not hold"
             table.add_row(name, curve.mechanism, *ends, holds)
@@ -77,11 +76,14 @@ def _faults(federation: "Federation", party: str, file: Path) -> list[Fault]:
     except ConfigError as error:
         inner = error.faults or (Fault("", error.problem, error.remedy),)
         return [Fault(f"{party}/{error.file}:{f.where}", f.problem, f.suggestion) for f in inner]
-    for what, path in (("secret", site.secret), ("alignment_key", site.alignment_key)):
-        try:
-            noise.read_secret(path)
-        except OpBoostError as error:
-            faults.append(Fault(f"{party}/site.yaml:{what}", error.problem, error.remedy))
+    try:
+        site.noise_secret()
+    except OpBoostError as error:
+        faults.append(Fault(f"{party}/site.yaml:secret", error.problem, error.remedy))
+    try:
+        noise.read_secret(site.alignment_key)
+    except OpBoostError as error:
+        faults.append(Fault(f"{party}/site.yaml:alignment_key", error.problem, error.remedy))
     try:
         public = Signer.from_file(site.signing_key).public
         if public != federation.parties[party].signing_key:

@@ -119,10 +119,12 @@ def _party(frame: Any, identity: str, label: str | None, epsilon: float) -> dict
         if label is not None:
             entry |= {"type": "numeric" if numeric else "nominal", "missing": "keep"}
         else:
-            entry |= {"type": "numeric", "bounds": None} if numeric else {"type": "ordinal"}
-            if not numeric:
-                entry["categories"] = None
-            entry["mechanism"] = {"name": "global_map", "epsilon": epsilon}
+            if numeric:
+                entry |= {"type": "numeric", "bounds": None}
+            else:
+                entry |= {"type": "nominal", "categories": None}
+            mechanism = "global_map" if numeric else "unary"
+            entry["mechanism"] = {"name": mechanism, "epsilon": epsilon}
         features[name] = entry
     role = "feature_holder" if label is None else "label_holder"
     party: dict[str, Any] = {"role": role, "signing_key": "", "features": features}

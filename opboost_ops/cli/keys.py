@@ -39,3 +39,47 @@ def init(
     if alignment:
         write_private(folder / "alignment.key", secrets.token_bytes(32))
     print(public)
+
+
+@app.command("rotate")
+def rotate(
+    site: Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")],
+    yes: Annotated[
+        bool, typer.Option("--yes", help="All later releases are new draws, charged anew.")
+    ] = False,
+) -> None:
+    """Replace the noise secret: every later release is a new draw, and the ledger says so.
+
+    The old secret is kept beside the new one, for it still opens what was released under it;
+    delete it when nothing needs to be explained any more.
+    """
+    import secrets
+
+    from opboost_ops.config.loading import load_site
+    from opboost_ops.config.site import ENVIRONMENT
+    from opboost_ops.datasets.workspace import write_private
+    from opboost_ops.mechanisms import noise
+    from opboost_ops.publication import record_rotation
+
+    declared = load_site(site / "site.yaml")
+    old = noise.fingerprint(declared.noise_secret())
+    if str(declared.secret).startswith(ENVIRONMENT):
+        raise ConfigError(
+            f"The noise secret of {declared.party} comes from the environment.",
+            "Rotate it where it is kept, then record it with the next release.",
+        )
+    if not yes:
+        raise ConfigError(
+            "A new noise secret redraws every cell: each later release costs its loss once more.",
+            "Say --yes if that is meant. Nothing was changed.",
+        )
+    kept = declared.secret.with_name(f"{declared.secret.name}.until-{old}")
+    new = secrets.token_bytes(32)
+    # First the ledger: a crash after it leaves the old secret in place, and a line too many.
+    record_rotation(declared, old, noise.fingerprint(new))
+    fresh = declared.secret.with_name(f".{declared.secret.name}.new")
+    fresh.unlink(missing_ok=True)
+    write_private(fresh, new)
+    kept.hardlink_to(declared.secret)
+    fresh.replace(declared.secret)
+    print(f"{declared.party}: noise secret {old} was replaced by {noise.fingerprint(new)}.")

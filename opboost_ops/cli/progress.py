@@ -1,5 +1,7 @@
 """Progress of a run on a terminal, a bar a party; plain lines where there is none."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -54,3 +56,27 @@ class Progress:
         if not self._console.is_terminal and event["event"] == "finished":
             seconds = event["summary"].get("seconds", 0.0)
             self._console.print(f"{party}: {event['stage']} ({seconds:.3f} s)")
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr for work that is counted, on a terminal only.
+
+    Args:
+        what: What is counted.
+
+    Yields:
+        A function that is told how many are done, and of how many.
+    """
+    console = Console(stderr=True)
+    bars = Bars(
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+    with bars:
+        task = bars.add_task(what, total=None)
+        yield lambda done, whole: bars.update(task, completed=done, total=whole)

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from opboost_ops.config.schema import FeatureName, Name, PublicKey, Record
 from opboost_ops.domain import Domain, DomainMap
-from opboost_ops.mechanisms import Mechanism
+from opboost_ops.mechanisms import Mechanism, MissingBit
 
 Role = Literal["label_holder", "feature_holder"]
 IdType = Literal["string", "integer"]
@@ -40,9 +40,17 @@ class DomainRange(Record):
 
 
 class Edges(Record):
-    """Declared inner edges of a feature's cells, strictly increasing."""
+    """Declared inner edges of a feature's cells, strictly increasing.
+
+    Attributes:
+        edges: The edges.
+        source: Where they come from. Edges read off the private table carry no guarantee (one
+            moved value can move many rows' cells): only experiments may use them, and everything
+            that is made with them says so.
+    """
 
     edges: tuple[float, ...] = Field(min_length=1)
+    source: Literal["declared", "public_sample", "private_table"] = "declared"
 
     @model_validator(mode="after")
     def _increasing(self) -> Self:
@@ -52,9 +60,15 @@ class Edges(Record):
 
 
 class Fill(Record):
-    """Missing values are replaced by this declared value before anything else."""
+    """Missing values are replaced by this declared value before anything else.
+
+    Attributes:
+        fill: The value, or for a feature with categories one of them.
+        bit: Whether a value was missing, released as a column of its own (feature holders).
+    """
 
     fill: float | str
+    bit: MissingBit | None = None
 
 
 class Feature(Record):
@@ -65,7 +79,8 @@ class Feature(Record):
         type: ``numeric``, ``ordinal`` (``categories`` give the order) or ``nominal``.
         bounds: Public lower and upper bound of a protected numeric feature, in its own unit.
         scale: How [bounds] are laid on the domain.
-        categories: Declared order of an ordinal feature's categories, lowest first.
+        categories: Of an ordinal feature in their order, lowest first; of a feature holder's
+            nominal feature in any order.
         missing: ``forbid``, a declared fill, or (label holder only) ``keep``.
         mechanism: How the feature is randomised; required of feature holders.
     """
@@ -165,6 +180,16 @@ class Federation(Record):
     training: Training = Training()
     scoring: Scoring = Scoring()
     schedule: Schedule = Schedule()
+
+    @property
+    def without_guarantee(self) -> tuple[str, ...]:
+        """Features whose edges were read off a private table, as ``party.feature``."""
+        return tuple(
+            f"{party}.{name}"
+            for party, spec in self.parties.items()
+            for name, feature in spec.features.items()
+            if isinstance(feature.scale, Edges) and feature.scale.source == "private_table"
+        )
 
     @property
     def label_holder(self) -> str:

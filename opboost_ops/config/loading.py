@@ -9,9 +9,10 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from opboost_ops.config.federation import Feature, Federation, Fill, Party
+from opboost_ops.config.faults import federation_faults
+from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
-from opboost_ops.config.site import Site
+from opboost_ops.config.site import ENVIRONMENT, Site
 from opboost_ops.errors import ConfigError, Fault, OpBoostError
 
 POLICY = "policy.yaml"
@@ -38,7 +39,7 @@ def parse_federation(data: Any, file: str) -> Federation:
     Raises:
         ConfigError: With all its faults.
     """
-    return _parse(Federation, data, file, _federation_faults)
+    return _parse(Federation, data, file, federation_faults)
 
 
 def load_site(path: Path) -> Site:
@@ -50,7 +51,11 @@ def load_site(path: Path) -> Site:
     site = _parse(Site, _read(path), path.name, lambda _: iter(()))
     folder = path.resolve().parent
     paths = ("home", "models", "secret", "signing_key", "alignment_key")
-    update: dict[str, Any] = {name: folder / getattr(site, name) for name in paths}
+    update: dict[str, Any] = {
+        name: folder / getattr(site, name)
+        for name in paths
+        if not str(getattr(site, name)).startswith(ENVIRONMENT)
+    }
     update["store"] = site.store if "://" in site.store else str(folder / site.store)
     prefix = "sqlite:///"
     if site.ledger.startswith(prefix) and not site.ledger.startswith(prefix + "/"):
@@ -212,99 +217,3 @@ def _closest(given: str, expected: str) -> str:
     known = expected.replace("'", "").replace(" or ", ", ").split(", ")
     near = difflib.get_close_matches(given, known, n=1)
     return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
-
-
-def _federation_faults(federation: Federation) -> Iterator[Fault]:
-    holders = [name for name, p in federation.parties.items() if p.role == "label_holder"]
-    if len(holders) != 1:
-        yield Fault("parties", f"has {len(holders)} label holders", "exactly one is needed")
-    if not federation.feature_holders:
-        yield Fault("parties", "has no feature holder", "at least one is needed")
-    uuids: dict[str, str] = {}
-    keys: dict[str, str] = {}
-    for name, party in federation.parties.items():
-        where = f"parties.{name}"
-        yield from _party_faults(federation, where, party)
-        if party.signing_key in keys:
-            yield Fault(
-                f"{where}.signing_key",
-                f"is also that of {keys[party.signing_key]}",
-                "each party makes its own with `opboost keys init`",
-            )
-        keys[party.signing_key] = name
-        for feature, declared in party.features.items():
-            place = f"{where}.features.{feature}"
-            if feature == federation.id.column:
-                yield Fault(place, "is the ID column", "an ID is never a feature")
-            if party.label and feature == party.label.column:
-                yield Fault(place, "is the label", "a label is never a feature")
-            if str(declared.uuid) in uuids:
-                yield Fault(
-                    f"{place}.uuid",
-                    f"is also that of {uuids[str(declared.uuid)]}",
-                    "every column has its own, for ever",
-                )
-            uuids[str(declared.uuid)] = place
-
-
-def _party_faults(federation: Federation, where: str, party: Party) -> Iterator[Fault]:
-    if party.role == "label_holder" and party.label is None:
-        yield Fault(f"{where}.label", "is required of the label holder")
-    if party.role == "feature_holder":
-        if party.label is not None:
-            yield Fault(f"{where}.label", "is only for the label holder")
-        if not party.features:
-            yield Fault(f"{where}.features", "is empty", "a feature holder gives at least one")
-    for name, feature in party.features.items():
-        yield from _feature_faults(federation, f"{where}.features.{name}", party, feature)
-
-
-def _feature_faults(
-    federation: Federation, where: str, party: Party, feature: Feature
-) -> Iterator[Fault]:
-    protected = party.role == "feature_holder"
-    if feature.bounds is not None and feature.bounds[0] >= feature.bounds[1]:
-        yield Fault(f"{where}.bounds", "the lower bound is not less than the upper bound")
-        return
-    if feature.type == "ordinal" and len(feature.categories or ()) < 2:
-        yield Fault(
-            f"{where}.categories",
-            "is required of an ordinal feature",
-            "list at least two categories, lowest first",
-        )
-        return
-    fill = feature.missing.fill if isinstance(feature.missing, Fill) else None
-    if feature.type == "numeric" and isinstance(fill, str):
-        yield Fault(f"{where}.missing.fill", "is no number", "the feature is numeric")
-    if not protected:
-        return
-    if feature.missing == "keep":
-        yield Fault(
-            f"{where}.missing", "keep is only for the label holder's own features", "declare a fill"
-        )
-    if feature.mechanism is None:
-        yield Fault(
-            f"{where}.mechanism",
-            "is required of a feature holder",
-            "for example {name: global_map, epsilon: 1.0}",
-        )
-    if feature.type == "nominal":
-        yield Fault(
-            f"{where}.type",
-            "nominal is only for the label holder's own features",
-            "declare an order of its categories (ordinal), or leave the feature out",
-        )
-    elif feature.type == "numeric" and feature.bounds is None:
-        yield Fault(
-            f"{where}.bounds",
-            "is required: public bounds, never read off the data",
-            "for example [0, 100]",
-        )
-    else:
-        try:
-            domain = federation.domain.to_domain()
-            feature.domain_map(domain)
-            if feature.mechanism is not None:
-                feature.mechanism.require(domain)
-        except ConfigError as error:
-            yield Fault(where, error.problem, error.remedy)

@@ -11,9 +11,17 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Receiver(Record):
-    """A party that may receive releases, pinned by its public key."""
+    """A party that may receive releases, pinned by its public key.
+
+    Attributes:
+        signing_key: The key.
+        linkable: Whether it shares one noise secret with all other linkable receivers. They can
+            then link rows of their artifacts, and an unchanged cell is the same draw for all of
+            them; otherwise each receiver's release is a draw of its own, and charged apart.
+    """
 
     signing_key: PublicKey
+    linkable: bool = False
 
 
 class FeatureRule(Record):
@@ -43,3 +51,9 @@ class Policy(Record):
     receivers: Mapping[Name, Receiver] = Field(default_factory=dict)
     features: Mapping[FeatureName, FeatureRule] = Field(default_factory=dict)
     checks: Checks = Checks()
+
+    def noise_group(self, receiver: str) -> str:
+        """Under which name the secret of a receiver's noise is derived."""
+        known = self.receivers.get(receiver)
+        # A colon is in no party's name.
+        return ":linkable" if known is not None and known.linkable else receiver

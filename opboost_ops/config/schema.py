@@ -8,7 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,47}$")]
 
 #: Feature names become LightGBM feature names, which allow neither spaces nor JSON's marks.
-FeatureName = Annotated[str, Field(pattern=r"^[^\s\",:\[\]{}/\\]{1,128}$")]
+FEATURE_NAME = r"^[^\s\",:\[\]{}/\\]{1,128}$"
+FeatureName = Annotated[str, Field(pattern=FEATURE_NAME)]
 
 #: Base64 of the 32 raw bytes of an Ed25519 or X25519 public key.
 PublicKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{43}=$")]

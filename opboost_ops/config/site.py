@@ -7,6 +7,10 @@ from typing import Literal
 from pydantic import Field
 
 from opboost_ops.config.schema import Name, Record
+from opboost_ops.mechanisms import noise
+
+#: How ``secret`` names an environment variable.
+ENVIRONMENT = "env:"
 
 
 class Tables(Record):
@@ -23,7 +27,8 @@ class Site(Record):
         store: URL or folder of the exchange, the only channel between parties.
         ledger: Database URL of the party's ledger.
         models: Where the label holder keeps its models.
-        secret: File of the 32 secret bytes from which all noise comes.
+        secret: File of the 32 secret bytes from which all noise comes, or ``env:NAME`` for an
+            environment variable that holds them in base64.
         signing_key: File of the Ed25519 private key.
         alignment_key: File of the key that all parties of the federation share.
         tables: Parquet tables by federation.
@@ -39,3 +44,14 @@ class Site(Record):
     signing_key: Path = Path("keys/signing.key")
     alignment_key: Path = Path("keys/alignment.key")
     tables: Mapping[Name, Tables] = Field(default_factory=dict)
+
+    def noise_secret(self) -> bytes:
+        """The party's noise secret, 32 bytes.
+
+        Raises:
+            ConfigError: It is missing, of another size, or readable by others.
+        """
+        text = str(self.secret)
+        if text.startswith(ENVIRONMENT):
+            return noise.secret_from_environment(text.removeprefix(ENVIRONMENT))
+        return noise.read_secret(self.secret)

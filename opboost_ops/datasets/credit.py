@@ -15,6 +15,7 @@ CUSTOMERS = 50_000
 #: Share of all customers whom each party knows.
 _KNOWN = {"credit": 0.92, "shop": 0.9, "bank": 0.94}
 
+_PAYMENT = ("transfer", "card", "wallet", "instalments")
 _EMPLOYMENT = ("salaried", "self-employed", "student", "retired", "unemployed")
 
 
@@ -66,6 +67,10 @@ def load(rows: int = CUSTOMERS, seed: int = 0) -> Dataset:
     made["bank"] = _with_gaps(made["bank"], "income", 0.01, rng)
     made["shop"] = _with_gaps(made["shop"], "returns_share", 0.02, rng)
     made["credit"] = _with_gaps(made["credit"], "earlier_loans", 0.01, rng)
+    # Who is short of money buys on instalments, as a rule.
+    habit = np.searchsorted((-0.9, 0.2, 1.1), strain + 0.7 * rng.normal(size=rows))
+    payment = pl.DataFrame({ID: ids, "payment": np.array(_PAYMENT)[habit]})
+    made["shop"] = made["shop"].join(payment, on=ID, how="left", maintain_order="left")
     return Dataset(
         name="credit_scoring",
         task="binary",
@@ -100,8 +105,9 @@ _FEATURES: dict[str, dict[str, dict[str, Any]]] = {
         "orders_a_year": {"bounds": [0, 60], "scale": "log1p"},
         "spend": {"bounds": [0, 20_000], "scale": "log1p"},
         "late_payments": {"bounds": [0, 9]},
-        "returns_share": {"bounds": [0, 0.6], "missing": {"fill": 0.15}},
+        "returns_share": {"bounds": [0, 0.6], "missing": {"fill": 0.15, "bit": {"epsilon": 0.64}}},
         "months_as_customer": {"bounds": [0, 240], "scale": "log1p"},
+        "payment": {"type": "nominal", "categories": list(_PAYMENT)},
     },
     "bank": {
         "income": {"bounds": [300, 30_000], "scale": "log1p", "missing": {"fill": 2500}},

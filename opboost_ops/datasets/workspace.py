@@ -122,10 +122,15 @@ def policy_data(party: str, federation: Mapping[str, Any]) -> Any:
         key = federation["parties"][holder]["signing_key"]
         data["receivers"] = {holder: {"signing_key": key}}
         data["features"] = {
-            name: {"mechanisms": [feature["mechanism"]["name"]]}
-            for name, feature in spec["features"].items()
+            name: {"mechanisms": _mechanisms(feature)} for name, feature in spec["features"].items()
         }
     return data
+
+
+def _mechanisms(feature: Mapping[str, Any]) -> list[str]:
+    missing = feature.get("missing")
+    bit = isinstance(missing, Mapping) and "bit" in missing
+    return [feature["mechanism"]["name"], *(["missing_bit"] if bit else [])]
 
 
 def column_uuid(federation: str, party: str, feature: str) -> str:
@@ -153,7 +158,7 @@ def _federation(
             name: {
                 "uuid": column_uuid(dataset.name, party, name),
                 **feature,
-                **({} if holder else {"mechanism": dict(mechanism)}),
+                **({} if holder else {"mechanism": _mechanism(feature, mechanism)}),
             }
             for name, feature in dataset.features[party].items()
         }
@@ -169,6 +174,12 @@ def _federation(
         },
         "parties": parties,
     }
+
+
+def _mechanism(feature: Mapping[str, Any], mechanism: Mapping[str, Any]) -> dict[str, Any]:
+    if feature.get("type") == "nominal":
+        return {"name": "unary", "epsilon": mechanism["epsilon"]}
+    return dict(mechanism)
 
 
 def _seeded(seed: int | None, federation: str, what: str) -> bytes | None:

@@ -15,6 +15,7 @@ import polars as pl
 from opboost_ops.boosting import metrics as scores
 from opboost_ops.boosting import trainer
 from opboost_ops.boosting.trainer import Frame, Parameters, predict
+from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_site, parse_federation
 from opboost_ops.config.site import Site
@@ -150,8 +151,15 @@ def _joined(
                 raw[full] = raw_table.numbers(rows.get_column(name), feature)
             if party == own:
                 clear[full] = raw[full]
-            else:
+            elif feature.type != "nominal":
                 clear[full] = feature.domain_map(domain).encode(raw[full]).astype(float)
+        for column in columns_of(federation, party) if party != own else ():
+            full, values = f"{party}.{column.name}", rows.get_column(column.feature)
+            if column.bit is not None:
+                codes = raw_table.numbers(values, spec.features[column.feature])
+                raw[full] = clear[full] = (codes == column.bit).astype(float)
+            elif column.source != column.feature:
+                raw[full] = clear[full] = raw_table.missing(values).astype(float)
     return raw, clear
 
 

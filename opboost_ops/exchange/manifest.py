@@ -44,7 +44,8 @@ class Manifest(Record):
         rows: Rows of its table; entries for a plan or a split request.
         losses: Loss curve of each feature released here.
         files: The artifact's other files.
-        experiment: Made with predictable, seeded noise: without any guarantee.
+        experiment: Made with predictable, seeded noise, or with edges read off a private table:
+            without any guarantee.
         software: Version of this software that made it.
     """
 

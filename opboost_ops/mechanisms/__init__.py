@@ -7,12 +7,21 @@ from pydantic import Field
 from opboost_ops.mechanisms.adj_map import AdjMap
 from opboost_ops.mechanisms.global_map import GlobalMap
 from opboost_ops.mechanisms.local_map import LocalMap
+from opboost_ops.mechanisms.missing_bit import MissingBit
 from opboost_ops.mechanisms.piecewise import Piecewise
 from opboost_ops.mechanisms.randomised_response import BucketResponse, GeneralisedResponse
+from opboost_ops.mechanisms.unary import UnaryEncoding
 
-#: Every mechanism that a federation file may name for a numeric or ordinal feature.
+#: Every mechanism that a federation file may name for a feature: the last one for nominal
+#: features, the others for numeric and ordinal ones.
 Mechanism = Annotated[
-    GlobalMap | AdjMap | LocalMap | BucketResponse | GeneralisedResponse | Piecewise,
+    GlobalMap
+    | AdjMap
+    | LocalMap
+    | BucketResponse
+    | GeneralisedResponse
+    | Piecewise
+    | UnaryEncoding,
     Field(discriminator="name"),
 ]
 
@@ -23,5 +32,7 @@ __all__ = [
     "GlobalMap",
     "LocalMap",
     "Mechanism",
+    "MissingBit",
     "Piecewise",
+    "UnaryEncoding",
 ]

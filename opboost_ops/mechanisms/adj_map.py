@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from opboost_ops.domain import Domain
-from opboost_ops.mechanisms.channel import Channel, counts_of
+from opboost_ops.mechanisms.channel import Channel, counts_of, precise
 from opboost_ops.mechanisms.parameters import decay
 from opboost_ops.mechanisms.partitions import PartitionedParameters
 
@@ -40,22 +40,23 @@ class AdjMap(PartitionedParameters):
 
 @lru_cache(maxsize=64)
 def _channel(mechanism: AdjMap, domain: Domain) -> Channel:
-    parts = mechanism.partitions(domain)
-    alpha, theta = Decimal(mechanism.alpha), Decimal(parts.longest)
-    if mechanism.theta is not None:
-        theta = Decimal(mechanism.theta)
-    near = Decimal(mechanism.epsilon) / (alpha + theta / domain.size)
-    by_value = decay(near, domain.size)
-    by_partition = decay(alpha * theta * near, len(parts.starts))
-    rows = []
-    for x in range(domain.lower, domain.upper + 1):
-        home = parts.index(x)
-        between = [by_partition[abs(m - home)] for m in range(len(parts.starts))]
-        whole = sum(between, Decimal(0))
-        weights: list[Decimal] = []
-        for m, weight in enumerate(between):
-            inside = [by_value[abs(x - y)] for y in parts.members(m)]
-            share = weight / whole / sum(inside, Decimal(0))
-            weights += [share * w for w in inside]
-        rows.append(counts_of(weights))
-    return Channel(domain.values(), domain.values(), tuple(rows))
+    with precise():
+        parts = mechanism.partitions(domain)
+        alpha, theta = Decimal(mechanism.alpha), Decimal(parts.longest)
+        if mechanism.theta is not None:
+            theta = Decimal(mechanism.theta)
+        near = Decimal(mechanism.epsilon) / (alpha + theta / domain.size)
+        by_value = decay(near, domain.size)
+        by_partition = decay(alpha * theta * near, len(parts.starts))
+        rows = []
+        for x in range(domain.lower, domain.upper + 1):
+            home = parts.index(x)
+            between = [by_partition[abs(m - home)] for m in range(len(parts.starts))]
+            whole = sum(between, Decimal(0))
+            weights: list[Decimal] = []
+            for m, weight in enumerate(between):
+                inside = [by_value[abs(x - y)] for y in parts.members(m)]
+                share = weight / whole / sum(inside, Decimal(0))
+                weights += [share * w for w in inside]
+            rows.append(counts_of(weights))
+        return Channel(domain.values(), domain.values(), tuple(rows))

@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from functools import cached_property
 
 import numpy as np
@@ -64,8 +65,7 @@ def counts_of(weights: Sequence[Decimal]) -> tuple[int, ...]:
     Args:
         weights: Non-negative, in any scale.
     """
-    with localcontext() as context:
-        context.prec = PRECISION
+    with precise():
         support = [i for i, weight in enumerate(weights) if weight > 0]
         whole = sum((weights[i] for i in support), Decimal(0))
         spread = TOTAL - FLOOR * len(support)
@@ -77,8 +77,9 @@ def counts_of(weights: Sequence[Decimal]) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def exponential(x: Decimal) -> Decimal:
-    """e^x in the channel's precision."""
-    with localcontext() as context:
-        context.prec = PRECISION
-        return x.exp()
+def precise() -> AbstractContextManager[Context]:
+    """The decimal arithmetic of all channels, whatever the caller's own is set to.
+
+    A channel's digest keys the noise, so its counts may depend on nothing but its parameters.
+    """
+    return localcontext(Context(prec=PRECISION, rounding=ROUND_HALF_EVEN))

@@ -4,7 +4,10 @@ An unchanged cell gives the same output at every retry and every retraining; a c
 independent noise. What that promises, and what it discloses, is in ``docs/``.
 """
 
+import base64
+import contextlib
 import hashlib
+import os
 from pathlib import Path
 from typing import Literal
 from uuid import UUID
@@ -46,6 +49,30 @@ def read_secret(path: Path) -> bytes:
             "Make one with `opboost keys init`.",
         )
     return secret
+
+
+def secret_from_environment(variable: str) -> bytes:
+    """A secret of 32 bytes from an environment variable, in base64.
+
+    Raises:
+        ConfigError: The variable is not set, or holds anything else.
+    """
+    secret: bytes | None = None
+    with contextlib.suppress(ValueError):
+        secret = base64.b64decode(os.environ.get(variable, ""), validate=True)
+    if secret is None or len(secret) != SECRET_BYTES:
+        raise ConfigError(
+            f"The environment variable {variable} is not set, or holds no base64 of "
+            f"{SECRET_BYTES} bytes.",
+            "Set it on this party's workers only, to the base64 of the file that "
+            "`opboost keys init` makes.",
+        )
+    return secret
+
+
+def fingerprint(secret: bytes) -> str:
+    """A name of a secret that does not tell it, 16 hex digits."""
+    return _derive(secret, b"fingerprint").hex()[:16]
 
 
 def receiver_secret(secret: bytes, receiver: str) -> bytes:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from opboost_ops.domain import Domain
-from opboost_ops.mechanisms.channel import exponential
+from opboost_ops.mechanisms.channel import precise
 
 #: Nominal privacy loss; of distance-based mechanisms a loss per unit of distance.
 Epsilon = Annotated[float, Field(gt=0, le=1000)]
@@ -31,4 +31,5 @@ class Parameters(BaseModel):
 
 def decay(epsilon: Decimal, longest: int) -> list[Decimal]:
     """exp(-distance epsilon / 2) for the distances 0..longest."""
-    return [exponential(-epsilon / 2 * distance) for distance in range(longest + 1)]
+    with precise():
+        return [(-epsilon / 2 * distance).exp() for distance in range(longest + 1)]

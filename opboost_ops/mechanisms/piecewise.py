@@ -1,12 +1,12 @@
 """The Piecewise mechanism, rounded to the domain: the paper's baseline (Wang et al., ICDE 2019)."""
 
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
 from opboost_ops.domain import Domain
-from opboost_ops.mechanisms.channel import PRECISION, Channel, counts_of, exponential
+from opboost_ops.mechanisms.channel import Channel, counts_of, precise
 from opboost_ops.mechanisms.parameters import Epsilon, Parameters
 
 
@@ -34,9 +34,8 @@ class Piecewise(Parameters):
 
 @lru_cache(maxsize=64)
 def _channel(epsilon: float, domain: Domain) -> Channel:
-    with localcontext() as context:
-        context.prec = PRECISION
-        root = exponential(Decimal(epsilon) / 2)
+    with precise():
+        root = (Decimal(epsilon) / 2).exp()
         reach = (root + 1) / (root - 1)
         low = 1 / (root * root)
         steps = Decimal(domain.size - 1)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
-from opboost_ops.mechanisms.channel import Channel, counts_of, exponential
+from opboost_ops.mechanisms.channel import Channel, counts_of, precise
 from opboost_ops.mechanisms.parameters import Epsilon, Parameters
 
 
@@ -71,7 +71,8 @@ class BucketResponse(Parameters):
 
 @lru_cache(maxsize=64)
 def _channel(epsilon: float, domain: Domain, buckets: int) -> Channel:
-    stay = exponential(Decimal(epsilon))
+    with precise():
+        stay = Decimal(epsilon).exp()
     home = (domain.values() - domain.lower) * buckets // domain.size
     middles = [np.median(domain.values()[home == b]) for b in range(buckets)]
     rows = [

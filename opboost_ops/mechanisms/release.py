@@ -7,13 +7,13 @@ import numpy as np
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
-from opboost_ops.mechanisms import Mechanism, noise
+from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding, noise
 
 
 def randomise(
     values: np.ndarray,
     person_keys: np.ndarray,
-    mechanism: Mechanism,
+    mechanism: Mechanism | MissingBit,
     domain: Domain,
     map_digest: bytes,
     secret: bytes,
@@ -42,3 +42,42 @@ def randomise(
     context = hashlib.sha256(map_digest + channel.digest()).digest()
     words = noise.cell_words(secret, column_uuid, context, person_keys, values)
     return np.asarray(channel.outputs[channel.alias.sample(values - domain.lower, words)])
+
+
+def randomise_bit(
+    codes: np.ndarray,
+    categories: int,
+    bit: int,
+    person_keys: np.ndarray,
+    mechanism: UnaryEncoding,
+    map_digest: bytes,
+    secret: bytes,
+    column_uuid: UUID,
+) -> np.ndarray:
+    """Release one bit of a one-hot row.
+
+    Its noise is keyed by the whole category and the bit's index: a changed category redraws all
+    bits, so that bits which stay 0 do not tell that the category changed twice.
+
+    Args:
+        codes: Positions of the categories, int64, shape (n,).
+        categories: How many categories there are.
+        bit: Whose bit.
+        person_keys: uint8, shape (n, 16).
+        mechanism: What randomises it.
+        map_digest: Digest of the declared categories.
+        secret: The receiver's secret, 32 bytes.
+        column_uuid: The feature's immutable UUID.
+
+    Returns:
+        Bits, int64, shape (n,).
+
+    Raises:
+        ContractError: A position lies outside the declared categories.
+    """
+    if len(codes) and not (codes.min() >= 0 and codes.max() < categories):
+        raise ContractError("A category lies outside the declared ones.")
+    channel = mechanism.channel()
+    context = hashlib.sha256(map_digest + channel.digest()).digest()
+    words = noise.cell_words(secret, column_uuid, context, person_keys, codes, output=bit)
+    return np.asarray(channel.outputs[channel.alias.sample((codes == bit).astype(np.int64), words)])

@@ -7,6 +7,7 @@ from platform import python_version
 from typing import Any
 
 from opboost_ops import __version__
+from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
 from opboost_ops.privacy.loss import LossCurve
@@ -72,7 +73,7 @@ class Card(Record):
         features: All features with protection, loss and use.
         disclosed: What was told to whom.
         limits: What the model is not good for.
-        experiment: Made with predictable noise: without any guarantee.
+        experiment: Made with predictable noise or edges of a private table: without any guarantee.
         software: What made it, by name: versions.
     """
 
@@ -122,18 +123,24 @@ def make_card(
     """
     label = federation.parties[federation.label_holder].label
     assert label is not None
-    lines = [
-        FeatureLine(
-            party=party,
-            name=name,
-            type=feature.type,
-            mechanism=feature.mechanism.label() if feature.mechanism else None,
-            loss=losses.get(f"{party}.{name}"),
-            splits=splits.get(f"{party}.{name}", 0),
-        )
-        for party, spec in federation.parties.items()
-        for name, feature in spec.features.items()
-    ]
+    lines: list[FeatureLine] = []
+    for party, spec in federation.parties.items():
+        charges: dict[str, list[str]] = {name: [name] for name in spec.features}
+        if party in federation.feature_holders:
+            columns = columns_of(federation, party)
+            charges = {c.charge: [d.name for d in columns if d.charge == c.charge] for c in columns}
+        for charge, names in charges.items():
+            curve = losses.get(f"{party}.{charge}")
+            lines.append(
+                FeatureLine(
+                    party=party,
+                    name=charge,
+                    type=spec.features[charge].type if charge in spec.features else "missing bit",
+                    mechanism=curve.mechanism if curve else None,
+                    loss=curve,
+                    splits=sum(splits.get(f"{party}.{name}", 0) for name in names),
+                )
+            )
     return Card(
         federation=federation.name,
         run=run,
@@ -193,8 +200,8 @@ def _page(card: Card) -> str:
         raw=5,
     )
     warning = (
-        "<p class=warn>An experiment: its noise came from a public seed, so nothing of it is "
-        "protected.</p>"
+        "<p class=warn>An experiment without any guarantee: its noise came from a public seed, "
+        "or edges of its features were read off a private table.</p>"
         if card.experiment
         else ""
     )

@@ -1,6 +1,7 @@
 """What a party's policy says to a plan, decided from public facts alone."""
 
-from opboost_ops.config.federation import Federation
+from opboost_ops.config.columns import columns_of
+from opboost_ops.config.federation import Federation, Fill
 from opboost_ops.config.policy import Policy
 from opboost_ops.errors import PolicyError
 
@@ -29,6 +30,9 @@ def require_consent(policy: Policy, federation: Federation, party: str) -> None:
         elif feature.mechanism is None or feature.mechanism.name not in rule.mechanisms:
             asked = feature.mechanism.name if feature.mechanism else "none"
             refused.append(f"features.{name}.mechanisms: {asked} is not among them")
+        bit = feature.missing.bit if isinstance(feature.missing, Fill) else None
+        if rule is not None and bit is not None and bit.name not in rule.mechanisms:
+            refused.append(f"features.{name}.mechanisms: {bit.name} is not among them")
     if refused:
         raise PolicyError(
             f"The policy of {party} refuses this run: {'; '.join(refused)}.",
@@ -51,12 +55,14 @@ def require_splits_allowed(
         PolicyError: Naming every rule that the request breaks.
     """
     refused: list[str] = []
+    columns = {column.name: column for column in columns_of(federation, party)}
     for name, ranks in request.items():
-        if name not in federation.parties[party].features or name not in policy.features:
-            refused.append(f"{name} is not a feature that {party} released")
+        column = columns.get(name)
+        if column is None or column.feature not in policy.features:
+            refused.append(f"{name} is not a column that {party} released")
             continue
-        declared = policy.features[name].max_splits
-        most = federation.domain.to_domain().size - 1 if declared is None else declared
+        declared = policy.features[column.feature].max_splits
+        most = column.domain.size - 1 if declared is None else declared
         if len(ranks) > most:
             refused.append(f"features.{name}.max_splits is {most}, asked are {len(ranks)}")
     if refused:

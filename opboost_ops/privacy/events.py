@@ -20,10 +20,13 @@ class Release(Record):
         account: ``local_dp`` for randomised cells, ``exact`` for what has no epsilon.
         feature: The feature, for randomised cells.
         column: Its immutable UUID, to which the loss is charged.
+        noise: Fingerprint of the noise secret, for randomised cells: under the same one an
+            unchanged cell is the same draw again, under another one a new draw.
         loss: Its loss curve.
         rows: How many rows.
         discloses: In plain words, what an ``exact`` release tells its reader.
-        experiment: Made with predictable noise: without any guarantee.
+        experiment: Made with predictable noise, or with edges of a private table: without any
+            guarantee.
     """
 
     federation: str
@@ -35,6 +38,7 @@ class Release(Record):
     account: Literal["local_dp", "exact"]
     feature: str | None = None
     column: UUID | None = None
+    noise: str | None = None
     loss: LossCurve | None = None
     rows: int
     discloses: str = ""

@@ -1,6 +1,7 @@
 """The loss curve: what a release costs, from the very counts that are sampled."""
 
 import math
+from collections.abc import Iterable
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
@@ -8,8 +9,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from opboost_ops.config.columns import Column
 from opboost_ops.domain import Domain
-from opboost_ops.mechanisms import Mechanism
+from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding
 
 _DIGITS = 40
 
@@ -33,9 +35,48 @@ class LossCurve(BaseModel):
 
 
 @lru_cache(maxsize=64)
-def loss_curve(mechanism: Mechanism, domain: Domain) -> LossCurve:
+def loss_curve(mechanism: Mechanism | MissingBit, domain: Domain) -> LossCurve:
     """The loss curve of a mechanism on a domain."""
-    ratios = worst_ratios(mechanism.channel(domain).counts)
+    return _curve(mechanism, worst_ratios(mechanism.channel(domain).counts))
+
+
+@lru_cache(maxsize=64)
+def category_loss(mechanism: UnaryEncoding, categories: int) -> LossCurve:
+    """The loss curve of a whole one-hot group.
+
+    A changed category clears one bit and sets another. Categories have no order, so the loss is
+    the same for every distance between their positions.
+
+    Args:
+        mechanism: What randomises the bits.
+        categories: How many there are.
+    """
+    clear, set_ = mechanism.channel().counts
+    pairs = list(zip(clear, set_, strict=True))
+    ratio = max(Fraction(b, a) for a, b in pairs) * max(Fraction(a, b) for a, b in pairs)
+    return _curve(mechanism, [ratio] * (categories - 1))
+
+
+def column_losses(columns: Iterable[Column]) -> dict[str, LossCurve]:
+    """The loss curves of released columns, by what they are charged to.
+
+    The bits of one category are one charge; a missing bit is a charge of its own.
+    """
+    columns = list(columns)
+    groups = {c.charge: [d for d in columns if d.charge == c.charge] for c in columns}
+    losses = {}
+    for charge, group in groups.items():
+        first = group[0]
+        if isinstance(first.mechanism, UnaryEncoding):
+            losses[charge] = category_loss(first.mechanism, len(group))
+        else:
+            losses[charge] = loss_curve(first.mechanism, first.domain)
+    return losses
+
+
+def _curve(
+    mechanism: Mechanism | MissingBit, ratios: list[Fraction | None] | list[Fraction]
+) -> LossCurve:
     loss: list[float | Literal["inf"]] = []
     certificate = True
     for t, ratio in enumerate(ratios, start=1):

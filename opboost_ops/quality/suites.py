@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from opboost_ops.config.federation import Feature, IdColumn, Label, Party
+from opboost_ops.config.federation import IdColumn, Label, Party
 from opboost_ops.config.policy import Checks
 from opboost_ops.domain import Domain
 from opboost_ops.resources import schemas_folder
@@ -31,7 +31,7 @@ def raw_table(party: Party, identity: IdColumn, checks: Checks) -> Suite:
     complete: list[dict[str, Any]] = []
     partial: list[dict[str, Any]] = []
     bounded: list[dict[str, Any]] = []
-    ordinal: list[dict[str, Any]] = []
+    categorised: list[dict[str, Any]] = []
     for name, feature in party.features.items():
         facts: dict[str, Any] = {"column": name}
         forbidden = feature.missing == "forbid"
@@ -41,8 +41,8 @@ def raw_table(party: Party, identity: IdColumn, checks: Checks) -> Suite:
         if feature.type == "numeric" and feature.bounds is not None:
             lower, upper = feature.bounds
             bounded.append({**facts, "lower": lower, "upper": upper})
-        if feature.type == "ordinal":
-            ordinal.append({**facts, "categories": list(feature.categories or ())})
+        if feature.type != "numeric" and feature.categories:
+            categorised.append({**facts, "categories": list(feature.categories)})
     shares = {
         "present": round(1 - checks.max_missing_share, 12),
         "inside": round(1 - checks.max_clipped_share, 12),
@@ -55,25 +55,25 @@ def raw_table(party: Party, identity: IdColumn, checks: Checks) -> Suite:
         "complete": complete,
         "partial": partial,
         "bounded": bounded,
-        "ordinal": ordinal,
+        "categorised": categorised,
         **_raw_label(party.label),
     }
     return _filled("raw_table", groups, shares)
 
 
-def preprocessed_table(features: Mapping[str, Feature], domain: Domain, rows: int) -> Suite:
-    """Domain integers, before or after they were randomised."""
-    return _filled("preprocessed_table", _columns(list(features)), _range(domain, rows))
+def preprocessed_table(columns: Mapping[str, Domain], rows: int) -> Suite:
+    """Domain integers, before or after they were randomised, each in its column's domain."""
+    return _filled("preprocessed_table", _columns(columns), {"rows": rows})
 
 
-def release(columns: Sequence[str], rows: int, domain: Domain) -> Suite:
-    """Dense ranks before publication."""
-    return _filled("release", _columns(columns), _range(domain, rows))
+def release(columns: Mapping[str, Domain], rows: int) -> Suite:
+    """Dense ranks before publication, at most as many as the column's domain has values."""
+    return _filled("release", _columns(columns), {"rows": rows})
 
 
-def acceptance(columns: Sequence[str], rows: int, domain: Domain) -> Suite:
+def acceptance(columns: Mapping[str, Domain], rows: int) -> Suite:
     """Another party's dense ranks on acceptance."""
-    return _filled("acceptance", _columns(columns), _range(domain, rows))
+    return _filled("acceptance", _columns(columns), {"rows": rows})
 
 
 def training_frame(
@@ -100,19 +100,20 @@ def training_frame(
     return _filled("training_frame", groups, {"rows": rows})
 
 
-def model(task: str, domain: Domain) -> Suite:
+def model(task: str) -> Suite:
     """A materialised model, by a table of its predictions and its thresholds on others' features.
+
+    Thresholds are given as shares of their column's domain: 0 is its lower bound, 1 its upper one.
 
     Args:
         task: What was learnt.
-        domain: Where thresholds must lie.
     """
     groups = {
         "prediction": [{"column": "prediction"}],
         "probability": [{"column": "prediction"}] if task != "regression" else [],
         "threshold": [{"column": "threshold"}],
     }
-    return _filled("model", groups, {"lower": domain.lower, "upper": domain.upper})
+    return _filled("model", groups, {"lower": 0, "upper": 1})
 
 
 def _raw_label(label: Label | None) -> dict[str, list[dict[str, Any]]]:
@@ -129,12 +130,12 @@ def _raw_label(label: Label | None) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def _columns(names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    return {"column": [{"column": name} for name in names]}
-
-
-def _range(domain: Domain, rows: int) -> dict[str, Any]:
-    return {"lower": domain.lower, "upper": domain.upper, "size": domain.size, "rows": rows}
+def _columns(domains: Mapping[str, Domain]) -> dict[str, list[dict[str, Any]]]:
+    items = [
+        {"column": name, "lower": domain.lower, "upper": domain.upper, "size": domain.size}
+        for name, domain in domains.items()
+    ]
+    return {"column": items}
 
 
 def _filled(

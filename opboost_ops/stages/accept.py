@@ -17,11 +17,11 @@ def accept(context: Context) -> Outcome:
         ArtifactError: A release is missing or is not what it must be.
     """
     rows = context.home.json("alignment")
-    domain = context.federation.domain.to_domain()
     accepted: dict[str, dict[str, str]] = {}
     boundaries = {}
     for party in context.federation.feature_holders:
-        columns = tuple(context.federation.parties[party].features)
+        domains = {column.name: column.domain for column in context.columns(party)}
+        columns = tuple(domains)
         alignment = context.receive("alignment", party).digest
         ranks = context.receive(
             "ranks", party, rows=rows["train"], columns=columns, answers=alignment
@@ -32,15 +32,11 @@ def accept(context: Context) -> Outcome:
         _require_dense(party, ranks)
         accepted[party] = {"ranks": ranks.digest, "holdout": holdout.digest}
         boundaries[f"acceptance_{party}"] = (
-            suites.acceptance(columns, rows["train"], domain),
+            suites.acceptance(domains, rows["train"]),
             ranks.table,
         )
         boundaries[f"acceptance_{party}_holdout"] = (
-            suites.preprocessed_table(
-                context.federation.parties[party].features,
-                domain,
-                rows["holdout"],
-            ),
+            suites.preprocessed_table(domains, rows["holdout"]),
             holdout.table,
         )
     outcome = check(context, boundaries)

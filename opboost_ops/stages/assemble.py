@@ -56,7 +56,7 @@ def assemble(context: Context) -> Outcome:
                     f"{artifact.manifest.reference} is not the accepted one.", "Trigger a new run."
                 )
             tables[kind] = artifact.table
-        for name in context.federation.parties[holder].features:
+        for name in [column.name for column in context.columns(holder)]:
             full = f"{holder}.{name}"
             ranked.append(full)
             columns[full] = integers(tables["ranks"], name).astype(float)

@@ -6,6 +6,7 @@ import pyarrow as pa
 from opboost_ops.boosting.lightgbm_text import TextModel
 from opboost_ops.boosting.trainer import predict
 from opboost_ops.config.loading import site_file
+from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
 from opboost_ops.quality import suites
 from opboost_ops.quality.checks import run_suite
@@ -39,16 +40,17 @@ def check_release(context: Context) -> Outcome:
     """Check the preprocessed values, and the ranks before they are published."""
     preprocessed = context.home.table("preprocessed")
     ranks = context.home.table("ranks")
-    party = context.federation.parties[context.party]
-    domain = context.federation.domain.to_domain()
+    columns = context.columns()
+    sources = {column.source: column.source_domain for column in columns}
+    released = {column.name: column.domain for column in columns}
     return check(
         context,
         {
             "preprocessed_table": (
-                suites.preprocessed_table(party.features, domain, preprocessed.num_rows),
+                suites.preprocessed_table(sources, preprocessed.num_rows),
                 preprocessed,
             ),
-            "release": (suites.release(context.features, ranks.num_rows, domain), ranks),
+            "release": (suites.release(released, ranks.num_rows), ranks),
         },
         marks="checked_release",
     )
@@ -60,7 +62,7 @@ def check_frame(context: Context) -> Outcome:
     facts = context.home.json("frame")
     label = context.federation.parties[context.party].label
     assert label is not None
-    ranked = dict.fromkeys(facts["ranked"], context.federation.domain.to_domain().size)
+    ranked = {name: domain.size for name, domain in _domains(context).items()}
     rows = context.home.json("alignment")["train"]
     classes = len(facts["classes"])
     suite = suites.training_frame(facts["names"], label, classes, rows, ranked)
@@ -74,9 +76,13 @@ def check_model(context: Context) -> Outcome:
     frame = frame_of(context.home.table("holdout_frame"), facts)
     prediction = predict(text, frame.matrix)
     splits = TextModel.parse(text).numeric_splits()
-    thresholds = [t for name in facts["ranked"] for t in splits.get(name, [])]
-    domain = context.federation.domain.to_domain()
-    suite = suites.model(facts["task"], domain)
+    # Where in its own domain each threshold lies, as a share: domains differ from column to column.
+    thresholds = [
+        (threshold - domain.lower) / (domain.upper - domain.lower)
+        for name, domain in _domains(context).items()
+        for threshold in splits.get(name, [])
+    ]
+    suite = suites.model(facts["task"])
     scores = np.ravel(prediction).astype(float)
     rows = max(len(scores), len(thresholds))
     table = pa.table(
@@ -86,6 +92,14 @@ def check_model(context: Context) -> Outcome:
         }
     )
     return check(context, {"model": (suite, table)}, marks="checked_model")
+
+
+def _domains(context: Context) -> dict[str, Domain]:
+    return {
+        f"{party}.{column.name}": column.domain
+        for party in context.federation.feature_holders
+        for column in context.columns(party)
+    }
 
 
 def check(

@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.exchange.encoding import integers, smallest_integers
-from opboost_ops.mechanisms.release import randomise
+from opboost_ops.mechanisms import UnaryEncoding
+from opboost_ops.mechanisms.release import randomise, randomise_bit
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.stages.stage import Context, Outcome
 
@@ -16,25 +17,30 @@ def desensitize(context: Context) -> Outcome:
         PolicyError: The party's policy does not allow a feature or a mechanism.
     """
     require_consent(context.policy, context.federation, context.party)
-    domain = context.federation.domain.to_domain()
     table = context.home.table("preprocessed")
     positions = integers(context.home.table("positions"), "position")
     keys = person_keys(context)[positions]
     secret = context.noise_secret()
     columns: dict[str, pa.Array] = {}
-    for name, feature in context.federation.parties[context.party].features.items():
-        assert feature.mechanism is not None
-        columns[name] = smallest_integers(
-            randomise(
-                integers(table, name),
+    for column in context.columns():
+        values, mechanism = integers(table, column.source), column.mechanism
+        if isinstance(mechanism, UnaryEncoding):
+            assert column.bit is not None
+            released = randomise_bit(
+                values,
+                column.source_domain.size,
+                column.bit,
                 keys,
-                feature.mechanism,
-                domain,
-                feature.domain_map(domain).digest(),
+                mechanism,
+                column.map_digest,
                 secret,
-                feature.uuid,
+                column.uuid,
             )
-        )
+        else:
+            released = randomise(
+                values, keys, mechanism, column.domain, column.map_digest, secret, column.uuid
+            )
+        columns[column.name] = smallest_integers(released)
     return Outcome(tables={"randomised": pa.table(columns)}, summary={"rows": table.num_rows})
 
 

@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 from opboost_ops.boosting import splits
+from opboost_ops.domain import Domain
 from opboost_ops.errors import ArtifactError
 from opboost_ops.stages.stage import Context, Outcome
 
@@ -14,9 +15,11 @@ def materialise(context: Context) -> Outcome:
         ArtifactError: An answer lacks a split, or its values do not rise with the ranks.
     """
     partial = context.home.read("partial_model.txt").decode()
-    domain = context.federation.domain
     values: dict[str, dict[int, float]] = {}
+    bounds: dict[str, tuple[int, int]] = {}
     for party in context.federation.feature_holders:
+        domains = {column.name: column.domain for column in context.columns(party)}
+        bounds |= {f"{party}.{name}": (d.lower, d.upper) for name, d in domains.items()}
         request = context.receive("split_request", party)
         answer = context.receive("split_values", party, answers=request.digest)
         asked = request.document["splits"]
@@ -24,7 +27,7 @@ def materialise(context: Context) -> Outcome:
         for name, ranks in asked.items():
             found = given.get(name) if isinstance(given, dict) else None
             numbers = [found.get(str(r)) if isinstance(found, dict) else None for r in ranks]
-            if not _rising(numbers, domain.lower, domain.upper):
+            if not _rising(numbers, domains[name]):
                 raise ArtifactError(
                     f"The split values of {party}.{name} are incomplete, outside the domain, or "
                     "not in the order of their ranks.",
@@ -33,8 +36,6 @@ def materialise(context: Context) -> Outcome:
             values[f"{party}.{name}"] = dict(
                 zip(ranks, (float(n) for n in numbers if n is not None), strict=True)
             )
-    ranked = context.home.json("frame")["ranked"]
-    bounds = dict.fromkeys(ranked, (domain.lower, domain.upper))
     text = splits.materialise(partial, values, bounds)
     return Outcome(
         files={"model.txt": text.encode()},
@@ -43,6 +44,6 @@ def materialise(context: Context) -> Outcome:
     )
 
 
-def _rising(numbers: list[float | None], lower: int, upper: int) -> bool:
-    real = [n for n in numbers if isinstance(n, int | float) and lower <= n <= upper]
+def _rising(numbers: list[float | None], domain: Domain) -> bool:
+    real = [n for n in numbers if isinstance(n, int | float) and domain.lower <= n <= domain.upper]
     return len(real) == len(numbers) and all(a < b for a, b in pairwise(real))

@@ -2,7 +2,7 @@
 
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.privacy.consent import require_consent
-from opboost_ops.privacy.loss import loss_curve
+from opboost_ops.privacy.loss import column_losses
 from opboost_ops.stages.stage import Context, Outcome
 
 
@@ -16,13 +16,9 @@ def publish(context: Context) -> Outcome:
     context.home.json("checked_release")
     require_consent(context.policy, context.federation, context.party)
     facts = context.home.json("preprocessed")
-    domain = context.federation.domain.to_domain()
-    features = context.federation.parties[context.party].features
-    losses = {
-        name: loss_curve(feature.mechanism, domain)
-        for name, feature in features.items()
-        if feature.mechanism is not None
-    }
+    columns = context.columns()
+    losses = column_losses(columns)
+    names = tuple(column.name for column in columns)
     held_out = context.home.table("randomised").slice(facts["train"])
     drafts = (
         Draft(
@@ -30,7 +26,7 @@ def publish(context: Context) -> Outcome:
             about=context.party,
             table=context.home.table("ranks"),
             rows=facts["train"],
-            columns=context.features,
+            columns=names,
             losses=losses,
             answers=facts["alignment"],
             discloses="",
@@ -40,7 +36,7 @@ def publish(context: Context) -> Outcome:
             about=context.party,
             table=held_out,
             rows=facts["holdout"],
-            columns=context.features,
+            columns=names,
             losses=losses,
             answers=facts["alignment"],
             discloses="",

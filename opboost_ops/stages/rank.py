@@ -13,7 +13,7 @@ def rank(context: Context) -> Outcome:
     train = context.home.json("preprocessed")["train"]
     ranks: dict[str, pa.Array] = {}
     values: dict[str, list[int]] = {}
-    for name in context.features:
+    for name in [column.name for column in context.columns()]:
         distinct, inverse = np.unique(integers(table, name)[:train], return_inverse=True)
         ranks[name] = smallest_integers(inverse.reshape(-1) + 1)
         values[name] = distinct.tolist()

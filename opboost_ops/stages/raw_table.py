@@ -78,7 +78,9 @@ def read(context: Context, columns: list[str] | None = None) -> pl.DataFrame:
 
 
 def numbers(values: pl.Series, feature: Feature) -> np.ndarray:
-    """A numeric or ordinal column as float64, fill applied; what is still missing is NaN.
+    """A column as float64, fill applied; what is still missing is NaN.
+
+    Categories become their position in the declaration.
 
     Args:
         values: The raw column, shape (n,).
@@ -93,17 +95,25 @@ def numbers(values: pl.Series, feature: Feature) -> np.ndarray:
         fill = feature.missing.fill
         values = values.cast(pl.Float64) if isinstance(fill, float | int) else values
         values = values.fill_null(fill)
-    if feature.type == "ordinal":
+    if feature.type != "numeric":
         order = {category: i for i, category in enumerate(feature.categories or ())}
         text = values.cast(pl.String)
         codes = text.replace_strict(order, default=None, return_dtype=pl.Float64)
         if codes.null_count() > text.null_count():
             raise ContractError(
-                "An ordinal feature holds categories that are not declared.",
-                "Declare them in their order, or correct the table.",
+                f"A feature of type {feature.type} holds categories that are not declared.",
+                "Declare them all, or correct the table.",
             )
         values = codes
     return values.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+
+
+def missing(values: pl.Series) -> np.ndarray:
+    """Which values of a raw column are missing, boolean, shape (n,)."""
+    gaps = values.is_null()
+    if values.dtype.is_float():
+        gaps = gaps | values.is_nan().fill_null(False)
+    return gaps.to_numpy()
 
 
 def _check_types(context: Context, frame: pl.DataFrame) -> None:

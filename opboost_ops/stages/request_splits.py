@@ -16,9 +16,9 @@ def request_splits(context: Context) -> Outcome:
     counts: dict[str, int] = {}
     for party in context.federation.feature_holders:
         splits = {
-            name: used[f"{party}.{name}"]
-            for name in context.federation.parties[party].features
-            if used.get(f"{party}.{name}")
+            column.name: used[f"{party}.{column.name}"]
+            for column in context.columns(party)
+            if used.get(f"{party}.{column.name}")
         }
         counts[party] = sum(len(ranks) for ranks in splits.values())
         drafts.append(

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.feather as feather
 
+from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.federation import Federation, Role
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
@@ -145,8 +146,9 @@ class Context:
 
     def noise_secret(self) -> bytes:
         """The secret of all noise towards this federation's label holder."""
-        secret = noise.read_secret(self.site.secret)
-        return noise.receiver_secret(secret, self.federation.label_holder)
+        return noise.receiver_secret(
+            self.site.noise_secret(), self.policy.noise_group(self.federation.label_holder)
+        )
 
     def alignment_key(self) -> bytes:
         """The key that the parties of the federation share."""
@@ -154,10 +156,13 @@ class Context:
             noise.read_secret(self.site.alignment_key), f"alignment:{self.federation.name}"
         )
 
-    @property
-    def features(self) -> tuple[str, ...]:
-        """The party's declared features, in order."""
-        return tuple(self.federation.parties[self.party].features)
+    def columns(self, party: str = "") -> tuple[Column, ...]:
+        """The columns that a feature holder releases, in order.
+
+        Args:
+            party: Which one; this party when absent.
+        """
+        return columns_of(self.federation, party or self.party)
 
     @property
     def table_path(self) -> Path:

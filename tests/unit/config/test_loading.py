@@ -111,7 +111,30 @@ def test_an_unknown_mechanism_and_a_near_miss(data: dict[str, Any]) -> None:
     ("feature", "where", "word"),
     [
         ({"type": "ordinal", "categories": ["low"]}, "categories", "two categories"),
-        ({"type": "nominal"}, "type", "only for the label holder"),
+        ({"type": "nominal"}, "mechanism.name", "needs an order"),
+        ({"type": "nominal"}, "categories", "list all its categories"),
+        ({"type": "nominal", "categories": ["a", "b c"]}, "categories.1", "may not hold spaces"),
+        ({"type": "nominal", "categories": ["a", "a"]}, "categories", "twice"),
+        (
+            {
+                "type": "nominal",
+                "categories": ["a", "missing"],
+                "mechanism": {"name": "unary", "epsilon": 1},
+                "missing": {"fill": "a", "bit": {"epsilon": 1}},
+            },
+            "categories",
+            "missing bit",
+        ),
+        (
+            {"type": "ordinal", "categories": ["a", "b"], "missing": {"fill": "c"}},
+            "missing.fill",
+            "none of the declared",
+        ),
+        (
+            {"bounds": [0, 1], "mechanism": {"name": "unary", "epsilon": 1}},
+            "mechanism.name",
+            "only for nominal",
+        ),
         ({"bounds": [0, 1], "scale": {"edges": [2, 1]}}, "scale", "strictly increasing"),
         ({"bounds": [0, 1], "missing": {"fill": "none"}}, "missing.fill", "no number"),
     ],

@@ -64,5 +64,5 @@ def test_max_splits(
 def test_a_feature_that_is_anothers(trained_once: Workspace, federation: Federation) -> None:
     rules = {name: {"mechanisms": ["global_map"]} for name in ("income", "spend")}
     wide = policy(trained_once, features=rules)
-    with pytest.raises(PolicyError, match="spend is not a feature that bank released"):
+    with pytest.raises(PolicyError, match="spend is not a column that bank released"):
         require_splits_allowed(wide, federation, "bank", {"spend": [1]})

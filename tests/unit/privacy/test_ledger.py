@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from opboost_ops.config.columns import columns_of
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms.global_map import GlobalMap
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.ledger import Ledger
-from opboost_ops.privacy.loss import loss_curve
+from opboost_ops.privacy.loss import column_losses, loss_curve
 from tests.federation import Workspace
 
 
@@ -86,17 +87,17 @@ def test_every_artifact_of_a_run_has_its_lines(trained_once: Workspace) -> None:
             assert kinds == {("plan", "credit"), *sent}
         else:
             assert kinds == {(k, "credit") for k in ("digests", "ranks", "holdout", "split_values")}
+        columns = columns_of(federation, party) if party != "credit" else ()
+        charged, losses = {c.charge: c for c in columns}, column_losses(columns)
         for event in events:
             assert event.experiment is True
             if event.kind in ("ranks", "holdout"):
-                feature = federation.parties[party].features[event.feature or ""]
                 assert event.account == "local_dp"
-                assert event.column == feature.uuid
-                assert feature.mechanism is not None
-                assert event.loss == loss_curve(feature.mechanism, federation.domain.to_domain())
+                assert event.column == charged[event.feature or ""].uuid
+                assert event.loss == losses[event.feature or ""]
+                assert event.noise
             else:
                 assert event.account == "exact"
                 assert event.discloses
         protected = [e.feature for e in events if e.kind == "ranks"]
-        expected = list(federation.parties[party].features) if party != "credit" else []
-        assert sorted(f or "" for f in protected) == sorted(expected)
+        assert sorted(f or "" for f in protected) == sorted(losses)

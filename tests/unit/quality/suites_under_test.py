@@ -62,7 +62,7 @@ def predictions() -> dict[str, list[Any]]:
     """Predictions, and fewer thresholds."""
     return {
         "prediction": [i / ROWS for i in range(ROWS)],
-        "threshold": [1.5, 2.5, 4.5, *[None] * (ROWS - 3)],
+        "threshold": [0.0, 0.25, 1.0, *[None] * (ROWS - 3)],
     }
 
 
@@ -91,21 +91,19 @@ GOOD: dict[str, Case] = {
         lambda: {**raw(), "paid": [float(i) for i in range(ROWS)]},
     ),
     "preprocessed_table": (
-        lambda: suites.preprocessed_table(
-            {"a": party().features["amount"], "b": party().features["amount"]}, DOMAIN, ROWS
-        ),
+        lambda: suites.preprocessed_table(dict.fromkeys("ab", DOMAIN), ROWS),
         ranks,
     ),
-    "release": (lambda: suites.release(["a", "b"], ROWS, DOMAIN), ranks),
-    "acceptance": (lambda: suites.acceptance(["a", "b"], ROWS, DOMAIN), ranks),
+    "release": (lambda: suites.release(dict.fromkeys("ab", DOMAIN), ROWS), ranks),
+    "acceptance": (lambda: suites.acceptance(dict.fromkeys("ab", DOMAIN), ROWS), ranks),
     "training_frame": (frame_suite, frame),
     "training_frame of regression": (
         lambda: frame_suite("regression"),
         lambda: {**frame(), "label": [0.25 * i for i in range(ROWS)]},
     ),
-    "model": (lambda: suites.model("binary", DOMAIN), predictions),
+    "model": (lambda: suites.model("binary"), predictions),
     "model of regression": (
-        lambda: suites.model("regression", DOMAIN),
+        lambda: suites.model("regression"),
         lambda: {**predictions(), "prediction": [-7.5, 1e9, *[0.0] * (ROWS - 2)]},
     ),
 }

@@ -77,7 +77,7 @@ def predictions() -> pl.DataFrame:
     return pl.DataFrame(
         {
             "prediction": [i / ROWS for i in range(ROWS)],
-            "threshold": [1.5, 9.5] + [None] * (ROWS - 2),
+            "threshold": [0.05, 0.95] + [None] * (ROWS - 2),
         }
     )
 
@@ -94,18 +94,18 @@ SUITES: dict[str, tuple[Suite, Callable[[], pl.DataFrame]]] = {
         raw,
     ),
     "preprocessed_table": (
-        suites.preprocessed_table(dict.fromkeys("ab", PARTY.features["age"]), DOMAIN, ROWS),
+        suites.preprocessed_table(dict.fromkeys("ab", DOMAIN), ROWS),
         ranks,
     ),
-    "release": (suites.release(["a", "b"], ROWS, DOMAIN), ranks),
-    "acceptance": (suites.acceptance(["a", "b"], ROWS, DOMAIN), ranks),
+    "release": (suites.release(dict.fromkeys("ab", DOMAIN), ROWS), ranks),
+    "acceptance": (suites.acceptance(dict.fromkeys("ab", DOMAIN), ROWS), ranks),
     "training_frame": (suites.training_frame(NAMES, LABEL, 2, ROWS, BANK), frame),
     "training_frame/regression": (
         suites.training_frame(NAMES, REGRESSION, 0, ROWS, BANK),
         frame,
     ),
-    "model": (suites.model("binary", DOMAIN), predictions),
-    "model/regression": (suites.model("regression", DOMAIN), predictions),
+    "model": (suites.model("binary"), predictions),
+    "model/regression": (suites.model("regression"), predictions),
 }
 
 Change = Callable[[pl.DataFrame], pl.DataFrame]
@@ -168,7 +168,7 @@ FAULTS: Mapping[str, Mapping[tuple[str, str, str], list[Change]]] = {
         ],
         ("numeric", "column_values_to_be_between", ""): [put("age", INF), put("age", -INF)],
         ("bounded", "column_values_to_be_between", ""): [put("age", *[CANARY] * 5)],
-        ("ordinal", "column_values_to_be_in_set", "category"): [put("size", CANARY_TEXT)],
+        ("categorised", "column_values_to_be_in_set", "category"): [put("size", CANARY_TEXT)],
         ("label", "column_to_exist", ""): [without("y")],
         ("label", "column_values_to_not_be_null", ""): [put("y", None)],
         ("class_label", "column_unique_value_count_to_be_between", ""): [
@@ -209,7 +209,7 @@ FAULTS: Mapping[str, Mapping[tuple[str, str, str], list[Change]]] = {
         ],
         ("threshold", "column_values_to_be_in_set", "not_a_number"): [put("threshold", NAN)],
         ("threshold", "column_values_to_be_between", ""): [
-            put("threshold", 0.5),
+            put("threshold", -0.1),
             put("threshold", CANARY),
         ],
     },

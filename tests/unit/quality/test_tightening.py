@@ -11,7 +11,7 @@ from opboost_ops.quality import suites
 from opboost_ops.quality.tightening import tightened
 from tests.federation import Workspace
 
-SUITE = suites.release(["income"], 10, Domain(1, 10))
+SUITE = suites.release({"income": Domain(1, 10)}, 10)
 MORE = """
 release:
   - type: expect_column_max_to_be_between

@@ -1,0 +1,150 @@
+"""`opboost plan`: which mechanism keeps most of the order under a party's caps."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from opboost_ops.errors import ConfigError, ContractError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from opboost_ops.config.federation import Federation
+    from opboost_ops.privacy.planner import Candidate
+
+_ITSELF = (
+    "This plan was tuned on the party's own table: a choice that depends on private data tells "
+    "something about them, outside any epsilon. Prefer --sample with public rows of the same kind."
+)
+
+
+def command(
+    federation: Annotated[Path, typer.Argument(help="federation.yaml")],
+    party: Annotated[str | None, typer.Option(help="Which feature holder.")] = None,
+    sample: Annotated[
+        Path | None, typer.Option(help="Public Parquet rows with the same columns (recommended).")
+    ] = None,
+    max_loss_1: Annotated[float | None, typer.Option(help="Cap on loss(1) of a feature.")] = None,
+    max_loss_whole: Annotated[
+        float | None, typer.Option(help="Cap on loss(R - L) of a feature.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where the picture goes; the party's home when absent.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
+) -> None:
+    """Rank mechanisms and parameters by expected order preservation, at the party, with a picture.
+
+    Caps that the party's policy.yaml sets hold too.
+    """
+    import json
+
+    from opboost_ops.cli.progress import counting
+    from opboost_ops.config.loading import load_federation
+    from opboost_ops.evaluation import plan_picture
+    from opboost_ops.privacy import planner
+
+    declared = load_federation(federation)
+    holder = _holder(declared, party)
+    marginals, home = _marginals(federation, declared, holder, sample)
+    caps = planner.Caps(max_loss_1, max_loss_whole)
+    domain = declared.domain.to_domain()
+    with counting("mechanisms") as progress:
+        found = planner.candidates(domain, caps, progress)
+    if not found:
+        raise ConfigError(
+            "No mechanism keeps these caps at an epsilon of 0.001 or more.", "Raise a cap."
+        )
+    ranked = {name: planner.rank(found, domain, m) for name, m in marginals.items()}
+    picture = plan_picture.draw(ranked, (out or home) / f"plan-{declared.name}-{holder}.png")
+    result = {
+        "federation": declared.name,
+        "party": holder,
+        "caps": {"loss_1": max_loss_1, "loss_whole": max_loss_whole},
+        "tuned_on": "public sample" if sample else "private table",
+        "features": {name: [_entry(s, c) for s, c in pairs] for name, pairs in ranked.items()},
+        "picture": str(picture),
+    }
+    if as_json:
+        print(json.dumps(result))
+        return
+    _show(ranked)
+    print(f"Picture: {picture}")
+    if sample is None:
+        print(_ITSELF)
+
+
+def _holder(declared: "Federation", party: str | None) -> str:
+    holders = declared.feature_holders
+    if party is None and len(holders) == 1:
+        return holders[0]
+    if party not in holders:
+        raise ConfigError("Name a feature holder with --party.", f"They are {', '.join(holders)}.")
+    return party
+
+
+def _marginals(
+    file: Path, declared: "Federation", holder: str, sample: Path | None
+) -> tuple[dict[str, "np.ndarray"], Path]:
+    import numpy as np
+    import polars as pl
+
+    from opboost_ops.config.loading import load_site
+    from opboost_ops.local_run import site_files
+    from opboost_ops.stages import raw_table
+
+    home = Path()
+    path = sample
+    if path is None:
+        site = load_site(site_files(file, declared)[holder])
+        if declared.name not in site.tables:
+            raise ConfigError(f"site.yaml of {holder} names no table for {declared.name}.")
+        path, home = site.tables[declared.name].train, site.home / declared.name
+    frame: pl.DataFrame | None = None
+    try:
+        frame = pl.read_parquet(path)
+    except (pl.exceptions.PolarsError, OSError):
+        frame = None
+    if frame is None:
+        raise ConfigError(f"{path.name} is missing or no Parquet file.")
+    domain = declared.domain.to_domain()
+    found = {}
+    for name, feature in declared.parties[holder].features.items():
+        if feature.type == "nominal":
+            continue
+        if name not in frame.columns:
+            raise ContractError(f"{path.name} has no column {name}.", "Add it to the sample.")
+        values = raw_table.numbers(frame.get_column(name), feature)
+        codes = feature.domain_map(domain).encode(values[np.isfinite(values)])
+        found[name] = np.bincount(codes - domain.lower, minlength=domain.size)
+    return found, home
+
+
+def _entry(score: float, candidate: "Candidate") -> dict[str, Any]:
+    return {
+        "mechanism": candidate.declaration(),
+        "expected_weighted_kendall": round(score, 6),
+        "loss": list(candidate.curve.loss),
+        "certificate": candidate.curve.certificate,
+    }
+
+
+def _show(ranked: dict[str, list[tuple[float, "Candidate"]]]) -> None:
+    import yaml
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    for name, pairs in ranked.items():
+        table = Table(title=f"{name}: order kept under the caps")
+        for head in ("mechanism", "expected weighted Kendall", "loss(1)", "loss(R-L)"):
+            table.add_column(head)
+        for score, candidate in pairs[:5]:
+            first, last = candidate.curve.loss[0], candidate.curve.loss[-1]
+            cells = (v if isinstance(v, str) else f"{v:.3f}" for v in (first, last))
+            table.add_row(candidate.curve.mechanism, f"{score:.4f}", *cells)
+        console.print(table)
+    block = {name: {"mechanism": pairs[0][1].declaration()} for name, pairs in ranked.items()}
+    console.print("For federation.yaml, under the party's features:")
+    print(yaml.safe_dump(block, sort_keys=False))

@@ -1,0 +1,169 @@
+"""What is wrong with a federation file whose entries each have the right form."""
+
+import re
+from collections.abc import Iterator
+
+from opboost_ops.config.federation import Feature, Federation, Fill, Party
+from opboost_ops.config.schema import FEATURE_NAME
+from opboost_ops.errors import ConfigError, Fault
+from opboost_ops.mechanisms import UnaryEncoding
+
+
+def federation_faults(federation: Federation) -> Iterator[Fault]:
+    """Everything that is wrong with a federation although each entry has its form.
+
+    Args:
+        federation: As parsed.
+
+    Yields:
+        One fault after the other.
+    """
+    holders = [name for name, p in federation.parties.items() if p.role == "label_holder"]
+    if len(holders) != 1:
+        yield Fault("parties", f"has {len(holders)} label holders", "exactly one is needed")
+    if not federation.feature_holders:
+        yield Fault("parties", "has no feature holder", "at least one is needed")
+    uuids: dict[str, str] = {}
+    keys: dict[str, str] = {}
+    for name, party in federation.parties.items():
+        where = f"parties.{name}"
+        yield from _party_faults(federation, where, party)
+        if party.signing_key in keys:
+            yield Fault(
+                f"{where}.signing_key",
+                f"is also that of {keys[party.signing_key]}",
+                "each party makes its own with `opboost keys init`",
+            )
+        keys[party.signing_key] = name
+        for feature, declared in party.features.items():
+            place = f"{where}.features.{feature}"
+            if feature == federation.id.column:
+                yield Fault(place, "is the ID column", "an ID is never a feature")
+            if party.label and feature == party.label.column:
+                yield Fault(place, "is the label", "a label is never a feature")
+            if str(declared.uuid) in uuids:
+                yield Fault(
+                    f"{place}.uuid",
+                    f"is also that of {uuids[str(declared.uuid)]}",
+                    "every column has its own, for ever",
+                )
+            uuids[str(declared.uuid)] = place
+
+
+def _party_faults(federation: Federation, where: str, party: Party) -> Iterator[Fault]:
+    if party.role == "label_holder" and party.label is None:
+        yield Fault(f"{where}.label", "is required of the label holder")
+    if party.role == "feature_holder":
+        if party.label is not None:
+            yield Fault(f"{where}.label", "is only for the label holder")
+        if not party.features:
+            yield Fault(f"{where}.features", "is empty", "a feature holder gives at least one")
+    for name, feature in party.features.items():
+        if party.role == "feature_holder" and "=" in name:
+            yield Fault(
+                f"{where}.features.{name}",
+                "holds =, which joins a feature and its category",
+                "rename the column",
+            )
+        yield from _feature_faults(federation, f"{where}.features.{name}", party, feature)
+
+
+def _feature_faults(
+    federation: Federation, where: str, party: Party, feature: Feature
+) -> Iterator[Fault]:
+    if feature.bounds is not None and feature.bounds[0] >= feature.bounds[1]:
+        yield Fault(f"{where}.bounds", "the lower bound is not less than the upper bound")
+        return
+    if feature.type == "ordinal" and len(feature.categories or ()) < 2:
+        yield Fault(
+            f"{where}.categories",
+            "is required of an ordinal feature",
+            "list at least two categories, lowest first",
+        )
+        return
+    if len(set(feature.categories or ())) < len(feature.categories or ()):
+        yield Fault(f"{where}.categories", "names a category twice")
+        return
+    yield from _missing_faults(where, party, feature)
+    if party.role == "feature_holder":
+        yield from _protection_faults(federation, where, feature)
+
+
+def _missing_faults(where: str, party: Party, feature: Feature) -> Iterator[Fault]:
+    protected = party.role == "feature_holder"
+    if feature.missing == "keep" and protected:
+        yield Fault(
+            f"{where}.missing", "keep is only for the label holder's own features", "declare a fill"
+        )
+    if not isinstance(feature.missing, Fill):
+        return
+    fill = feature.missing.fill
+    if feature.type == "numeric" and isinstance(fill, str):
+        yield Fault(f"{where}.missing.fill", "is no number", "the feature is numeric")
+    if feature.type != "numeric" and feature.categories and fill not in feature.categories:
+        yield Fault(f"{where}.missing.fill", "is none of the declared categories")
+    if feature.missing.bit is not None and not protected:
+        yield Fault(
+            f"{where}.missing.bit",
+            "is only for feature holders",
+            "LightGBM sees what is missing in own features: declare `missing: keep`",
+        )
+
+
+def _protection_faults(federation: Federation, where: str, feature: Feature) -> Iterator[Fault]:
+    if feature.mechanism is None:
+        example = "{name: global_map, epsilon: 1.0}"
+        if feature.type == "nominal":
+            example = "{name: unary, epsilon: 1.0}"
+        yield Fault(
+            f"{where}.mechanism", "is required of a feature holder", f"for example {example}"
+        )
+    if feature.type == "nominal":
+        yield from _nominal_faults(where, feature)
+    elif isinstance(feature.mechanism, UnaryEncoding):
+        yield Fault(
+            f"{where}.mechanism.name",
+            f"unary is only for nominal features, and this one is {feature.type}",
+            "for example global_map",
+        )
+    elif feature.type == "numeric" and feature.bounds is None:
+        yield Fault(
+            f"{where}.bounds",
+            "is required: public bounds, never read off the data",
+            "for example [0, 100]",
+        )
+    else:
+        try:
+            domain = federation.domain.to_domain()
+            feature.domain_map(domain)
+            if feature.mechanism is not None:
+                feature.mechanism.require(domain)
+        except ConfigError as error:
+            yield Fault(where, error.problem, error.remedy)
+
+
+def _nominal_faults(where: str, feature: Feature) -> Iterator[Fault]:
+    if feature.mechanism is not None and not isinstance(feature.mechanism, UnaryEncoding):
+        yield Fault(
+            f"{where}.mechanism.name",
+            f"{feature.mechanism.name} needs an order, and the feature is nominal",
+            "name unary, or declare an order of its categories (ordinal)",
+        )
+    categories = feature.categories or ()
+    if len(categories) < 2:
+        yield Fault(
+            f"{where}.categories",
+            "is required of a feature holder's nominal feature",
+            "list all its categories; they are public",
+        )
+    wrong = [i for i, category in enumerate(categories) if not re.match(FEATURE_NAME, category)]
+    for i in wrong:
+        yield Fault(
+            f"{where}.categories.{i}",
+            "becomes a column's name and may not hold spaces, quotes, commas, colons or brackets",
+            "rename the category in table and file",
+        )
+    if "missing" in categories and isinstance(feature.missing, Fill) and feature.missing.bit:
+        yield Fault(
+            f"{where}.categories", "holds missing, which is also the name of the missing bit"
+        )

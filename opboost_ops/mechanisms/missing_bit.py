@@ -1,0 +1,40 @@
+"""A randomised bit that says whether a value is missing (Warner's randomised response)."""
+
+from decimal import Decimal
+from functools import lru_cache
+from typing import Literal
+
+from opboost_ops.domain import Domain
+from opboost_ops.mechanisms.bits import BIT, bit_channel
+from opboost_ops.mechanisms.channel import Channel, precise
+from opboost_ops.mechanisms.parameters import Epsilon, Parameters
+
+
+class MissingBit(Parameters):
+    """The bit stays with e^eps / (e^eps + 1).
+
+    It is a column beside the feature's own, in which missing values are filled as declared; a
+    value that appears or goes away costs this epsilon and the feature's own loss(R - L).
+
+    Attributes:
+        epsilon: Loss between missing and present.
+    """
+
+    name: Literal["missing_bit"] = "missing_bit"
+    epsilon: Epsilon
+
+    def channel(self, domain: Domain = BIT) -> Channel:
+        """The exact channel of the bit, 2 x 2; built once."""
+        assert domain == BIT
+        return _channel(self.epsilon)
+
+    def label(self) -> str:
+        """What people read."""
+        return f"Randomised missing bit, epsilon {self.epsilon:g}"
+
+
+@lru_cache(maxsize=64)
+def _channel(epsilon: float) -> Channel:
+    with precise():
+        one, stay = Decimal(1), Decimal(epsilon).exp()
+        return bit_channel([stay, one], [one, stay])

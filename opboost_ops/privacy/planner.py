@@ -1,0 +1,166 @@
+"""Which mechanism keeps most of the order under a party's caps on its loss."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from opboost_ops.domain import Domain
+from opboost_ops.errors import ConfigError
+from opboost_ops.mechanisms import (
+    AdjMap,
+    BucketResponse,
+    GeneralisedResponse,
+    GlobalMap,
+    Mechanism,
+    Piecewise,
+)
+from opboost_ops.privacy.loss import LossCurve, loss_curve
+from opboost_ops.privacy.order import expected_weighted_kendall
+
+ALPHAS = (0.4, 0.6, 0.8, 1.0, 2.0, 5.0, 10.0)
+
+#: Above this many values fewer partitions and alphas are tried: each table costs |D|^2 steps.
+LARGE = 32
+
+#: Candidates use at least this share of a cap, unless rounding epsilon down leaves less.
+CLOSE = 0.995
+
+
+@dataclass(frozen=True)
+class Caps:
+    """A party's caps on the loss of one feature; None where there is none.
+
+    Attributes:
+        step: On loss(1), a move by one step of the domain.
+        whole: On loss(R - L), a move across the domain.
+    """
+
+    step: float | None = None
+    whole: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.step is None and self.whole is None:
+            raise ConfigError(
+                "The planner needs a cap on loss(1), on loss(R - L), or on both.",
+                "Give --max-loss-1 or --max-loss-whole.",
+            )
+        if any(cap is not None and not cap > 0 for cap in (self.step, self.whole)):
+            raise ConfigError("A cap on a loss must be above 0.")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A mechanism with the largest epsilon that the caps allow, and what it costs.
+
+    Attributes:
+        mechanism: With its parameters.
+        curve: Its exact loss curve, which keeps the caps.
+    """
+
+    mechanism: Mechanism
+    curve: LossCurve
+
+    def declaration(self) -> dict[str, Any]:
+        """The ``mechanism`` entry of a federation file."""
+        return self.mechanism.model_dump(mode="json", exclude_none=True, exclude={"sampler"})
+
+
+def candidates(
+    domain: Domain, caps: Caps, progress: Callable[[int, int], None] | None = None
+) -> list[Candidate]:
+    """Every mechanism and parameter with its largest epsilon under the caps.
+
+    Local-map is not among them: it discloses partitions, which no finite cap allows.
+
+    Args:
+        domain: The federation's.
+        caps: The party's.
+        progress: Called with how many are done, and of how many.
+
+    Returns:
+        Those for which some epsilon of at least 0.001 keeps the caps.
+    """
+    makers = list(_makers(domain))
+    found = []
+    for done, make in enumerate(makers, start=1):
+        candidate = _fit(make, domain, caps)
+        if candidate is not None:
+            found.append(candidate)
+        if progress is not None:
+            progress(done, len(makers))
+    return found
+
+
+def rank(
+    found: Sequence[Candidate], domain: Domain, marginal: np.ndarray
+) -> list[tuple[float, Candidate]]:
+    """Candidates by the order that they may be expected to keep of a feature's values.
+
+    Args:
+        found: From `candidates`.
+        domain: The federation's.
+        marginal: How many rows have each value, shape (|D|,).
+
+    Returns:
+        Expected weighted Kendall coefficient and candidate, best first.
+    """
+    scored = [(expected_weighted_kendall(marginal, c.mechanism.channel(domain)), c) for c in found]
+    return sorted(scored, key=lambda pair: -pair[0])
+
+
+def _makers(domain: Domain) -> Iterator[Callable[[float], Mechanism]]:
+    yield lambda epsilon: GlobalMap(epsilon=epsilon)
+    yield lambda epsilon: GeneralisedResponse(epsilon=epsilon)
+    yield lambda epsilon: Piecewise(epsilon=epsilon)
+    large = domain.size > LARGE
+    for buckets in [q for q in (2, 4, 8, 16, 32) if q < domain.size]:
+        yield lambda epsilon, q=buckets: BucketResponse(epsilon=epsilon, buckets=q)  # type: ignore[misc]
+    thetas = (domain.size // 10, domain.size // 5) if large else (2, 3, 4, 5, 10, 20)
+    alphas = ALPHAS[::3] if large else ALPHAS
+    for theta, alpha in itertools.product([t for t in thetas if t < domain.size], alphas):
+        yield lambda epsilon, t=theta, a=alpha: AdjMap(epsilon=epsilon, theta=t, alpha=a)  # type: ignore[misc]
+
+
+def _fit(make: Callable[[float], Mechanism], domain: Domain, caps: Caps) -> Candidate | None:
+    # Losses grow almost in proportion to epsilon, so a few corrections in proportion suffice.
+    epsilon = 1.0
+    for _ in range(8):
+        over = _use(make(epsilon), domain, caps)
+        if CLOSE <= over <= 1:
+            break
+        epsilon = min(max(epsilon / over * (1 + CLOSE) / 2, 1e-3), 1000.0)
+    # What is offered is exact, and rounded down to three digits.
+    for _ in range(60):
+        epsilon = _rounded_down(epsilon)
+        if epsilon < 1e-3:
+            return None
+        mechanism = make(epsilon)
+        curve = loss_curve(mechanism, domain)
+        if _keeps(curve, caps):
+            return Candidate(mechanism, curve)
+        epsilon *= 0.99
+    return None
+
+
+def _use(mechanism: Mechanism, domain: Domain, caps: Caps) -> float:
+    """The larger share of a cap that is used, in floats."""
+    logs = np.log(mechanism.channel(domain).probabilities())
+    step = float(np.abs(logs[1:] - logs[:-1]).max())
+    whole = float((logs.max(axis=0) - logs.min(axis=0)).max())
+    shares = [step / caps.step] if caps.step is not None else []
+    shares += [whole / caps.whole] if caps.whole is not None else []
+    return max(*shares, 1e-12)
+
+
+def _keeps(curve: LossCurve, caps: Caps) -> bool:
+    pairs = ((curve.loss[0], caps.step), (curve.loss[-1], caps.whole))
+    return all(cap is None or (loss != "inf" and loss <= cap) for loss, cap in pairs)
+
+
+def _rounded_down(value: float) -> float:
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return float(f"{math.floor(value / unit + 1e-9) * unit:.6g}")

@@ -1,0 +1,150 @@
+"""What a party runs at home: plan, leakage, edges, keys; and the documents' figures."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import yaml
+
+from opboost_ops.evaluation import figures
+from opboost_ops.evaluation.table5 import table5
+from tests.federation import Workspace
+
+OPBOOST = Path(sys.executable).parent / "opboost"
+
+
+def run(folder: Path, *words: str, fails: bool = False) -> str:
+    done = subprocess.run([OPBOOST, *words], cwd=folder, capture_output=True, text=True)
+    assert (done.returncode != 0) is fails, done.stderr
+    return done.stderr if fails else done.stdout
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    return Workspace.write(tmp_path_factory.mktemp("tools") / "fed")
+
+
+def test_a_plan_from_a_public_sample(workspace: Workspace, tmp_path: Path) -> None:
+    sample = tmp_path / "sample.parquet"
+    pl.read_parquet(workspace.table_path("bank")).head(100).write_parquet(sample)
+    told: dict[str, Any] = json.loads(
+        run(
+            workspace.folder, "plan", "federation.yaml", "--party", "bank", "--json",
+            "--sample", str(sample), "--max-loss-1", "0.6", "--out", str(tmp_path),
+        )
+    )  # fmt: skip
+    assert told["tuned_on"] == "public sample"
+    assert Path(told["picture"]).read_bytes().startswith(b"\x89PNG")
+    assert set(told["features"]) == set(workspace.declared.parties["bank"].features)
+    for entries in told["features"].values():
+        scores = [entry["expected_weighted_kendall"] for entry in entries]
+        assert scores == sorted(scores, reverse=True)
+        assert all(entry["loss"][0] <= 0.6 for entry in entries)
+
+
+def test_a_plan_from_the_own_table_says_that_it_discloses(workspace: Workspace) -> None:
+    out = run(
+        workspace.folder, "plan", "federation.yaml", "--party", "bank", "--max-loss-whole", "3"
+    )
+    assert "tuned on the party's own table" in out
+    assert "name: " in out
+    told = run(workspace.folder, "plan", "federation.yaml", "--max-loss-1", "1", fails=True)
+    assert "Name a feature holder with --party. They are shop, bank." in told
+
+
+def test_leakage_stays_at_home(workspace: Workspace) -> None:
+    before = workspace.files("exchange")
+    told = json.loads(
+        run(workspace.folder, "leakage", "federation.yaml", "--party", "bank", "--json")
+    )
+    home = workspace.folder / "bank" / "home" / "credit_scoring"
+    for name in ("leakage.json", "leakage.png"):
+        assert (home / name).stat().st_mode & 0o077 == 0
+    assert workspace.files("exchange") == before
+    assert set(told["columns"]) == set(workspace.declared.parties["bank"].features)
+    for curves in told["averaging"].values():
+        # Thirty retrainings of keyed noise tell exactly what one tells.
+        assert len(curves["keyed"]) == 30
+        assert len(set(curves["keyed"])) == 1
+        assert curves["fresh"][-1] > curves["fresh"][0]
+    worst = told["worst"]["gain"]
+    assert worst == max(a["gain"] for tried in told["columns"].values() for a in tried)
+    told_by_gate = run(
+        workspace.folder, "leakage", "federation.yaml", "--party", "bank",
+        "--gate", str(worst - 0.01), fails=True,
+    )  # fmt: skip
+    assert "above the gate" in told_by_gate
+
+
+def test_edges_of_a_sample_hold_equal_shares(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).lognormal(size=4000)
+    pl.DataFrame({"income": values}).write_parquet(tmp_path / "sample.parquet")
+    told = json.loads(
+        run(tmp_path, "edges", "sample.parquet", "--column", "income", "--cells", "8", "--json")
+    )
+    edges = told["scale"]["edges"]
+    assert told["scale"]["source"] == "public_sample"
+    counts = np.bincount(np.searchsorted(edges, values, side="left"))
+    assert len(counts) == 8
+    assert counts.min() >= 498
+    assert counts.max() <= 502
+    out = run(tmp_path, "edges", "sample.parquet", "--column", "income", "--private")
+    assert yaml.safe_load(out)["scale"]["source"] == "private_table"
+
+
+def test_rotation_is_explicit_and_in_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = Workspace.write(tmp_path / "fed", seed=None)
+    for name, value in workspace.environment().items():
+        monkeypatch.setenv(name, value)
+    secret = workspace.folder / "bank" / "keys" / "noise.secret"
+    old = secret.read_bytes()
+    told = run(workspace.folder, "keys", "rotate", "bank", fails=True)
+    assert "costs its loss once more" in told
+    assert secret.read_bytes() == old
+    run(workspace.folder, "keys", "rotate", "bank", "--yes")
+    assert secret.read_bytes() != old
+    assert secret.stat().st_mode & 0o077 == 0
+    (kept,) = secret.parent.glob("noise.secret.until-*")
+    assert kept.read_bytes() == old
+    from opboost_ops.privacy.ledger import Ledger
+
+    ledger = Ledger(f"sqlite:///{workspace.folder / 'bank' / 'ledger.sqlite'}")
+    (line,) = ledger.releases()
+    ledger.close()
+    assert line.kind == "rotation"
+    workspace.all()
+    ledger = Ledger(f"sqlite:///{workspace.folder / 'bank' / 'ledger.sqlite'}")
+    names = {e.noise for e in ledger.releases() if e.account == "local_dp"}
+    ledger.close()
+    assert names == {line.noise}
+    assert names != {kept.name.split("-")[-1]}
+
+
+def test_table5_has_every_method_and_distance() -> None:
+    told = table5()
+    methods = [row["method"] for row in told["rows"]]
+    assert methods[:3] == ["GRR(epsilon)", "GRR(theta epsilon)", "Local-map"]
+    assert methods[3] == "Adj-map, alpha 0.2"
+    assert methods[-1] == "Adj-map, alpha 5"
+    for row in told["rows"]:
+        assert [cell["dist"] for cell in row["cells"]] == list(range(10))
+        assert all(0 <= cell["exact"] <= 1 for cell in row["cells"])
+    # Counting half of "same partition" promises more than holds.
+    adj = {row["method"]: row["cells"] for row in told["rows"]}
+    assert all(cells[0]["formula"] > cells[0]["exact"] for cells in adj.values())
+    printed = json.loads(run(Path(), "evaluate", "table5", "--json"))
+    assert printed == told
+
+
+@pytest.mark.parametrize("draw", [figures._laws, figures._loss], ids=["laws", "loss"])
+def test_the_documents_figures_are_those_of_the_code(draw: Any, tmp_path: Path) -> None:
+    committed = Path(__file__).parents[2] / "docs" / "figures"
+    name = {"_laws": "output-laws.svg", "_loss": "loss-curves.svg"}[draw.__name__]
+    assert draw(tmp_path / name).read_bytes() == (committed / name).read_bytes()

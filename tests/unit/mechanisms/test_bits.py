@@ -1,0 +1,103 @@
+"""Unary encoding and the missing bit: closed forms, group loss, keys."""
+
+import itertools
+import math
+import uuid
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from opboost_ops.domain import Domain
+from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.mechanisms import MissingBit, UnaryEncoding, noise
+from opboost_ops.mechanisms.alias import TOTAL
+from opboost_ops.mechanisms.bits import BIT
+from opboost_ops.mechanisms.release import randomise_bit
+from opboost_ops.privacy.loss import category_loss, loss_curve
+
+EPSILONS = (0.01, 0.1, 0.5, 1.0, 2.5, 10.0)
+SECRET = bytes(range(32))
+PEOPLE = 20_000
+KEYS = noise.person_keys(SECRET, pa.array(range(PEOPLE)), "integer")
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_counts_are_the_closed_form_and_those_of_the_alias_table(epsilon: float) -> None:
+    half, full = math.exp(epsilon / 2), math.exp(epsilon)
+    expected = {
+        UnaryEncoding(epsilon=epsilon, variant="symmetric"): (half / (half + 1), half / (half + 1)),
+        UnaryEncoding(epsilon=epsilon, variant="optimised"): (full / (full + 1), 0.5),
+        MissingBit(epsilon=epsilon): (full / (full + 1), full / (full + 1)),
+    }
+    for mechanism, (zero_stays, one_stays) in expected.items():
+        channel = mechanism.channel(BIT)
+        (a, b), (c, d) = channel.counts
+        assert a + b == c + d == TOTAL
+        assert min(a, b, c, d) > 0
+        assert a / TOTAL == pytest.approx(zero_stays, rel=1e-12)
+        assert d / TOTAL == pytest.approx(one_stays, rel=1e-12)
+        assert [tuple(row) for row in channel.alias.rebuilt_counts()] == list(channel.counts)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("variant", ["symmetric", "optimised"])
+def test_a_changed_category_costs_epsilon_over_all_rows_of_bits(
+    variant: str, epsilon: float
+) -> None:
+    """All 2^3 outputs of all 3 categories are enumerated in integers."""
+    mechanism = UnaryEncoding.model_validate({"epsilon": epsilon, "variant": variant})
+    counts, size = mechanism.channel().counts, 3
+    worst = Fraction(1)
+    for x, other in itertools.permutations(range(size), 2):
+        for bits in itertools.product((0, 1), repeat=size):
+            here = math.prod(counts[int(i == x)][bit] for i, bit in enumerate(bits))
+            there = math.prod(counts[int(i == other)][bit] for i, bit in enumerate(bits))
+            worst = max(worst, Fraction(here, there))
+    curve = category_loss(mechanism, size)
+    assert curve.loss[0] == curve.loss[1]
+    assert curve.certificate
+    assert math.log(worst) == pytest.approx(float(curve.loss[0]), rel=1e-12)
+    assert float(curve.loss[0]) <= epsilon
+    assert float(curve.loss[0]) == pytest.approx(epsilon, rel=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_a_missing_bit_costs_epsilon(epsilon: float) -> None:
+    curve = loss_curve(MissingBit(epsilon=epsilon), BIT)
+    assert curve.certificate
+    assert float(curve.loss[0]) == pytest.approx(epsilon, rel=1e-6)
+
+
+def released(codes: np.ndarray, bit: int, epsilon: float = 1.0) -> np.ndarray:
+    mechanism = UnaryEncoding(epsilon=epsilon)
+    return randomise_bit(codes, 3, bit, KEYS, mechanism, b"map", SECRET, uuid.UUID(int=1))
+
+
+def test_a_changed_category_redraws_every_bit() -> None:
+    """Bit 2 is 0 before and after a move from 0 to 1: its draws must be independent."""
+    before = released(np.zeros(PEOPLE, dtype=np.int64), 2)
+    after = released(np.ones(PEOPLE, dtype=np.int64), 2)
+    again = released(np.zeros(PEOPLE, dtype=np.int64), 2)
+    assert (before == again).all()
+    stay = math.e / (math.e + 1)
+    agree = stay**2 + (1 - stay) ** 2
+    assert abs((before == after).mean() - agree) < 6 * math.sqrt(agree * (1 - agree) / PEOPLE)
+
+
+def test_bits_of_one_row_are_independent() -> None:
+    codes = np.zeros(PEOPLE, dtype=np.int64)
+    first, second = released(codes, 1), released(codes, 2)
+    assert abs(np.corrcoef(first, second)[0, 1]) < 6 / math.sqrt(PEOPLE)
+
+
+@pytest.mark.parametrize("code", [-1, 3])
+def test_an_undeclared_category_is_never_released(code: int) -> None:
+    with pytest.raises(ContractError, match="outside the declared"):
+        released(np.full(PEOPLE, code, dtype=np.int64), 0)
+
+
+def test_unary_encoding_is_for_bits_alone() -> None:
+    with pytest.raises(ConfigError, match="nominal"):
+        UnaryEncoding(epsilon=1).channel(Domain(1, 10))

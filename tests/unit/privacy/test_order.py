@@ -1,0 +1,155 @@
+"""Order metrics against enumeration by hand, other formulas, and the paper's workload."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import kendalltau
+
+from opboost_ops.domain import Domain
+from opboost_ops.mechanisms import (
+    AdjMap,
+    BucketResponse,
+    GeneralisedResponse,
+    GlobalMap,
+    LocalMap,
+    Mechanism,
+    Piecewise,
+)
+from opboost_ops.privacy.order import (
+    expected_weighted_kendall,
+    gamma,
+    halved_partition_gamma,
+    pair_order,
+    partition_gamma,
+    weighted_kendall,
+)
+
+TEN = Domain(1, 10)
+MECHANISMS: list[Mechanism] = [
+    GlobalMap(epsilon=0.7),
+    AdjMap(epsilon=0.7, theta=4, alpha=2),
+    LocalMap(epsilon=0.7, theta=3),
+    BucketResponse(epsilon=1.5, buckets=4),
+    GeneralisedResponse(epsilon=1.5),
+    Piecewise(epsilon=1.5),
+]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: m.name)
+def test_gamma_is_the_least_over_all_pairs_and_outputs(mechanism: Mechanism) -> None:
+    channel = mechanism.channel(TEN)
+    table, outputs = channel.probabilities(), channel.outputs
+    for ties in (0.0, 0.5, 1.0):
+        found = gamma(channel, ties)
+        assert found.shape == (9,)
+        for t in (1, 2, 5, 9):
+            least = min(
+                sum(
+                    table[x + t, i] * table[x, j] * (1.0 if outputs[i] > outputs[j] else ties)
+                    for i, j in itertools.product(range(len(outputs)), repeat=2)
+                    if outputs[i] >= outputs[j]
+                )
+                for x in range(10 - t)
+            )
+            assert found[t - 1] == pytest.approx(least, abs=1e-12)
+
+
+def test_pairs_keep_turn_or_tie() -> None:
+    greater, equal = pair_order(GlobalMap(epsilon=1).channel(TEN))
+    assert np.allclose(greater + greater.T + equal, 1)
+    assert np.allclose(np.diagonal(greater), (1 - np.diagonal(equal)) / 2)
+
+
+def test_gamma_of_response_has_a_closed_form() -> None:
+    """Both stay, one stays, or neither: three cases over twelve values."""
+    size, epsilon = 12, 1.0
+    p = math.e / (math.e + size - 1)
+    q = 1 / (math.e + size - 1)
+    found = gamma(GeneralisedResponse(epsilon=epsilon).channel(Domain(1, size)))
+    for t in range(1, size):
+        least = min(
+            sum(
+                (p if a == x + t else q) * (p if b == x else q)
+                for a in range(1, size + 1)
+                for b in range(1, a)
+            )
+            for x in range(1, size - t + 1)
+        )
+        assert found[t - 1] == pytest.approx(least, abs=1e-12)
+
+
+def test_order_is_kept_at_a_huge_epsilon_and_a_coin_at_a_tiny_one() -> None:
+    assert np.allclose(gamma(GlobalMap(epsilon=200).channel(TEN)), 1)
+    assert np.allclose(gamma(GlobalMap(epsilon=1e-9).channel(TEN), ties=0.5), 0.5, atol=1e-7)
+
+
+def test_partitions_far_apart_keep_their_order_under_local_map() -> None:
+    mechanism = LocalMap(epsilon=0.1, theta=4)
+    found = partition_gamma(mechanism.channel(TEN), mechanism.partitions(TEN))
+    assert found[1] == pytest.approx(1)
+    assert found[2] == pytest.approx(1)
+    assert found[0] < 0.5
+
+
+def test_half_of_the_same_partition_is_no_lower_bound() -> None:
+    """|D| = 10, theta 2, alpha 10, epsilon 5, neighbours: enumerated 0.317."""
+    mechanism = AdjMap(epsilon=5, theta=2, alpha=10)
+    exact = gamma(mechanism.channel(TEN))[0]
+    assert exact == pytest.approx(0.317, abs=5e-4)
+    assert halved_partition_gamma(mechanism, TEN, 10)[0] == pytest.approx(0.5)
+
+
+def by_pairs(raw: np.ndarray, released: np.ndarray) -> float:
+    ranks = np.unique(raw, return_inverse=True)[1].reshape(-1)
+    kept = whole = 0.0
+    for i, j in itertools.combinations(range(len(raw)), 2):
+        weight = abs(int(ranks[i]) - int(ranks[j]))
+        whole += weight
+        kept += weight * np.sign(ranks[i] - ranks[j]) * np.sign(released[i] - released[j])
+    return kept / whole
+
+
+@pytest.mark.parametrize("values", [3, 10, 80])
+@pytest.mark.parametrize("outputs", [2, 10, 80])
+def test_weighted_kendall_is_the_sum_over_all_pairs(values: int, outputs: int) -> None:
+    rng = np.random.default_rng(values * outputs)
+    raw = rng.integers(0, values, 80) ** 2
+    released = np.round(raw / raw.max() * outputs + rng.normal(size=80) * outputs / 5)
+    assert weighted_kendall(raw, released) == pytest.approx(by_pairs(raw, released), abs=1e-12)
+
+
+def test_weighted_kendall_at_its_ends() -> None:
+    raw = np.array([5, 1, 9, 7])
+    assert weighted_kendall(raw, raw * 3) == 1
+    assert weighted_kendall(raw, -raw) == -1
+    assert weighted_kendall(raw, np.zeros(4)) == 0
+    assert weighted_kendall(np.ones(4), raw) == 1
+    two = np.array([0, 1] * 40)
+    other = np.random.default_rng(0).permutation(np.arange(80))
+    # With two raw values all weights are equal: Kendall's tau, but for how ties are counted.
+    tau = kendalltau(two, other).statistic
+    assert weighted_kendall(two, other) == pytest.approx(
+        tau * math.sqrt(40 * 40 * 80 * 79 / 2) / 1600, abs=1e-12
+    )
+
+
+def test_weighted_kendall_takes_a_large_column() -> None:
+    """A sum over pairs would take 2 * 10^10 steps."""
+    rng = np.random.default_rng(0)
+    raw = rng.normal(size=200_000)
+    found = weighted_kendall(raw, raw + rng.normal(size=200_000) / 10)
+    assert 0.97 < found < 1
+
+
+def test_a_large_release_comes_out_as_expected() -> None:
+    rng = np.random.default_rng(1)
+    channel = AdjMap(epsilon=0.5, theta=2, alpha=1).channel(TEN)
+    values = rng.binomial(9, 0.3, 60_000) + 1
+    rows = channel.probabilities().cumsum(axis=1)[values - 1]
+    released = (rng.random((len(values), 1)) > rows).sum(axis=1)
+    marginal = np.bincount(values, minlength=11)[1:]
+    expected = expected_weighted_kendall(marginal, channel)
+    assert weighted_kendall(values, released) == pytest.approx(expected, abs=0.01)
+    assert expected_weighted_kendall(np.eye(10)[3], channel) == 1

@@ -1,0 +1,67 @@
+"""The planner's candidates keep the caps exactly, use them, and are ranked by what they keep."""
+
+import numpy as np
+import pytest
+
+from opboost_ops.domain import Domain
+from opboost_ops.errors import ConfigError
+from opboost_ops.privacy.loss import loss_curve
+from opboost_ops.privacy.order import expected_weighted_kendall
+from opboost_ops.privacy.planner import Caps, candidates, rank
+
+TEN = Domain(1, 10)
+MARGINAL = np.array([1, 4, 9, 16, 20, 16, 9, 4, 1, 1])
+
+
+@pytest.fixture(scope="module", params=[Caps(step=0.5), Caps(whole=2.0), Caps(0.5, 2.0)])
+def caps(request: pytest.FixtureRequest) -> Caps:
+    return request.param
+
+
+def test_candidates_keep_the_caps_and_use_them(caps: Caps) -> None:
+    found = candidates(TEN, caps)
+    assert {c.mechanism.name for c in found} == {
+        "global_map", "adj_map", "grr", "piecewise", "bucket_response",
+    }  # fmt: skip
+    for candidate in found:
+        curve = loss_curve(candidate.mechanism, TEN)
+        assert curve == candidate.curve
+        shares = []
+        for loss, cap in ((curve.loss[0], caps.step), (curve.loss[-1], caps.whole)):
+            assert loss != "inf"
+            if cap is not None:
+                assert loss <= cap
+                shares.append(loss / cap)
+        # Only rounding epsilon down to three digits is given away.
+        assert max(shares) > 0.97, candidate.mechanism
+
+
+def test_a_tighter_cap_never_keeps_more_order() -> None:
+    best = [rank(candidates(TEN, Caps(step)), TEN, MARGINAL)[0][0] for step in (0.1, 0.4, 1.6)]
+    assert best == sorted(best)
+    assert best[0] < best[2] / 2
+
+
+def test_ranking_is_by_expected_order() -> None:
+    ranked = rank(candidates(TEN, Caps(step=1.0)), TEN, MARGINAL)
+    scores = [score for score, _ in ranked]
+    assert scores == sorted(scores, reverse=True)
+    for score, candidate in ranked[:3]:
+        channel = candidate.mechanism.channel(TEN)
+        assert score == expected_weighted_kendall(MARGINAL, channel)
+
+
+def test_a_declaration_is_what_a_federation_file_takes() -> None:
+    for candidate in candidates(TEN, Caps(step=1.0)):
+        again = type(candidate.mechanism).model_validate(candidate.declaration())
+        assert again == candidate.mechanism
+
+
+@pytest.mark.parametrize("caps", [(None, None), (0.0, None), (1.0, -1.0)])
+def test_caps_that_are_none(caps: tuple[float | None, float | None]) -> None:
+    with pytest.raises(ConfigError, match="cap"):
+        Caps(*caps)
+
+
+def test_no_candidate_under_an_impossible_cap() -> None:
+    assert candidates(TEN, Caps(step=1e-6)) == []
