@@ -49,6 +49,23 @@ class Finished:
         return slowest
 
 
+def party_site_file(federation_file: Path, party: str) -> Path | None:
+    """Where one party's ``site.yaml`` is: its environment variable, else beside the file.
+
+    Args:
+        federation_file: ``federation.yaml``.
+        party: Its name.
+
+    Returns:
+        The path; None if neither is known.
+    """
+    variable = f"OPBOOST_SITE_{party.upper()}"
+    if variable in os.environ:
+        return Path(os.environ[variable])
+    default = federation_file.parent / party / "site.yaml"
+    return default if default.is_file() else None
+
+
 def site_files(federation_file: Path, federation: Federation) -> dict[str, Path]:
     """Where each party's ``site.yaml`` is: its environment variable, else beside the file.
 
@@ -62,14 +79,11 @@ def site_files(federation_file: Path, federation: Federation) -> dict[str, Path]
     found: dict[str, Path] = {}
     lacking: list[str] = []
     for party in federation.parties:
-        variable = f"OPBOOST_SITE_{party.upper()}"
-        default = federation_file.parent / party / "site.yaml"
-        if variable in os.environ:
-            found[party] = Path(os.environ[variable])
-        elif default.is_file():
-            found[party] = default
+        path = party_site_file(federation_file, party)
+        if path is None:
+            lacking.append(f"{party} (set OPBOOST_SITE_{party.upper()})")
         else:
-            lacking.append(f"{party} (set {variable})")
+            found[party] = path
     if lacking:
         raise ConfigError(f"No site.yaml is known for {', '.join(lacking)}.")
     return found

@@ -22,7 +22,7 @@ def command(
     from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
     from opboost_ops.evaluation import leakage
     from opboost_ops.exchange.store import open_store
-    from opboost_ops.local_run import site_files
+    from opboost_ops.local_run import party_site_file
     from opboost_ops.stages.stage import Context, Home
 
     declared = load_federation(federation)
@@ -30,7 +30,12 @@ def command(
     holder = holders[0] if party is None and len(holders) == 1 else party
     if holder not in holders:
         raise ConfigError("Name a feature holder with --party.", f"They are {', '.join(holders)}.")
-    file = site_files(federation, declared)[holder]
+    file = party_site_file(federation, holder)
+    if file is None:
+        raise ConfigError(
+            f"No site.yaml of {holder} is known.",
+            f"Set OPBOOST_SITE_{holder.upper()} to its path.",
+        )
     site, policy = load_site(file), load_policy(file.parent / POLICY)
     home = Home(site.home / declared.name)
     store = open_store(site.store)

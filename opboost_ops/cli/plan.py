@@ -8,9 +8,12 @@ import typer
 from opboost_ops.errors import ConfigError, ContractError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
 
     from opboost_ops.config.federation import Federation
+    from opboost_ops.config.policy import FeatureRule
     from opboost_ops.privacy.planner import Candidate
 
 _ITSELF = (
@@ -36,7 +39,7 @@ def command(
 ) -> None:
     """Rank mechanisms and parameters by expected order preservation, at the party, with a picture.
 
-    Caps that the party's policy.yaml sets hold too.
+    Caps of the party's own policy.yaml hold too, where it lies beside the federation file.
     """
     import json
 
@@ -48,20 +51,32 @@ def command(
     declared = load_federation(federation)
     holder = _holder(declared, party)
     marginals, home = _marginals(federation, declared, holder, sample)
-    caps = planner.Caps(max_loss_1, max_loss_whole)
+    rules = _rules(federation, holder)
     domain = declared.domain.to_domain()
-    with counting("mechanisms") as progress:
-        found = planner.candidates(domain, caps, progress)
-    if not found:
-        raise ConfigError(
-            "No mechanism keeps these caps at an epsilon of 0.001 or more.", "Raise a cap."
+    caps = {}
+    for name in marginals:
+        rule = rules.get(name)
+        caps[name] = planner.Caps(
+            _least(max_loss_1, rule.max_loss_1 if rule else None),
+            _least(max_loss_whole, rule.max_loss_whole if rule else None),
         )
-    ranked = {name: planner.rank(found, domain, m) for name, m in marginals.items()}
+    found = {}
+    for cap in dict.fromkeys(caps.values()):
+        with counting("mechanisms") as progress:
+            found[cap] = planner.candidates(domain, cap, progress)
+        if not found[cap]:
+            raise ConfigError(
+                "No mechanism keeps these caps at an epsilon of 0.001 or more.", "Raise a cap."
+            )
+    ranked = {
+        name: planner.rank(found[caps[name]], domain, marginal)
+        for name, marginal in marginals.items()
+    }
     picture = plan_picture.draw(ranked, (out or home) / f"plan-{declared.name}-{holder}.png")
     result = {
         "federation": declared.name,
         "party": holder,
-        "caps": {"loss_1": max_loss_1, "loss_whole": max_loss_whole},
+        "caps": {n: {"loss_1": c.step, "loss_whole": c.whole} for n, c in caps.items()},
         "tuned_on": "public sample" if sample else "private table",
         "features": {name: [_entry(s, c) for s, c in pairs] for name, pairs in ranked.items()},
         "picture": str(picture),
@@ -73,6 +88,20 @@ def command(
     print(f"Picture: {picture}")
     if sample is None:
         print(_ITSELF)
+
+
+def _least(*caps: float | None) -> float | None:
+    return min((cap for cap in caps if cap is not None), default=None)
+
+
+def _rules(file: Path, holder: str) -> "Mapping[str, FeatureRule]":
+    from opboost_ops.config.loading import POLICY, load_policy
+    from opboost_ops.local_run import party_site_file
+
+    site = party_site_file(file, holder)
+    if site is None or not (site.parent / POLICY).is_file():
+        return {}
+    return load_policy(site.parent / POLICY).features
 
 
 def _holder(declared: "Federation", party: str | None) -> str:
@@ -91,13 +120,19 @@ def _marginals(
     import polars as pl
 
     from opboost_ops.config.loading import load_site
-    from opboost_ops.local_run import site_files
+    from opboost_ops.local_run import party_site_file
     from opboost_ops.stages import raw_table
 
     home = Path()
     path = sample
     if path is None:
-        site = load_site(site_files(file, declared)[holder])
+        known = party_site_file(file, holder)
+        if known is None:
+            raise ConfigError(
+                f"No site.yaml of {holder} is known.",
+                f"Set OPBOOST_SITE_{holder.upper()}, or give --sample.",
+            )
+        site = load_site(known)
         if declared.name not in site.tables:
             raise ConfigError(f"site.yaml of {holder} names no table for {declared.name}.")
         path, home = site.tables[declared.name].train, site.home / declared.name

@@ -21,6 +21,9 @@ def command(
     seed: Annotated[
         int | None, typer.Option(help="Predictable split, booster and noise (dataset only).")
     ] = None,
+    quantile_edges: Annotated[
+        bool, typer.Option(help="Cells from the private tables: no guarantee (dataset only).")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the parties' things (dataset only).")
     ] = None,
@@ -47,10 +50,12 @@ def command(
             lower=lower,
             upper=upper,
             seed=seed,
+            quantile_edges=quantile_edges,
         )
     else:
         only_dataset = {"--lower": lower, "--upper": upper, "--seed": seed, "--out": out}
         given = [name for name, value in only_dataset.items() if value is not None]
+        given += ["--quantile-edges"] if quantile_edges else []
         if given:
             raise ConfigError(
                 f"{', '.join(given)} goes with --dataset only.",

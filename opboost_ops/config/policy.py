@@ -30,17 +30,30 @@ class FeatureRule(Record):
     Attributes:
         mechanisms: Names of the mechanisms that may release it.
         max_splits: Most split values answered in one run; |D| - 1 when absent.
+        max_loss_1: Cap on loss(1) of a release, a move by one step of the domain.
+        max_loss_whole: Cap on loss(R - L) of a release, a move across the domain; a category's
+            whole loss.
     """
 
     mechanisms: tuple[str, ...] = Field(min_length=1)
     max_splits: int | None = Field(default=None, ge=0)
+    max_loss_1: float | None = Field(default=None, gt=0)
+    max_loss_whole: float | None = Field(default=None, gt=0)
 
 
 class Checks(Record):
-    """Thresholds of the party's data-quality checks, as shares of rows."""
+    """Thresholds of the party's checks, as shares of rows.
+
+    Attributes:
+        max_clipped_share: Of values outside a feature's bounds.
+        max_missing_share: Of missing values.
+        max_attack_gain: By how much the best guess of a feature's values may beat guessing their
+            median, once the release is known; no gate when absent.
+    """
 
     max_clipped_share: Share = 0.05
     max_missing_share: Share = 0.5
+    max_attack_gain: Share | None = None
 
 
 class Policy(Record):

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import yaml
 
 from opboost_ops.config.loading import load_federation
 from opboost_ops.datasets.dataset import ID, Dataset
+from opboost_ops.domain import quantile_edges as edges_of
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.signing import new_signing_key
 from opboost_ops.exchange.store import THROWAWAY
@@ -28,6 +30,7 @@ def write_workspace(
     lower: int | None = None,
     upper: int | None = None,
     seed: int | None = None,
+    quantile_edges: bool = False,
     training: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write the federation file, and each party's site, policy, keys and table.
@@ -39,6 +42,8 @@ def write_workspace(
         lower: L of the domain; the dataset's default when absent.
         upper: R of the domain; the dataset's default when absent.
         seed: Makes split, booster and secrets predictable, and the store a throw-away one.
+        quantile_edges: Read cells of equal shares off each protected table, which leaves no
+            guarantee: only for comparisons, and the store becomes a throw-away one.
         training: Other entries of ``training``.
 
     Returns:
@@ -55,6 +60,8 @@ def write_workspace(
     }
     alignment = _seeded(seed, dataset.name, "alignment") or secrets.token_bytes(32)
     data = _federation(dataset, public, epsilon, lower, upper)
+    if quantile_edges:
+        _read_edges(dataset, data)
     data["training"] = {"holdout": dataset.holdout, "seed": seed or 0, **(training or {})}
     for party, table in dataset.tables.items():
         site = folder / party
@@ -64,7 +71,7 @@ def write_workspace(
         dump(site / "site.yaml", site_data(party, dataset.name, Path("tables/train.parquet")))
         dump(site / "policy.yaml", policy_data(party, data))
     (folder / "exchange").mkdir()
-    if seed is not None:
+    if seed is not None or quantile_edges:
         (folder / "exchange" / THROWAWAY).touch()
     path = folder / "federation.yaml"
     dump(path, data)
@@ -174,6 +181,16 @@ def _federation(
         },
         "parties": parties,
     }
+
+
+def _read_edges(dataset: Dataset, data: Mapping[str, Any]) -> None:
+    cells = data["domain"]["upper"] - data["domain"]["lower"] + 1
+    for party, spec in data["parties"].items():
+        for name, feature in spec["features"].items():
+            if "mechanism" in feature and feature.get("type", "numeric") == "numeric":
+                values = dataset.tables[party].get_column(name).cast(pl.Float64)
+                edges = edges_of(values.drop_nulls().drop_nans().to_numpy(), cells)
+                feature["scale"] = {"edges": list(edges), "source": "private_table"}
 
 
 def _mechanism(feature: Mapping[str, Any], mechanism: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation, Fill
 from opboost_ops.config.policy import Policy
 from opboost_ops.errors import PolicyError
+from opboost_ops.privacy.loss import column_losses
 
 
 def require_consent(policy: Policy, federation: Federation, party: str) -> None:
@@ -33,6 +34,7 @@ def require_consent(policy: Policy, federation: Federation, party: str) -> None:
         bit = feature.missing.bit if isinstance(feature.missing, Fill) else None
         if rule is not None and bit is not None and bit.name not in rule.mechanisms:
             refused.append(f"features.{name}.mechanisms: {bit.name} is not among them")
+    refused += _over_caps(policy, federation, party)
     if refused:
         raise PolicyError(
             f"The policy of {party} refuses this run: {'; '.join(refused)}.",
@@ -70,3 +72,25 @@ def require_splits_allowed(
             f"The policy of {party} refuses the split request: {'; '.join(refused)}.",
             "No split value was given. Its owner may change policy.yaml.",
         )
+
+
+def _over_caps(policy: Policy, federation: Federation, party: str) -> list[str]:
+    columns = [
+        column
+        for column in columns_of(federation, party)
+        if (rule := policy.features.get(column.feature)) is not None
+        and (rule.max_loss_1 is not None or rule.max_loss_whole is not None)
+    ]
+    features = {column.charge: column.feature for column in columns}
+    over: list[str] = []
+    for charge, curve in column_losses(columns).items():
+        rule = policy.features[features[charge]]
+        ends = {"max_loss_1": curve.loss[0], "max_loss_whole": curve.loss[-1]}
+        for name, loss in ends.items():
+            cap = getattr(rule, name)
+            if cap is not None and (loss == "inf" or loss > cap):
+                asked = loss if loss == "inf" else f"{loss:.4f}"
+                over.append(
+                    f"features.{features[charge]}.{name} is {cap:g}, {charge} costs {asked}"
+                )
+    return over

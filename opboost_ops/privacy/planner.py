@@ -46,7 +46,7 @@ class Caps:
         if self.step is None and self.whole is None:
             raise ConfigError(
                 "The planner needs a cap on loss(1), on loss(R - L), or on both.",
-                "Give --max-loss-1 or --max-loss-whole.",
+                "Give --max-loss-1 or --max-loss-whole, or set them in policy.yaml.",
             )
         if any(cap is not None and not cap > 0 for cap in (self.step, self.whole)):
             raise ConfigError("A cap on a loss must be above 0.")

@@ -1,5 +1,8 @@
 """Data-quality checks between the stages: at home a full report, outside pass or fail."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
@@ -8,6 +11,9 @@ from opboost_ops.boosting.trainer import predict
 from opboost_ops.config.loading import site_file
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
+from opboost_ops.exchange.encoding import integers
+from opboost_ops.mechanisms import UnaryEncoding
+from opboost_ops.privacy import attacks
 from opboost_ops.quality import suites
 from opboost_ops.quality.checks import run_suite
 from opboost_ops.quality.tightening import tightened
@@ -43,7 +49,7 @@ def check_release(context: Context) -> Outcome:
     columns = context.columns()
     sources = {column.source: column.source_domain for column in columns}
     released = {column.name: column.domain for column in columns}
-    return check(
+    outcome = check(
         context,
         {
             "preprocessed_table": (
@@ -53,6 +59,41 @@ def check_release(context: Context) -> Outcome:
             "release": (suites.release(released, ranks.num_rows), ranks),
         },
         marks="checked_release",
+    )
+    most = context.policy.checks.max_attack_gain
+    return outcome if most is None or outcome.failure else _gated(context, outcome, most)
+
+
+def _gated(context: Context, outcome: Outcome, most: float) -> Outcome:
+    preprocessed, released = (context.home.table(t) for t in ("preprocessed", "randomised"))
+    gains: dict[str, float] = {}
+    for column in context.columns():
+        if isinstance(column.mechanism, UnaryEncoding):
+            continue
+        values = integers(preprocessed, column.source)
+        channel = column.mechanism.channel(column.domain)
+        attack = attacks.guess(
+            values,
+            integers(released, column.name),
+            channel,
+            attacks.marginal_of(values, channel),
+            attacks.tolerance_of(column.domain),
+        )
+        gains[column.name] = attack.gain
+    files = {**outcome.files, "quality/attacks.json": json.dumps(gains, indent=1).encode()}
+    passed = max(gains.values(), default=0.0) <= most
+    where = f"{context.federation.name}/{context.run}/quality/attacks.json"
+    failure = ContractError(
+        f"{context.party}: an attack on the release gains more than the policy's "
+        "checks.max_attack_gain; nothing of this stage was published.",
+        f"What each gains is in {where} in the home folder of {context.party}.",
+    )
+    return replace(
+        outcome,
+        documents=outcome.documents if passed else {},
+        files=files,
+        summary={"checks": {**outcome.summary["checks"], "attacks": passed}},
+        failure=None if passed else failure,
     )
 
 

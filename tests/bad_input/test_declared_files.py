@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from opboost_ops.errors import ConfigError, PolicyError
+from opboost_ops.privacy.ledger import Ledger
 from tests.bad_input.faults import message_is_right, refused
 from tests.federation import Workspace
 
@@ -220,3 +221,27 @@ def test_a_secret_that_others_can_read(workspace: Workspace, name: str) -> None:
     assert isinstance(error, ConfigError)
     message_is_right(error, name, "chmod 600")
     assert "digests/bank" not in workspace.published()
+
+
+def test_edges_of_a_private_table_need_a_throwaway_store(workspace: Workspace) -> None:
+    """They carry no guarantee: an experiment's store takes them, and what is made says so."""
+
+    def read_off(data: dict) -> None:
+        scale = data["parties"]["bank"]["features"]["income"]["scale"]
+        scale["source"] = "private_table"
+
+    workspace.edit_yaml("federation.yaml", read_off)
+    for party in ("credit", "shop", "bank"):
+        secret = workspace.folder / party / "keys" / "noise.secret"
+        secret.write_bytes(bytes(range(32)))
+    workspace.until("register")
+    events = [e for e in ledger_of(workspace, "bank").releases() if e.run == workspace.run]
+    assert all(event.experiment for event in events)
+    (workspace.folder / "exchange" / ".throwaway").unlink()
+    run = Workspace(workspace.folder, "0" * 15 + "3")
+    with pytest.raises(ConfigError, match="bank[.]income were read off a private table"):
+        run.open()
+
+
+def ledger_of(workspace: Workspace, party: str) -> Ledger:
+    return Ledger(f"sqlite:///{workspace.folder / party / 'ledger.sqlite'}")

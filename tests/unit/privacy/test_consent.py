@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from opboost_ops.config.federation import Federation
+from opboost_ops.config.loading import load_policy, parse_federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.errors import PolicyError
 from opboost_ops.privacy.consent import require_consent, require_splits_allowed
@@ -66,3 +67,49 @@ def test_a_feature_that_is_anothers(trained_once: Workspace, federation: Federat
     wide = policy(trained_once, features=rules)
     with pytest.raises(PolicyError, match="spend is not a column that bank released"):
         require_splits_allowed(wide, federation, "bank", {"spend": [1]})
+
+
+@pytest.mark.parametrize(
+    ("rule", "asked"),
+    [
+        ({"max_loss_1": 0.4}, "features.income.max_loss_1 is 0.4, income costs 0."),
+        ({"max_loss_whole": 2.5}, "features.income.max_loss_whole is 2.5, income costs 2."),
+    ],
+)
+def test_a_loss_above_its_cap(
+    trained_once: Workspace, federation: Federation, rule: dict[str, float], asked: str
+) -> None:
+    features = {
+        name: {"mechanisms": ["global_map"]} for name in federation.parties["bank"].features
+    }
+    features["income"] |= rule  # type: ignore[operator]
+    with pytest.raises(PolicyError) as caught:
+        require_consent(policy(trained_once, features=features), federation, "bank")
+    assert asked in str(caught.value)
+    features["income"] |= {name: 10 * cap for name, cap in rule.items()}  # type: ignore[operator]
+    require_consent(policy(trained_once, features=features), federation, "bank")
+
+
+def test_an_infinite_loss_is_above_every_cap(
+    trained_once: Workspace, federation: Federation
+) -> None:
+    data = federation.model_dump(mode="json")
+    income = data["parties"]["bank"]["features"]["income"]
+    income["mechanism"] = {"name": "local_map", "epsilon": 0.1, "theta": 2}
+    features = {
+        name: {"mechanisms": ["global_map", "local_map"], "max_loss_whole": 1000}
+        for name in data["parties"]["bank"]["features"]
+    }
+    with pytest.raises(PolicyError, match="max_loss_whole is 1000, income costs inf"):
+        require_consent(
+            policy(trained_once, features=features), parse_federation(data, "x"), "bank"
+        )
+
+
+def test_a_missing_bit_needs_a_name_too(trained_once: Workspace, federation: Federation) -> None:
+    allowed = load_policy(trained_once.folder / "shop" / "policy.yaml")
+    require_consent(allowed, federation, "shop")
+    data = allowed.model_dump(mode="json")
+    data["features"]["returns_share"]["mechanisms"] = ["global_map"]
+    with pytest.raises(PolicyError, match="missing_bit is not among them"):
+        require_consent(type(allowed).model_validate(data), federation, "shop")
