@@ -137,12 +137,34 @@ def table(rows: int, epsilon: float, rng: np.random.Generator) -> dict[str, floa
             pl.DataFrame(columns).write_parquet(target)
 
         _, protected = timed(protect, 3)
+        peak = peak_memory(protect)
+    size = 8 * rows * 10
     return {
         "rows": rows,
         "copy_seconds": round(copied, 4),
         "protect_seconds": round(protected, 4),
         "ratio": round(protected / copied, 3),
+        "table_bytes": size,
+        "peak_bytes": peak,
+        "peak_over_table": round(peak / size, 2),
     }
+
+
+def peak_memory(work: Callable[[], Any]) -> int:
+    """Bytes that the work needs at its peak, beyond what the process held before."""
+    with Path("/proc/self/clear_refs").open("w") as file:
+        file.write("5")  # the high-water mark begins anew
+    before = status("VmRSS")
+    work()
+    return status("VmHWM") - before
+
+
+def status(name: str) -> int:
+    """A size of this process, in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    raise KeyError(name)
 
 
 def timed(work: Callable[[], Any], repeats: int) -> tuple[Any, float]:

@@ -9,16 +9,19 @@ import contextlib
 import hashlib
 import os
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
 import numpy as np
-import pyarrow as pa
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from opboost_ops.errors import ConfigError, ContractError
+
+if TYPE_CHECKING:
+    # The declared files are read when DAGs are made: there pyarrow would cost too much.
+    import pyarrow as pa
 
 SECRET_BYTES = 32
 _TAGS = {"string": b"s", "integer": b"i"}
@@ -81,7 +84,7 @@ def receiver_secret(secret: bytes, receiver: str) -> bytes:
 
 
 def person_keys(
-    secret: bytes, ids: pa.Array | pa.ChunkedArray, id_type: Literal["string", "integer"]
+    secret: bytes, ids: "pa.Array | pa.ChunkedArray", id_type: Literal["string", "integer"]
 ) -> np.ndarray:
     """PRF128(K_id, type-tagged ID) of every row.
 

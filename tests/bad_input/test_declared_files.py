@@ -239,7 +239,7 @@ def test_edges_of_a_private_table_need_a_throwaway_store(workspace: Workspace) -
     assert all(event.experiment for event in events)
     (workspace.folder / "exchange" / ".throwaway").unlink()
     run = Workspace(workspace.folder, "0" * 15 + "3")
-    with pytest.raises(ConfigError, match="bank[.]income were read off a private table"):
+    with pytest.raises(ConfigError, match=r"bank\.income were read off a private table"):
         run.open()
 
 

@@ -159,7 +159,7 @@ MUTANTS = {
     ),
     "two bits of a category cost epsilon each": Mutant(
         "mechanisms/unary.py",
-        {"exponential(Decimal(epsilon) / 2)": "exponential(Decimal(epsilon))"},
+        {"(Decimal(epsilon) / 2).exp()": "Decimal(epsilon).exp()"},
         (f"{UNIT}/test_exact_channels.py::test_another_category_costs_epsilon_by_both_its_bits",),
     ),
     "no words drawn where every value is the least": Mutant(

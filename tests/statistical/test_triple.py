@@ -46,7 +46,7 @@ def released(
     values, key = np.full(DRAWS, value, dtype=np.int64), uuid.UUID(int=column)
     if isinstance(mechanism, UnaryEncoding):
         set_, clear = (
-            randomise_bit(values, bit, KEYS, mechanism, b"map", SECRET, key)
+            randomise_bit(values, value + 2, bit, KEYS, mechanism, b"map", SECRET, key)
             for bit in (value, value + 1)
         )
         return 2 * set_ + clear

@@ -17,6 +17,7 @@ from opboost_ops.mechanisms import (
     Piecewise,
 )
 from opboost_ops.privacy.loss import loss_curve
+from opboost_ops.privacy.order import gamma
 
 DOCS = Path(__file__).parents[3] / "docs"
 TEN = Domain(1, 10)
@@ -30,6 +31,15 @@ def test_adj_map_breaks_its_nominal_loss_at_an_edge(alpha: float, loss: float) -
     assert across > 1
     assert loss_curve(mechanism, TEN).loss[0] == pytest.approx(loss, abs=5e-4)
     assert f"{loss:.3f}" in (DOCS / "errata.md").read_text()
+
+
+def test_half_of_the_same_partition_is_no_lower_bound() -> None:
+    exact = gamma(AdjMap(epsilon=5, theta=2, alpha=10).channel(TEN))[0]
+    assert exact == pytest.approx(0.317, abs=5e-4)
+    assert exact < 0.493
+    assert "bound is 0.493; enumerated, the order is kept with probability 0.317" in (
+        (DOCS / "errata.md").read_text().replace("\n", " ")
+    )
 
 
 def test_multiplication_is_not_exact() -> None:

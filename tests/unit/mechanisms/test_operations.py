@@ -196,7 +196,7 @@ def test_the_same_operations_whatever_the_category(
     count_tables(mechanism, BIT, monkeypatch)
 
     def release(codes: np.ndarray) -> np.ndarray:
-        return randomise_bit(codes, bit, KEYS, mechanism, b"map", SECRET, COLUMN)
+        return randomise_bit(codes, 10, bit, KEYS, mechanism, b"map", SECRET, COLUMN)
 
     assert_same_operations(release, Domain(0, 9), monkeypatch)
 
