@@ -1,6 +1,7 @@
 """Domain integers in, randomised domain integers out."""
 
 import hashlib
+from collections.abc import Iterator
 from uuid import UUID
 
 import numpy as np
@@ -8,6 +9,9 @@ import numpy as np
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
 from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding, noise
+
+#: Rows at a time: what they need stays in a core's cache, which halves the time.
+CHUNK = 32_768
 
 
 def randomise(
@@ -40,8 +44,12 @@ def randomise(
         raise ContractError("A value lies outside the declared domain.")
     channel = mechanism.channel(domain)
     context = hashlib.sha256(map_digest + channel.digest()).digest()
-    words = noise.cell_words(secret, column_uuid, context, person_keys, values)
-    return np.asarray(channel.outputs[channel.alias.sample(values - domain.lower, words)])
+    released = np.empty(len(values), dtype=np.int64)
+    for rows in _chunks(len(values)):
+        words = noise.cell_words(secret, column_uuid, context, person_keys[rows], values[rows])
+        index = channel.alias.sample(values[rows] - domain.lower, words)
+        released[rows] = channel.outputs[index]
+    return released
 
 
 def randomise_bit(
@@ -79,5 +87,16 @@ def randomise_bit(
         raise ContractError("A category lies outside the declared ones.")
     channel = mechanism.channel()
     context = hashlib.sha256(map_digest + channel.digest()).digest()
-    words = noise.cell_words(secret, column_uuid, context, person_keys, codes, output=bit)
-    return np.asarray(channel.outputs[channel.alias.sample((codes == bit).astype(np.int64), words)])
+    released = np.empty(len(codes), dtype=np.int64)
+    for rows in _chunks(len(codes)):
+        words = noise.cell_words(
+            secret, column_uuid, context, person_keys[rows], codes[rows], output=bit
+        )
+        index = channel.alias.sample((codes[rows] == bit).astype(np.int64), words)
+        released[rows] = channel.outputs[index]
+    return released
+
+
+def _chunks(rows: int) -> Iterator[slice]:
+    for begin in range(0, rows, CHUNK):
+        yield slice(begin, begin + CHUNK)

@@ -12,7 +12,7 @@ from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.mechanisms import noise
 from opboost_ops.mechanisms.global_map import GlobalMap
-from opboost_ops.mechanisms.release import randomise
+from opboost_ops.mechanisms.release import CHUNK, randomise
 
 SECRET = bytes(range(32))
 COLUMN = uuid.UUID(int=1)
@@ -188,3 +188,14 @@ def test_a_value_outside_the_domain_is_never_released(value: int) -> None:
 
 def test_almost_no_noise_at_a_huge_epsilon() -> None:
     assert (release(mechanism=GlobalMap(epsilon=1000.0)) == VALUES).all()
+
+
+def test_a_row_does_not_depend_on_the_rows_beside_it() -> None:
+    """Rows are released in chunks; a shifted table meets their borders elsewhere."""
+    people = 2 * CHUNK + 1234
+    values = np.arange(people, dtype=np.int64) % 10 + 1
+    keys = noise.person_keys(SECRET, pa.array(range(people)), "integer")
+    whole = release(values=values, person_keys=keys)
+    shifted = release(values=values[777:], person_keys=keys[777:])
+    assert (whole[777:] == shifted).all()
+    assert (whole[-5:] == release(values=values[-5:], person_keys=keys[-5:])).all()
