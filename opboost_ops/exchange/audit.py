@@ -1,0 +1,122 @@
+"""The audit log: what a party sent, received, rejected and answered, each entry chained."""
+
+import datetime
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Literal
+
+import sqlalchemy as sa
+
+from opboost_ops.config.schema import Record
+from opboost_ops.errors import ArtifactError
+from opboost_ops.privacy.database import METADATA, Database
+
+Action = Literal["sent", "received", "rejected", "answered", "forgotten", "rotated", "removed"]
+
+_AUDIT = sa.Table(
+    "audit",
+    METADATA,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("entry", sa.Text, nullable=False),
+    sa.Column("hash", sa.String(64), nullable=False),
+)
+
+#: What the first entry is chained to.
+GENESIS = "0" * 64
+
+
+class Entry(Record):
+    """One thing that happened.
+
+    Attributes:
+        at: When, UTC, to the second.
+        action: What was done.
+        place: Where the artifact lies in the store, or the stage that did it.
+        party: Who signed it, or was to receive it.
+        artifact: Digest of the artifact; empty if a rejected one had none that could be believed.
+        detail: A reason or a count, in public words; never a data value.
+    """
+
+    at: str
+    action: Action
+    place: str
+    party: str
+    artifact: str = ""
+    detail: str = ""
+
+
+class Audit:
+    """A party's audit log, to which entries are only added.
+
+    Args:
+        database: The party's.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(
+        self, action: Action, place: str, party: str, artifact: str = "", detail: str = ""
+    ) -> str:
+        """Add an entry.
+
+        Returns:
+            Its hash, which binds all entries before it.
+        """
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        entry = Entry(
+            at=now, action=action, place=place, party=party, artifact=artifact, detail=detail
+        )
+        text = json.dumps(entry.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        with self._database.writing() as connection:
+            last = connection.execute(
+                sa.select(_AUDIT.c.number, _AUDIT.c.hash).order_by(_AUDIT.c.number.desc()).limit(1)
+            ).first()
+            number, before = (last.number + 1, last.hash) if last else (1, GENESIS)
+            chained = _chain(before, number, text)
+            connection.execute(
+                sa.insert(_AUDIT).values({"number": number, "entry": text, "hash": chained})
+            )
+        return chained
+
+    def entries(self) -> Iterator[tuple[int, Entry, str]]:
+        """Number, entry and hash of all entries, oldest first; nothing is verified."""
+        with self._database.reading() as connection:
+            for row in connection.execute(sa.select(_AUDIT).order_by(_AUDIT.c.number)):
+                yield row.number, Entry.model_validate_json(row.entry), row.hash
+
+    def verify(self, head: str | None = None) -> tuple[int, str]:
+        """Recompute the chain.
+
+        Args:
+            head: A hash that was noted earlier and must be in the chain: without one, entries cut
+                off the end cannot be noticed.
+
+        Returns:
+            How many entries there are, and the hash of the last one.
+
+        Raises:
+            ArtifactError: An entry was changed, removed, or put in between; or the noted hash is
+                not in the chain.
+        """
+        before, expected, seen = GENESIS, 1, {GENESIS}
+        with self._database.reading() as connection:
+            for row in connection.execute(sa.select(_AUDIT).order_by(_AUDIT.c.number)):
+                if row.number != expected or _chain(before, row.number, row.entry) != row.hash:
+                    raise ArtifactError(
+                        f"The audit log is broken at entry {expected}.",
+                        "It was changed outside this software; compare it with a copy.",
+                    )
+                before, expected = row.hash, expected + 1
+                seen.add(before)
+        if head is not None and head not in seen:
+            raise ArtifactError(
+                "The noted hash is not in the audit log: entries were cut off or replaced.",
+                "Compare it with a copy.",
+            )
+        return expected - 1, before
+
+
+def _chain(before: str, number: int, text: str) -> str:
+    return hashlib.sha256(f"{before}\n{number}\n{text}".encode()).hexdigest()

@@ -1,0 +1,89 @@
+"""A party's own database: SQLite by default, PostgreSQL by URL; one writer at a time."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+
+from opboost_ops.errors import ConfigError
+
+#: All tables of the database.
+METADATA = sa.MetaData()
+
+#: Seconds that a writer waits for another one.
+PATIENCE = 60
+
+#: Name of PostgreSQL's advisory lock under which a party's accounts are written.
+_LOCK = 0x0B0057
+
+
+class Database:
+    """An open database.
+
+    Args:
+        url: SQLAlchemy URL.
+
+    Raises:
+        ConfigError: It cannot be opened. The URL, which may hold a password, is not shown.
+    """
+
+    def __init__(self, url: str) -> None:
+        engine: sa.Engine | None = None
+        try:
+            engine = sa.create_engine(url, connect_args=_arguments(url))
+            if engine.dialect.name == "sqlite":
+                sa.event.listen(engine, "connect", _manual)
+            with self._locked(engine) as connection:
+                METADATA.create_all(connection)
+        except (sa.exc.SQLAlchemyError, ImportError):
+            engine = None
+        if engine is None:
+            raise ConfigError(
+                "The ledger's database cannot be opened.",
+                "Check `ledger` in site.yaml, and that the database accepts this user.",
+            )
+        self._engine = engine
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """A transaction that no other writer of this database is in.
+
+        What is read in it cannot change before it is committed.
+        """
+        with self._locked(self._engine) as connection:
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A connection for reading."""
+        with self._engine.connect() as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._engine.dispose()
+
+    @contextmanager
+    def _locked(self, engine: sa.Engine) -> Iterator[sa.Connection]:
+        with engine.connect() as connection:
+            if engine.dialect.name == "sqlite":
+                # The driver's own BEGIN would take the lock only at the first write.
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            elif engine.dialect.name == "postgresql":
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+            try:
+                yield connection
+            except BaseException:
+                connection.rollback()
+                raise
+            connection.commit()
+
+
+def _arguments(url: str) -> dict[str, Any]:
+    return {"timeout": PATIENCE} if url.startswith("sqlite") else {}
+
+
+def _manual(connection: Any, _: Any) -> None:
+    # sqlite3 begins no transaction of its own; those of `writing` are explicit.
+    connection.isolation_level = None
