@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 import sqlalchemy as sa
+from pydantic import ValidationError
 
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ArtifactError
@@ -81,10 +82,16 @@ class Audit:
         return chained
 
     def entries(self) -> Iterator[tuple[int, Entry, str]]:
-        """Number, entry and hash of all entries, oldest first; nothing is verified."""
+        """Number, entry and hash of all entries, oldest first; the chain is not verified.
+
+        Raises:
+            ArtifactError: An entry is none that this software wrote.
+        """
         with self._database.reading() as connection:
-            for row in connection.execute(sa.select(_AUDIT).order_by(_AUDIT.c.number)):
-                yield row.number, Entry.model_validate_json(row.entry), row.hash
+            # All at once: a half-read result would keep writers out.
+            rows = connection.execute(sa.select(_AUDIT).order_by(_AUDIT.c.number)).all()
+        for row in rows:
+            yield row.number, _parse(row.number, row.entry), row.hash
 
     def verify(self, head: str | None = None) -> tuple[int, str]:
         """Recompute the chain.
@@ -104,10 +111,7 @@ class Audit:
         with self._database.reading() as connection:
             for row in connection.execute(sa.select(_AUDIT).order_by(_AUDIT.c.number)):
                 if row.number != expected or _chain(before, row.number, row.entry) != row.hash:
-                    raise ArtifactError(
-                        f"The audit log is broken at entry {expected}.",
-                        "It was changed outside this software; compare it with a copy.",
-                    )
+                    raise _broken(expected)
                 before, expected = row.hash, expected + 1
                 seen.add(before)
         if head is not None and head not in seen:
@@ -116,6 +120,21 @@ class Audit:
                 "Compare it with a copy.",
             )
         return expected - 1, before
+
+
+def _parse(number: int, text: str) -> Entry:
+    try:
+        return Entry.model_validate_json(text)
+    except ValidationError:
+        pass
+    raise _broken(number)
+
+
+def _broken(number: int) -> ArtifactError:
+    return ArtifactError(
+        f"The audit log is broken at entry {number}.",
+        "It was changed outside this software; compare it with a copy.",
+    )
 
 
 def _chain(before: str, number: int, text: str) -> str:

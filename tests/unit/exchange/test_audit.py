@@ -1,0 +1,228 @@
+"""The audit log: only added to, each entry chained, every kind of tampering found."""
+
+import multiprocessing
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from opboost_ops.errors import ArtifactError
+from opboost_ops.exchange.audit import GENESIS, Audit, Entry
+from opboost_ops.privacy.database import Database
+
+PLACE = "toy/0000000000000001/ranks/bank"
+WORDS = {"at", "action", "place", "party", "artifact", "detail"}
+
+
+def opened(folder: Path) -> Audit:
+    return Audit(Database(f"sqlite:///{folder / 'ledger.sqlite'}"))
+
+
+def filled(folder: Path, count: int = 5) -> tuple[Audit, list[str]]:
+    audit = opened(folder)
+    return audit, [audit.add("sent", PLACE, "bank", f"{i:064x}") for i in range(count)]
+
+
+def tamper(folder: Path, *statements: str) -> None:
+    connection = sqlite3.connect(folder / "ledger.sqlite")
+    with connection:
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+
+
+def test_an_empty_log_is_whole(tmp_path: Path) -> None:
+    audit = opened(tmp_path)
+    assert audit.verify() == (0, GENESIS)
+    assert audit.verify(GENESIS) == (0, GENESIS)
+    assert list(audit.entries()) == []
+
+
+def test_the_chain_grows(tmp_path: Path) -> None:
+    audit, hashes = filled(tmp_path)
+    assert len(set(hashes)) == 5
+    assert audit.verify() == (5, hashes[-1])
+    assert [(number, hash_) for number, _, hash_ in audit.entries()] == list(enumerate(hashes, 1))
+    audit.add("rejected", PLACE, "telco", detail="bad_signature")
+    assert opened(tmp_path).verify()[0] == 6
+    *_, (_, last, _) = audit.entries()
+    assert (last.action, last.place, last.party) == ("rejected", PLACE, "telco")
+    assert (last.artifact, last.detail) == ("", "bad_signature")
+
+
+def test_the_same_entry_twice_is_two_links(tmp_path: Path) -> None:
+    audit = opened(tmp_path)
+    first, second = (audit.add("answered", PLACE, "bank", "a" * 64, "3 splits") for _ in range(2))
+    assert first != second
+    assert audit.verify() == (2, second)
+
+
+@pytest.mark.parametrize("noted", range(5))
+def test_every_noted_hash_stays_in_the_chain(tmp_path: Path, noted: int) -> None:
+    audit, hashes = filled(tmp_path)
+    assert audit.verify(hashes[noted]) == (5, hashes[-1])
+
+
+SWAP = (
+    "UPDATE audit SET number = 99 WHERE number = 2",
+    "UPDATE audit SET number = 2 WHERE number = 3",
+    "UPDATE audit SET number = 3 WHERE number = 99",
+)
+COPY = "INSERT INTO audit SELECT 6, entry, hash FROM audit WHERE number = 5"
+SHIFT = (
+    "UPDATE audit SET number = -number WHERE number > 2",
+    "UPDATE audit SET number = 1 - number WHERE number < 0",
+    "INSERT INTO audit SELECT 3, entry, hash FROM audit WHERE number = 2",
+)
+
+
+@pytest.mark.parametrize(
+    ("statements", "broken"),
+    [
+        (["UPDATE audit SET entry = replace(entry, 'bank', 'telco') WHERE number = 3"], 3),
+        (["UPDATE audit SET entry = entry || ' ' WHERE number = 5"], 5),
+        (["UPDATE audit SET entry = CAST(entry AS BLOB) WHERE number = 4"], 4),
+        (["UPDATE audit SET hash = upper(hash) WHERE number = 1"], 1),
+        (["UPDATE audit SET number = 6 WHERE number = 5"], 5),
+        (["UPDATE audit SET number = 0 WHERE number = 1"], 1),
+        (["DELETE FROM audit WHERE number = 1"], 1),
+        (["DELETE FROM audit WHERE number = 3"], 3),
+        (["DELETE FROM audit WHERE number = 3", "UPDATE audit SET number = 3 WHERE number = 4"], 3),
+        (SWAP, 2),
+        ([COPY], 6),
+        (SHIFT, 3),
+        (["INSERT INTO audit VALUES (6, '{}', '" + "0" * 64 + "')"], 6),
+        (["INSERT INTO audit SELECT 0, entry, hash FROM audit WHERE number = 1"], 1),
+    ],
+    ids=[
+        "edited",
+        "edited-last",
+        "edited-type",
+        "edited-hash",
+        "renumbered-last",
+        "renumbered-first",
+        "removed-first",
+        "removed-middle",
+        "removed-and-renumbered",
+        "swapped",
+        "appended-copy",
+        "inserted-middle",
+        "appended-forgery",
+        "inserted-before",
+    ],
+)
+def test_tampering_is_found_where_it_is(tmp_path: Path, statements: list[str], broken: int) -> None:
+    audit, _ = filled(tmp_path)
+    tamper(tmp_path, *statements)
+    with pytest.raises(ArtifactError, match=f"broken at entry {broken}\\."):
+        audit.verify()
+
+
+@pytest.mark.parametrize("kept", [0, 2, 4])
+def test_a_cut_tail_is_found_with_a_noted_head(tmp_path: Path, kept: int) -> None:
+    audit, hashes = filled(tmp_path)
+    tamper(tmp_path, f"DELETE FROM audit WHERE number > {kept}")
+    assert audit.verify() == (kept, ([GENESIS, *hashes])[kept])
+    with pytest.raises(ArtifactError, match="noted hash is not in the audit log"):
+        audit.verify(hashes[-1])
+
+
+def test_a_tail_that_was_replaced_is_found_with_a_noted_head(tmp_path: Path) -> None:
+    """Whoever can write the database can also chain; a hash noted elsewhere tells."""
+    audit, hashes = filled(tmp_path)
+    tamper(tmp_path, "DELETE FROM audit WHERE number = 5")
+    audit.add("sent", PLACE, "telco")
+    assert audit.verify(hashes[3])[0] == 5
+    with pytest.raises(ArtifactError, match="cut off or replaced"):
+        audit.verify(hashes[4])
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", "no json", "[" * 100_000, '{"income": 12345}', '{"action": "stolen"}']
+)
+def test_an_entry_that_is_none_is_one_error(tmp_path: Path, text: str) -> None:
+    audit, _ = filled(tmp_path)
+    tamper(tmp_path, f"UPDATE audit SET entry = '{text}' WHERE number = 2")
+    with pytest.raises(ArtifactError, match=r"broken at entry 2\.") as caught:
+        list(audit.entries())
+    assert "12345" not in str(caught.value)
+
+
+def test_entries_can_be_added_while_others_are_read(tmp_path: Path) -> None:
+    audit, _ = filled(tmp_path)
+    reading = audit.entries()
+    next(reading)
+    opened(tmp_path).add("sent", PLACE, "bank")
+    assert len(list(reading)) == 4
+    assert audit.verify()[0] == 6
+
+
+def test_a_writer_that_fails_leaves_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit, hashes = filled(tmp_path)
+
+    def fail(*_: object) -> str:
+        raise RuntimeError
+
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+        patch.setattr("opboost_ops.exchange.audit._chain", fail)
+        audit.add("sent", PLACE, "bank")
+    assert audit.verify() == (5, hashes[-1])
+    audit.add("sent", PLACE, "bank")
+    assert audit.verify()[0] == 6
+
+
+def add_many(folder: Path, party: str, start: Callable[[], object]) -> None:
+    start()
+    for number in range(10):
+        opened(folder).add("sent", PLACE, party, detail=str(number))
+
+
+def test_eight_processes_keep_one_chain(tmp_path: Path) -> None:
+    """The first ones even make the table at the same time."""
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(8)
+    parties = [f"party_{i}" for i in range(8)]
+    processes = [
+        context.Process(target=add_many, args=(tmp_path, party, barrier.wait)) for party in parties
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for process in processes] == [0] * 8
+    audit = opened(tmp_path)
+    assert audit.verify()[0] == 80
+    for party in parties:
+        mine = [entry.detail for _, entry, _ in audit.entries() if entry.party == party]
+        assert mine == [str(number) for number in range(10)]
+
+
+def test_nothing_but_public_words(tmp_path: Path) -> None:
+    """What is stored is what was handed over, and the second; no host, user, process or path."""
+    audit = opened(tmp_path)
+    audit.add("received", PLACE, "bank", "a" * 64, "400 rows")
+    ((_, entry, _),) = audit.entries()
+    stored = entry.model_dump()
+    assert set(stored) == set(Entry.model_fields) == WORDS
+    at = stored.pop("at")
+    assert len(at) == len("2026-01-01T00:00:00+00:00")
+    assert at.endswith("+00:00")
+    assert stored == {
+        "action": "received",
+        "place": PLACE,
+        "party": "bank",
+        "artifact": "a" * 64,
+        "detail": "400 rows",
+    }
+
+
+def test_actions_and_keys_are_a_closed_list() -> None:
+    known = {"at": "now", "action": "sent", "place": PLACE, "party": "bank"}
+    Entry.model_validate(known)
+    for changes in ({"action": "leaked"}, {"value": 3}):
+        with pytest.raises(ValidationError):
+            Entry.model_validate({**known, **changes})
