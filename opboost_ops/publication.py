@@ -10,6 +10,7 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.artifact import Draft
+from opboost_ops.exchange.encryption import Envelope
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
@@ -66,8 +67,11 @@ def publish(
     noise_name = noise.fingerprint(party.site.noise_secret()) if protected else None
     digests = []
     for draft in drafts:
-        manifest, files = draft.seal(signer, federation.name, run, party.name, experiment)
         receiver = draft.about if party.name == federation.label_holder else federation.label_holder
+        # The plan is for all, and says which keys there are.
+        key = None if draft.kind == "plan" else federation.parties[receiver].encryption_key
+        envelope = Envelope(party.site.noise_secret(), key) if key else None
+        manifest, files = draft.seal(signer, federation.name, run, party.name, experiment, envelope)
         shared: dict[str, Any] = {
             "federation": federation.name,
             "run": run,

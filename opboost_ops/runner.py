@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_federation, parse_federation, site_of
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
-from opboost_ops.exchange.artifact import Draft, Expected, open_artifact
+from opboost_ops.exchange.acceptance import Acceptance, Keys, Memory
+from opboost_ops.exchange.artifact import Draft
+from opboost_ops.exchange.encryption import private_key
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import open_store
@@ -25,6 +28,9 @@ from opboost_ops.stages.stage import Context, Home
 __all__ = ["STAGES", "Run", "open_run", "run_id", "run_stage"]
 
 _LOG = logging.getLogger("opboost_ops")
+
+#: Where a party's home keeps what the party has accepted of a run.
+_MEMORY = "acceptance"
 
 #: What the trigger form may change; an empty field means as declared.
 FORM = ("epsilon", "trees", "learning_rate", "depth")
@@ -88,6 +94,9 @@ def open_run(federation_file: Path, run: str, form: Mapping[str, Any]) -> dict[s
     party = Publisher(me, site, policy, open_store(site.store))
     begin = time.perf_counter()
     digests = publish(party, federation, run, signer, (draft,))
+    acceptance = _acceptance(party, Run(federation.name, run, me))
+    acceptance.published(draft, digests[0])
+    _keep(acceptance, _home(site, federation.name, run))
     seconds = time.perf_counter() - begin
     return {"run": run, "plan": digests[0][:16], "seconds": round(seconds, 6)}
 
@@ -157,12 +166,17 @@ def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
 
 
 def _run_stage(party: Publisher, stage: str, run: Run) -> dict[str, Any]:
-    federation, plan = _plan(party, run)
+    acceptance, plan = _plan(party, run)
+    federation = acceptance.federation
     role = federation.parties[party.name].role
     known = STAGES.get(stage)
     if known is None or role not in known.groups:
         raise ConfigError(f"{party.name} ({role}) has no stage {stage}.")
     signer = signer_of(party.site, federation, party.name)
+    declared = federation.parties[party.name].encryption_key
+    acceptance.keys = Keys(
+        party.site.noise_secret(), private_key(party.site.encryption_key, declared)
+    )
     context = Context(
         federation=federation,
         run=run.run,
@@ -173,6 +187,7 @@ def _run_stage(party: Publisher, stage: str, run: Run) -> dict[str, Any]:
         store=party.store,
         plan=plan,
         timeout=run.timeout,
+        acceptance=acceptance,
     )
     begin = time.perf_counter()
     outcome = known.run(context)
@@ -187,6 +202,9 @@ def _run_stage(party: Publisher, stage: str, run: Run) -> dict[str, Any]:
         announce(party, federation, run.run, stage, outcome.discloses)
     if outcome.failure is not None:
         raise outcome.failure
+    for draft, digest in zip(outcome.drafts, digests, strict=True):
+        acceptance.published(draft, digest)
+    _keep(acceptance, context.home)
     seconds = time.perf_counter() - begin - sum(context.waited) - outcome.quality_seconds
     summary = {
         **outcome.summary,
@@ -198,7 +216,16 @@ def _run_stage(party: Publisher, stage: str, run: Run) -> dict[str, Any]:
     return summary
 
 
-def _plan(party: Publisher, run: Run) -> tuple[Federation, str]:
+def _plan(party: Publisher, run: Run) -> tuple[Acceptance, str]:
+    acceptance = _acceptance(party, run)
+    place = reference(run.federation, run.run, "plan", run.label_holder)
+    files = party.store.wait(place, run.timeout)
+    today = datetime.now(UTC).date()
+    plan = acceptance.accept("plan", run.label_holder, files, today)
+    return acceptance, plan.digest
+
+
+def _acceptance(party: Publisher, run: Run) -> Acceptance:
     if party.name == run.label_holder:
         key = Signer.from_file(party.site.signing_key).public
     elif run.label_holder in party.policy.receivers:
@@ -208,15 +235,17 @@ def _plan(party: Publisher, run: Run) -> tuple[Federation, str]:
             f"The policy of {party.name} does not name {run.label_holder} as a receiver.",
             "Its owner may add it, with its signing key, to policy.yaml.",
         )
-    place = reference(run.federation, run.run, "plan", run.label_holder)
-    artifact = open_artifact(
-        party.store.wait(place, run.timeout),
-        Expected(run.federation, run.run, "plan", run.label_holder, run.label_holder, key),
-    )
-    federation = parse_federation(artifact.document["federation"], place)
-    if party.name not in federation.parties:
-        raise ConfigError(f"{party.name} is not a party of {run.federation}.")
-    return federation, artifact.digest
+    memories = {
+        path.parent.name: Memory.model_validate_json(path.read_bytes())
+        for path in (party.site.home / run.federation).glob(f"*/{_MEMORY}.json")
+    }
+    own = memories.pop(run.run, Memory())
+    earlier = frozenset[str]().union(*(memory.digests for memory in memories.values()))
+    return Acceptance(party.name, run.federation, run.run, run.label_holder, key, own, earlier)
+
+
+def _keep(acceptance: Acceptance, home: Home) -> None:
+    home.write_json(_MEMORY, acceptance.memory.model_dump(mode="json"))
 
 
 def _home(site: Site, federation: str, run: str) -> Home:

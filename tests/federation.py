@@ -17,7 +17,8 @@ from opboost_ops.datasets.dataset import Dataset
 from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.artifact import Draft
-from opboost_ops.exchange.manifest import parse_manifest
+from opboost_ops.exchange.encryption import Envelope
+from opboost_ops.exchange.manifest import parse_manifest, receiver_of
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import LocalStore
 from opboost_ops.runner import STAGES, Run, open_run, run_stage
@@ -153,6 +154,15 @@ class Workspace:
         change(data)
         path.write_text(yaml.safe_dump(data, sort_keys=False))
 
+    def plain(self) -> None:
+        """Take the encryption keys out of the federation: the store shows what was sent."""
+
+        def change(data: Any) -> None:
+            for party in data["parties"].values():
+                party.pop("encryption_key", None)
+
+        self.edit_yaml("federation.yaml", change)
+
     def published(self) -> list[str]:
         """What the present run has published, as ``kind/party``."""
         prefix = f"credit_scoring/{self.run}"
@@ -186,6 +196,14 @@ class Workspace:
             }
         )
         key = Signer.from_file(self.folder / signer / "keys" / "signing.key")
-        _, new = draft.seal(key, manifest.federation, self.run, signer, manifest.experiment)
+        envelope = None
+        if manifest.encrypted_to:
+            declared = self.declared
+            receiver = receiver_of(manifest.kind, about, declared.label_holder)
+            public = declared.parties[str(receiver)].encryption_key
+            envelope = Envelope(load_site(self.folder / signer / "site.yaml").noise_secret(), public)
+        _, new = draft.seal(
+            key, manifest.federation, self.run, signer, manifest.experiment, envelope
+        )
         shutil.rmtree(self.folder / "exchange" / place)
         self.store.put_once(place, new)

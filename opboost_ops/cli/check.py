@@ -65,6 +65,7 @@ def command(
 
 def _faults(federation: "Federation", party: str, file: Path) -> list[Fault]:
     from opboost_ops.config.loading import POLICY, load_policy, load_site
+    from opboost_ops.exchange.encryption import private_key
     from opboost_ops.exchange.signing import Signer
     from opboost_ops.mechanisms import noise
     from opboost_ops.privacy.consent import require_consent
@@ -96,6 +97,10 @@ def _faults(federation: "Federation", party: str, file: Path) -> list[Fault]:
             )
     except OpBoostError as error:
         faults.append(Fault(f"{party}/site.yaml:signing_key", error.problem, error.remedy))
+    try:
+        private_key(site.encryption_key, federation.parties[party].encryption_key)
+    except OpBoostError as error:
+        faults.append(Fault(f"{party}/site.yaml:encryption_key", error.problem, error.remedy))
     if federation.parties[party].role == "feature_holder":
         try:
             require_consent(policy, federation, party)

@@ -59,7 +59,7 @@ def command(
         )
     alignment = secrets.token_bytes(32)
     for party in parties:
-        parties[party]["signing_key"] = write_keys(folder / party / "keys")
+        parties[party] |= write_keys(folder / party / "keys")
         write_private(folder / party / "keys" / "alignment.key", alignment)
     data = {
         "version": 1,
@@ -127,7 +127,8 @@ def _party(frame: Any, identity: str, label: str | None, epsilon: float) -> dict
             entry["mechanism"] = {"name": mechanism, "epsilon": epsilon}
         features[name] = entry
     role = "feature_holder" if label is None else "label_holder"
-    party: dict[str, Any] = {"role": role, "signing_key": "", "features": features}
+    party: dict[str, Any] = {"role": role, "signing_key": "", "encryption_key": ""}
+    party["features"] = features
     if label is not None:
         classes = frame.get_column(label).n_unique()
         kind = frame.schema[label]

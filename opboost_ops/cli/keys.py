@@ -22,13 +22,14 @@ def init(
         bool, typer.Option(help="Also make the alignment key; one party does, and hands it on.")
     ] = False,
 ) -> None:
-    """Make a noise secret and a signing key, and print the public key for the federation file."""
+    """Make noise secret, signing key and encryption key; print what the federation file needs."""
     import secrets
 
     from opboost_ops.datasets.workspace import write_keys, write_private
 
     folder = site / "keys"
-    made = ["noise.secret", "signing.key", *(["alignment.key"] if alignment else [])]
+    made = ["noise.secret", "signing.key", "encryption.key"]
+    made += ["alignment.key"] if alignment else []
     existing = [name for name in made if (folder / name).exists()]
     if existing:
         raise ConfigError(
@@ -38,7 +39,27 @@ def init(
     public = write_keys(folder)
     if alignment:
         write_private(folder / "alignment.key", secrets.token_bytes(32))
-    print(public)
+    for name, key in public.items():
+        print(f"{name}: {key}")
+
+
+@app.command("encryption")
+def encryption(
+    site: Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")],
+) -> None:
+    """Make an encryption key alone, for a party that has the other keys already.
+
+    Until its public key is in the federation file nothing changes. Runs that began under an
+    earlier one cannot be finished without it, so keep that file until they have ended.
+    """
+    from opboost_ops.datasets.workspace import write_encryption_key
+
+    if (site / "keys" / "encryption.key").exists():
+        raise ConfigError(
+            "keys/encryption.key exists already; nothing was made.",
+            "Move it away first, when no run needs it any more.",
+        )
+    print(f"encryption_key: {write_encryption_key(site / 'keys')}")
 
 
 @app.command("rotate")

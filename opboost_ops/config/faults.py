@@ -28,13 +28,18 @@ def federation_faults(federation: Federation) -> Iterator[Fault]:
     for name, party in federation.parties.items():
         where = f"parties.{name}"
         yield from _party_faults(federation, where, party)
-        if party.signing_key in keys:
-            yield Fault(
-                f"{where}.signing_key",
-                f"is also that of {keys[party.signing_key]}",
-                "each party makes its own with `opboost keys init`",
-            )
-        keys[party.signing_key] = name
+        for kind in ("signing_key", "encryption_key"):
+            key = getattr(party, kind)
+            if key is not None and key in keys:
+                yield Fault(
+                    f"{where}.{kind}",
+                    f"is also that of {keys[key]}"
+                    if keys[key] != name
+                    else "is also its signing key",
+                    "each party makes its own with `opboost keys init`",
+                )
+            elif key is not None:
+                keys[key] = name
         for feature, declared in party.features.items():
             place = f"{where}.features.{feature}"
             if feature == federation.id.column:

@@ -1,6 +1,7 @@
 """``federation.yaml``: the public description on which all parties agree."""
 
 from collections.abc import Mapping
+from datetime import date
 from typing import Annotated, Literal, Self
 from uuid import UUID
 
@@ -127,12 +128,25 @@ class Label(Record):
 
 
 class Party(Record):
-    """One organisation, as the others see it."""
+    """One organisation, as the others see it.
+
+    Attributes:
+        role: What it does.
+        queue: Airflow queue of its workers.
+        pool: Airflow pool of its tasks.
+        signing_key: Its Ed25519 public key.
+        signing_key_expires: The last day on which others accept what that key signed.
+        encryption_key: Its X25519 public key: what is addressed to it is encrypted. Without one
+            whoever reads the store reads all of it.
+        label: The label holder's target.
+        features: Its columns.
+    """
 
     role: Role
     queue: str = "default"
     pool: str = "default_pool"
     signing_key: PublicKey
+    signing_key_expires: date | None = None
     encryption_key: PublicKey | None = None
     label: Label | None = None
     features: Mapping[FeatureName, Feature] = Field(default_factory=dict)

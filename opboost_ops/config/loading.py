@@ -50,7 +50,7 @@ def load_site(path: Path) -> Site:
     """
     site = _parse(Site, _read(path), path.name, lambda _: iter(()))
     folder = path.resolve().parent
-    paths = ("home", "models", "secret", "signing_key", "alignment_key")
+    paths = ("home", "cells", "models", "secret", "signing_key", "encryption_key", "alignment_key")
     update: dict[str, Any] = {
         name: folder / getattr(site, name)
         for name in paths

@@ -26,10 +26,14 @@ class Site(Record):
         home: Private working folder: intermediate tables and quality reports.
         store: URL or folder of the exchange, the only channel between parties.
         ledger: Database URL of the party's ledger.
+        cells: What each cell has released; it never leaves.
+        retention_days: After how many days a run is removed from the store and the home folder;
+            never when absent.
         models: Where the label holder keeps its models.
         secret: File of the 32 secret bytes from which all noise comes, or ``env:NAME`` for an
             environment variable that holds them in base64.
         signing_key: File of the Ed25519 private key.
+        encryption_key: File of the X25519 private key, for a party that declares one.
         alignment_key: File of the key that all parties of the federation share.
         tables: Parquet tables by federation.
     """
@@ -39,9 +43,12 @@ class Site(Record):
     home: Path = Path("home")
     store: str
     ledger: str = "sqlite:///ledger.sqlite"
+    cells: Path = Path("cells")
+    retention_days: float | None = Field(default=None, gt=0)
     models: Path = Path("models")
     secret: Path = Path("keys/noise.secret")
     signing_key: Path = Path("keys/signing.key")
+    encryption_key: Path = Path("keys/encryption.key")
     alignment_key: Path = Path("keys/alignment.key")
     tables: Mapping[Name, Tables] = Field(default_factory=dict)
 

@@ -15,6 +15,7 @@ from opboost_ops.config.loading import load_federation
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.domain import quantile_edges as edges_of
 from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.encryption import new_encryption_key
 from opboost_ops.exchange.signing import new_signing_key
 from opboost_ops.exchange.store import THROWAWAY
 from opboost_ops.publication import SEEDED
@@ -79,20 +80,35 @@ def write_workspace(
     return path
 
 
-def write_keys(folder: Path, seed: bytes | None = None) -> str:
-    """Make a party's noise secret and signing key.
+def write_keys(folder: Path, seed: bytes | None = None) -> dict[str, str]:
+    """Make a party's noise secret, signing key and encryption key.
 
     Args:
         folder: Where; made if it is absent.
-        seed: 32 bytes that determine both, for experiments; fresh randomness when absent.
+        seed: 32 bytes that determine all, for experiments; fresh randomness when absent.
 
     Returns:
-        The public signing key, base64.
+        The public keys as the federation file names them: ``signing_key``, ``encryption_key``.
     """
     secret = secrets.token_bytes(32) if seed is None else SEEDED + seed[: 32 - len(SEEDED)]
     private, public = new_signing_key(seed)
     write_private(folder / "noise.secret", secret)
     write_private(folder / "signing.key", private.encode())
+    return {"signing_key": public, "encryption_key": write_encryption_key(folder, seed)}
+
+
+def write_encryption_key(folder: Path, seed: bytes | None = None) -> str:
+    """Make a party's encryption key alone.
+
+    Args:
+        folder: Where; made if it is absent.
+        seed: 32 bytes that determine it, for experiments; fresh randomness when absent.
+
+    Returns:
+        The public key, base64.
+    """
+    private, public = new_encryption_key(seed)
+    write_private(folder / "encryption.key", private.encode())
     return public
 
 
@@ -115,6 +131,7 @@ def site_data(party: str, federation: str, table: Path, store: str = "../exchang
         "models": "models",
         "secret": "keys/noise.secret",
         "signing_key": "keys/signing.key",
+        "encryption_key": "keys/encryption.key",
         "alignment_key": "keys/alignment.key",
         "tables": {federation: {"train": str(table)}},
     }
@@ -147,7 +164,7 @@ def column_uuid(federation: str, party: str, feature: str) -> str:
 
 def _federation(
     dataset: Dataset,
-    public: Mapping[str, str],
+    public: Mapping[str, Mapping[str, str]],
     epsilon: float | None,
     lower: int | None,
     upper: int | None,
@@ -158,7 +175,7 @@ def _federation(
     for party in dataset.tables:
         holder = party == dataset.label_holder
         entry: dict[str, Any] = {"role": "label_holder" if holder else "feature_holder"}
-        entry["signing_key"] = public[party]
+        entry |= public[party]
         if holder:
             entry["label"] = dict(dataset.label)
         entry["features"] = {

@@ -89,10 +89,10 @@ def sizes(site: Path, federation: str, run: str) -> dict[str, Any]:
         Bytes by artifact; ``feature_holders_total`` (training releases and split answers);
         ``align`` and ``holdout`` apart; ``ranks_entropy``, the entropy of the ranks in bytes.
     """
-    store = open_store(load_site(site).store)
+    own = load_site(site)
+    store = open_store(own.store)
     result: dict[str, Any] = {"artifacts": {}}
     totals = {"feature_holders_total": 0, "align": 0, "holdout": 0}
-    entropy = 0.0
     kinds = {
         "ranks": "feature_holders_total",
         "split_values": "feature_holders_total",
@@ -106,8 +106,10 @@ def sizes(site: Path, federation: str, run: str) -> dict[str, Any]:
         result["artifacts"]["/".join(place.split("/")[2:])] = artifact.size
         if kind in kinds:
             totals[kinds[kind]] += artifact.size
-        if kind == "ranks":
-            entropy += sum(_entropy(integers(artifact.table, c)) for c in artifact.manifest.columns)
+    # In the store they may be encrypted; the label holder's frame holds them as they were sent.
+    home = Home(own.home / federation / run)
+    frame = home.table("frame")
+    entropy = sum(_entropy(integers(frame, name)) for name in home.json("frame")["ranked"])
     return {**result, **totals, "ranks_entropy": round(entropy, 1)}
 
 

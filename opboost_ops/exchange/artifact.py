@@ -1,25 +1,26 @@
-"""Exchange artifacts: drafts become signed bytes, and bytes become verified artifacts."""
+"""Exchange artifacts: drafts become signed, and if need be encrypted, bytes."""
 
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from opboost_ops import __version__
-from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.encoding import table_from_bytes, table_to_bytes
+from opboost_ops.exchange.encryption import SUFFIX, Envelope
 from opboost_ops.exchange.manifest import (
     MANIFEST,
     SIGNATURE,
     File,
     Kind,
     Manifest,
-    parse_manifest,
 )
-from opboost_ops.exchange.signing import Signer, verify
+from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.signing import Signer
 from opboost_ops.privacy.loss import LossCurve
 
 TABLE = "table.parquet"
@@ -53,9 +54,23 @@ class Draft:
     losses: Mapping[str, LossCurve] = field(default_factory=dict)
 
     def seal(
-        self, signer: Signer, federation: str, run: str, party: str, experiment: bool
+        self,
+        signer: Signer,
+        federation: str,
+        run: str,
+        party: str,
+        experiment: bool,
+        envelope: Envelope | None = None,
     ) -> tuple[Manifest, dict[str, bytes]]:
-        """Sign the draft.
+        """Sign the draft, and encrypt its files.
+
+        Args:
+            signer: The party's signing key.
+            federation: The run's federation.
+            run: The run's id.
+            party: Who publishes.
+            experiment: Whether it carries no guarantee.
+            envelope: How to encrypt to the receiver; None leaves the files as they are.
 
         Returns:
             The manifest, and all files to publish, manifest and signature among them.
@@ -81,43 +96,25 @@ class Draft:
                 name: File(sha256=hashlib.sha256(raw).hexdigest(), size=len(raw))
                 for name, raw in files.items()
             },
+            encrypted_to=envelope.name if envelope else None,
             experiment=experiment,
             software=__version__,
         )
+        if envelope:
+            digest = manifest.digest
+            files = {n + SUFFIX: envelope.encrypt(raw, digest, n) for n, raw in files.items()}
         raw = manifest.to_bytes()
         return manifest, {**files, MANIFEST: raw, SIGNATURE: signer.sign(raw)}
 
 
 @dataclass(frozen=True)
-class Expected:
-    """What the reader of an artifact insists on.
+class Artifact:
+    """An artifact that was accepted.
 
     Attributes:
-        federation: Its federation.
-        run: Its run.
-        kind: Its kind.
-        party: Its signer.
-        about: The party it is about.
-        key: The signer's pinned public key.
-        rows: Its row count, where the reader knows it.
-        columns: Its features in order, where the reader knows them.
-        answers: Digest of what it must answer, where the reader knows it.
+        manifest: What it says of itself.
+        files: All its files, none of them encrypted any more.
     """
-
-    federation: str
-    run: str
-    kind: Kind
-    party: str
-    about: str
-    key: str
-    rows: int | None = None
-    columns: tuple[str, ...] | None = None
-    answers: str | None = None
-
-
-@dataclass(frozen=True)
-class Artifact:
-    """A verified artifact."""
 
     manifest: Manifest
     files: Mapping[str, bytes]
@@ -127,7 +124,7 @@ class Artifact:
         """Digest of its manifest."""
         return self.manifest.digest
 
-    @property
+    @cached_property
     def table(self) -> pa.Table:
         """Its table."""
         return table_from_bytes(self._file(TABLE), self.manifest.reference)
@@ -137,11 +134,9 @@ class Artifact:
         """Its JSON document."""
         try:
             return json.loads(self._file(DOCUMENT))
-        except ValueError:
+        except (ValueError, RecursionError):
             pass
-        raise ArtifactError(
-            f"{self.manifest.reference}: its document is damaged.", "Trigger a new run."
-        )
+        raise Rejected("malformed", f"{self.manifest.reference}: its document is damaged.")
 
     @property
     def size(self) -> int:
@@ -150,42 +145,5 @@ class Artifact:
 
     def _file(self, name: str) -> bytes:
         if name not in self.files:
-            raise ArtifactError(
-                f"{self.manifest.reference}: {name} is missing.", "Trigger a new run."
-            )
+            raise Rejected("malformed", f"{self.manifest.reference}: {name} is missing.")
         return self.files[name]
-
-
-def open_artifact(files: Mapping[str, bytes], expected: Expected) -> Artifact:
-    """Verify an artifact: signature first, then what it says of itself, then its content.
-
-    Args:
-        files: All its files, as the store gave them.
-        expected: What it must be.
-
-    Raises:
-        ArtifactError: It is anything else.
-    """
-    what = f"{expected.federation}/{expected.run}/{expected.kind}/{expected.about}"
-    raw, signature = files.get(MANIFEST), files.get(SIGNATURE)
-    if raw is None or signature is None:
-        raise ArtifactError(f"{what}: manifest or signature is missing.", "Trigger a new run.")
-    verify(expected.key, raw, signature, what)
-    manifest = parse_manifest(raw, what)
-    for name in ("federation", "run", "kind", "party", "about", "rows", "columns", "answers"):
-        wanted, found = getattr(expected, name), getattr(manifest, name)
-        if wanted is not None and wanted != found:
-            raise ArtifactError(
-                f"{what}: its {name} is not the expected one.",
-                "It belongs to another place, run or request; nothing of it was used.",
-            )
-    content = {name: raw for name, raw in files.items() if name not in (MANIFEST, SIGNATURE)}
-    if set(content) != set(manifest.files):
-        raise ArtifactError(f"{what}: its files are not those it lists.", "Trigger a new run.")
-    for name, file in manifest.files.items():
-        if hashlib.sha256(content[name]).hexdigest() != file.sha256:
-            raise ArtifactError(f"{what}: {name} was changed.", "Trigger a new run.")
-    artifact = Artifact(manifest, dict(files))
-    if TABLE in content and artifact.table.num_rows != manifest.rows:
-        raise ArtifactError(f"{what}: its row count is off.", "Trigger a new run.")
-    return artifact

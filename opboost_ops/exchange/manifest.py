@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from opboost_ops.config.schema import FeatureName, Name, Record
-from opboost_ops.errors import ArtifactError
+from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.privacy.loss import LossCurve
 
 #: Kinds of artifact, in protocol order.
@@ -16,6 +16,7 @@ Kind = Literal["plan", "digests", "alignment", "ranks", "holdout", "split_reques
 
 RunId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+KeyName = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"
@@ -43,7 +44,9 @@ class Manifest(Record):
         columns: Features inside, in order.
         rows: Rows of its table; entries for a plan or a split request.
         losses: Loss curve of each feature released here.
-        files: The artifact's other files.
+        files: The artifact's other files, as they are before any encryption.
+        encrypted_to: Name of the receiver's key under which they lie in the store; None if they
+            lie there as they are.
         experiment: Made with predictable, seeded noise, or with edges read off a private table:
             without any guarantee.
         software: Version of this software that made it.
@@ -60,6 +63,7 @@ class Manifest(Record):
     rows: int = Field(ge=0)
     losses: Mapping[FeatureName, LossCurve] = Field(default_factory=dict)
     files: Mapping[str, File]
+    encrypted_to: KeyName | None = None
     experiment: bool = False
     software: str
 
@@ -84,12 +88,36 @@ def reference(federation: str, run: str, kind: str, about: str) -> str:
     return f"{federation}/{run}/{kind}/{about}"
 
 
+def sender_of(kind: Kind, about: str, label_holder: str) -> str:
+    """Who alone may sign an artifact.
+
+    Args:
+        kind: Its kind.
+        about: The party it is about.
+        label_holder: The federation's.
+    """
+    return label_holder if kind in ("plan", "alignment", "split_request") else about
+
+
+def receiver_of(kind: Kind, about: str, label_holder: str) -> str | None:
+    """Whom an artifact is addressed to; None for the plan, which is for all.
+
+    Args:
+        kind: Its kind.
+        about: The party it is about.
+        label_holder: The federation's.
+    """
+    if kind == "plan":
+        return None
+    return about if kind in ("alignment", "split_request") else label_holder
+
+
 def parse_manifest(raw: bytes, what: str) -> Manifest:
     """Read a manifest's bytes.
 
     Raises:
-        ArtifactError: They are no manifest of a version that this software knows, or are not
-            in canonical form.
+        Rejected: They are no manifest of a version that this software knows, or are not in
+            canonical form.
     """
     try:
         data: Any = json.loads(raw)
@@ -97,14 +125,11 @@ def parse_manifest(raw: bytes, what: str) -> Manifest:
     except (ValueError, ValidationError, RecursionError):
         version = data.get("version") if "data" in locals() and isinstance(data, dict) else None
         if isinstance(version, int) and version != 1:
-            problem = f"{what}: its manifest has format version {version}; this software reads 1."
-            raise ArtifactError(problem, "Bring both parties to the same release.") from None
-        raise ArtifactError(
-            f"{what}: its manifest is damaged.", "Ask its party to publish a new run."
-        ) from None
+            raise Rejected(
+                "unsupported_version",
+                f"{what}: its manifest has format version {version}; this software reads 1.",
+            ) from None
+        raise Rejected("malformed", f"{what}: its manifest is damaged.") from None
     if manifest.to_bytes() != raw:
-        raise ArtifactError(
-            f"{what}: its manifest is not in canonical form.",
-            "Ask its party to publish a new run with this software.",
-        )
+        raise Rejected("malformed", f"{what}: its manifest is not in canonical form.")
     return manifest

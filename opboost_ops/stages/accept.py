@@ -21,14 +21,8 @@ def accept(context: Context) -> Outcome:
     boundaries = {}
     for party in context.federation.feature_holders:
         domains = {column.name: column.domain for column in context.columns(party)}
-        columns = tuple(domains)
-        alignment = context.receive("alignment", party).digest
-        ranks = context.receive(
-            "ranks", party, rows=rows["train"], columns=columns, answers=alignment
-        )
-        holdout = context.receive(
-            "holdout", party, rows=rows["holdout"], columns=columns, answers=alignment
-        )
+        ranks = context.receive("ranks", party, rows=rows["train"])
+        holdout = context.receive("holdout", party, rows=rows["holdout"])
         _require_dense(party, ranks)
         accepted[party] = {"ranks": ranks.digest, "holdout": holdout.digest}
         boundaries[f"acceptance_{party}"] = (

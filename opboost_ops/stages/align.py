@@ -27,12 +27,11 @@ def align(context: Context) -> Outcome:
     own = context.federation.label_holder
     parties = (own, *context.federation.feature_holders)
     common: pl.DataFrame | None = None
-    plan = context.plan
     for party in parties:
         table = (
             context.home.table("digests")
             if party == own
-            else context.receive("digests", party, answers=plan).table
+            else context.receive("digests", party).table
         )
         digests = pl.Series("digest", table.column("digest").cast(pa.binary()))
         if digests.n_unique() != len(digests):

@@ -21,7 +21,7 @@ def materialise(context: Context) -> Outcome:
         domains = {column.name: column.domain for column in context.columns(party)}
         bounds |= {f"{party}.{name}": (d.lower, d.upper) for name, d in domains.items()}
         request = context.receive("split_request", party)
-        answer = context.receive("split_values", party, answers=request.digest)
+        answer = context.receive("split_values", party)
         asked = request.document["splits"]
         given = answer.document.get("splits") if isinstance(answer.document, dict) else None
         for name, ranks in asked.items():

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,12 +17,11 @@ from opboost_ops.config.federation import Federation, Role
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.exchange.artifact import Artifact, Draft, Expected, open_artifact
+from opboost_ops.exchange.acceptance import Acceptance
+from opboost_ops.exchange.artifact import Artifact, Draft
 from opboost_ops.exchange.manifest import Kind, reference
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
-
-_FROM_LABEL_HOLDER = ("plan", "alignment", "split_request")
 
 
 class Home:
@@ -89,6 +89,8 @@ class Context:
         store: The exchange, for reading only.
         plan: Digest of the plan.
         timeout: Seconds to wait for another party's artifact.
+        acceptance: What the party accepts of the run; only stages that receive need it.
+        waited: Seconds spent waiting.
     """
 
     federation: Federation
@@ -100,6 +102,7 @@ class Context:
     store: Store
     plan: str
     timeout: float
+    acceptance: Acceptance | None = None
     waited: list[float] = field(default_factory=list)
 
     def receive(
@@ -108,41 +111,25 @@ class Context:
         about: str,
         *,
         rows: int | None = None,
-        columns: tuple[str, ...] | None = None,
-        answers: str | None = None,
     ) -> Artifact:
-        """A verified artifact of this run.
+        """An artifact of this run that this party accepts; its own ones, too.
 
         Args:
             kind: Its kind.
             about: The party that it is about.
             rows: The row count it must have.
-            columns: The features it must have.
-            answers: Digest of what it must answer.
 
         Raises:
-            ArtifactError: It is missing or not what it must be.
+            ArtifactError: It is missing.
+            Rejected: It is not what it must be.
         """
-        party = self.federation.label_holder if kind in _FROM_LABEL_HOLDER else about
+        assert self.acceptance is not None
         begin = time.perf_counter()
         files = self.store.wait(
             reference(self.federation.name, self.run, kind, about), self.timeout
         )
         self.waited.append(time.perf_counter() - begin)
-        return open_artifact(
-            files,
-            Expected(
-                federation=self.federation.name,
-                run=self.run,
-                kind=kind,
-                party=party,
-                about=about,
-                key=self.federation.parties[party].signing_key,
-                rows=rows,
-                columns=columns,
-                answers=answers,
-            ),
-        )
+        return self.acceptance.accept(kind, about, files, datetime.now(UTC).date(), rows)
 
     def noise_secret(self) -> bytes:
         """The secret of all noise towards this federation's label holder."""

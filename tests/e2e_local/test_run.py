@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from opboost_ops import local_run
 from opboost_ops.cli import run
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError
-from opboost_ops.exchange.artifact import Expected, open_artifact
+from opboost_ops.exchange.acceptance import Acceptance
 from opboost_ops.exchange.store import LocalStore
 from opboost_ops.runner import STAGES
 from tests.federation import Workspace, small_credit
@@ -171,9 +172,8 @@ def test_the_plan_is_signed_by_the_label_holder(seeded: tuple[Path, dict[str, An
     files = LocalStore(folder / "exchange").get(place)
     assert files is not None
     key = federation.parties["credit"].signing_key
-    plan = open_artifact(
-        files, Expected("credit_scoring", result["run"], "plan", "credit", "credit", key)
-    )
+    acceptance = Acceptance("credit", "credit_scoring", result["run"], "credit", key)
+    plan = acceptance.accept("plan", "credit", files, date.today())
     assert plan.document["federation"]["training"]["trees"] == 12
     assert plan.document["form"] == {"trees": 12}
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import yaml
 
 from opboost_ops.datasets.dataset import Dataset
-from opboost_ops.datasets.workspace import write_workspace
+from opboost_ops.datasets.workspace import dump, write_workspace
 
 FEATURES = {"bureau": ("age",), "shop": ("spend", "orders"), "bank": ("income", "balance")}
 PARTIES = tuple(FEATURES)
@@ -115,7 +116,12 @@ def plant(root: Path, **changes: object) -> Canaries:
         domain=(1, 10),
         notes="canaries",
     )
-    write_workspace(dataset, root, training={"trees": 10})
+    path = write_workspace(dataset, root, training={"trees": 10})
+    # Nothing is encrypted: the search must see what was sent.
+    data = yaml.safe_load(path.read_text())
+    for spec in data["parties"].values():
+        del spec["encryption_key"]
+    dump(path, data)
     return Canaries(root, own, Marks((b"canary-common",), np.array([], "<u8")))
 
 

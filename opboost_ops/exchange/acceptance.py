@@ -1,0 +1,270 @@
+"""What one party accepts of a run: artifacts in protocol order, and nothing else.
+
+A state machine without files, clock or network. Each feature holder's artifacts form a chain,
+and each link names the one before it by digest: plan -> digests -> alignment -> ranks and
+holdout -> split request -> split values. A party sees the links that it signs or receives.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+
+from opboost_ops.config.columns import columns_of
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.loading import parse_federation
+from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.artifact import Artifact, Draft
+from opboost_ops.exchange.contents import Decrypt, opened
+from opboost_ops.exchange.encryption import Envelope, PrivateKey, key_name
+from opboost_ops.exchange.manifest import (
+    MANIFEST,
+    SIGNATURE,
+    Kind,
+    Manifest,
+    parse_manifest,
+    receiver_of,
+    reference,
+    sender_of,
+)
+from opboost_ops.exchange.order import Memory, Remembered, require_order, require_rows
+from opboost_ops.exchange.rejection import Reason, Rejected
+from opboost_ops.exchange.signing import signed_by
+
+__all__ = ["Acceptance", "Keys", "Memory", "Reason", "Rejected"]
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What opens the files that a party reads.
+
+    Attributes:
+        secret: The party's secret, which opens what it published itself.
+        private: Its private encryption key, if it has declared one.
+    """
+
+    secret: bytes
+    private: PrivateKey | None = None
+
+
+class Acceptance:
+    """A run as one party sees it.
+
+    Args:
+        party: Whose view.
+        federation: Name of the federation.
+        run: The run's id.
+        label_holder: Who may publish the plan.
+        label_key: The key that this party pins for the label holder, base64.
+        memory: What it accepted before.
+        earlier: Digests that it accepted in other runs.
+    """
+
+    def __init__(
+        self,
+        party: str,
+        federation: str,
+        run: str,
+        label_holder: str,
+        label_key: str,
+        memory: Memory | None = None,
+        earlier: frozenset[str] = frozenset(),
+    ) -> None:
+        self.memory = memory or Memory()
+        #: Set once the plan has said which keys are needed.
+        self.keys: Keys | None = None
+        self._party = party
+        self._name = federation
+        self._run = run
+        self._label_holder = label_holder
+        self._label_key = label_key
+        self._earlier = earlier
+        self._plan: Federation | None = None
+
+    @property
+    def federation(self) -> Federation:
+        """The accepted plan's federation.
+
+        Raises:
+            Rejected: No plan was accepted yet.
+        """
+        if self._plan is None:
+            raise Rejected(
+                "out_of_order", f"{self._name}/{self._run}: its plan was not accepted yet."
+            )
+        return self._plan
+
+    def accept(
+        self,
+        kind: Kind,
+        about: str,
+        files: Mapping[str, bytes],
+        today: date,
+        rows: int | None = None,
+    ) -> Artifact:
+        """Take what was found at a place; what was accepted once is accepted again.
+
+        Args:
+            kind: The place's kind.
+            about: The place's party.
+            files: What lies there.
+            today: The day on which keys must not have expired.
+            rows: Its row count, where the reader knows it.
+
+        Returns:
+            The artifact, decrypted.
+
+        Raises:
+            Rejected: It is anything but the one artifact that is due there.
+        """
+        what = reference(self._name, self._run, kind, about)
+        sender = self._sender(kind, about, what)
+        manifest = self._signed(files, sender, what)
+        self._require_place(manifest, kind, about, sender, what)
+        require_order(self.memory, manifest, self._label_holder, what)
+        if kind != "plan":
+            _require_unexpired(self.federation, sender, today, what)
+            decrypt = self._decrypt(manifest, sender, what)
+            self._require_columns(manifest, what)
+            require_rows(self.memory, manifest, rows, what)
+            artifact = opened(manifest, files, decrypt, what)
+        else:
+            artifact = opened(manifest, files, None, what)
+            federation = self._planned(artifact, what)
+            _require_unexpired(federation, sender, today, what)
+            self._plan = federation
+        self._remember(kind, about, manifest.digest, manifest.rows, manifest.columns)
+        return artifact
+
+    def published(self, draft: Draft, digest: str) -> None:
+        """Remember what this party has put into the store itself.
+
+        Args:
+            draft: What it was.
+            digest: Its digest.
+
+        Raises:
+            Rejected: The party had published something else there.
+        """
+        known = self.memory.digest(draft.kind, draft.about)
+        if known not in (None, digest):
+            what = reference(self._name, self._run, draft.kind, draft.about)
+            raise Rejected("superseded", f"{what}: this run has published something else before.")
+        self._remember(draft.kind, draft.about, digest, draft.rows, draft.columns)
+
+    def _remember(
+        self, kind: Kind, about: str, digest: str, rows: int, columns: tuple[str, ...]
+    ) -> None:
+        entry = Remembered(digest=digest, rows=rows, columns=columns)
+        self.memory = self.memory.with_entry(kind, about, entry)
+
+    def _sender(self, kind: Kind, about: str, what: str) -> str:
+        if kind == "plan":
+            if about != self._label_holder:
+                raise Rejected("wrong_party", f"{what}: a plan is published by the label holder.")
+            return about
+        if about not in self.federation.parties:
+            raise Rejected("unknown_party", f"{what}: the plan knows no such party.")
+        if about == self._label_holder:
+            raise Rejected("wrong_party", f"{what}: the label holder has no {kind}.")
+        sender = sender_of(kind, about, self._label_holder)
+        if self._party not in (sender, receiver_of(kind, about, self._label_holder)):
+            raise Rejected("not_for_me", f"{what}: it is not addressed to {self._party}.")
+        return sender
+
+    def _signed(self, files: Mapping[str, bytes], sender: str, what: str) -> Manifest:
+        raw, signature = files.get(MANIFEST), files.get(SIGNATURE)
+        if raw is None or signature is None:
+            raise Rejected("malformed", f"{what}: manifest or signature is missing.")
+        # The label holder's key is the one that this party pins, whatever the plan says.
+        key = self._label_key
+        if sender != self._label_holder:
+            key = self.federation.parties[sender].signing_key
+        if not signed_by(key, raw, signature):
+            self._require_stranger(raw, signature, sender, what)
+            raise Rejected(
+                "bad_signature",
+                f"{what}: the signature is not by the pinned key of {sender}.",
+            )
+        return parse_manifest(raw, what)
+
+    def _require_stranger(self, raw: bytes, signature: bytes, sender: str, what: str) -> None:
+        """Say it, if the wrong signature is another's right one."""
+        if self._plan is None:
+            return
+        try:
+            claimed = parse_manifest(raw, what).party
+        except Rejected:
+            return
+        spec = self._plan.parties.get(claimed)
+        if spec is None:
+            raise Rejected("unknown_party", f"{what}: it is signed in the name of no party.")
+        if claimed != sender and signed_by(spec.signing_key, raw, signature):
+            raise Rejected("wrong_party", f"{what}: the signature is by {claimed}, not by {sender}.")
+
+    def _require_place(
+        self, manifest: Manifest, kind: Kind, about: str, sender: str, what: str
+    ) -> None:
+        digest = manifest.digest
+        if manifest.federation != self._name:
+            raise Rejected("wrong_federation", f"{what}: it is of another federation.")
+        if manifest.run != self._run:
+            if digest in self._earlier:
+                raise Rejected("replayed", f"{what}: it was accepted in another run before.")
+            raise Rejected("wrong_run", f"{what}: it is of another run.")
+        if manifest.party != sender:
+            raise Rejected("wrong_party", f"{what}: {sender} signed it in another's name.")
+        if (manifest.kind, manifest.about) != (kind, about):
+            if digest in self.memory.digests:
+                raise Rejected("replayed", f"{what}: it was accepted at another place before.")
+            if manifest.kind == kind:
+                raise Rejected("not_for_me", f"{what}: it is for another party than {about}.")
+            raise Rejected("out_of_order", f"{what}: it is a {manifest.kind}, not a {kind}.")
+
+    def _decrypt(self, manifest: Manifest, sender: str, what: str) -> Decrypt | None:
+        receiver = receiver_of(manifest.kind, manifest.about, self._label_holder)
+        key = None if receiver is None else self.federation.parties[receiver].encryption_key
+        if manifest.encrypted_to != (key and key_name(key)):
+            raise Rejected(
+                "not_for_me", f"{what}: it is not encrypted to the declared key of its receiver."
+            )
+        if key is None:
+            return None
+        if self.keys is not None and sender == self._party:
+            return Envelope(self.keys.secret, key).decrypt
+        if self.keys is not None and self.keys.private and self.keys.private.public == key:
+            return self.keys.private.decrypt
+        raise Rejected("not_for_me", f"{what}: {self._party} has no key that opens it.")
+
+    def _planned(self, artifact: Artifact, what: str) -> Federation:
+        try:
+            federation = parse_federation(artifact.document.get("federation"), what)
+        except ConfigError as error:
+            raise Rejected("malformed", error.problem) from None
+        if federation.name != self._name:
+            raise Rejected("wrong_federation", f"{what}: it plans another federation.")
+        if federation.label_holder != self._label_holder:
+            raise Rejected("wrong_party", f"{what}: it names another label holder.")
+        if federation.parties[self._label_holder].signing_key != self._label_key:
+            raise Rejected("malformed", f"{what}: it names another key than it is signed with.")
+        if self._party not in federation.parties:
+            raise Rejected("unknown_party", f"{what}: {self._party} is no party of it.")
+        return federation
+
+    def _require_columns(self, manifest: Manifest, what: str) -> None:
+        kind, found = manifest.kind, manifest.columns
+        expected: tuple[str, ...] = ()
+        if kind in ("ranks", "holdout", "split_request"):
+            expected = tuple(c.name for c in columns_of(self.federation, manifest.about))
+        elif kind == "split_values":
+            expected = self.memory.accepted[f"split_request/{manifest.about}"].columns
+        some = kind == "split_request" and len(set(found)) == len(found)
+        if not (set(found) <= set(expected) if some else found == expected):
+            raise Rejected("unknown_column", f"{what}: its columns are not the declared ones.")
+
+
+def _require_unexpired(federation: Federation, sender: str, today: date, what: str) -> None:
+    expires = federation.parties[sender].signing_key_expires
+    if expires is not None and today > expires:
+        raise Rejected(
+            "expired_key", f"{what}: the signing key of {sender} has expired on {expires}."
+        )

@@ -1,0 +1,96 @@
+"""What is inside an artifact: the files of its kind, unchanged, and each in its form."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+
+from opboost_ops.errors import ArtifactError
+from opboost_ops.exchange.artifact import DOCUMENT, TABLE, Artifact
+from opboost_ops.exchange.encryption import SUFFIX
+from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Kind, Manifest
+from opboost_ops.exchange.rejection import Rejected
+
+#: Opens a file: its bytes, the artifact's digest, its name.
+Decrypt = Callable[[bytes, str, str], bytes]
+
+_FILES: Mapping[Kind, frozenset[str]] = {
+    "plan": frozenset({DOCUMENT}),
+    "digests": frozenset({TABLE}),
+    "alignment": frozenset({TABLE, DOCUMENT}),
+    "ranks": frozenset({TABLE}),
+    "holdout": frozenset({TABLE}),
+    "split_request": frozenset({DOCUMENT}),
+    "split_values": frozenset({DOCUMENT}),
+}
+
+
+def opened(
+    manifest: Manifest, files: Mapping[str, bytes], decrypt: Decrypt | None, what: str
+) -> Artifact:
+    """The artifact whose manifest was verified, decrypted.
+
+    Args:
+        manifest: It.
+        files: All that lies at its place.
+        decrypt: Opens its files; None where they lie as they are.
+        what: Name of the place, for the error.
+
+    Raises:
+        Rejected: A file is missing, too many, changed, or of another form than its kind has.
+    """
+    end = SUFFIX if decrypt else ""
+    listed = {MANIFEST, SIGNATURE, *(name + end for name in manifest.files)}
+    if set(files) != listed or set(manifest.files) != _FILES[manifest.kind]:
+        raise Rejected("malformed", f"{what}: its files are not those it lists.")
+    plain = {name: files[name] for name in (MANIFEST, SIGNATURE)}
+    for name, file in manifest.files.items():
+        raw = files[name + end]
+        if decrypt:
+            try:
+                raw = decrypt(raw, manifest.digest, name)
+            except Rejected as error:
+                raise Rejected(error.reason, f"{what}: {error.problem}") from None
+        if len(raw) != file.size or hashlib.sha256(raw).hexdigest() != file.sha256:
+            raise Rejected("bad_digest", f"{what}: {name} was changed.")
+        plain[name] = raw
+    artifact = Artifact(manifest, plain)
+    if TABLE in manifest.files:
+        _require_table(artifact, what)
+    if DOCUMENT in manifest.files:
+        _require_document(artifact, what)
+    return artifact
+
+
+def _require_table(artifact: Artifact, what: str) -> None:
+    manifest = artifact.manifest
+    try:
+        table = artifact.table
+    except ArtifactError as error:
+        raise Rejected("malformed", error.problem) from None
+    names = {"digests": ("digest",), "alignment": ("position",)}.get(
+        manifest.kind, manifest.columns
+    )
+    if tuple(table.column_names) != names:
+        raise Rejected("unknown_column", f"{what}: its table has other columns than it says.")
+    if table.num_rows != manifest.rows:
+        raise Rejected("wrong_row_count", f"{what}: its table has other rows than it says.")
+    right = _is_digest if manifest.kind == "digests" else pa.types.is_integer
+    if any(not right(column.type) or column.null_count for column in table.columns):
+        raise Rejected("malformed", f"{what}: a column of its table has the wrong type or gaps.")
+
+
+def _is_digest(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_fixed_size_binary(kind) and kind.byte_width == 16)
+
+
+def _require_document(artifact: Artifact, what: str) -> None:
+    document = artifact.document
+    if not isinstance(document, dict):
+        raise Rejected("malformed", f"{what}: its document is no mapping.")
+    if artifact.manifest.kind == "alignment":
+        counts = [document.get(side) for side in ("train", "holdout")]
+        if any(type(count) is not int or count < 1 for count in counts):
+            raise Rejected("malformed", f"{what}: it does not say how many rows are held out.")
+        if sum(count for count in counts if count) != artifact.manifest.rows:
+            raise Rejected("wrong_row_count", f"{what}: its parts do not add up to its rows.")

@@ -1,0 +1,223 @@
+"""Encryption of an artifact's files to their receiver: X25519, HKDF-SHA256, AES-256-GCM.
+
+The ephemeral key and the nonce of a file follow from the publisher's secret, the receiver's key,
+the artifact's digest and the file's name: a retry makes the same bytes, and no two contents ever
+share a nonce, because the digest covers the content. So whoever holds a party's secret can open
+what that party published, as its noise can be undone by the secret too.
+
+Manifest and signature stay readable for all who see the store: counts, column names, loss curves,
+and the sha256 of each plaintext, by which a guess of a whole file can be tested.
+"""
+
+import base64
+import hashlib
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.rejection import Rejected
+
+#: What an encrypted file's name ends with.
+SUFFIX = ".enc"
+
+_KEY, _NONCE = 32, 12
+_HEAD = _KEY + _NONCE
+
+
+def new_encryption_key(seed: bytes | None = None) -> tuple[str, str]:
+    """Make an encryption key.
+
+    Args:
+        seed: 32 bytes that determine the key, for experiments; fresh randomness when absent.
+
+    Returns:
+        The private and the public key, each the base64 of its 32 raw bytes.
+    """
+    key = X25519PrivateKey.generate()
+    if seed is not None:
+        # Not the seed itself: the signing key is made of that.
+        key = X25519PrivateKey.from_private_bytes(_derive(seed, b"opboost:encryption-key", _KEY))
+    private, public = key.private_bytes_raw(), key.public_key().public_bytes_raw()
+    return base64.b64encode(private).decode(), base64.b64encode(public).decode()
+
+
+def key_name(public: str) -> str:
+    """The short name of a public key, 16 hex digits.
+
+    Args:
+        public: The key, base64.
+    """
+    return hashlib.sha256(base64.b64decode(public)).hexdigest()[:16]
+
+
+class Envelope:
+    """How one party encrypts to one receiver.
+
+    Args:
+        secret: The publishing party's 32 secret bytes.
+        receiver: The receiver's public key, base64.
+
+    Raises:
+        ConfigError: That is no X25519 key.
+    """
+
+    def __init__(self, secret: bytes, receiver: str) -> None:
+        self._secret = secret
+        self._raw = base64.b64decode(receiver)
+        self._receiver = X25519PublicKey.from_public_bytes(self._raw)
+        self.name = key_name(receiver)
+        try:
+            X25519PrivateKey.from_private_bytes(secret).exchange(self._receiver)
+        except ValueError:  # A point of small order would make every key the same.
+            pass
+        else:
+            return
+        raise ConfigError(
+            f"The encryption key {self.name} of the federation file is no X25519 public key.",
+            "Put the receiver's there, as `opboost keys init` printed it.",
+        )
+
+    def encrypt(self, content: bytes, digest: str, name: str) -> bytes:
+        """A file's bytes as they go into the store.
+
+        Args:
+            content: The file.
+            digest: The artifact's.
+            name: The file's name in the manifest.
+        """
+        ephemeral, nonce = self._draw(digest, name)
+        head = ephemeral.public_key().public_bytes_raw() + nonce
+        key = self._key(ephemeral, digest, name)
+        return head + AESGCM(key).encrypt(nonce, content, _bound(digest, name))
+
+    def decrypt(self, raw: bytes, digest: str, name: str) -> bytes:
+        """A file that this party itself published.
+
+        Args:
+            raw: As it lies in the store.
+            digest: The artifact's.
+            name: The file's name in the manifest.
+
+        Raises:
+            Rejected: It is anything else.
+        """
+        ephemeral, _ = self._draw(digest, name)
+        return _decrypt(self._key(ephemeral, digest, name), raw, digest, name)
+
+    def _draw(self, digest: str, name: str) -> tuple[X25519PrivateKey, bytes]:
+        info = b"opboost:envelope:" + self._raw + _bound(digest, name)
+        drawn = _derive(self._secret, info, _HEAD)
+        return X25519PrivateKey.from_private_bytes(drawn[:_KEY]), drawn[_KEY:]
+
+    def _key(self, ephemeral: X25519PrivateKey, digest: str, name: str) -> bytes:
+        public = ephemeral.public_key().public_bytes_raw()
+        return _file_key(ephemeral.exchange(self._receiver), public, self._raw, digest, name)
+
+
+class PrivateKey:
+    """A receiver's private key, kept inside its process."""
+
+    def __init__(self, key: X25519PrivateKey) -> None:
+        self._key = key
+        self._raw = key.public_key().public_bytes_raw()
+
+    @classmethod
+    def from_file(cls, path: Path) -> "PrivateKey":
+        """Read a key written by ``opboost keys init``.
+
+        Raises:
+            ConfigError: The file is missing, readable by others, or no X25519 key.
+        """
+        try:
+            if path.stat().st_mode & 0o077:
+                raise ConfigError(
+                    f"The encryption key {path.name} can be read by others.",
+                    "Make it readable by its owner alone (chmod 600).",
+                )
+            raw = base64.b64decode(path.read_text().strip(), validate=True)
+            return cls(X25519PrivateKey.from_private_bytes(raw))
+        except OSError:
+            problem = f"The encryption key {path.name} cannot be read."
+        except ValueError:
+            problem = f"{path.name} is not an X25519 encryption key."
+        raise ConfigError(
+            problem,
+            "Make one with `opboost keys encryption`, and put its public key into the federation "
+            "file.",
+        )
+
+    @property
+    def public(self) -> str:
+        """The public key, base64."""
+        return base64.b64encode(self._raw).decode()
+
+    def decrypt(self, raw: bytes, digest: str, name: str) -> bytes:
+        """A file that was encrypted to this key.
+
+        Args:
+            raw: As it lies in the store.
+            digest: The artifact's.
+            name: The file's name in the manifest.
+
+        Raises:
+            Rejected: It is anything else.
+        """
+        public = raw[:_KEY]
+        try:
+            shared = self._key.exchange(X25519PublicKey.from_public_bytes(public))
+        except ValueError:
+            shared = None
+        if shared is None:
+            raise _changed(name)
+        return _decrypt(_file_key(shared, public, self._raw, digest, name), raw, digest, name)
+
+
+def private_key(path: Path, declared: str | None) -> PrivateKey | None:
+    """The private key of a party; None if it has declared no encryption key.
+
+    Args:
+        path: Its file.
+        declared: The public key in the federation file, base64.
+
+    Raises:
+        ConfigError: The file does not hold the declared key's other half.
+    """
+    if declared is None:
+        return None
+    key = PrivateKey.from_file(path)
+    if key.public != declared:
+        raise ConfigError(
+            f"The encryption key {path.name} is not the one in the federation file.",
+            f"Put its public key there, which is {key.public}, or the right file into site.yaml.",
+        )
+    return key
+
+
+def _decrypt(key: bytes, raw: bytes, digest: str, name: str) -> bytes:
+    try:
+        return AESGCM(key).decrypt(raw[_KEY:_HEAD], raw[_HEAD:], _bound(digest, name))
+    except (InvalidTag, ValueError):
+        pass
+    raise _changed(name)
+
+
+def _changed(name: str) -> Rejected:
+    return Rejected("bad_digest", f"{name}{SUFFIX} does not open with the key it is meant for.")
+
+
+def _file_key(shared: bytes, ephemeral: bytes, receiver: bytes, digest: str, name: str) -> bytes:
+    info = b"opboost:file:" + ephemeral + receiver + _bound(digest, name)
+    return _derive(shared, info, _KEY)
+
+
+def _bound(digest: str, name: str) -> bytes:
+    return f"{digest}/{name}".encode()
+
+
+def _derive(secret: bytes, info: bytes, length: int) -> bytes:
+    return HKDF(algorithm=SHA256(), length=length, salt=None, info=info).derive(secret)

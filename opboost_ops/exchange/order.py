@@ -1,0 +1,114 @@
+"""The order of the protocol, and what a party remembers of how far a run has come."""
+
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from opboost_ops.config.schema import FeatureName, Record
+from opboost_ops.exchange.manifest import Digest, Kind, Manifest
+from opboost_ops.exchange.rejection import Rejected
+
+#: What each kind answers.
+ANSWERS: Mapping[Kind, Kind] = {
+    "digests": "plan",
+    "alignment": "digests",
+    "ranks": "alignment",
+    "holdout": "alignment",
+    "split_request": "ranks",
+    "split_values": "split_request",
+}
+#: What else must be there before it.
+AFTER: Mapping[Kind, Kind] = {"split_request": "holdout"}
+
+
+class Remembered(Record):
+    """What is kept of an accepted artifact: nothing that is not in its public manifest."""
+
+    digest: Digest
+    rows: int
+    columns: tuple[FeatureName, ...] = ()
+
+
+class Memory(Record):
+    """What a party has accepted, or published itself, in one run.
+
+    Attributes:
+        accepted: By place, ``<kind>/<party>``.
+    """
+
+    accepted: Mapping[str, Remembered] = Field(default_factory=dict)
+
+    @property
+    def digests(self) -> frozenset[str]:
+        """Digests of all of it."""
+        return frozenset(entry.digest for entry in self.accepted.values())
+
+    def entry(self, kind: Kind, about: str) -> Remembered | None:
+        """What was accepted at a place, if anything was."""
+        return self.accepted.get(f"{kind}/{about}")
+
+    def digest(self, kind: Kind, about: str) -> str | None:
+        """Digest of what was accepted at a place, if anything was."""
+        entry = self.entry(kind, about)
+        return entry.digest if entry else None
+
+    def with_entry(self, kind: Kind, about: str, entry: Remembered) -> "Memory":
+        """This memory and one more artifact."""
+        return Memory(accepted={**self.accepted, f"{kind}/{about}": entry})
+
+
+def require_order(memory: Memory, manifest: Manifest, label_holder: str, what: str) -> None:
+    """Refuse what does not come next, or again.
+
+    Args:
+        memory: Of the reader.
+        manifest: Of the artifact.
+        label_holder: The federation's.
+        what: Name of the place, for the error.
+
+    Raises:
+        Rejected: It replaces what was accepted, comes too early, or answers something else.
+    """
+    kind, about = manifest.kind, manifest.about
+    if memory.digest(kind, about) not in (None, manifest.digest):
+        raise Rejected("superseded", f"{what}: another one was accepted here before.")
+    answered: str | None = None
+    if kind in ANSWERS:
+        before = ANSWERS[kind]
+        answered = memory.digest(before, label_holder if before == "plan" else about)
+        if answered is None:
+            raise Rejected("out_of_order", f"{what}: the {before} before it is not there.")
+    if kind in AFTER and memory.digest(AFTER[kind], about) is None:
+        raise Rejected("out_of_order", f"{what}: the {AFTER[kind]} before it is not there.")
+    if manifest.answers != answered:
+        raise Rejected("wrong_answer", f"{what}: it answers another artifact than the accepted.")
+
+
+def require_rows(memory: Memory, manifest: Manifest, rows: int | None, what: str) -> None:
+    """Refuse a row count that does not fit what was accepted before.
+
+    Args:
+        memory: Of the reader; the artifact's order was checked with it.
+        manifest: Of the artifact.
+        rows: What the reader itself knows of its row count.
+        what: Name of the place, for the error.
+
+    Raises:
+        Rejected: It does not fit.
+    """
+    kind, found = manifest.kind, manifest.rows
+
+    def count(other: Kind) -> int | None:
+        entry = memory.entry(other, manifest.about)
+        return entry.rows if entry else None
+
+    right = rows is None or found == rows
+    if kind == "alignment":
+        right &= 0 < found <= (count("digests") or 0)
+    elif kind in ("ranks", "holdout"):
+        whole, other = count("alignment") or 0, count("holdout" if kind == "ranks" else "ranks")
+        right &= 0 < found < whole if other is None else found + other == whole
+    elif kind == "split_values":
+        right &= found == count("split_request")
+    if not right:
+        raise Rejected("wrong_row_count", f"{what}: its row count is not the agreed one.")
