@@ -1,0 +1,133 @@
+"""Hostile parties in a simulated federation: what they deliver, and why it is refused."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from opboost_ops.exchange.acceptance import Reason
+from opboost_ops.exchange.manifest import SIGNATURE
+from tests.federation_simulator import (
+    LABEL,
+    TRAIN,
+    Files,
+    Place,
+    Simulation,
+    columns,
+    flipped,
+    resigned,
+)
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What a hostile party delivers, to whom, at which point of the run.
+
+    Attributes:
+        name: What it does.
+        reason: Why it is refused.
+        at: Where the attack is delivered.
+        reader: Who reads it.
+        files: Makes what is found there.
+        options: Of the simulation.
+        turn: The place whose turn it is then, if that is another one.
+    """
+
+    name: str
+    reason: Reason
+    at: Place
+    reader: str
+    files: Callable[[Simulation], Files]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    turn: Place | None = None
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.name}"
+
+
+def attacks() -> Iterator[Attack]:
+    """At least one for every reason."""
+    ranks: Place = ("ranks", "b0")
+
+    def on_ranks(name: str, reason: Reason, files: Callable[[Simulation], Files]) -> Attack:
+        return Attack(name, reason, ranks, LABEL, files)
+
+    def changed(**changes: Any) -> Callable[[Simulation], Files]:
+        return lambda s: s.seal(*ranks, **changes)
+
+    def restated(**changes: Any) -> Callable[[Simulation], Files]:
+        return lambda s: resigned(s.seal(*ranks), s.members["b0"].signer, **changes)
+
+    yield on_ranks("a stranger signs", "unknown_party", changed(by="stranger"))
+    yield Attack("a stranger's place", "unknown_party", ("ranks", "stranger"), LABEL,
+                 lambda s: s.seal("ranks", "stranger"))  # fmt: skip
+    yield on_ranks("a neighbour signs", "wrong_party", changed(by="b1"))
+    yield on_ranks("in a neighbour's name", "wrong_party", changed(named="b1"))
+    yield on_ranks("another federation's", "wrong_federation", changed(federation="other"))
+    yield on_ranks("another run's", "wrong_run", changed(run="f" * 16))
+    yield Attack("accepted at another place", "replayed", ("holdout", "b0"), LABEL,
+                 lambda s: s.store[ranks])  # fmt: skip
+    yield on_ranks(
+        "the held-out rows come first", "out_of_order", lambda s: s.seal("holdout", "b0")
+    )
+    yield Attack("before the alignment", "out_of_order", ranks, LABEL,
+                 lambda s: s.seal(*ranks), turn=("alignment", "b0"))  # fmt: skip
+    yield on_ranks("answers something else", "wrong_answer", changed(answers="a" * 64))
+    yield on_ranks("answers nothing", "wrong_answer", changed(answers=None))
+    yield on_ranks("an undeclared column", "unknown_column",
+                   changed(columns=("x", "z"), table=columns([1] * TRAIN, ("x", "z"))))  # fmt: skip
+    yield on_ranks("a column too few", "unknown_column",
+                   changed(columns=("x",), table=columns([1] * TRAIN, ("x",))))  # fmt: skip
+    yield on_ranks("other columns than it says", "unknown_column",
+                   changed(table=columns([1] * TRAIN, ("y", "x"))))  # fmt: skip
+    yield on_ranks("rows of nobody", "wrong_row_count",
+                   changed(rows=99, table=columns([1] * 99)))  # fmt: skip
+    yield on_ranks("other rows than it says", "wrong_row_count", changed(table=columns([1] * 2)))
+    yield Attack("parts that do not add up", "wrong_row_count", ("holdout", "b0"), LABEL,
+                 lambda s: s.seal("holdout", "b0", rows=2, table=columns([1] * 2)))  # fmt: skip
+    yield Attack("an alignment of more rows than there are", "wrong_row_count",
+                 ("alignment", "b0"), "b0",
+                 lambda s: s.seal("alignment", "b0", rows=16,
+                                  document={"train": 15, "holdout": 1},
+                                  table=pa.table({"position": list(range(16))})))  # fmt: skip
+    for encrypted in (True, False):
+        end = ".enc" if encrypted else ""
+        yield Attack(f"a changed table{end}", "bad_digest", ranks, LABEL,
+                     lambda s, end=end: flipped(s.seal(*ranks), f"table.parquet{end}"),
+                     {"encrypted": encrypted})  # fmt: skip
+    yield on_ranks(
+        "a changed signature", "bad_signature", lambda s: flipped(s.seal(*ranks), SIGNATURE)
+    )
+    yield on_ranks("a stranger in the party's name", "bad_signature",
+                   changed(by="stranger", named="b0"))  # fmt: skip
+    yield Attack("a plan by another key", "bad_signature", ("plan", LABEL), "b0",
+                 lambda s: s.seal("plan", LABEL, by="b1", named=LABEL))  # fmt: skip
+    yield on_ranks("a later format", "unsupported_version", restated(version=2))
+    yield Attack("an expired key", "expired_key", ("digests", "b0"), LABEL,
+                 lambda s: s.seal("digests", "b0"), {"expired": "b0"})  # fmt: skip
+    yield Attack("an expired plan", "expired_key", ("plan", LABEL), "b0",
+                 lambda s: s.seal("plan", LABEL), {"expired": LABEL})  # fmt: skip
+    yield Attack("a neighbour's ranks", "not_for_me", ranks, "b1", lambda s: s.seal(*ranks))
+    yield Attack("a neighbour's alignment", "not_for_me", ("alignment", "b0"), "b0",
+                 lambda s: s.seal("alignment", "b1"))  # fmt: skip
+    yield on_ranks("not encrypted", "not_for_me", changed(to=None))
+    yield on_ranks("encrypted to another", "not_for_me", changed(to="b1"))
+    yield on_ranks("nothing at all", "malformed", lambda _: {})
+    yield on_ranks("a field too many", "malformed", restated(more=1))
+    yield on_ranks("a path for a run", "malformed", restated(run="../../escape"))
+    yield on_ranks(
+        "a file too many", "malformed", lambda s: {**s.seal(*ranks), "more.parquet": b""}
+    )
+    yield on_ranks("no table", "malformed", changed(table=None, document={}))
+    yield on_ranks("text for ranks", "malformed",
+                   changed(table=pa.table({n: ["a"] * TRAIN for n in ("x", "y")})))  # fmt: skip
+    yield on_ranks("gaps for ranks", "malformed",
+                   changed(table=pa.table({n: pa.array([1] * 8 + [None], pa.uint8())
+                                           for n in ("x", "y")})))  # fmt: skip
+    yield Attack("an alignment without its parts", "malformed", ("alignment", "b0"), "b0",
+                 lambda s: s.seal("alignment", "b0", document={"train": "9"}))  # fmt: skip
+    yield Attack("a plan that plans nothing", "malformed", ("plan", LABEL), "b0",
+                 lambda s: s.seal("plan", LABEL, document={"federation": {}}))  # fmt: skip
+    yield Attack("the label holder's own features", "wrong_party", ("ranks", LABEL), LABEL,
+                 lambda s: s.seal("ranks", LABEL, to=None))  # fmt: skip

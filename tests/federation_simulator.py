@@ -1,0 +1,270 @@
+"""Whole federations in memory: parties as objects, a dict as the store.
+
+Signatures and encryption are real; tables are small and made up. Hostile parties are in
+`federation_attacks`.
+"""
+
+import base64
+import hashlib
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import Any
+
+import pyarrow as pa
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.loading import parse_federation
+from opboost_ops.exchange.acceptance import Acceptance, Keys, Memory
+from opboost_ops.exchange.artifact import Artifact, Draft
+from opboost_ops.exchange.encryption import Envelope, PrivateKey, new_encryption_key
+from opboost_ops.exchange.manifest import (
+    MANIFEST,
+    SIGNATURE,
+    Kind,
+    parse_manifest,
+    receiver_of,
+    sender_of,
+)
+from opboost_ops.exchange.signing import Signer, new_signing_key
+
+Files = dict[str, bytes]
+Place = tuple[Kind, str]
+
+NAME, RUN, TODAY = "toy", "0" * 15 + "1", date(2030, 1, 1)
+LABEL = "lender"
+KINDS: tuple[Kind, ...] = ("digests", "alignment", "ranks", "holdout", "split_request",
+                           "split_values")  # fmt: skip
+#: What must have been accepted before, at the same feature holder.
+BEFORE: Mapping[Kind, tuple[Kind, ...]] = {
+    "plan": (),
+    "digests": ("plan",),
+    "alignment": ("digests",),
+    "ranks": ("alignment",),
+    "holdout": ("alignment",),
+    "split_request": ("ranks", "holdout"),
+    "split_values": ("split_request",),
+}
+DIGESTS, TRAIN, HOLDOUT = 15, 9, 3
+
+
+@dataclass
+class Member:
+    """An organisation with its keys; strangers have some, too."""
+
+    name: str
+    signer: Signer = field(init=False)
+    secret: bytes = field(init=False)
+    private: PrivateKey = field(init=False)
+
+    def __post_init__(self) -> None:
+        seed = hashlib.sha256(self.name.encode()).digest()
+        signing = base64.b64decode(new_signing_key(seed)[0])
+        encryption = base64.b64decode(new_encryption_key(seed)[0])
+        self.signer = Signer(Ed25519PrivateKey.from_private_bytes(signing))
+        self.private = PrivateKey(X25519PrivateKey.from_private_bytes(encryption))
+        self.secret = hashlib.sha256(seed).digest()
+
+
+@dataclass
+class Simulation:
+    """One run of a federation.
+
+    Attributes:
+        holders: How many feature holders.
+        encrypted: Whether the parties declare encryption keys.
+        expired: A party whose signing key expired yesterday.
+        run: Its id.
+    """
+
+    holders: int = 2
+    encrypted: bool = True
+    expired: str = ""
+    run: str = RUN
+    name: str = NAME
+
+    def __post_init__(self) -> None:
+        self.members = {name: Member(name) for name in (LABEL, *self.feature_holders, "stranger")}
+        self.federation = self._federation()
+        self.store: dict[Place, Files] = {}
+        self.views = {name: self.view(name) for name in self.federation.parties}
+
+    @property
+    def feature_holders(self) -> list[str]:
+        return [f"b{i}" for i in range(self.holders)]
+
+    def view(
+        self, party: str, memory: Memory | None = None, earlier: frozenset[str] = frozenset()
+    ) -> Acceptance:
+        """A party as a new process sees it."""
+        member = self.members[party]
+        key = self.members[LABEL].signer.public
+        made = Acceptance(party, self.name, self.run, LABEL, key, memory, earlier)
+        made.keys = Keys(member.secret, member.private)
+        return made
+
+    def places(self) -> list[Place]:
+        """All places of the run, in an order in which every input is there."""
+        return [("plan", LABEL), *((kind, b) for kind in KINDS for b in self.feature_holders)]
+
+    def readers(self, kind: Kind, about: str) -> tuple[str, ...]:
+        """Who has a use for what lies at a place, its sender included."""
+        receiver = receiver_of(kind, about, LABEL)
+        if receiver is None:
+            return tuple(self.federation.parties)
+        return (sender_of(kind, about, LABEL), receiver)
+
+    def draft(self, kind: Kind, about: str, **changes: Any) -> Draft:
+        """What an honest party publishes, but for the changes."""
+        first = [i % 3 + 1 for i in range(TRAIN)]
+        splits = {"kind": kind, "about": about, "rows": 1, "columns": ("x",)}
+        facts: dict[Kind, dict[str, Any]] = {
+            "plan": {
+                "document": {"federation": self.federation.model_dump(mode="json"), "form": {}},
+                "rows": len(self.federation.parties),
+            },
+            "digests": {
+                "table": pa.table({"digest": pa.array([bytes([i] * 16) for i in range(DIGESTS)],
+                                                      pa.binary(16))}),
+                "rows": DIGESTS,
+            },
+            "alignment": {
+                "table": pa.table({"position": pa.array(range(TRAIN + HOLDOUT), pa.uint8())}),
+                "document": {"train": TRAIN, "holdout": HOLDOUT},
+                "rows": TRAIN + HOLDOUT,
+            },
+            "ranks": {"table": columns(first), "rows": TRAIN, "columns": ("x", "y")},
+            "holdout": {"table": columns([4, 5, 6]), "rows": HOLDOUT, "columns": ("x", "y")},
+            "split_request": {**splits, "document": {"splits": {"x": [1]}}},
+            "split_values": {**splits, "document": {"splits": {"x": {"1": 2.5}}}},
+        }  # fmt: skip
+        answered = BEFORE[kind][:1]
+        answers = None
+        if answered:
+            before: Place = ("plan", LABEL) if answered == ("plan",) else (answered[0], about)
+            answers = digest(self.store[before]) if before in self.store else "0" * 64
+        return Draft(**{"kind": kind, "about": about, "discloses": "", "answers": answers,
+                        **facts[kind], **changes})  # fmt: skip
+
+    def seal(
+        self,
+        kind: Kind,
+        about: str,
+        *,
+        by: str = "",
+        named: str = "",
+        run: str = "",
+        federation: str = "",
+        to: str | None = "receiver",
+        **changes: Any,
+    ) -> Files:
+        """The bytes of an artifact.
+
+        Args:
+            kind: Its kind.
+            about: The party it is about.
+            by: Who signs; the honest sender when absent.
+            named: Whom the manifest names as its party; the signer when absent.
+            run: Its run.
+            federation: Its federation.
+            to: To whom it is encrypted; the honest receiver's declared key, or nobody (None).
+            **changes: Other fields of its draft.
+        """
+        signer = self.members[by or sender_of(kind, about, LABEL)]
+        if to == "receiver":
+            to = receiver_of(kind, about, LABEL) if self.encrypted else None
+        envelope = Envelope(signer.secret, self.members[to].private.public) if to else None
+        _, files = self.draft(kind, about, **changes).seal(
+            signer.signer,
+            federation or self.name,
+            run or self.run,
+            named or signer.name,
+            False,
+            envelope,
+        )
+        return files
+
+    def take(self, party: str, kind: Kind, about: str, files: Files | None = None) -> Artifact:
+        """A party reads a place; ``files`` are what is found there instead of the honest ones."""
+        found = self.store[(kind, about)] if files is None else files
+        return self.views[party].accept(kind, about, found, TODAY)
+
+    def publish(self, kind: Kind, about: str) -> None:
+        """The honest sender publishes, and remembers it."""
+        sender = sender_of(kind, about, LABEL)
+        draft = self.draft(kind, about)
+        self.store[(kind, about)] = self.seal(kind, about)
+        self.views[sender].published(draft, digest(self.store[(kind, about)]))
+
+    def until(self, kind: Kind | None, about: str = "") -> "Simulation":
+        """Everything that comes before a place; the whole run without one."""
+        for place in self.places():
+            if place == (kind, about):
+                return self
+            self.publish(*place)
+            for reader in self.readers(*place):
+                if place[0] == "plan" or reader != sender_of(*place, LABEL):
+                    self.take(reader, *place)
+        return self
+
+    def finish(self) -> None:
+        """The rest of the run, honestly; what is there already is read again."""
+        for place in self.places():
+            if place not in self.store:
+                self.publish(*place)
+            for reader in self.readers(*place):
+                self.take(reader, *place)
+
+    def _federation(self) -> Federation:
+        parties: dict[str, Any] = {}
+        for name in (LABEL, *self.feature_holders):
+            member = self.members[name]
+            parties[name] = spec = {"signing_key": member.signer.public}
+            if self.encrypted:
+                spec["encryption_key"] = member.private.public
+            if name == self.expired:
+                spec["signing_key_expires"] = str(TODAY - timedelta(days=1))
+            if name == LABEL:
+                spec |= {"role": "label_holder", "label": {"column": "y", "task": "binary"}}  # type: ignore[dict-item]
+            else:
+                feature = {"bounds": [0, 1], "mechanism": {"name": "global_map", "epsilon": 1.0}}
+                spec |= {"role": "feature_holder", "features": {  # type: ignore[dict-item]
+                    column: {**feature, "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, name + column))}
+                    for column in ("x", "y")
+                }}  # fmt: skip
+        data = {
+            "version": 1,
+            "name": self.name,
+            "id": {"column": "id", "type": "string"},
+            "domain": {"lower": 1, "upper": 10},
+            "parties": parties,
+        }
+        return parse_federation(data, "simulated")
+
+
+def columns(first: list[int], names: tuple[str, ...] = ("x", "y")) -> pa.Table:
+    """A small table of ranks or values."""
+    return pa.table({name: pa.array(first, pa.uint8()) for name in names})
+
+
+def digest(files: Files) -> str:
+    """An artifact's digest."""
+    return parse_manifest(files[MANIFEST], "simulated").digest
+
+
+def flipped(files: Files, name: str, at: int = -1) -> Files:
+    """With one bit of one file turned."""
+    raw = bytearray(files[name])
+    raw[at] ^= 1
+    return {**files, name: bytes(raw)}
+
+
+def resigned(files: Files, signer: Signer, **changes: Any) -> Files:
+    """With another manifest, really signed."""
+    data = {**json.loads(files[MANIFEST]), **changes}
+    raw = json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
+    return {**files, MANIFEST: raw, SIGNATURE: signer.sign(raw)}

@@ -1,0 +1,175 @@
+"""Honest federations go through; nothing that is out of place is ever accepted."""
+
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opboost_ops.exchange.acceptance import Memory, Reason, Rejected
+from opboost_ops.exchange.manifest import sender_of
+from tests.federation_attacks import Attack, attacks
+from tests.federation_simulator import (
+    BEFORE,
+    LABEL,
+    TODAY,
+    Files,
+    Place,
+    Simulation,
+    digest,
+    flipped,
+)
+
+ATTACKS = list(attacks())
+
+
+@pytest.mark.parametrize("encrypted", [True, False])
+@pytest.mark.parametrize("holders", [1, 2, 3])
+def test_an_honest_federation_goes_through(holders: int, encrypted: bool) -> None:
+    run = Simulation(holders, encrypted).until(None)
+    for name, view in run.views.items():
+        seen = {place for place in run.places() if name in run.readers(*place)}
+        assert set(view.memory.accepted) == {f"{kind}/{about}" for kind, about in seen}
+    run.finish()
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=str)
+def test_every_attack_is_refused_for_its_reason_and_changes_nothing(attack: Attack) -> None:
+    run = Simulation(**attack.options)
+    run.until(*(attack.turn or attack.at))
+    view = run.views[attack.reader]
+    before = view.memory
+    with pytest.raises(Rejected) as caught:
+        run.take(attack.reader, *attack.at, attack.files(run))
+    assert caught.value.reason == attack.reason
+    assert view.memory == before
+    kind, about = attack.at
+    assert f"{run.name}/{run.run}/{kind}/{about}" in str(caught.value)
+    assert caught.value.remedy
+    if not run.expired:
+        run.finish()
+
+
+def test_there_is_an_attack_for_every_reason() -> None:
+    tried = {attack.reason for attack in ATTACKS}
+    assert tried | {"superseded"} == set(get_args(Reason))
+
+
+@pytest.mark.parametrize("kind", ["digests", "ranks", "holdout", "split_values"])
+def test_whoever_publishes_again_is_refused(kind: str) -> None:
+    run = Simulation().until(None)
+    again = {"digests": {"answers": None}, "split_values": {"document": {"splits": {}}}}
+    table = {"table": run.draft("ranks", "b1").table.slice(1), "rows": 8}  # type: ignore[union-attr]
+    files = run.seal(kind, "b0", **again.get(kind, table))  # type: ignore[arg-type]
+    with pytest.raises(Rejected) as caught:
+        run.take(LABEL, kind, "b0", files)  # type: ignore[arg-type]
+    assert caught.value.reason == "superseded"
+    run.finish()
+
+
+def test_a_second_plan_is_refused_also_by_a_later_process() -> None:
+    run = Simulation().until(None)
+    document = {**(run.draft("plan", LABEL).document or {}), "form": {"trees": 9}}
+    second = run.seal("plan", LABEL, document=document)
+    for name, view in run.views.items():
+        later = run.view(name, view.memory)
+        with pytest.raises(Rejected) as caught:
+            later.accept("plan", LABEL, second, TODAY)
+        assert caught.value.reason == "superseded"
+        with pytest.raises(Rejected, match="plan was not accepted yet"):
+            _ = later.federation
+
+
+def test_a_party_that_published_something_else_before() -> None:
+    run = Simulation().until(None)
+    with pytest.raises(Rejected, match="published something else before"):
+        run.views["b0"].published(run.draft("ranks", "b0"), "f" * 64)
+
+
+def test_an_artifact_of_an_earlier_run_is_a_replay_only_where_it_was_accepted() -> None:
+    first = Simulation(run="a" * 16).until(None)
+    second = Simulation().until("ranks", "b0")
+    replay = first.store[("ranks", "b0")]
+    with pytest.raises(Rejected) as caught:
+        second.take(LABEL, "ranks", "b0", replay)
+    assert caught.value.reason == "wrong_run"
+    view = second.view(LABEL, second.views[LABEL].memory, first.views[LABEL].memory.digests)
+    view.accept("plan", LABEL, second.store[("plan", LABEL)], TODAY)
+    with pytest.raises(Rejected) as caught:
+        view.accept("ranks", "b0", replay, TODAY)
+    assert caught.value.reason == "replayed"
+
+
+def test_rows_that_the_reader_knows_better() -> None:
+    run = Simulation().until("ranks", "b0")
+    files = run.seal("ranks", "b0")
+    with pytest.raises(Rejected) as caught:
+        run.views[LABEL].accept("ranks", "b0", files, TODAY, rows=8)
+    assert caught.value.reason == "wrong_row_count"
+    assert run.views[LABEL].accept("ranks", "b0", files, TODAY, rows=9).table.num_rows == 9
+
+
+@pytest.mark.parametrize("keys", ["none", "another's"])
+def test_without_the_right_private_key_nothing_opens(keys: str) -> None:
+    run = Simulation().until("ranks", "b0")
+    view = run.views[LABEL]
+    view.keys = None if keys == "none" else run.views["b1"].keys
+    with pytest.raises(Rejected, match="has no key that opens it") as caught:
+        view.accept("ranks", "b0", run.seal("ranks", "b0"), TODAY)
+    assert caught.value.reason == "not_for_me"
+
+
+def pool(encrypted: bool) -> tuple[Simulation, dict[Place, Files], list[tuple[Place, Files]]]:
+    """A finished run, its honest artifacts, and what a store may hold besides."""
+    run = Simulation(encrypted=encrypted).until(None)
+    other = Simulation(encrypted=encrypted, run="a" * 16).until(None)
+    found = [(place, files) for place, files in run.store.items()]
+    found += [(place, files) for place, files in other.store.items()]
+    found += [(place, flipped(files, name)) for place, files in run.store.items() for name in files]
+    found += [(place, run.seal(*place, answers="e" * 64)) for place in run.places()]
+    found += [(place, run.seal(*place, by="stranger")) for place in run.places()]
+    return run, run.store, found
+
+
+POOLS = {encrypted: pool(encrypted) for encrypted in (True, False)}
+
+
+@pytest.mark.parametrize("encrypted", [True, False])
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_whatever_is_delivered_only_the_protocol_is_accepted(
+    encrypted: bool, data: st.DataObject
+) -> None:
+    """Any order, with duplicates and foreign artifacts, at any place, over several processes."""
+    run, honest, found = POOLS[encrypted]
+    reader = data.draw(st.sampled_from(list(run.federation.parties)))
+    mine = [place for place in run.places() if reader in run.readers(*place)]
+    view, begun, accepted = run.view(reader), False, set[Place]()
+    right = st.sampled_from(mine).map(lambda place: (place, honest[place]))
+    anything = st.tuples(st.sampled_from(run.places()), st.sampled_from([f for _, f in found]))
+    steps = st.lists(st.one_of(right, right, st.sampled_from(found), anything, st.none()),
+                     max_size=30)  # fmt: skip
+    for step in data.draw(steps):
+        if step is None:
+            # Another process takes over; only the memory is left, as JSON.
+            memory = Memory.model_validate_json(view.memory.model_dump_json())
+            view, begun = run.view(reader, memory), False
+            continue
+        place, files = step
+        kind, about = place
+        before = {(k, LABEL if k == "plan" else about) for k in BEFORE[kind]}
+        due = place in mine and before <= accepted and (begun or kind == "plan")
+        try:
+            artifact = view.accept(kind, about, files, TODAY)
+        except Rejected:
+            assert not (due and files == honest[place])
+        else:
+            assert due
+            assert files == honest[place]
+            assert artifact.digest == digest(files)
+            accepted.add(place)
+            begun = True
+        assert set(view.memory.accepted) == {f"{k}/{a}" for k, a in accepted}
+    for kind, about in mine:
+        artifact = view.accept(kind, about, honest[(kind, about)], TODAY)
+        assert artifact.manifest.party == sender_of(kind, about, LABEL)
