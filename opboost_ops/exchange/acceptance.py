@@ -199,7 +199,9 @@ class Acceptance:
         if spec is None:
             raise Rejected("unknown_party", f"{what}: it is signed in the name of no party.")
         if claimed != sender and signed_by(spec.signing_key, raw, signature):
-            raise Rejected("wrong_party", f"{what}: the signature is by {claimed}, not by {sender}.")
+            raise Rejected(
+                "wrong_party", f"{what}: the signature is by {claimed}, not by {sender}."
+            )
 
     def _require_place(
         self, manifest: Manifest, kind: Kind, about: str, sender: str, what: str

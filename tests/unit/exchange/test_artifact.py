@@ -1,36 +1,39 @@
-"""A real artifact on disk, and every way of tampering with it."""
+"""From a draft to the bytes in the store, and what a manifest says and does not say."""
 
+import base64
 import json
-import shutil
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ArtifactError
-from opboost_ops.exchange.artifact import Artifact, Draft, Expected, open_artifact
+from opboost_ops.exchange.artifact import Artifact, Draft
 from opboost_ops.exchange.encoding import integers, smallest_integers
-from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Manifest, parse_manifest
-from opboost_ops.exchange.signing import Signer, new_signing_key
-from opboost_ops.exchange.store import LocalStore
+from opboost_ops.exchange.encryption import Envelope, key_name, new_encryption_key
+from opboost_ops.exchange.manifest import (
+    MANIFEST,
+    SIGNATURE,
+    Manifest,
+    parse_manifest,
+    receiver_of,
+    sender_of,
+)
+from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.signing import Signer, new_signing_key, signed_by
 from opboost_ops.mechanisms.global_map import GlobalMap
 from opboost_ops.privacy.loss import loss_curve
 
 RUN = "0123456789abcdef"
 PLACE = f"toy/{RUN}/ranks/bank"
 ROWS = 500
-
-
-def signer(folder: Path, name: str) -> Signer:
-    path = folder / f"{name}.key"
-    if not path.exists():
-        path.write_text(new_signing_key()[0])
-        path.chmod(0o600)
-    return Signer.from_file(path)
+BANK = Signer(Ed25519PrivateKey.from_private_bytes(base64.b64decode(new_signing_key(b"b" * 32)[0])))
+PUBLIC = new_encryption_key(b"l" * 32)[1]
 
 
 def draft() -> Draft:
@@ -48,197 +51,110 @@ def draft() -> Draft:
     )
 
 
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("keys")
+def sealed(encrypted: bool, made: Draft | None = None) -> tuple[Manifest, dict[str, bytes]]:
+    envelope = Envelope(b"s" * 32, PUBLIC) if encrypted else None
+    return (made or draft()).seal(BANK, "toy", RUN, "bank", False, envelope)
 
 
-@pytest.fixture(scope="module")
-def published(keys: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with one published artifact. Tests copy it and never change it."""
-    folder = tmp_path_factory.mktemp("store")
-    manifest, files = draft().seal(signer(keys, "bank"), "toy", RUN, "bank", False)
+def test_what_was_sealed_is_what_is_read() -> None:
+    manifest, files = sealed(encrypted=False)
+    assert sorted(files) == ["document.json", "manifest.json", "manifest.sig", "table.parquet"]
+    artifact = Artifact(parse_manifest(files[MANIFEST], PLACE), files)
+    assert artifact.manifest == manifest
     assert manifest.reference == PLACE
-    LocalStore(folder).put_once(PLACE, files)
-    return folder
-
-
-def expected(keys: Path, **changes: object) -> Expected:
-    facts = {
-        "federation": "toy",
-        "run": RUN,
-        "kind": "ranks",
-        "party": "bank",
-        "about": "bank",
-        "key": signer(keys, "bank").public,
-        "rows": ROWS,
-        "columns": ("income", "debt"),
-        "answers": "a" * 64,
-        **changes,
-    }
-    return Expected(**facts)  # type: ignore[arg-type]
-
-
-def received(folder: Path, keys: Path, **changes: object) -> Artifact:
-    files = LocalStore(folder).get(PLACE)
-    if files is None:
-        raise ArtifactError("nothing is there")
-    return open_artifact(files, expected(keys, **changes))
-
-
-def test_what_was_sealed_is_what_is_read(published: Path, keys: Path) -> None:
-    artifact = received(published, keys)
     assert integers(artifact.table, "income").tolist() == [i % 10 + 1 for i in range(ROWS)]
     assert artifact.document == {"note": "x"}
-    assert artifact.manifest.losses == draft().losses
-    assert artifact.size == sum(p.stat().st_size for p in (published / PLACE).iterdir())
+    assert manifest.losses == draft().losses
+    assert artifact.size == sum(len(raw) for raw in files.values())
+    assert signed_by(BANK.public, files[MANIFEST], files[SIGNATURE])
 
 
-def test_sealing_again_makes_the_same_bytes(published: Path, keys: Path) -> None:
-    _, files = draft().seal(signer(keys, "bank"), "toy", RUN, "bank", False)
-    assert files == LocalStore(published).get(PLACE)
+def test_encrypted_files_and_a_plain_manifest() -> None:
+    plain, _ = sealed(encrypted=False)
+    manifest, files = sealed(encrypted=True)
+    assert sorted(files) == [
+        "document.json.enc", "manifest.json", "manifest.sig", "table.parquet.enc",
+    ]  # fmt: skip
+    # The digests of the plaintext stay; the manifest only adds to whom they are encrypted.
+    assert manifest.files == plain.files
+    assert manifest.encrypted_to == key_name(PUBLIC)
+    assert plain.encrypted_to is None
+    assert signed_by(BANK.public, files[MANIFEST], files[SIGNATURE])
 
 
-@given(data=st.data())
-@settings(max_examples=400, deadline=None)
-def test_any_flipped_byte_on_disk_is_refused(
-    published: Path, keys: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    folder = tmp_path_factory.mktemp("tampered", numbered=True)
-    shutil.copytree(published, folder, dirs_exist_ok=True)
-    names = sorted(p.name for p in (folder / PLACE).iterdir())
-    assert names == ["document.json", "manifest.json", "manifest.sig", "table.parquet"]
-    path = folder / PLACE / data.draw(st.sampled_from(names))
-    raw = bytearray(path.read_bytes())
-    at = data.draw(st.integers(0, len(raw) - 1))
-    raw[at] ^= data.draw(st.integers(1, 255))
-    path.write_bytes(raw)
-    with pytest.raises(ArtifactError):
-        received(folder, keys)
-    shutil.rmtree(folder)
+@pytest.mark.parametrize("encrypted", [True, False])
+def test_sealing_again_makes_the_same_bytes(encrypted: bool) -> None:
+    assert sealed(encrypted) == sealed(encrypted)
 
 
-def test_every_byte_of_manifest_and_signature(published: Path, keys: Path) -> None:
-    """Not a sample: all of them, each with one bit turned."""
-    files = LocalStore(published).get(PLACE)
-    assert files is not None
-    for name in (MANIFEST, SIGNATURE):
-        for at in range(len(files[name])):
-            raw = bytearray(files[name])
-            raw[at] ^= 1 << (at % 8)
-            with pytest.raises(ArtifactError):
-                open_artifact({**files, name: bytes(raw)}, expected(keys))
+@pytest.mark.parametrize("encrypted", [True, False])
+def test_another_content_has_another_digest_and_other_bytes(encrypted: bool) -> None:
+    first, files = sealed(encrypted)
+    other, others = sealed(encrypted, replace(draft(), document={"note": "y"}))
+    assert first.digest != other.digest
+    assert all(files[name] != others[name] for name in files if encrypted or "table" not in name)
 
 
-@pytest.mark.parametrize("name", ["document.json", "manifest.json", "manifest.sig",
-                                  "table.parquet"])  # fmt: skip
-@pytest.mark.parametrize("how", ["removed", "emptied", "cut", "grown"])
-def test_any_file_removed_cut_or_grown_is_refused(
-    published: Path, keys: Path, tmp_path: Path, name: str, how: str
-) -> None:
-    shutil.copytree(published, tmp_path / "store")
-    path = tmp_path / "store" / PLACE / name
-    raw = path.read_bytes()
-    if how == "removed":
-        path.unlink()
-    else:
-        path.write_bytes({"emptied": b"", "cut": raw[:-1], "grown": raw + b"\n"}[how])
-    with pytest.raises(ArtifactError):
-        received(tmp_path / "store", keys)
+def test_another_format_version_says_so() -> None:
+    data = {**json.loads(sealed(False)[1][MANIFEST]), "version": 2}
+    with pytest.raises(Rejected, match="format version 2") as caught:
+        parse_manifest(json.dumps(data).encode(), "x")
+    assert caught.value.reason == "unsupported_version"
 
 
-def test_a_file_that_is_not_listed_is_refused(published: Path, keys: Path, tmp_path: Path) -> None:
-    shutil.copytree(published, tmp_path / "store")
-    (tmp_path / "store" / PLACE / "more.parquet").write_bytes(b"x")
-    with pytest.raises(ArtifactError, match="files are not those it lists"):
-        received(tmp_path / "store", keys)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("federation", "other"),
-        ("run", "f" * 16),
-        ("kind", "holdout"),
-        ("party", "shop"),
-        ("about", "shop"),
-        ("rows", ROWS + 1),
-        ("columns", ("income",)),
-        ("columns", ("debt", "income")),
-        ("answers", "b" * 64),
-    ],
-)
-def test_an_honest_artifact_for_another_place_is_refused(
-    published: Path, keys: Path, name: str, value: object
-) -> None:
-    with pytest.raises(ArtifactError, match=rf"its {name} is not the expected one"):
-        received(published, keys, **{name: value})
-
-
-def test_an_artifact_of_another_signer_is_refused(published: Path, keys: Path) -> None:
-    with pytest.raises(ArtifactError, match="not by the pinned key"):
-        received(published, keys, key=signer(keys, "shop").public)
-    for key in ("", "A" * 43 + "=", "not base64"):
-        with pytest.raises(ArtifactError, match="not by the pinned key"):
-            received(published, keys, key=key)
-
-
-def test_a_signed_lie_about_rows_is_refused(keys: Path) -> None:
-    """The signer is right, the count in the manifest is not the table's."""
-    from dataclasses import replace
-
-    bank = signer(keys, "bank")
-    _, files = replace(draft(), rows=ROWS + 1).seal(bank, "toy", RUN, "bank", False)
-    with pytest.raises(ArtifactError, match="row count is off"):
-        open_artifact(files, expected(keys, rows=None))
+@pytest.mark.parametrize("raw", [b"", b"[]", b"{}", b"\xff", b"[" * 100_000, b'{"version": true}'])
+def test_what_is_no_manifest_is_malformed(raw: bytes) -> None:
+    with pytest.raises(Rejected, match="damaged") as caught:
+        parse_manifest(raw, "x")
+    assert caught.value.reason == "malformed"
 
 
 @pytest.mark.parametrize(
     "change",
-    [
-        lambda m: m.update(more=1),
-        lambda m: m.pop("rows"),
-        lambda m: m.update(rows=-1),
-        lambda m: m.update(run="../../escape"),
-        lambda m: m.update(kind="scores"),
-    ],
+    [{"more": 1}, {"rows": -1}, {"run": "../../escape"}, {"kind": "scores"}, {"encrypted_to": ""}],
 )
-def test_a_signed_manifest_that_breaks_its_schema_is_refused(
-    published: Path, keys: Path, change: object
-) -> None:
-    files = LocalStore(published).get(PLACE)
-    assert files is not None
-    data = json.loads(files[MANIFEST])
-    change(data)  # type: ignore[operator]
-    raw = json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
-    signed = {**files, MANIFEST: raw, SIGNATURE: signer(keys, "bank").sign(raw)}
-    with pytest.raises(ArtifactError, match="damaged"):
-        open_artifact(signed, expected(keys))
+def test_a_manifest_that_breaks_its_schema_is_malformed(change: dict[str, object]) -> None:
+    data = {**json.loads(sealed(False)[1][MANIFEST]), **change}
+    with pytest.raises(Rejected, match="damaged"):
+        parse_manifest(json.dumps(data, sort_keys=True, separators=(",", ":")).encode(), "x")
 
 
-def test_a_signed_manifest_in_another_form_is_refused(published: Path, keys: Path) -> None:
-    files = LocalStore(published).get(PLACE)
-    assert files is not None
-    raw = json.dumps(json.loads(files[MANIFEST]), indent=1).encode()
-    signed = {**files, MANIFEST: raw, SIGNATURE: signer(keys, "bank").sign(raw)}
-    with pytest.raises(ArtifactError, match="canonical"):
-        open_artifact(signed, expected(keys))
+def test_a_manifest_in_another_form_is_malformed() -> None:
+    raw = json.dumps(json.loads(sealed(False)[1][MANIFEST]), indent=1).encode()
+    with pytest.raises(Rejected, match="canonical"):
+        parse_manifest(raw, "x")
 
 
-def test_another_format_version_says_so(published: Path) -> None:
-    files = LocalStore(published).get(PLACE)
-    assert files is not None
-    data = {**json.loads(files[MANIFEST]), "version": 2}
-    with pytest.raises(ArtifactError, match="format version 2"):
-        parse_manifest(json.dumps(data).encode(), "x")
-
-
-def test_a_manifest_has_no_time_and_a_stable_digest(published: Path) -> None:
-    files = LocalStore(published).get(PLACE)
-    assert files is not None
-    manifest = parse_manifest(files[MANIFEST], PLACE)
+def test_a_manifest_has_no_time_and_a_stable_digest() -> None:
+    manifest, files = sealed(False)
     assert not any("time" in name or "date" in name for name in Manifest.model_fields)
     assert manifest.to_bytes() == files[MANIFEST]
+    assert parse_manifest(files[MANIFEST], PLACE).digest == manifest.digest
+
+
+@pytest.mark.parametrize("raw", [b"{", b"\xff", b"[" * 100_000])
+def test_a_document_that_is_no_json(raw: bytes) -> None:
+    artifact = Artifact(sealed(False)[0], {"document.json": raw})
+    with pytest.raises(Rejected, match="document is damaged"):
+        _ = artifact.document
+    with pytest.raises(ArtifactError, match=r"table\.parquet is missing"):
+        _ = artifact.table
+
+
+def test_who_sends_what_to_whom() -> None:
+    ways = {
+        "plan": ("lender", None),
+        "digests": ("bank", "lender"),
+        "alignment": ("lender", "bank"),
+        "ranks": ("bank", "lender"),
+        "holdout": ("bank", "lender"),
+        "split_request": ("lender", "bank"),
+        "split_values": ("bank", "lender"),
+    }
+    for kind, (sender, receiver) in ways.items():
+        about = "lender" if kind == "plan" else "bank"
+        assert sender_of(kind, about, "lender") == sender  # type: ignore[arg-type]
+        assert receiver_of(kind, about, "lender") == receiver  # type: ignore[arg-type]
 
 
 @given(st.lists(st.integers(0, 2**40), min_size=1, max_size=50))
