@@ -263,7 +263,7 @@ def flipped(files: Files, name: str, at: int = -1) -> Files:
     return {**files, name: bytes(raw)}
 
 
-def resigned(files: Files, signer: Signer, **changes: Any) -> Files:
+def resigned(files: Files, signer: Signer, /, **changes: Any) -> Files:
     """With another manifest, really signed."""
     data = {**json.loads(files[MANIFEST]), **changes}
     raw = json.dumps(data, sort_keys=True, separators=(",", ":")).encode()

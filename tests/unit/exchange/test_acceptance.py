@@ -1,0 +1,396 @@
+"""Artifacts on disk that somebody tampered with, met by the stages that read them."""
+
+import json
+import shutil
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opboost_ops.config.loading import load_policy, load_site
+from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.acceptance import Acceptance, Keys, Memory, Reason, Rejected
+from opboost_ops.exchange.encryption import Envelope, PrivateKey
+from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Kind, parse_manifest, receiver_of
+from opboost_ops.exchange.signing import Signer
+from tests.bad_input.faults import message_is_right
+from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
+from tests.federation_simulator import resigned
+
+LABEL, BANK, SHOP = "credit", "bank", "shop"
+KINDS: tuple[Kind, ...] = (
+    "plan", "digests", "alignment", "ranks", "holdout", "split_request", "split_values",
+)  # fmt: skip
+Tamper = Callable[[Workspace], object]
+
+
+def path(workspace: Workspace, kind: str, about: str = BANK) -> Path:
+    return workspace.folder / "exchange" / "credit_scoring" / workspace.run / kind / about
+
+
+def signer(workspace: Workspace, party: str) -> Signer:
+    return Signer.from_file(workspace.folder / party / "keys" / "signing.key")
+
+
+def rewrite(folder: Path, files: dict[str, bytes]) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+    for name, raw in files.items():
+        (folder / name).write_bytes(raw)
+
+
+def restate(workspace: Workspace, kind: str, by: str = BANK, **changes: object) -> None:
+    """Another manifest, really signed, in front of the same files."""
+    folder = path(workspace, kind)
+    files = {file.name: file.read_bytes() for file in folder.iterdir()}
+    rewrite(folder, resigned(files, signer(workspace, by), **changes))
+
+
+def flip(file: Path, at: int = -1, bits: int = 1) -> None:
+    raw = bytearray(file.read_bytes())
+    raw[at] ^= bits
+    file.write_bytes(raw)
+
+
+def swap(workspace: Workspace, kind: str, source: Path) -> None:
+    folder = path(workspace, kind)
+    shutil.rmtree(folder)
+    shutil.copytree(source, folder)
+
+
+def ranks_of(rows: int, names: tuple[str, ...]) -> pa.Table:
+    return pa.table({name: pa.array(np.ones(rows), pa.uint8()) for name in names})
+
+
+@pytest.fixture(scope="module")
+def released_once(trained_once: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A second run in which every feature holder has published. Tests copy it."""
+    copy = trained_once.copy(tmp_path_factory.mktemp("released") / "federation", SECOND_RUN)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in copy.environment().items():
+            patch.setenv(name, value)
+        copy.until("accept")
+    return copy
+
+
+@pytest.fixture
+def released(
+    released_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Workspace:
+    copy = released_once.copy(tmp_path / "federation", SECOND_RUN)
+    for name, value in copy.environment().items():
+        monkeypatch.setenv(name, value)
+    return copy
+
+
+def refuses(workspace: Workspace, party: str, stage: str, reason: Reason, *words: str) -> Rejected:
+    """The stage says why, publishes nothing, and remembers no more than before."""
+    memory = workspace.home(party) / "acceptance.json"
+    before = memory.read_bytes() if memory.exists() else None
+    published = set(workspace.published())
+    with pytest.raises(Rejected) as caught:
+        workspace.step(party, stage)
+    assert caught.value.reason == reason, str(caught.value)
+    message_is_right(caught.value, "credit_scoring/", SECOND_RUN, *words)
+    assert caught.value.remedy
+    assert set(workspace.published()) == published
+    assert (memory.read_bytes() if memory.exists() else None) == before
+    assert not (workspace.home(party) / "accepted.json").exists()
+    return caught.value
+
+
+AT_ACCEPT: list[tuple[str, Reason, Tamper]] = [
+    ("in a stranger's name", "unknown_party", lambda w: restate(w, "ranks", SHOP, party="x")),
+    ("a neighbour signs", "wrong_party", lambda w: restate(w, "ranks", SHOP, party=SHOP)),
+    ("in a neighbour's name", "wrong_party", lambda w: restate(w, "ranks", party=SHOP)),
+    ("of another federation", "wrong_federation", lambda w: restate(w, "ranks", federation="x")),
+    ("of another run", "wrong_run", lambda w: restate(w, "ranks", run="f" * 16)),
+    ("of the run before", "replayed",
+     lambda w: swap(w, "ranks", path(w, "ranks").parents[2] / FIRST_RUN / "ranks" / BANK)),
+    ("of another place", "replayed", lambda w: swap(w, "holdout", path(w, "ranks"))),
+    ("held-out rows for ranks", "out_of_order", lambda w: swap(w, "ranks", path(w, "holdout"))),
+    ("its alignment is not known", "out_of_order",
+     lambda w: forget(w, LABEL, "alignment/bank")),
+    ("answers something else", "wrong_answer", lambda w: restate(w, "ranks", answers="a" * 64)),
+    ("answers nothing", "wrong_answer", lambda w: restate(w, "holdout", answers=None)),
+    ("a column that nobody declared", "unknown_column",
+     lambda w: restate(w, "ranks", columns=["zq7"])),
+    ("another table than it says", "unknown_column",
+     lambda w: w.forge("ranks", BANK, BANK, table=ranks_of(3, ("a", "b")))),
+    ("more rows than were agreed", "wrong_row_count", lambda w: restate(w, "ranks", rows=10**6)),
+    ("fewer rows than it says", "wrong_row_count",
+     lambda w: w.forge("ranks", BANK, BANK, table=ranks_of(3, names(w)))),
+    ("a changed table", "bad_digest", lambda w: flip(path(w, "ranks") / "table.parquet.enc")),
+    ("a table of a neighbour", "bad_digest",
+     lambda w: shutil.copy(path(w, "ranks", SHOP) / "table.parquet.enc", path(w, "ranks"))),
+    ("other plaintext than it says", "bad_digest", lambda w: lie(w, "ranks")),
+    ("a changed signature", "bad_signature", lambda w: flip(path(w, "ranks") / SIGNATURE)),
+    ("a changed manifest", "bad_signature", lambda w: flip(path(w, "ranks") / MANIFEST, 2)),
+    ("a later format", "unsupported_version", lambda w: restate(w, "ranks", version=2)),
+    ("encryption stripped off", "not_for_me", lambda w: restate(w, "ranks", encrypted_to=None)),
+    ("encrypted to another", "not_for_me", lambda w: restate(w, "ranks", encrypted_to="f" * 16)),
+    ("a field too many", "malformed", lambda w: restate(w, "ranks", more=1)),
+    ("no signature", "malformed", lambda w: (path(w, "ranks") / SIGNATURE).unlink()),
+    ("no table", "malformed", lambda w: (path(w, "ranks") / "table.parquet.enc").unlink()),
+    ("a file too many", "malformed", lambda w: (path(w, "ranks") / "x.parquet").touch()),
+    ("text for ranks", "malformed",
+     lambda w: w.forge("ranks", BANK, BANK, table=pa.table(
+         {name: ["zq7canary48151623"] * rows(w) for name in names(w)}))),
+]  # fmt: skip
+
+
+def names(workspace: Workspace) -> tuple[str, ...]:
+    return tuple(json.loads((path(workspace, "ranks") / MANIFEST).read_bytes())["columns"])
+
+
+def rows(workspace: Workspace) -> int:
+    return int(json.loads((path(workspace, "ranks") / MANIFEST).read_bytes())["rows"])
+
+
+def lie(workspace: Workspace, kind: str) -> None:
+    """Another table, sealed to the right receiver, under the first one's sha256."""
+    restate(workspace, kind, software="0.0.0")
+    folder = path(workspace, kind)
+    digest = parse_manifest((folder / MANIFEST).read_bytes(), kind).digest
+    public = str(workspace.declared.parties[LABEL].encryption_key)
+    secret = load_site(workspace.folder / BANK / "site.yaml").noise_secret()
+    raw = Envelope(secret, public).encrypt(b"another table", digest, "table.parquet")
+    (folder / "table.parquet.enc").write_bytes(raw)
+
+
+def forget(workspace: Workspace, party: str, place: str) -> None:
+    file = workspace.home(party) / "acceptance.json"
+    memory = json.loads(file.read_bytes())
+    del memory["accepted"][place]
+    file.write_text(json.dumps(memory))
+
+
+@pytest.mark.parametrize(
+    ("reason", "tamper"), [pytest.param(r, t, id=f"{r}: {n}") for n, r, t in AT_ACCEPT]
+)
+def test_a_release_that_was_tampered_with(
+    released: Workspace, reason: Reason, tamper: Tamper
+) -> None:
+    honest = released.files("exchange")
+    memory = (released.home(LABEL) / "acceptance.json").read_bytes()
+    tamper(released)
+    refuses(released, LABEL, "accept", reason, BANK)
+    # Undone, all is well: a refusal leaves nothing behind.
+    (released.home(LABEL) / "acceptance.json").write_bytes(memory)
+    for kind in ("ranks", "holdout"):
+        start = f"credit_scoring/{SECOND_RUN}/{kind}/{BANK}/"
+        rewrite(path(released, kind), {
+            name.removeprefix(start): raw for name, raw in honest.items() if name.startswith(start)
+        })  # fmt: skip
+    assert released.step(LABEL, "accept")["accepted"]
+
+
+def test_another_release_after_the_first_was_accepted(released: Workspace) -> None:
+    released.step(LABEL, "accept")
+    restate(released, "ranks", software="0.0.0")
+    with pytest.raises(Rejected, match="another one was accepted here before") as caught:
+        released.step(LABEL, "assemble")
+    assert caught.value.reason == "superseded"
+
+
+def test_the_alignment_of_a_neighbour(released: Workspace) -> None:
+    memory = released.home(BANK) / "acceptance.json"
+    swap(released, "alignment", path(released, "alignment", SHOP))
+    before = memory.read_bytes()
+    with pytest.raises(Rejected) as caught:
+        released.step(BANK, "preprocess")
+    assert caught.value.reason == "not_for_me"
+    assert memory.read_bytes() == before
+
+
+def test_a_second_plan(released: Workspace) -> None:
+    folder = path(released, "plan", LABEL)
+    files = {file.name: file.read_bytes() for file in folder.iterdir()}
+    rewrite(folder, resigned(files, signer(released, LABEL), software="0.0.0"))
+    for party, stage in ((BANK, "preprocess"), (LABEL, "accept")):
+        with pytest.raises(Rejected, match="plan/credit") as caught:
+            released.step(party, stage)
+        assert caught.value.reason == "superseded"
+
+
+def test_an_expired_key(workspace: Workspace) -> None:
+    workspace.edit_yaml(
+        "federation.yaml", lambda d: d["parties"][BANK].update(signing_key_expires="2020-02-29")
+    )
+    failed, error = workspace.first_failure()
+    assert failed == "credit.align"
+    assert isinstance(error, Rejected)
+    assert error.reason == "expired_key"
+    message_is_right(error, BANK, "2020-02-29", "opboost keys init")
+
+
+def test_a_key_that_expires_today_is_still_good(workspace: Workspace) -> None:
+    today = datetime.now(UTC).date()
+    workspace.edit_yaml(
+        "federation.yaml",
+        lambda d: [p.update(signing_key_expires=today) for p in d["parties"].values()],
+    )
+    workspace.until("preprocess")
+    assert workspace.declared.parties[BANK].signing_key_expires == today
+
+
+@pytest.mark.parametrize("how", ["missing", "another's", "readable"])
+@pytest.mark.parametrize("party", [LABEL, BANK])
+def test_a_private_key_that_does_not_open(workspace: Workspace, party: str, how: str) -> None:
+    key = workspace.folder / party / "keys" / "encryption.key"
+    words = {
+        "missing": "cannot be read",
+        "another's": "not the one in the federation file",
+        "readable": "chmod 600",
+    }
+    if how == "missing":
+        key.unlink()
+    elif how == "another's":
+        key.write_bytes((workspace.folder / SHOP / "keys" / "encryption.key").read_bytes())
+    else:
+        key.chmod(0o644)
+    failed, error = workspace.first_failure()
+    assert failed == f"{party}.check_table"
+    assert isinstance(error, ConfigError)
+    message_is_right(error, "encryption.key", words[how])
+
+
+def test_only_what_goes_to_a_party_with_a_key_is_encrypted(workspace: Workspace) -> None:
+    workspace.edit_yaml("federation.yaml", lambda d: d["parties"][BANK].pop("encryption_key"))
+    (workspace.folder / BANK / "keys" / "encryption.key").unlink()
+    workspace.all()
+    for kind in KINDS:
+        for about in (BANK, SHOP):
+            folder = path(workspace, kind, LABEL if kind == "plan" else about)
+            ends = {p.suffix for p in folder.iterdir() if not p.name.startswith("manifest")}
+            plain = kind == "plan" or (about == BANK and kind in ("alignment", "split_request"))
+            assert (ends == {".enc"}) is not plain, f"{kind}/{about}"
+
+
+def test_a_store_of_encrypted_artifacts_shows_no_table(trained_once: Workspace) -> None:
+    for name in trained_once.files("exchange", "credit_scoring", FIRST_RUN):
+        if name.endswith(".enc"):
+            with pytest.raises(pl.exceptions.PolarsError):
+                pl.read_parquet(trained_once.folder / "exchange/credit_scoring" / FIRST_RUN / name)
+
+
+@pytest.fixture(scope="module")
+def plain_once(trained_once: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A finished second run without any encryption."""
+    copy = trained_once.copy(tmp_path_factory.mktemp("plain") / "federation", SECOND_RUN)
+    copy.plain()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in copy.environment().items():
+            patch.setenv(name, value)
+        copy.all()
+    return copy
+
+
+def reader_of(workspace: Workspace, kind: Kind, about: str) -> Acceptance:
+    """The party that an artifact is addressed to, just before it reads it."""
+    party = receiver_of(kind, about, LABEL) or BANK
+    site = load_site(workspace.folder / party / "site.yaml")
+    policy = load_policy(workspace.folder / party / "policy.yaml")
+    memory = Memory.model_validate_json((workspace.home(party) / "acceptance.json").read_bytes())
+    key = signer(workspace, LABEL).public
+    if party != LABEL:
+        key = policy.receivers[LABEL].signing_key
+    accepted = {p: e for p, e in memory.accepted.items() if p != f"{kind}/{about}"}
+    made = Acceptance(party, "credit_scoring", workspace.run, LABEL, key, Memory(accepted=accepted))
+    if kind != "plan":
+        files = workspace.store.get(f"credit_scoring/{workspace.run}/plan/{LABEL}")
+        made.accept("plan", LABEL, files or {}, date.today())
+    made.keys = Keys(site.noise_secret(), PrivateKey.from_file(site.encryption_key))
+    return made
+
+
+@pytest.mark.parametrize("encrypted", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_flipped_byte_on_disk_is_refused(
+    trained_once: Workspace,
+    plain_once: Workspace,
+    tmp_path_factory: pytest.TempPathFactory,
+    kind: Kind,
+    encrypted: bool,
+) -> None:
+    workspace = trained_once if encrypted else plain_once
+    about = LABEL if kind == "plan" else BANK
+    place = f"credit_scoring/{workspace.run}/{kind}/{about}"
+    spoilt = Workspace(tmp_path_factory.mktemp("spoilt"), workspace.run)
+    folder = path(spoilt, kind, about)
+    shutil.copytree(path(workspace, kind, about), folder)
+    files = sorted(folder.iterdir())
+    assert any(file.suffix == ".enc" for file in files) is (encrypted and kind != "plan")
+    honest = spoilt.store.get(place)
+    assert honest is not None
+    assert reader_of(workspace, kind, about).accept(kind, about, honest, date.today())
+    reader = reader_of(workspace, kind, about)
+    before = reader.memory
+
+    @given(data=st.data())
+    @settings(max_examples=60, deadline=None)
+    def flipping(data: st.DataObject) -> None:
+        file = data.draw(st.sampled_from(files))
+        size = file.stat().st_size
+        at, bits = data.draw(st.integers(0, size - 1)), data.draw(st.integers(1, 255))
+        flip(file, at, bits)
+        found = spoilt.store.get(place)
+        flip(file, at, bits)
+        assert found is not None
+        with pytest.raises(Rejected):
+            reader.accept(kind, about, found, date.today())
+        assert reader.memory == before
+
+    flipping()
+
+
+def test_every_byte_of_manifest_and_signature(trained_once: Workspace) -> None:
+    """Not a sample: all of them, each with one bit turned."""
+    place = f"credit_scoring/{trained_once.run}/ranks/{BANK}"
+    files = trained_once.store.get(place)
+    assert files is not None
+    reader = reader_of(trained_once, "ranks", BANK)
+    for name in (MANIFEST, SIGNATURE):
+        for at in range(len(files[name])):
+            raw = bytearray(files[name])
+            raw[at] ^= 1 << (at % 8)
+            with pytest.raises(Rejected):
+                reader.accept("ranks", BANK, {**files, name: bytes(raw)}, date.today())
+
+
+@pytest.mark.parametrize("encrypted", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("how", ["removed", "emptied", "cut", "grown"])
+def test_any_file_removed_cut_or_grown_is_refused(
+    trained_once: Workspace, plain_once: Workspace, kind: Kind, encrypted: bool, how: str
+) -> None:
+    workspace = trained_once if encrypted else plain_once
+    about = LABEL if kind == "plan" else BANK
+    files = workspace.store.get(f"credit_scoring/{workspace.run}/{kind}/{about}")
+    assert files is not None
+    reader = reader_of(workspace, kind, about)
+    for name, raw in files.items():
+        changed = {"emptied": b"", "cut": raw[:-1], "grown": raw + b"\n"}
+        found = {**files, name: changed[how]} if how in changed else dict(files)
+        if how == "removed":
+            del found[name]
+        with pytest.raises(Rejected):
+            reader.accept(kind, about, found, date.today())
+
+
+def test_the_memory_tells_no_more_than_the_manifests(trained_once: Workspace) -> None:
+    for party in (LABEL, BANK, SHOP):
+        file = trained_once.home(party) / "acceptance.json"
+        assert file.stat().st_mode & 0o077 == 0
+        for place, entry in json.loads(file.read_bytes())["accepted"].items():
+            raw = (path(trained_once, *place.split("/")) / MANIFEST).read_bytes()
+            manifest = json.loads(raw)
+            assert set(entry) == {"digest", "rows", "columns"}
+            assert entry["rows"] == manifest["rows"]
+            assert entry["columns"] == manifest["columns"]
