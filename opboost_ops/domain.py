@@ -87,6 +87,25 @@ class DomainMap:
         cells = np.ceil(np.clip(share, 0.0, 1.0) * width).astype(np.int64)
         return np.asarray(self.domain.lower + cells)
 
+    def boundary(self, value: int) -> float:
+        """Where in the feature's own unit a value of the domain begins.
+
+        Args:
+            value: A domain integer above the lower bound.
+
+        Returns:
+            The number above which everything is encoded as ``value`` or more.
+        """
+        lower, upper = self.bounds
+        if self.scale == "edges":
+            edges = self.edges or ()
+            place = value - self.domain.lower - 1
+            return edges[place] if place < len(edges) else upper
+        share = (value - 1 - self.domain.lower) / (self.domain.upper - self.domain.lower)
+        if self.scale == "log1p":
+            return lower + float(np.expm1(share * np.log1p(upper - lower)))
+        return lower + share * (upper - lower)
+
     def clipped(self, values: np.ndarray) -> int:
         """How many values lie outside the bounds."""
         return int(((values < self.bounds[0]) | (values > self.bounds[1])).sum())

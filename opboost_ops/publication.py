@@ -4,18 +4,21 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
-from opboost_ops.config.columns import columns_of
+from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.artifact import Draft
+from opboost_ops.exchange.audit import Action
+from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.encryption import Envelope
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
+from opboost_ops.privacy.accountant import Budget
+from opboost_ops.privacy.charges import Charges
 from opboost_ops.privacy.events import Release
-from opboost_ops.privacy.ledger import Ledger
 
 #: A noise secret that begins so was made from a public seed.
 SEEDED = b"opboost-seeded:"
@@ -44,8 +47,9 @@ def publish(
     run: str,
     signer: Signer,
     drafts: tuple[Draft, ...],
+    charges: Charges,
 ) -> list[str]:
-    """Sign drafts, write them into the ledger, and put them into the store.
+    """Sign drafts, reserve them in the ledger, put them into the store, and commit them.
 
     Args:
         party: Who publishes.
@@ -53,54 +57,82 @@ def publish(
         run: The run's id.
         signer: The party's signing key.
         drafts: What to publish.
+        charges: What its randomised cells are charged for.
 
     Returns:
         Digests of the artifacts.
 
     Raises:
+        BudgetError: A budget of the party's policy would be passed; nothing was published.
         ArtifactError: The run has already published something else at one of their places.
     """
     experiment = _experiment(party, federation)
     protected = party.name in federation.feature_holders
     columns = columns_of(federation, party.name) if protected else ()
-    charged = {column.charge: column.uuid for column in columns}
-    noise_name = noise.fingerprint(party.site.noise_secret()) if protected else None
     digests = []
-    for draft in drafts:
-        receiver = draft.about if party.name == federation.label_holder else federation.label_holder
-        # The plan is for all, and says which keys there are.
-        key = None if draft.kind == "plan" else federation.parties[receiver].encryption_key
-        envelope = Envelope(party.site.noise_secret(), key) if key else None
-        manifest, files = draft.seal(signer, federation.name, run, party.name, experiment, envelope)
-        shared: dict[str, Any] = {
-            "federation": federation.name,
-            "run": run,
-            "party": party.name,
-            "receiver": receiver,
-            "kind": draft.kind,
-            "artifact": manifest.digest,
-            "rows": draft.rows,
-            "experiment": experiment,
-        }
-        lines = [
-            Release(
-                **shared,
-                account="local_dp",
-                feature=name,
-                column=charged[name],
-                noise=noise_name,
-                loss=curve,
+    with open_books(party.site) as books:
+        for draft in drafts:
+            receiver = _receiver(party.name, federation, draft)
+            # The plan is for all, and says which keys there are.
+            key = None if draft.kind == "plan" else federation.parties[receiver].encryption_key
+            envelope = Envelope(party.site.noise_secret(), key) if key else None
+            manifest, files = draft.seal(
+                signer, federation.name, run, party.name, experiment, envelope
             )
-            for name, curve in draft.losses.items()
-        ]
-        if not draft.losses:
-            lines = [Release(**shared, account="exact", discloses=draft.discloses)]
-        # First the ledger, then the store: a crash between charges what was not yet released,
-        # never the other way round, and the retry finds its own line.
-        _record(party.site, lines)
-        party.store.put_once(manifest.reference, files)
-        digests.append(manifest.digest)
+            shared: dict[str, Any] = {
+                "federation": federation.name,
+                "run": run,
+                "party": party.name,
+                "receiver": receiver,
+                "kind": draft.kind,
+                "artifact": manifest.digest,
+                "rows": draft.rows,
+                "experiment": experiment,
+            }
+            lines = _protected(party, draft, columns, charges, shared)
+            if not draft.losses:
+                lines = [Release(**shared, account="exact", discloses=draft.discloses)]
+            # Reserve, charge, publish, commit: a crash in between charges what was perhaps not
+            # released, never the other way round, and the retry completes its own reservation.
+            books.ledger.reserve(lines, Budget(party.policy, columns))
+            for cell in charges.cells if draft.losses else ():
+                books.cells.charge(cell.column, cell.context, cell.people, cell.values, cell.domain)
+            party.store.put_once(manifest.reference, files)
+            if not books.ledger.committed(manifest.digest):
+                action: Action = "answered" if draft.kind == "split_values" else "sent"
+                detail = f"{draft.rows} splits" if action == "answered" else ""
+                books.audit.add(action, manifest.reference, receiver, manifest.digest, detail)
+                books.ledger.commit(manifest.digest)
+            digests.append(manifest.digest)
     return digests
+
+
+def _receiver(party: str, federation: Federation, draft: Draft) -> str:
+    return draft.about if party == federation.label_holder else federation.label_holder
+
+
+def _protected(
+    party: Publisher,
+    draft: Draft,
+    columns: tuple[Column, ...],
+    charges: Charges,
+    shared: dict[str, Any],
+) -> list[Release]:
+    charged = {column.charge: column.uuid for column in columns}
+    return [
+        Release(
+            **shared,
+            account="local_dp",
+            feature=name,
+            column=charged[name],
+            noise=noise.fingerprint(party.site.noise_secret()),
+            cells=charges.keys.get(name),
+            draws=charges.draws.get(name),
+            edges=charges.edges.get(name, ()),
+            loss=curve,
+        )
+        for name, curve in draft.losses.items()
+    ]
 
 
 def announce(
@@ -128,7 +160,9 @@ def announce(
         discloses=discloses,
         experiment=_experiment(party, federation),
     )
-    _record(party.site, [line])
+    with open_books(party.site) as books:
+        books.ledger.reserve([line])
+        books.ledger.commit(line.artifact)
 
 
 def record_rotation(site: Site, old: str, new: str) -> None:
@@ -151,15 +185,10 @@ def record_rotation(site: Site, old: str, new: str) -> None:
         noise=new,
         discloses="nothing by itself; all later releases are new draws and charged anew",
     )
-    _record(site, [line])
-
-
-def _record(site: Site, lines: list[Release]) -> None:
-    ledger = Ledger(site.ledger)
-    try:
-        ledger.record(lines)
-    finally:
-        ledger.close()
+    with open_books(site) as books:
+        books.ledger.reserve([line])
+        books.ledger.commit(line.artifact)
+        books.audit.add("rotated", "noise secret", site.party, detail=f"{old} to {new}")
 
 
 def _experiment(party: Publisher, federation: Federation) -> bool:

@@ -1,5 +1,6 @@
 """The one way to execute: load inputs, run a stage, publish, keep the ledger."""
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -17,10 +18,13 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.acceptance import Acceptance, Keys, Memory
 from opboost_ops.exchange.artifact import Draft
+from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.encryption import private_key
 from opboost_ops.exchange.manifest import reference
+from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import open_store
+from opboost_ops.privacy.charges import Charges
 from opboost_ops.publication import Publisher, announce, publish, signer_of
 from opboost_ops.stages.catalogue import STAGES
 from opboost_ops.stages.stage import Context, Home
@@ -93,7 +97,7 @@ def open_run(federation_file: Path, run: str, form: Mapping[str, Any]) -> dict[s
     )
     party = Publisher(me, site, policy, open_store(site.store))
     begin = time.perf_counter()
-    digests = publish(party, federation, run, signer, (draft,))
+    digests = publish(party, federation, run, signer, (draft,), Charges())
     acceptance = _acceptance(party, Run(federation.name, run, me))
     acceptance.published(draft, digests[0])
     _keep(acceptance, _home(site, federation.name, run))
@@ -120,6 +124,12 @@ def run_stage(party: str, stage: str, run: Run) -> dict[str, Any]:
     failure: OpBoostError | ConnectionError
     try:
         return _run_stage(Publisher(party, site, policy, open_store(site.store)), stage, run)
+    except Rejected as error:
+        failure = error
+        # The log is about the rejection; whether it can be written does not change the error.
+        with contextlib.suppress(OpBoostError), open_books(site) as books:
+            place = f"{run.federation}/{run.run}/{stage}"
+            books.audit.add("rejected", place, party, detail=error.reason)
     except OpBoostError as error:
         failure = error
     except (ConnectionError, TimeoutError) as error:
@@ -189,6 +199,7 @@ def _run_stage(party: Publisher, stage: str, run: Run) -> dict[str, Any]:
         timeout=run.timeout,
         acceptance=acceptance,
     )
+    known_before = set(acceptance.memory.accepted)
     begin = time.perf_counter()
     outcome = known.run(context)
     for name, table in outcome.tables.items():
@@ -197,11 +208,12 @@ def _run_stage(party: Publisher, stage: str, run: Run) -> dict[str, Any]:
         context.home.write_json(name, value)
     for name, content in outcome.files.items():
         context.home.write(name, content)
-    digests = publish(party, federation, run.run, signer, outcome.drafts)
+    digests = publish(party, federation, run.run, signer, outcome.drafts, outcome.charges)
     if outcome.discloses:
         announce(party, federation, run.run, stage, outcome.discloses)
     if outcome.failure is not None:
         raise outcome.failure
+    _note_received(party.site, acceptance, run, known_before)
     for draft, digest in zip(outcome.drafts, digests, strict=True):
         acceptance.published(draft, digest)
     _keep(acceptance, context.home)
@@ -214,6 +226,21 @@ def _run_stage(party: Publisher, stage: str, run: Run) -> dict[str, Any]:
     }
     _LOG.info("%s at %s: done in %.3f s", stage, party.name, seconds)
     return summary
+
+
+def _note_received(site: Site, acceptance: Acceptance, run: Run, before: set[str]) -> None:
+    received = acceptance.memory.accepted.items()
+    new = [(place, entry.digest) for place, entry in received if place not in before]
+    if not new:
+        return
+    with open_books(site) as books:
+        for place, digest in new:
+            kind, about = place.split("/")
+            from_holder = kind in ("digests", "ranks", "holdout", "split_values")
+            sender = about if from_holder else run.label_holder
+            if sender != site.party:
+                full = f"{run.federation}/{run.run}/{place}"
+                books.audit.add("received", full, sender, digest)
 
 
 def _plan(party: Publisher, run: Run) -> tuple[Acceptance, str]:

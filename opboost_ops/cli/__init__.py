@@ -11,9 +11,11 @@ from opboost_ops.cli import (
     demo,
     edges,
     evaluate,
+    forget,
     init,
     keys,
     leakage,
+    ledger,
     plan,
     run,
     schemas,
@@ -42,6 +44,8 @@ app.command("plan")(plan.command)
 app.command("leakage")(leakage.command)
 app.command("edges")(edges.command)
 app.command("schemas")(schemas.command)
+app.command("forget")(forget.command)
+app.add_typer(ledger.app, name="ledger")
 app.add_typer(evaluate.app, name="evaluate")
 app.add_typer(keys.app, name="keys")
 app.add_typer(datasets.app, name="datasets")

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from opboost_ops.config.federation import Feature, Federation, Fill
 from opboost_ops.domain import Domain
-from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding
+from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding, noise
 from opboost_ops.mechanisms.bits import BIT
 
 
@@ -42,6 +42,15 @@ class Column:
     mechanism: Mechanism | MissingBit
     map_digest: bytes
     bit: int | None = None
+
+    def noise_context(self, secret: bytes) -> bytes:
+        """Name of all that keys this column's noise besides its UUID: a cell's state is under it.
+
+        Args:
+            secret: The receiver's secret.
+        """
+        channel = self.mechanism.channel(self.domain)
+        return noise.cell_context(secret, self.map_digest, channel.digest())
 
 
 def columns_of(federation: Federation, party: str) -> tuple[Column, ...]:

@@ -33,12 +33,38 @@ class FeatureRule(Record):
         max_loss_1: Cap on loss(1) of a release, a move by one step of the domain.
         max_loss_whole: Cap on loss(R - L) of a release, a move across the domain; a category's
             whole loss.
+        budget_1: Cap on the sum of loss(1) over all different releases ever.
+        budget_whole: The same for loss(R - L).
+        max_changes: How many different values of a person's cell may be released; a cell at this
+            cap goes on releasing the last one, and nobody outside can tell.
+        least_cell_width: How narrow, in the feature's unit, the cells may become that all
+            partition edges ever disclosed leave. Local-map needs it: what it discloses is exact.
     """
 
     mechanisms: tuple[str, ...] = Field(min_length=1)
     max_splits: int | None = Field(default=None, ge=0)
     max_loss_1: float | None = Field(default=None, gt=0)
     max_loss_whole: float | None = Field(default=None, gt=0)
+    budget_1: float | None = Field(default=None, gt=0)
+    budget_whole: float | None = Field(default=None, gt=0)
+    max_changes: int | None = Field(default=None, ge=1)
+    least_cell_width: float | None = Field(default=None, ge=0)
+
+
+class AllFeatures(Record):
+    """Caps on what one person's features cost together.
+
+    Attributes:
+        max_loss_1: On the sum of loss(1) over the features of one release.
+        max_loss_whole: On the sum of loss(R - L) over the features of one release.
+        budget_1: On the sum of loss(1) over all features and all different releases ever.
+        budget_whole: The same for loss(R - L).
+    """
+
+    max_loss_1: float | None = Field(default=None, gt=0)
+    max_loss_whole: float | None = Field(default=None, gt=0)
+    budget_1: float | None = Field(default=None, gt=0)
+    budget_whole: float | None = Field(default=None, gt=0)
 
 
 class Checks(Record):
@@ -57,12 +83,22 @@ class Checks(Record):
 
 
 class Policy(Record):
-    """The whole of ``policy.yaml``."""
+    """The whole of ``policy.yaml``.
+
+    Attributes:
+        receivers: Who may receive releases.
+        features: Which features may go, and how.
+        all_features: Caps on their sum.
+        scoring: Modes of scoring in which this party takes part.
+        checks: Thresholds of its checks.
+    """
 
     version: Literal[1]
     party: Name
     receivers: Mapping[Name, Receiver] = Field(default_factory=dict)
     features: Mapping[FeatureName, FeatureRule] = Field(default_factory=dict)
+    all_features: AllFeatures = AllFeatures()
+    scoring: tuple[Literal["local", "desensitised", "routed"], ...] = ("local", "desensitised")
     checks: Checks = Checks()
 
     def noise_group(self, receiver: str) -> str:

@@ -52,6 +52,11 @@ class Site(Record):
     alignment_key: Path = Path("keys/alignment.key")
     tables: Mapping[Name, Tables] = Field(default_factory=dict)
 
+    @property
+    def forgotten(self) -> Path:
+        """Where the list of forgotten persons lies."""
+        return self.cells / "forgotten.json"
+
     def noise_secret(self) -> bytes:
         """The party's noise secret, 32 bytes.
 

@@ -145,10 +145,15 @@ def policy_data(party: str, federation: Mapping[str, Any]) -> Any:
         holder = next(n for n, p in federation["parties"].items() if p["role"] == "label_holder")
         key = federation["parties"][holder]["signing_key"]
         data["receivers"] = {holder: {"signing_key": key}}
-        data["features"] = {
-            name: {"mechanisms": _mechanisms(feature)} for name, feature in spec["features"].items()
-        }
+        data["features"] = {name: _rule(feature) for name, feature in spec["features"].items()}
     return data
+
+
+def _rule(feature: Mapping[str, Any]) -> dict[str, Any]:
+    rule: dict[str, Any] = {"mechanisms": _mechanisms(feature)}
+    if feature["mechanism"]["name"] == "local_map":
+        rule["least_cell_width"] = 0
+    return rule
 
 
 def _mechanisms(feature: Mapping[str, Any]) -> list[str]:

@@ -146,5 +146,25 @@ def cell_words(
     return np.frombuffer(encrypt.update(blocks.tobytes()), dtype=np.uint64)[::2]
 
 
+def cell_context(secret: bytes, map_digest: bytes, mechanism_digest: bytes) -> bytes:
+    """Name of all that keys a column's noise besides its UUID, 32 bytes; it tells nothing."""
+    return _derive(secret, b"context:" + hashlib.sha256(map_digest + mechanism_digest).digest())
+
+
+def person_hashes(secret: bytes, keys: np.ndarray) -> np.ndarray:
+    """Keyed 64-bit hashes of persons, for accounts that stay home.
+
+    Args:
+        secret: The secret under which the keys were made.
+        keys: Person keys, uint8, shape (n, 16).
+
+    Returns:
+        uint64, shape (n,).
+    """
+    encrypt = Cipher(algorithms.AES(_derive(secret, b"hash")), modes.ECB()).encryptor()  # noqa: S305
+    blocks = encrypt.update(np.ascontiguousarray(keys).tobytes())
+    return np.frombuffer(blocks, dtype=np.uint64)[::2]
+
+
 def _derive(secret: bytes, purpose: bytes) -> bytes:
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=b"opboost:" + purpose).derive(secret)

@@ -31,9 +31,16 @@ def require_consent(policy: Policy, federation: Federation, party: str) -> None:
         elif feature.mechanism is None or feature.mechanism.name not in rule.mechanisms:
             asked = feature.mechanism.name if feature.mechanism else "none"
             refused.append(f"features.{name}.mechanisms: {asked} is not among them")
+        elif feature.mechanism.name == "local_map" and rule.least_cell_width is None:
+            refused.append(
+                f"features.{name}.least_cell_width: local_map discloses its partitions exactly, "
+                "and how narrow they may become is not said"
+            )
         bit = feature.missing.bit if isinstance(feature.missing, Fill) else None
         if rule is not None and bit is not None and bit.name not in rule.mechanisms:
             refused.append(f"features.{name}.mechanisms: {bit.name} is not among them")
+    if federation.scoring.mode not in policy.scoring:
+        refused.append(f"scoring: {federation.scoring.mode} is not among them")
     refused += _over_caps(policy, federation, party)
     if refused:
         raise PolicyError(

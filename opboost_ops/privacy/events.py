@@ -1,4 +1,4 @@
-"""Frozen facts of what a party released; what they add up to is the ledger's reading."""
+"""Frozen facts of what a party released; what they add up to is the accountant's reading."""
 
 from typing import Literal
 from uuid import UUID
@@ -18,10 +18,14 @@ class Release(Record):
         kind: Kind of the artifact that carries it, or the stage that says it.
         artifact: Digest of that artifact, or of the stage's place in the run.
         account: ``local_dp`` for randomised cells, ``exact`` for what has no epsilon.
-        feature: The feature, for randomised cells.
+        feature: What is charged, for randomised cells: a feature, or its missing bit.
         column: Its immutable UUID, to which the loss is charged.
         noise: Fingerprint of the noise secret, for randomised cells: under the same one an
             unchanged cell is the same draw again, under another one a new draw.
+        cells: Name of the noise key, under which the states of its cells are kept.
+        draws: Name of what was drawn: two releases of one column with the same name show the
+            same outputs for the same people, and so are charged once.
+        edges: Where partitions that the release discloses exactly begin, in the feature's unit.
         loss: Its loss curve.
         rows: How many rows.
         discloses: In plain words, what an ``exact`` release tells its reader.
@@ -39,6 +43,9 @@ class Release(Record):
     feature: str | None = None
     column: UUID | None = None
     noise: str | None = None
+    cells: str | None = None
+    draws: str | None = None
+    edges: tuple[float, ...] = ()
     loss: LossCurve | None = None
     rows: int
     discloses: str = ""

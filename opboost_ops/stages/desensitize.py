@@ -4,8 +4,9 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.exchange.encoding import integers, smallest_integers
-from opboost_ops.mechanisms import UnaryEncoding
+from opboost_ops.mechanisms import UnaryEncoding, noise
 from opboost_ops.mechanisms.release import randomise, randomise_bit
+from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.stages.stage import Context, Outcome
 
@@ -21,9 +22,21 @@ def desensitize(context: Context) -> Outcome:
     positions = integers(context.home.table("positions"), "position")
     keys = person_keys(context)[positions]
     secret = context.noise_secret()
+    people, cells = noise.person_hashes(secret, keys), Cells(context.site.cells)
+    held: dict[str, np.ndarray] = {}
     columns: dict[str, pa.Array] = {}
     for column in context.columns():
-        values, mechanism = integers(table, column.source), column.mechanism
+        mechanism = column.mechanism
+        if column.source not in held:
+            held[column.source] = cells.hold(
+                column.uuid,
+                column.noise_context(secret),
+                people,
+                integers(table, column.source),
+                column.source_domain,
+                context.policy.features[column.feature].max_changes,
+            )
+        values = held[column.source]
         if isinstance(mechanism, UnaryEncoding):
             assert column.bit is not None
             released = randomise_bit(
@@ -41,7 +54,11 @@ def desensitize(context: Context) -> Outcome:
                 values, keys, mechanism, column.domain, column.map_digest, secret, column.uuid
             )
         columns[column.name] = smallest_integers(released)
-    return Outcome(tables={"randomised": pa.table(columns)}, summary={"rows": table.num_rows})
+    kept = pa.table({name: smallest_integers(values) for name, values in held.items()})
+    return Outcome(
+        tables={"randomised": pa.table(columns), "held": kept},
+        summary={"rows": table.num_rows},
+    )
 
 
 def person_keys(context: Context) -> np.ndarray:

@@ -1,8 +1,15 @@
 """Arrow: checked ranks -> the signed ordinal artifact, and the held-out rows' release."""
 
+import hashlib
+
+from opboost_ops.config.columns import Column
 from opboost_ops.exchange.artifact import Draft
+from opboost_ops.exchange.encoding import integers
+from opboost_ops.mechanisms import LocalMap, noise
+from opboost_ops.privacy.charges import CellCharge, Charges
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.loss import column_losses
+from opboost_ops.stages.desensitize import person_keys
 from opboost_ops.stages.stage import Context, Outcome
 
 
@@ -42,4 +49,35 @@ def publish(context: Context) -> Outcome:
             discloses="",
         ),
     )
-    return Outcome(drafts=drafts, summary={"rows": facts["train"], "holdout": facts["holdout"]})
+    charges = _charges(context, columns)
+    return Outcome(
+        drafts=drafts,
+        charges=charges,
+        summary={"rows": facts["train"], "holdout": facts["holdout"]},
+    )
+
+
+def _charges(context: Context, columns: tuple[Column, ...]) -> Charges:
+    secret = context.noise_secret()
+    positions = integers(context.home.table("positions"), "position")
+    people = noise.person_hashes(secret, person_keys(context)[positions])
+    held, released = context.home.table("held"), context.home.table("randomised")
+    cells: dict[str, CellCharge] = {}
+    drawn: dict[str, hashlib.blake2b] = {}
+    edges: dict[str, tuple[float, ...]] = {}
+    for column in columns:
+        name = column.noise_context(secret)
+        if column.source not in cells:
+            cells[column.source] = CellCharge(
+                column.uuid, name, people, integers(held, column.source), column.source_domain
+            )
+        draw = drawn.setdefault(column.charge, hashlib.blake2b(name + people.tobytes()))
+        draw.update(integers(released, column.name).tobytes())
+        if isinstance(column.mechanism, LocalMap):
+            feature = context.federation.parties[context.party].features[column.feature]
+            mapping = feature.domain_map(column.domain)
+            starts = column.mechanism.partitions(column.domain).starts[1:]
+            edges[column.charge] = tuple(mapping.boundary(start) for start in starts)
+    draws = {charge: draw.hexdigest()[:32] for charge, draw in drawn.items()}
+    keys = {column.charge: column.noise_context(secret).hex()[:16] for column in columns}
+    return Charges(keys, draws, edges, tuple(cells.values()))

@@ -7,6 +7,7 @@ import polars as pl
 
 from opboost_ops.config.federation import Feature, Fill, HoldoutColumn
 from opboost_ops.errors import ContractError
+from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.stages.stage import Context
 
 
@@ -23,14 +24,17 @@ def declared_columns(context: Context) -> list[str]:
 
 
 def fingerprint(context: Context) -> str:
-    """Sha256 of the table's file; it stays at home.
+    """Sha256 of the table's file and of who is forgotten; it stays at home.
 
     Raises:
         ContractError: The file cannot be read.
     """
     try:
         with open(context.table_path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.file_digest(file, "sha256")
+        if context.site.forgotten.is_file():
+            digest.update(context.site.forgotten.read_bytes())
+        return digest.hexdigest()
     except OSError:
         pass
     raise _unreadable(context)
@@ -44,13 +48,18 @@ def read(context: Context, columns: list[str] | None = None) -> pl.DataFrame:
         columns: Which declared columns; all when absent.
 
     Returns:
-        The columns, with the types that their declaration asks for.
+        The columns, with the types that their declaration asks for, without the rows of persons
+        whom the party has forgotten.
 
     Raises:
         ContractError: No readable Parquet, no rows, a declared column is missing, or a type is
             not the declared one.
     """
     wanted = columns or declared_columns(context)
+    forgotten = Forgotten(context.site.forgotten)
+    identity = context.federation.id
+    if len(forgotten) and identity.column not in wanted:
+        return read(context, [identity.column, *wanted]).drop(identity.column)
     path = context.table_path
     schema: dict[str, pl.DataType] | None = None
     frame: pl.DataFrame | None = None
@@ -74,6 +83,9 @@ def read(context: Context, columns: list[str] | None = None) -> pl.DataFrame:
             f"The table of {context.party} has no rows.", "Look at the job that writes it."
         )
     _check_types(context, frame)
+    if len(forgotten) and not frame.get_column(identity.column).null_count():
+        ids = frame.get_column(identity.column).to_arrow()
+        frame = frame.filter(pl.Series(forgotten.keep(ids, identity.type)))
     return frame
 
 

@@ -22,6 +22,7 @@ from opboost_ops.exchange.artifact import Artifact, Draft
 from opboost_ops.exchange.manifest import Kind, reference
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
+from opboost_ops.privacy.charges import Charges
 
 
 class Home:
@@ -176,6 +177,7 @@ class Outcome:
         documents: JSON values to keep at home.
         files: Other files to keep at home.
         drafts: Artifacts to publish.
+        charges: What their randomised cells are charged for.
         summary: Facts that anybody may see.
         discloses: What the summary or a failure tells everybody, outside any epsilon; a ledger
             line. Empty when only public facts are in it.
@@ -187,6 +189,7 @@ class Outcome:
     documents: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
     drafts: tuple[Draft, ...] = ()
+    charges: Charges = field(default_factory=Charges)
     summary: Mapping[str, Any] = field(default_factory=dict)
     discloses: str = ""
     quality_seconds: float = 0.0

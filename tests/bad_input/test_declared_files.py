@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from opboost_ops.errors import ConfigError, PolicyError
-from opboost_ops.privacy.ledger import Ledger
 from tests.bad_input.faults import message_is_right, refused
+from tests.books import books_of
 from tests.federation import Workspace
 
 
@@ -235,13 +235,10 @@ def test_edges_of_a_private_table_need_a_throwaway_store(workspace: Workspace) -
         secret = workspace.folder / party / "keys" / "noise.secret"
         secret.write_bytes(bytes(range(32)))
     workspace.until("register")
-    events = [e for e in ledger_of(workspace, "bank").releases() if e.run == workspace.run]
+    with books_of(workspace, "bank") as books:
+        events = [e for e in books.ledger.releases() if e.run == workspace.run]
     assert all(event.experiment for event in events)
     (workspace.folder / "exchange" / ".throwaway").unlink()
     run = Workspace(workspace.folder, "0" * 15 + "3")
     with pytest.raises(ConfigError, match=r"bank\.income were read off a private table"):
         run.open()
-
-
-def ledger_of(workspace: Workspace, party: str) -> Ledger:
-    return Ledger(f"sqlite:///{workspace.folder / party / 'ledger.sqlite'}")

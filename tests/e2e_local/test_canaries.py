@@ -2,12 +2,12 @@
 
 import json
 import struct
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
+from tests.books import books_of
 from tests.federation import Workspace
 
 #: Raw values that nobody else has: the smallest integer types cannot hold them by chance.
@@ -139,18 +139,5 @@ def test_a_later_run_releases_the_same_noise(workspace: Workspace) -> None:
 
 
 def _lines(workspace: Workspace, party: str) -> list[Any]:
-    from opboost_ops.privacy.ledger import Ledger
-
-    ledger = Ledger(f"sqlite:///{workspace.folder / party / 'ledger.sqlite'}")
-    try:
-        return ledger.releases()
-    finally:
-        ledger.close()
-
-
-def test_files_at_home_are_the_owners_alone(workspace: Workspace, tmp_path: Path) -> None:
-    workspace.all()
-    for party in NUMBERS:
-        for path in workspace.home(party).rglob("*"):
-            if path.is_file():
-                assert path.stat().st_mode & 0o077 == 0, path.name
+    with books_of(workspace, party) as books:
+        return books.ledger.releases()

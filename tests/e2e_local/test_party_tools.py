@@ -13,6 +13,7 @@ import yaml
 
 from opboost_ops.evaluation import figures
 from opboost_ops.evaluation.table5 import table5
+from tests.books import books_of
 from tests.federation import Workspace
 
 OPBOOST = Path(sys.executable).parent / "opboost"
@@ -113,16 +114,12 @@ def test_rotation_is_explicit_and_in_the_ledger(
     assert secret.stat().st_mode & 0o077 == 0
     (kept,) = secret.parent.glob("noise.secret.until-*")
     assert kept.read_bytes() == old
-    from opboost_ops.privacy.ledger import Ledger
-
-    ledger = Ledger(f"sqlite:///{workspace.folder / 'bank' / 'ledger.sqlite'}")
-    (line,) = ledger.releases()
-    ledger.close()
+    with books_of(workspace, "bank") as books:
+        (line,) = books.ledger.releases()
     assert line.kind == "rotation"
     workspace.all()
-    ledger = Ledger(f"sqlite:///{workspace.folder / 'bank' / 'ledger.sqlite'}")
-    names = {e.noise for e in ledger.releases() if e.account == "local_dp"}
-    ledger.close()
+    with books_of(workspace, "bank") as books:
+        names = {e.noise for e in books.ledger.releases() if e.account == "local_dp"}
     assert names == {line.noise}
     assert names != {kept.name.split("-")[-1]}
 

@@ -9,9 +9,11 @@ from opboost_ops.config.columns import columns_of
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms.global_map import GlobalMap
+from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.privacy.loss import column_losses, loss_curve
+from tests.books import books_of
 from tests.federation import Workspace
 
 
@@ -40,32 +42,34 @@ def url(tmp_path: Path) -> str:
 
 def test_releases_come_back_in_order_and_whole(url: str) -> None:
     events = [release("income"), release("debt"), release(None)]
-    ledger = Ledger(url)
-    assert ledger.record(events[:2]) == 2
-    assert ledger.record(events[2:]) == 1
-    ledger.close()
-    assert Ledger(url).releases() == events
+    database = Database(url)
+    ledger = Ledger(database)
+    assert ledger.reserve(events[:2]) == 2
+    assert ledger.reserve(events[2:]) == 1
+    database.close()
+    assert Ledger(Database(url)).releases() == events
+    assert [event for _, event in ledger.dated()] == events
 
 
 def test_a_retry_adds_nothing(url: str) -> None:
     events = [release("income"), release(None)]
-    ledger = Ledger(url)
-    assert ledger.record(events) == 2
-    assert ledger.record(events) == 0
-    assert Ledger(url).record([*events, release("debt")]) == 1
+    ledger = Ledger(Database(url))
+    assert ledger.reserve(events) == 2
+    assert ledger.reserve(events) == 0
+    assert Ledger(Database(url)).reserve([*events, release("debt")]) == 1
     assert len(ledger.releases()) == 3
 
 
 def test_another_artifact_is_another_release(url: str) -> None:
-    ledger = Ledger(url)
-    ledger.record([release("income"), release("income", "b" * 64)])
+    ledger = Ledger(Database(url))
+    ledger.reserve([release("income"), release("income", "b" * 64)])
     assert [event.artifact[0] for event in ledger.releases()] == ["a", "b"]
 
 
 def test_a_database_that_cannot_be_opened_does_not_show_its_password() -> None:
     for url in ("postgresql://me:hunter2@127.0.0.1:1/x", "nonsense://hunter2", "hunter2"):
         with pytest.raises(ConfigError, match="ledger") as caught:
-            Ledger(url)
+            Database(url)
         assert "hunter2" not in str(caught.value)
 
 
@@ -73,9 +77,9 @@ def test_every_artifact_of_a_run_has_its_lines(trained_once: Workspace) -> None:
     """What lies in the exchange and what the ledgers say are the same."""
     federation = trained_once.declared
     for party in federation.parties:
-        ledger = Ledger(f"sqlite:///{trained_once.folder / party / 'ledger.sqlite'}")
-        events = ledger.releases()
-        ledger.close()
+        with books_of(trained_once, party) as books:
+            events = books.ledger.releases()
+            assert books.ledger.uncommitted() == []
         assert {event.party for event in events} == {party}
         told = {event.kind for event in events if event.receiver.startswith("everyone")}
         own = {"check_table", "accept", "check_frame", "check_model", "evaluate"}

@@ -1,0 +1,43 @@
+"""A party's books: ledger, cell states and audit log, opened together."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from opboost_ops.config.site import Site
+from opboost_ops.exchange.audit import Audit
+from opboost_ops.privacy.cells import Cells
+from opboost_ops.privacy.database import Database
+from opboost_ops.privacy.ledger import Ledger
+
+
+@dataclass(frozen=True)
+class Books:
+    """What a party keeps of all that it released and received.
+
+    Attributes:
+        ledger: Its releases.
+        cells: What each of its cells has released.
+        audit: What happened, chained.
+    """
+
+    ledger: Ledger
+    cells: Cells
+    audit: Audit
+
+
+@contextmanager
+def open_books(site: Site) -> Iterator[Books]:
+    """A party's books.
+
+    Args:
+        site: The party's.
+
+    Raises:
+        ConfigError: The database cannot be opened.
+    """
+    database = Database(site.ledger)
+    try:
+        yield Books(Ledger(database), Cells(site.cells), Audit(database))
+    finally:
+        database.close()

@@ -1,0 +1,196 @@
+"""What each cell has released: never leaving, beside the ledger, a Parquet file a column."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from opboost_ops.domain import Domain
+
+
+@dataclass(frozen=True)
+class CellState:
+    """The cells of one column under one noise key, sorted by person.
+
+    Attributes:
+        people: Keyed 64-bit hashes of persons, uint64, shape (n,), rising.
+        seen: Bit v of row i: whether person i's value number v of the domain was ever released;
+            uint8, shape (n, ceil(|D| / 8)).
+        last: Number in the domain of the value last charged, shape (n,).
+    """
+
+    people: np.ndarray
+    seen: np.ndarray
+    last: np.ndarray
+
+    def changes(self) -> np.ndarray:
+        """How many different values of each person were released, shape (n,)."""
+        return np.asarray(np.bitwise_count(self.seen).sum(axis=1, dtype=np.int64))
+
+
+class Cells:
+    """The cell states of a party.
+
+    Args:
+        folder: Where they lie.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def hold(
+        self,
+        column: UUID,
+        context: bytes,
+        people: np.ndarray,
+        values: np.ndarray,
+        domain: Domain,
+        most: int | None,
+    ) -> np.ndarray:
+        """The values to release: a cell at its cap keeps the value that it was last charged for.
+
+        Its output is then the one that it gave before; from outside nothing can be seen.
+
+        Args:
+            column: The column's UUID.
+            context: Digest of what keys its noise: map, mechanism and secret.
+            people: Keyed hashes of the persons, uint64, shape (n,).
+            values: Their values, int64, shape (n,).
+            domain: Where they lie.
+            most: How many different values of a cell may be released; no cap when absent.
+
+        Returns:
+            int64, shape (n,).
+        """
+        state = self.read(column, context, domain) if most is not None else None
+        if state is None or most is None or len(state.people) == 0:
+            return values
+        place, known = _find(state.people, people)
+        number = values - domain.lower
+        seen = (state.seen[place, number >> 3] >> (number & 7).astype(np.uint8)) & 1
+        held = known & (seen == 0) & (state.changes()[place] >= most)
+        return np.where(held, state.last[place].astype(np.int64) + domain.lower, values)
+
+    def charge(
+        self,
+        column: UUID,
+        context: bytes,
+        people: np.ndarray,
+        values: np.ndarray,
+        domain: Domain,
+    ) -> None:
+        """Note what is about to be released; noting it twice is noting it once.
+
+        Args:
+            column: The column's UUID.
+            context: Digest of what keys its noise.
+            people: Keyed hashes of the persons, uint64, shape (n,), all different.
+            values: The values that `hold` gave, int64, shape (n,).
+            domain: Where they lie.
+        """
+        state = self.read(column, context, domain)
+        order = np.argsort(people)
+        fresh, number = people[order], (values - domain.lower)[order]
+        merged = np.union1d(state.people, fresh)
+        seen = np.zeros((len(merged), _width(domain)), dtype=np.uint8)
+        last = np.zeros(len(merged), dtype=_kind(domain))
+        old = np.searchsorted(merged, state.people)
+        seen[old], last[old] = state.seen, state.last
+        new = np.searchsorted(merged, fresh)
+        seen[new, number >> 3] |= (1 << (number & 7)).astype(np.uint8)
+        last[new] = number
+        self._write(self._path(column, context), CellState(merged, seen, last))
+
+    def read(self, column: UUID, context: bytes, domain: Domain) -> CellState:
+        """The state of a column's cells; empty before its first release."""
+        path = self._path(column, context)
+        if not path.is_file():
+            width = _width(domain)
+            return CellState(
+                np.empty(0, np.uint64), np.empty((0, width), np.uint8), np.empty(0, _kind(domain))
+            )
+        return self.load(path)
+
+    def load(self, path: Path) -> CellState:
+        """The state in one of the files that `columns` lists."""
+        # By this thread alone, as all tables: Arrow's own might outlive the interpreter.
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            table = file.read(use_threads=False).combine_chunks()
+        width = table.schema.field("seen").type.byte_width
+        if table.num_rows == 0:
+            seen = np.empty((0, width), np.uint8)
+        else:
+            column = table.column("seen").chunk(0)
+            count, offset = width * len(column), width * column.offset
+            seen = np.frombuffer(column.buffers()[1], dtype=np.uint8, count=count, offset=offset)
+        return CellState(
+            table.column("person").to_numpy(),
+            seen.reshape(-1, width),
+            table.column("last").to_numpy(),
+        )
+
+    def columns(self) -> dict[UUID, list[Path]]:
+        """The files of each column, one for each noise key that it was ever released under."""
+        found: dict[UUID, list[Path]] = {}
+        for path in sorted(self._folder.glob("*.parquet")):
+            found.setdefault(UUID(path.name[:36]), []).append(path)
+        return found
+
+    def forget(self, people: np.ndarray) -> int:
+        """Remove persons from all cells.
+
+        Args:
+            people: Their keyed hashes, uint64, shape (n,).
+
+        Returns:
+            How many cells were removed.
+        """
+        removed = 0
+        for paths in self.columns().values():
+            for path in paths:
+                state = self.load(path)
+                keep = ~np.isin(state.people, people)
+                if not keep.all():
+                    removed += int((~keep).sum())
+                    kept = CellState(state.people[keep], state.seen[keep], state.last[keep])
+                    self._write(path, kept)
+        return removed
+
+    def _path(self, column: UUID, context: bytes) -> Path:
+        return self._folder / f"{column}-{context.hex()[:16]}.parquet"
+
+    def _write(self, path: Path, state: CellState) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        width = state.seen.shape[1]
+        raw = pa.py_buffer(np.ascontiguousarray(state.seen).tobytes())
+        seen = pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(width), len(state.people), [None, raw]
+        )
+        table = pa.table({"person": state.people, "seen": seen, "last": state.last})
+        temporary = path.with_name(f".{path.name}.new")
+        pq.write_table(
+            table,
+            temporary,
+            compression="zstd",
+            use_dictionary=["seen", "last"],
+            column_encoding={"person": "PLAIN"},
+            write_statistics=False,
+        )
+        temporary.chmod(0o600)
+        temporary.replace(path)
+
+
+def _find(known: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return place, known[place] == wanted
+
+
+def _width(domain: Domain) -> int:
+    return (domain.size + 7) // 8
+
+
+def _kind(domain: Domain) -> type[np.unsignedinteger]:
+    return np.uint8 if domain.size <= 2**8 else np.uint16 if domain.size <= 2**16 else np.uint32

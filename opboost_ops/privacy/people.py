@@ -1,0 +1,97 @@
+"""What single persons have been charged, seen at home only: the maximum over people."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from uuid import UUID
+
+import numpy as np
+
+from opboost_ops.privacy.accountant import exact
+from opboost_ops.privacy.cells import Cells
+from opboost_ops.privacy.events import Release
+
+
+@dataclass(frozen=True)
+class ColumnPeople:
+    """The cells of one column.
+
+    Attributes:
+        feature: What is charged.
+        people: How many persons have released a value of it.
+        changes: The largest number of different values that one cell has released.
+        step: loss(1) of the person who was charged most.
+        whole: loss(R - L) of that person.
+    """
+
+    feature: str
+    people: int
+    changes: int
+    step: Decimal
+    whole: Decimal
+
+
+@dataclass(frozen=True)
+class People:
+    """All cells of a party.
+
+    Attributes:
+        columns: By column and noise key.
+        step: Sum of loss(1) over all features of the person who was charged most.
+        whole: The same of loss(R - L).
+    """
+
+    columns: tuple[ColumnPeople, ...]
+    step: Decimal
+    whole: Decimal
+
+
+def people(releases: Sequence[Release], cells: Cells) -> People:
+    """Charge each person for each different value of each cell that was ever released.
+
+    Persons have other hashes towards other receivers, so a person is charged there as the one
+    who was charged most.
+
+    Args:
+        releases: The party's.
+        cells: Its cell states.
+    """
+    known: dict[tuple[UUID, str], Release] = {}
+    for release in releases:
+        if release.column is not None and release.cells is not None:
+            known[release.column, release.cells] = release
+    columns: list[ColumnPeople] = []
+    charged: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = defaultdict(list)
+    for column, paths in cells.columns().items():
+        for path in paths:
+            found = known.get((column, path.stem[-16:]))
+            if found is None or found.loss is None:
+                continue
+            state = cells.load(path)
+            changes = state.changes()
+            step, whole = exact(found.loss.loss[0]), exact(found.loss.loss[-1])
+            most = int(changes.max(initial=0))
+            name = found.feature or ""
+            columns.append(ColumnPeople(name, len(changes), most, step * most, _times(whole, most)))
+            charged[found.receiver].append(
+                (state.people, changes * float(step), changes * float(whole))
+            )
+    totals = [_most(entries) for entries in charged.values()]
+    return People(
+        tuple(columns),
+        sum((Decimal(step) for step, _ in totals), Decimal(0)),
+        sum((Decimal(whole) for _, whole in totals), Decimal(0)),
+    )
+
+
+def _times(loss: Decimal, times: int) -> Decimal:
+    return loss * times if times else Decimal(0)
+
+
+def _most(entries: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[float, float]:
+    persons = np.concatenate([person for person, _, _ in entries])
+    _, place = np.unique(persons, return_inverse=True)
+    step = np.bincount(place, weights=np.concatenate([s for _, s, _ in entries]))
+    whole = np.bincount(place, weights=np.concatenate([w for _, _, w in entries]))
+    return float(step.max(initial=0.0)), float(whole.max(initial=0.0))
