@@ -1,20 +1,30 @@
 """The store: the only channel between parties."""
 
 import os
-import tempfile
-import time
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import urlsplit
 
-from opboost_ops.errors import ArtifactError, ConfigError
-from opboost_ops.exchange.manifest import MANIFEST
+from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.local_store import THROWAWAY, LocalStore
+from opboost_ops.exchange.object_store import ObjectStore
+from opboost_ops.exchange.places import PLAIN_NAME
+from opboost_ops.exchange.s3 import S3Bucket
 
-THROWAWAY = ".throwaway"
+__all__ = ["ENVIRONMENT", "THROWAWAY", "LocalStore", "ObjectStore", "Store", "open_store"]
+
+#: How ``store`` names an environment variable that holds the URL.
+ENVIRONMENT = "env:"
 
 
 class Store(Protocol):
-    """Folders of files, each written once and seen whole or not at all."""
+    """Folders of files, each written once and seen whole or not at all.
+
+    All methods raise ``ConnectionError`` when the network or a server fails, so that trying again
+    may help, and an ``OpBoostError`` in all other cases.
+    """
 
     @property
     def throwaway(self) -> bool:
@@ -35,10 +45,7 @@ class Store(Protocol):
         """
 
     def get(self, reference: str) -> dict[str, bytes] | None:
-        """The files of a published folder, or None if nothing is published there."""
-
-    def list(self, prefix: str) -> list[str]:
-        """References of the published folders below ``prefix``, sorted."""
+        """The files of a published folder, or None if no whole one is there."""
 
     def wait(self, reference: str, timeout: float) -> dict[str, bytes]:
         """The files at a reference as soon as they are published.
@@ -51,100 +58,93 @@ class Store(Protocol):
             ArtifactError: Nothing was published there in time.
         """
 
+    def garbage(self, older_than_seconds: float) -> list[str]:
+        """What crashed writers left behind; nothing published is ever among it.
 
-class LocalStore:
-    """A store in a local or mounted folder."""
+        Args:
+            older_than_seconds: Only what has not changed for so long.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        Returns:
+            Names inside the store, for people.
+        """
 
-    @property
-    def throwaway(self) -> bool:
-        """Whether the folder carries the mark of an experiment."""
-        return (self._folder / THROWAWAY).is_file()
+    def collect(self, older_than_seconds: float) -> list[str]:
+        """Remove what `garbage` lists.
 
-    def put_once(self, reference: str, files: Mapping[str, bytes]) -> bool:
-        """See `Store.put_once`; the manifest is linked into place last, and only once."""
-        folder = self._path(reference)
-        folder.mkdir(parents=True, exist_ok=True)
-        new = False
-        for name in sorted(files, key=lambda name: name == MANIFEST):
-            if _link_once(folder / name, files[name]):
-                new = True
-            elif (folder / name).read_bytes() != files[name]:
-                raise ArtifactError(
-                    f"{reference}: this run has already published something else here.",
-                    "A table or a setting changed between two tries of one run: trigger a new run.",
-                )
-        return new
+        Args:
+            older_than_seconds: Only what has not changed for so long.
 
-    def get(self, reference: str) -> dict[str, bytes] | None:
-        """See `Store.get`."""
-        folder = self._path(reference)
-        if not (folder / MANIFEST).is_file():
-            return None
-        return {
-            path.name: path.read_bytes()
-            for path in sorted(folder.iterdir())
-            if path.is_file() and not path.name.startswith(".")
-        }
+        Returns:
+            What was removed.
+        """
 
+    def remove_run(self, federation: str, run: str) -> int:
+        """Remove a run with all its artifacts; each of them vanishes whole.
+
+        Args:
+            federation: The run's federation.
+            run: Its id.
+
+        Returns:
+            How many artifacts it had.
+        """
+
+    # Last of all, because from here on its name hides the builtin.
     def list(self, prefix: str) -> list[str]:
-        """See `Store.list`."""
-        folder = self._path(prefix) if prefix else self._folder
-        found = (path.parent for path in folder.rglob(MANIFEST))
-        return sorted(path.relative_to(self._folder).as_posix() for path in found)
-
-    def wait(self, reference: str, timeout: float) -> dict[str, bytes]:
-        """See `Store.wait`; looks every few milliseconds at first, ever more slowly later."""
-        deadline = time.monotonic() + timeout
-        pause = 0.002
-        while (files := self.get(reference)) is None:
-            if time.monotonic() > deadline:
-                raise ArtifactError(
-                    f"{reference}: nothing was published here within {timeout:.0f} s.",
-                    "Look at that party's tasks or log; then run this again.",
-                )
-            time.sleep(pause)
-            pause = min(pause * 1.2, 1.0)
-        return files
-
-    def _path(self, reference: str) -> Path:
-        parts = reference.split("/")
-        if any(part in ("", ".", "..") for part in parts):
-            raise ArtifactError(f"{reference!r} is not a place in a store.")
-        return self._folder.joinpath(*parts)
+        """References of the published folders below ``prefix``, sorted; it may lag behind."""
 
 
-def open_store(url: str) -> Store:
-    """The store behind a URL or folder of ``site.yaml``.
+def open_store(url: str, environ: Mapping[str, str] = os.environ) -> Store:
+    """The store that ``store`` in ``site.yaml`` names; see docs/stores.md.
+
+    Args:
+        url: A folder, a ``file://`` or ``s3://`` URL, or ``env:NAME`` for an environment variable
+            that holds one of these.
+        environ: Where that variable is looked up.
 
     Raises:
-        ConfigError: No store of that kind is known.
+        ConfigError: No store of that kind is known, or the URL carries credentials.
     """
-    if url.startswith("file://"):
-        return LocalStore(Path(url.removeprefix("file://")))
-    if "://" in url:
-        scheme = url.split("://", 1)[0]
-        raise ConfigError(
-            f"store: this version has no store for {scheme}:// URLs.",
-            "Give a folder that all parties reach, as a path or a file:// URL.",
-        )
-    return LocalStore(Path(url))
+    what = "store"
+    if url.startswith(ENVIRONMENT):
+        name = url.removeprefix(ENVIRONMENT)
+        what, url = f"store (from the variable {name})", environ.get(name, "")
+        if not url or url.startswith(ENVIRONMENT):
+            raise ConfigError(
+                f"store: the environment variable {name} holds no URL.",
+                "Set it to a folder or URL on this party's workers.",
+            )
+    if "://" not in url:
+        return LocalStore(Path(url))
+    scheme, rest = url.split("://", 1)
+    if scheme == "file" and rest.startswith("/"):
+        return LocalStore(Path(rest))
+    if scheme == "s3":
+        return _s3(url, what)
+    if scheme == "file":
+        raise ConfigError(f"{what}: a file:// URL names a host.", "Write file:///, then the path.")
+    # What stands before :// is shown only if it cannot be a secret.
+    shown = f"{scheme}:// URLs" if re.fullmatch(r"[a-z]{1,10}", scheme) else "this kind of URL"
+    raise ConfigError(
+        f"{what}: this version has no store for {shown}.",
+        "Give a folder that all parties reach, as a path or file:// URL, or s3://bucket/prefix.",
+    )
 
 
-def _link_once(path: Path, content: bytes) -> bool:
-    # A hard link fails where a name exists, so two writers can never mix their files.
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".part-")
+def _s3(url: str, what: str) -> ObjectStore:
+    form = "Write s3://bucket/prefix."
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
-    finally:
-        os.unlink(temporary)
-    return True
+        parts = urlsplit(url)
+    except ValueError:
+        parts = None
+    if parts is None or "@" in url or parts.query or parts.fragment or "?" in url:
+        raise ConfigError(
+            f"{what}: the URL carries credentials or options, which do not belong there.",
+            f"{form} Credentials come from the environment: AWS_ACCESS_KEY_ID and the like.",
+        )
+    prefix = parts.path.strip("/")
+    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", parts.netloc):
+        raise ConfigError(f"{what}: the URL names no bucket.", form)
+    if prefix and not all(re.match(PLAIN_NAME, part) for part in prefix.split("/")):
+        raise ConfigError(f"{what}: the prefix in the URL is not one of plain names.", form)
+    return ObjectStore(S3Bucket(parts.netloc, prefix))

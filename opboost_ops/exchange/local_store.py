@@ -1,0 +1,225 @@
+"""A store in a folder: an artifact comes into its place by one rename, and so whole."""
+
+import errno
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from opboost_ops.errors import ArtifactError
+from opboost_ops.exchange.manifest import MANIFEST
+from opboost_ops.exchange.places import conflict, manifest_last, parts_of, run_of, wait_for
+
+#: A file of this name at the root marks a store of experiments.
+THROWAWAY = ".throwaway"
+
+#: How the names of folders begin that are not published yet, or no more.
+PART = ".part-"
+
+_NETWORK = {
+    errno.EHOSTDOWN,
+    errno.EHOSTUNREACH,
+    errno.ENETDOWN,
+    errno.ENETRESET,
+    errno.ENETUNREACH,
+    errno.ESTALE,
+}
+
+
+class LocalStore:
+    """A store in a local or mounted folder.
+
+    Args:
+        folder: Its root; it is made when something is published.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @property
+    def throwaway(self) -> bool:
+        """Whether the folder carries the mark of an experiment."""
+        with _faults(THROWAWAY):
+            return (self._folder / THROWAWAY).is_file()
+
+    def put_once(self, reference: str, files: Mapping[str, bytes]) -> bool:
+        """See `Store.put_once`."""
+        place = self._path(reference)
+        names = manifest_last(reference, files)
+        with _faults(reference):
+            found = _read(place)
+            if found is None:
+                if _move_in(place, {name: files[name] for name in names}):
+                    return True
+                found = _read(place)
+        if found is None:
+            raise ArtifactError(
+                f"{reference}: something unfinished, of no writer known here, is in the way.",
+                "Remove that folder from the store by hand; then run this again.",
+            )
+        if found != dict(files):
+            raise conflict(reference)
+        return False
+
+    def get(self, reference: str) -> dict[str, bytes] | None:
+        """See `Store.get`."""
+        with _faults(reference):
+            return _read(self._path(reference))
+
+    def wait(self, reference: str, timeout: float) -> dict[str, bytes]:
+        """See `Store.wait`."""
+        return wait_for(self.get, reference, timeout, pause=0.002)
+
+    def garbage(self, older_than_seconds: float) -> list[str]:
+        """See `Store.garbage`."""
+        with _faults("garbage"):
+            return [
+                part.relative_to(self._folder).as_posix()
+                for part in self._parts()
+                if time.time() - _last_change(part) >= older_than_seconds
+            ]
+
+    def collect(self, older_than_seconds: float) -> list[str]:
+        """See `Store.collect`."""
+        collected = []
+        for name in self.garbage(older_than_seconds):
+            with _faults(name):
+                if _remove(self._folder / name, (self._folder / name).parent):
+                    collected.append(name)
+        return collected
+
+    def remove_run(self, federation: str, run: str) -> int:
+        """See `Store.remove_run`; the whole run leaves its place by one rename."""
+        place = run_of(federation, run)
+        removed = len(self.list(place))
+        with _faults(place):
+            folder = self._path(place)
+            return removed if _remove(folder, folder.parent) else 0
+
+    def _path(self, reference: str) -> Path:
+        return self._folder.joinpath(*parts_of(reference))
+
+    def _parts(self) -> list[Path]:
+        found = []
+        for folder, folders, _ in _walk(self._folder):
+            found += [folder / name for name in folders if name.startswith(PART)]
+        return sorted(found)
+
+    # Last of all, because from here on its name hides the builtin.
+    def list(self, prefix: str) -> list[str]:
+        """See `Store.list`."""
+        start = self._path(prefix) if prefix else self._folder
+        with _faults(prefix):
+            return sorted(
+                folder.relative_to(self._folder).as_posix()
+                for folder, _, names in _walk(start)
+                if MANIFEST in names
+            )
+
+
+def _read(place: Path) -> dict[str, bytes] | None:
+    try:
+        folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        names = [name for name in os.listdir(folder) if not name.startswith(".")]
+        # The folder came here by one rename, and leaves by one: while it is here, all names are.
+        if MANIFEST not in names or not os.path.samestat(os.fstat(folder), place.stat()):
+            return None
+        return {name: _content(folder, name) for name in sorted(names)}
+    except FileNotFoundError:
+        return None  # Its run was removed just now.
+    finally:
+        os.close(folder)
+
+
+def _content(folder: int, name: str) -> bytes:
+    with open(os.open(name, os.O_RDONLY, dir_fd=folder), "rb") as file:
+        return file.read()
+
+
+def _move_in(place: Path, files: Mapping[str, bytes]) -> bool:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    part = place.parent / f"{PART}{uuid.uuid4().hex}"
+    part.mkdir()
+    try:
+        for name, content in files.items():
+            with (part / name).open("xb") as file:
+                file.write(content)
+                os.fchmod(file.fileno(), 0o644)
+                file.flush()
+                # On disk before the place is: a power cut must not leave empty files there.
+                os.fsync(file.fileno())
+        _sync(part)
+        part.rename(place)
+        _sync(place.parent)
+    except OSError as error:
+        # A rename never replaces a folder that holds something: another writer was first.
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+            raise
+        return False
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return True
+
+
+def _remove(folder: Path, beside: Path) -> bool:
+    # First away from its name: readers see all or nothing, and a writer cannot publish it any more.
+    part = beside / f"{PART}{uuid.uuid4().hex}"
+    try:
+        folder.rename(part)
+    except FileNotFoundError:
+        return False
+    shutil.rmtree(part)
+    return True
+
+
+def _walk(start: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+    def complain(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise error
+
+    for folder, folders, names in os.walk(start, onerror=complain):
+        yield Path(folder), folders, names
+        folders[:] = [name for name in folders if not name.startswith(".")]
+
+
+def _last_change(part: Path) -> float:
+    times = [0.0]
+    for path in (part, *part.rglob("*")):
+        try:
+            times.append(path.stat().st_mtime)
+        except FileNotFoundError:
+            return time.time()  # Somebody is at work in it.
+    return max(times)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _faults(what: str) -> Iterator[None]:
+    failure: Exception
+    try:
+        yield
+        return
+    except OSError as error:
+        name = errno.errorcode.get(error.errno or 0, type(error).__name__)
+        if isinstance(error, ConnectionError | TimeoutError) or error.errno in _NETWORK:
+            failure = ConnectionError(f"{what}: the store's network failed ({name}).")
+        else:
+            failure = ArtifactError(
+                f"{what}: the store's folder failed ({name}).",
+                "See that it exists, that this user may write there, and that it is not full.",
+            )
+    # Without the foreign exception, whose text names paths.
+    raise failure from None

@@ -1,0 +1,225 @@
+"""A store of objects: an artifact is published by one small object that can be made only once.
+
+The files of an artifact lie at ``<place>/.<attempt>/<name>``, and each try to publish has an
+attempt of its own, so that two writers never share an object. ``<place>/published.json`` says which
+attempt is the artifact, with the digest of every file. It is written last, on the condition that
+there is none yet.
+"""
+
+import hashlib
+import json
+import re
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Annotated, Literal, Protocol
+
+from pydantic import Field, ValidationError
+
+from opboost_ops.config.schema import Record
+from opboost_ops.errors import ArtifactError, OpBoostError
+from opboost_ops.exchange.local_store import THROWAWAY
+from opboost_ops.exchange.manifest import Digest
+from opboost_ops.exchange.places import (
+    PLAIN_NAME,
+    conflict,
+    manifest_last,
+    parts_of,
+    run_of,
+    wait_for,
+)
+
+#: The object that publishes an artifact.
+PUBLISHED = "published.json"
+
+#: Seconds after which a writer gives up, so that what is older can be collected safely.
+LONGEST_WRITE = 3600.0
+
+_ATTEMPT = re.compile(r"^(?P<place>.+)/\.(?P<attempt>[0-9a-f]{32})/[^/]+$")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An object in a listing.
+
+    Attributes:
+        key: Its name below the store's prefix.
+        modified: When it was written, in seconds since 1970.
+    """
+
+    key: str
+    modified: float
+
+
+class Bucket(Protocol):
+    """The few things that a service of objects must do."""
+
+    def get(self, key: str) -> bytes | None:
+        """An object's content, or None if there is none."""
+
+    def put(self, key: str, content: bytes) -> None:
+        """Write an object."""
+
+    def put_new(self, key: str, content: bytes) -> bool:
+        """Write an object if there is none of this name, decided by the service; True if so."""
+
+    def list(self, prefix: str) -> Iterable[Listed]:
+        """Objects whose names begin with ``prefix``; the newest may still be missing."""
+
+    def delete(self, key: str) -> None:
+        """Remove an object, if it is there."""
+
+
+class Publication(Record):
+    """The content of ``published.json``.
+
+    Attributes:
+        version: Of this format.
+        attempt: Where the files are.
+        files: Digest of each file, manifest and signature among them.
+    """
+
+    version: Literal[1] = 1
+    attempt: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    files: Mapping[Annotated[str, Field(pattern=PLAIN_NAME)], Digest]
+
+
+class ObjectStore:
+    """A store in a service of objects, such as S3.
+
+    Args:
+        bucket: The service.
+        longest_write: Seconds that publishing one artifact may take.
+    """
+
+    def __init__(self, bucket: Bucket, longest_write: float = LONGEST_WRITE) -> None:
+        self._bucket = bucket
+        self._longest_write = longest_write
+
+    @property
+    def throwaway(self) -> bool:
+        """Whether there is an object that marks an experiment."""
+        return self._bucket.get(THROWAWAY) is not None
+
+    def put_once(self, reference: str, files: Mapping[str, bytes]) -> bool:
+        """See `Store.put_once`."""
+        parts_of(reference)
+        names = manifest_last(reference, files)
+        mine = Publication(
+            attempt=uuid.uuid4().hex,
+            files={name: hashlib.sha256(files[name]).hexdigest() for name in names},
+        )
+        found = self._published(reference)
+        if found is None:
+            if self._write(reference, mine, files, names):
+                return True
+            found = self._published(reference)
+            if found is None:
+                raise ArtifactError(f"{reference}: its run was removed while it was published.")
+            if found.attempt == mine.attempt:
+                return True  # The answer to our own first request was lost on its way.
+            with suppress(OpBoostError, ConnectionError):
+                self._delete_attempt(reference, mine.attempt, names)
+        if found.files != mine.files:
+            raise conflict(reference)
+        return False
+
+    def get(self, reference: str) -> dict[str, bytes] | None:
+        """See `Store.get`; each file is fetched by its name, never found by listing."""
+        parts_of(reference)
+        published = self._published(reference)
+        if published is None:
+            return None
+        files = {}
+        for name, digest in published.files.items():
+            content = self._bucket.get(f"{reference}/.{published.attempt}/{name}")
+            if content is None:
+                return None
+            if hashlib.sha256(content).hexdigest() != digest:
+                raise ArtifactError(f"{reference}: {name} was changed.", "Trigger a new run.")
+            files[name] = content
+        return files
+
+    def wait(self, reference: str, timeout: float) -> dict[str, bytes]:
+        """See `Store.wait`."""
+        return wait_for(self.get, reference, timeout, pause=0.05)
+
+    def garbage(self, older_than_seconds: float) -> list[str]:
+        """See `Store.garbage`; never younger than twice the longest time to publish."""
+        oldest = time.time() - max(older_than_seconds, 2 * self._longest_write)
+        newest: dict[tuple[str, str], float] = {}
+        for item in self._bucket.list(""):
+            if match := _ATTEMPT.match(item.key):
+                attempt = (match["place"], match["attempt"])
+                newest[attempt] = max(newest.get(attempt, 0.0), item.modified)
+        return sorted(
+            f"{place}/.{attempt}"
+            for (place, attempt), modified in newest.items()
+            if modified <= oldest and not self._may_be_read(place, attempt)
+        )
+
+    def collect(self, older_than_seconds: float) -> list[str]:
+        """See `Store.collect`."""
+        found = self.garbage(older_than_seconds)
+        for name in found:
+            for item in self._bucket.list(f"{name}/"):
+                self._bucket.delete(item.key)
+        return found
+
+    def remove_run(self, federation: str, run: str) -> int:
+        """See `Store.remove_run`; what a crash leaves of it is collected later."""
+        keys = [item.key for item in self._bucket.list(f"{run_of(federation, run)}/")]
+        published = [key for key in keys if _is_published(key)]
+        for key in published:
+            self._bucket.delete(key)
+        for key in keys:
+            if key not in published:
+                self._bucket.delete(key)
+        return len(published)
+
+    def _write(
+        self, reference: str, mine: Publication, files: Mapping[str, bytes], names: list[str]
+    ) -> bool:
+        begun = time.monotonic()
+        for name in names:
+            self._bucket.put(f"{reference}/.{mine.attempt}/{name}", files[name])
+        if time.monotonic() - begun > self._longest_write:
+            # By now these files may be taken for those of a crashed writer.
+            raise ConnectionError(f"{reference}: publishing this took too long.")
+        content = json.dumps(mine.model_dump(mode="json"), sort_keys=True).encode()
+        return self._bucket.put_new(f"{reference}/{PUBLISHED}", content)
+
+    def _published(self, reference: str) -> Publication | None:
+        raw = self._bucket.get(f"{reference}/{PUBLISHED}")
+        if raw is None:
+            return None
+        try:
+            return Publication.model_validate_json(raw)
+        except ValidationError:
+            pass
+        raise ArtifactError(f"{reference}: {PUBLISHED} is damaged.", "Trigger a new run.")
+
+    def _may_be_read(self, place: str, attempt: str) -> bool:
+        try:
+            published = self._published(place)
+        except ArtifactError:
+            return True  # Damaged: a matter for people, not for a sweep.
+        return published is not None and published.attempt == attempt
+
+    def _delete_attempt(self, reference: str, attempt: str, names: list[str]) -> None:
+        for name in names:
+            self._bucket.delete(f"{reference}/.{attempt}/{name}")
+
+    # Last of all, because from here on its name hides the builtin.
+    def list(self, prefix: str) -> list[str]:
+        """See `Store.list`."""
+        below = "/".join(parts_of(prefix)) + "/" if prefix else ""
+        end = f"/{PUBLISHED}"
+        keys = (item.key for item in self._bucket.list(below))
+        return sorted(key.removesuffix(end) for key in keys if _is_published(key))
+
+
+def _is_published(key: str) -> bool:
+    return key.endswith(f"/{PUBLISHED}") and "/." not in key

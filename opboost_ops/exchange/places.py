@@ -1,0 +1,87 @@
+"""What all stores share: which places there are, and how one waits for a place."""
+
+import re
+import time
+from collections.abc import Callable, Mapping
+
+from opboost_ops.errors import ArtifactError
+from opboost_ops.exchange.manifest import MANIFEST
+
+#: A name of a folder or file in a store; a dot at its beginning is for what is not published.
+PLAIN_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$"
+
+
+def parts_of(reference: str) -> list[str]:
+    """The folders of a place, outermost first.
+
+    Args:
+        reference: Place, or the beginning of one.
+
+    Raises:
+        ArtifactError: It would lead out of the store, or to what is not published.
+    """
+    parts = reference.split("/")
+    if not all(re.match(PLAIN_NAME, part) for part in parts):
+        raise ArtifactError(f"{reference!r} is not a place in a store.")
+    return parts
+
+
+def run_of(federation: str, run: str) -> str:
+    """The place of a whole run.
+
+    Raises:
+        ArtifactError: It would be more or less than one run.
+    """
+    place = f"{federation}/{run}"
+    if len(parts_of(place)) != 2:
+        raise ArtifactError(f"{place!r} is not a run.")
+    return place
+
+
+def manifest_last(reference: str, files: Mapping[str, bytes]) -> list[str]:
+    """Names of the files of an artifact in the order in which they are written.
+
+    Raises:
+        ArtifactError: The manifest is not among them, or a name is not plain.
+    """
+    if MANIFEST not in files or not all(re.match(PLAIN_NAME, name) for name in files):
+        raise ArtifactError(f"{reference}: these files are no artifact.")
+    return sorted(files, key=lambda name: (name == MANIFEST, name))
+
+
+def conflict(reference: str) -> ArtifactError:
+    """The error of a writer that finds other content at its place."""
+    return ArtifactError(
+        f"{reference}: this run has already published something else here.",
+        "A table or a setting changed between two tries of one run: trigger a new run.",
+    )
+
+
+def wait_for(
+    get: Callable[[str], dict[str, bytes] | None],
+    reference: str,
+    timeout: float,
+    pause: float,
+) -> dict[str, bytes]:
+    """The files at a place as soon as they are whole; looks ever more slowly.
+
+    Args:
+        get: Reads the place once.
+        reference: The place.
+        timeout: Seconds to wait.
+        pause: Seconds before the second look.
+
+    Raises:
+        ArtifactError: They were not there in time.
+    """
+    deadline = time.monotonic() + timeout
+    while (files := get(reference)) is None:
+        left = deadline - time.monotonic()
+        if left < 0:
+            raise ArtifactError(
+                f"{reference}: nothing was published here within {timeout:.0f} s.",
+                "Look at that party's tasks or log; then run this again.",
+            )
+        time.sleep(min(pause, left + 0.001))
+        pause = min(pause * 1.2, 1.0)
+    return files

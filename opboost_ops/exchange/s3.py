@@ -1,0 +1,153 @@
+"""Amazon S3, or a service that speaks its protocol, as a bucket of objects."""
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from opboost_ops.errors import ArtifactError, ConfigError
+from opboost_ops.exchange.object_store import Listed
+
+_LOGIN = "Look at AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the rights that they give."
+_SETTINGS = "Look at the AWS_ variables of this process: endpoint, region, profile."
+_TRY_AGAIN = {408, 409, 429, 500, 502, 503, 504}
+
+
+class S3Bucket:
+    """The objects below a prefix of a bucket.
+
+    Credentials, region and endpoint are taken from where AWS tools look for them, first of all
+    from the environment.
+
+    Args:
+        bucket: Its name.
+        prefix: What all names begin with, without slashes at its ends.
+
+    Raises:
+        ConfigError: The extra ``s3`` is not installed, or the environment's settings are wrong.
+    """
+
+    def __init__(self, bucket: str, prefix: str) -> None:
+        self._bucket = bucket
+        self._prefix = f"{prefix}/" if prefix else ""
+        try:
+            import boto3.session
+            from botocore.config import Config
+        except ImportError:
+            raise ConfigError(
+                "store: S3 needs the extra s3.", "Install opboost-ops[s3] on this machine."
+            ) from None
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        with _faults():
+            self._client: Any = boto3.session.Session().client(
+                "s3",
+                endpoint_url=endpoint or None,
+                region_name=region or None,
+                config=Config(
+                    connect_timeout=5,
+                    read_timeout=60,
+                    retries={"mode": "standard", "max_attempts": 3},
+                    # Services other than Amazon's seldom have a host name for each bucket.
+                    s3={"addressing_style": "path" if endpoint else "auto"},
+                ),
+            )
+
+    def get(self, key: str) -> bytes | None:
+        """See `Bucket.get`."""
+        with _faults():
+            try:
+                answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
+            except self._client.exceptions.NoSuchKey:
+                return None
+            content: bytes = answer["Body"].read()
+            return content
+
+    def put(self, key: str, content: bytes) -> None:
+        """See `Bucket.put`."""
+        with _faults():
+            self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=content)
+
+    def put_new(self, key: str, content: bytes) -> bool:
+        """See `Bucket.put_new`."""
+        for tries in range(5):
+            time.sleep(0.1 * tries)
+            with _faults():
+                try:
+                    self._client.put_object(
+                        Bucket=self._bucket, Key=self._prefix + key, Body=content, IfNoneMatch="*"
+                    )
+                except self._client.exceptions.ClientError as error:
+                    status = _status(error)
+                    if status == 412:
+                        return False
+                    # Another writer is in the middle of the same: ask again who was first.
+                    if status != 409 or tries == 4:
+                        raise
+                else:
+                    return True
+        raise AssertionError("the last try returns or raises")
+
+    def list(self, prefix: str) -> list[Listed]:
+        """See `Bucket.list`."""
+        with _faults():
+            pages = self._client.get_paginator("list_objects_v2").paginate(
+                Bucket=self._bucket, Prefix=self._prefix + prefix
+            )
+            return [
+                Listed(item["Key"].removeprefix(self._prefix), item["LastModified"].timestamp())
+                for page in pages
+                for item in page.get("Contents", ())
+            ]
+
+    def delete(self, key: str) -> None:
+        """See `Bucket.delete`."""
+        with _faults():
+            self._client.delete_object(Bucket=self._bucket, Key=self._prefix + key)
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    from botocore import exceptions as boto
+
+    failure: Exception
+    try:
+        yield
+        return
+    except boto.ClientError as error:
+        failure = _refusal(error)
+    except (boto.ConnectionError, boto.HTTPClientError, boto.IncompleteReadError) as error:
+        failure = ConnectionError(f"The S3 store cannot be reached ({type(error).__name__}).")
+    except (boto.NoCredentialsError, boto.CredentialRetrievalError) as error:
+        failure = ConfigError(f"There is no login for S3 ({type(error).__name__}).", _LOGIN)
+    except (boto.BotoCoreError, ValueError) as error:
+        failure = ConfigError(f"S3 is not set up rightly ({type(error).__name__}).", _SETTINGS)
+    except OSError as error:
+        failure = ConnectionError(f"The S3 store cannot be reached ({type(error).__name__}).")
+    # Without the foreign exception, whose text names URLs.
+    raise failure from None
+
+
+def _refusal(error: Any) -> Exception:
+    status = _status(error)
+    code = str(error.response.get("Error", {}).get("Code", ""))
+    # The code is the server's word: only what looks like one is shown.
+    shown = code if re.fullmatch(r"[A-Za-z]{1,40}", code) else str(status)
+    if status in _TRY_AGAIN or code in ("RequestTimeout", "SlowDown", "Throttling"):
+        return ConnectionError(f"The S3 store is busy or broken ({shown}).")
+    if code == "NoSuchBucket":
+        return ConfigError("The S3 store's bucket does not exist.", "Correct `store`, or make it.")
+    if status in (400, 401, 403):
+        return ConfigError(f"The S3 store refused this party's login ({shown}).", _LOGIN)
+    if status in (405, 501):
+        return ConfigError(
+            f"The S3 store cannot write on a condition ({shown}).",
+            "Use a service that knows If-None-Match.",
+        )
+    return ArtifactError(f"The S3 store answered {shown}.", "Look at the service's own log.")
+
+
+def _status(error: Any) -> int:
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
