@@ -69,6 +69,7 @@ def publish(
     experiment = _experiment(party, federation)
     protected = party.name in federation.feature_holders
     columns = columns_of(federation, party.name) if protected else ()
+    features = {column.uuid: column.feature for column in columns}
     digests = []
     with open_books(party.site) as books:
         for draft in drafts:
@@ -94,7 +95,7 @@ def publish(
                 lines = [Release(**shared, account="exact", discloses=draft.discloses)]
             # Reserve, charge, publish, commit: a crash in between charges what was perhaps not
             # released, never the other way round, and the retry completes its own reservation.
-            books.ledger.reserve(lines, Budget(party.policy, columns))
+            books.ledger.reserve(lines, Budget(party.policy, features))
             for cell in charges.cells if draft.losses else ():
                 books.cells.charge(cell.column, cell.context, cell.people, cell.values, cell.domain)
             party.store.put_once(manifest.reference, files)

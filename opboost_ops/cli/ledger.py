@@ -187,7 +187,7 @@ def _people(found: "People") -> dict[str, Any]:
 
 
 def _number(value: Any) -> float | str:
-    return "inf" if value.is_infinite() else float(value)
+    return "inf" if value == float("inf") else float(value)
 
 
 def _print(

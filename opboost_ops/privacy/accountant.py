@@ -1,18 +1,19 @@
 """What releases add up to, from public facts alone: worst cases, budgets, structure."""
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
+from fractions import Fraction
 from itertools import pairwise
 from uuid import UUID
 
-from opboost_ops.config.columns import Column
 from opboost_ops.config.policy import FeatureRule, Policy
 from opboost_ops.errors import BudgetError
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.loss import LossCurve
 
-_INFINITE = Decimal("Infinity")
+#: A loss or a sum of losses, exactly; a float only where it is infinite.
+Loss = Fraction | float
 
 
 @dataclass
@@ -32,8 +33,8 @@ class Account:
 
     feature: str
     releases: int = 0
-    step: Decimal = Decimal(0)
-    whole: Decimal = Decimal(0)
+    step: Loss = Fraction(0)
+    whole: Loss = Fraction(0)
     edges: set[float] = field(default_factory=set)
 
     @property
@@ -93,13 +94,13 @@ def forecast(account: Account, rule: FeatureRule, losses: Sequence[LossCurve]) -
     """
     fits: list[int] = []
     for budget, spent, cost in (
-        (rule.budget_1, account.step, sum((exact(c.loss[0]) for c in losses), Decimal(0))),
-        (rule.budget_whole, account.whole, sum((exact(c.loss[-1]) for c in losses), Decimal(0))),
+        (rule.budget_1, account.step, total(exact(c.loss[0]) for c in losses)),
+        (rule.budget_whole, account.whole, total(exact(c.loss[-1]) for c in losses)),
     ):
         if budget is None:
             continue
         left = exact(budget) - spent
-        fits.append(0 if left < cost or cost.is_infinite() else int(left // cost))
+        fits.append(0 if left < cost else int(left // cost))
     return Forecast(account.feature, account, rule, min(fits) if fits else None)
 
 
@@ -108,12 +109,12 @@ class Budget:
 
     Args:
         policy: The party's.
-        columns: What it releases in the federation at hand.
+        features: The features that it releases in the federation at hand, by UUID.
     """
 
-    def __init__(self, policy: Policy, columns: Iterable[Column]) -> None:
+    def __init__(self, policy: Policy, features: Mapping[UUID, str]) -> None:
         self._policy = policy
-        self._feature = {column.uuid: column.feature for column in columns}
+        self._feature = features
 
     def __call__(self, before: Sequence[Release], new: Sequence[Release]) -> None:
         """Refuse releases that pass a budget.
@@ -138,16 +139,15 @@ class Budget:
                     f"features.{feature}.least_cell_width is {width:g}, and all edges ever "
                     f"disclosed would leave a cell of {least:g}"
                 )
-        total = self._policy.all_features
-        steps = sum((a.step for a in after.values()), Decimal(0))
-        wholes = sum((a.whole for a in after.values()), Decimal(0))
-        over += _over("all_features.budget_1", total.budget_1, steps)
-        over += _over("all_features.budget_whole", total.budget_whole, wholes)
-        per_run = accounts(new)
-        steps = sum((a.step for a in per_run.values()), Decimal(0))
-        wholes = sum((a.whole for a in per_run.values()), Decimal(0))
-        over += _over("all_features.max_loss_1", total.max_loss_1, steps)
-        over += _over("all_features.max_loss_whole", total.max_loss_whole, wholes)
+        caps = self._policy.all_features
+        for found, cap_1, cap_whole in (
+            (after, "budget_1", "budget_whole"),
+            (accounts(new), "max_loss_1", "max_loss_whole"),
+        ):
+            step = total(account.step for account in found.values())
+            whole = total(account.whole for account in found.values())
+            over += _over(f"all_features.{cap_1}", getattr(caps, cap_1), step)
+            over += _over(f"all_features.{cap_whole}", getattr(caps, cap_whole), whole)
         if over:
             raise BudgetError(
                 f"This release would pass the policy of {self._policy.party}: {'; '.join(over)}.",
@@ -156,13 +156,18 @@ class Budget:
             )
 
 
-def exact(loss: float | str) -> Decimal:
+def exact(loss: float | str) -> Loss:
     """A published loss as the number that it is."""
-    return _INFINITE if loss == "inf" else Decimal(loss)
+    return math.inf if loss == "inf" else Fraction(loss)
 
 
-def _over(name: str, cap: float | None, asked: Decimal) -> list[str]:
-    if cap is None or asked <= Decimal(cap):
+def total(losses: Iterable[Loss]) -> Loss:
+    """Their sum, exactly."""
+    return sum(losses, Fraction(0))
+
+
+def _over(name: str, cap: float | None, asked: Loss) -> list[str]:
+    if cap is None or asked <= Fraction(cap):
         return []
-    told = "infinite" if asked.is_infinite() else f"{asked:.4f}"
+    told = "infinite" if asked == math.inf else f"{float(asked):.4f}"
     return [f"{name} is {cap:g}, and would be {told}"]

@@ -3,12 +3,12 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from fractions import Fraction
 from uuid import UUID
 
 import numpy as np
 
-from opboost_ops.privacy.accountant import exact
+from opboost_ops.privacy.accountant import Loss, exact
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.events import Release
 
@@ -28,8 +28,8 @@ class ColumnPeople:
     feature: str
     people: int
     changes: int
-    step: Decimal
-    whole: Decimal
+    step: Loss
+    whole: Loss
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class People:
     """
 
     columns: tuple[ColumnPeople, ...]
-    step: Decimal
-    whole: Decimal
+    step: Loss
+    whole: Loss
 
 
 def people(releases: Sequence[Release], cells: Cells) -> People:
@@ -73,20 +73,27 @@ def people(releases: Sequence[Release], cells: Cells) -> People:
             step, whole = exact(found.loss.loss[0]), exact(found.loss.loss[-1])
             most = int(changes.max(initial=0))
             name = found.feature or ""
-            columns.append(ColumnPeople(name, len(changes), most, step * most, _times(whole, most)))
+            columns.append(
+                ColumnPeople(name, len(changes), most, _times(step, most), _times(whole, most))
+            )
             charged[found.receiver].append(
-                (state.people, changes * float(step), changes * float(whole))
+                (state.people, _charged(changes, step), _charged(changes, whole))
             )
     totals = [_most(entries) for entries in charged.values()]
     return People(
         tuple(columns),
-        sum((Decimal(step) for step, _ in totals), Decimal(0)),
-        sum((Decimal(whole) for _, whole in totals), Decimal(0)),
+        sum(step for step, _ in totals),
+        sum(whole for _, whole in totals),
     )
 
 
-def _times(loss: Decimal, times: int) -> Decimal:
-    return loss * times if times else Decimal(0)
+def _times(loss: Loss, times: int) -> Loss:
+    return loss * times if times else Fraction(0)
+
+
+def _charged(changes: np.ndarray, loss: Loss) -> np.ndarray:
+    # Nothing released costs nothing, also where one release costs without bound.
+    return np.where(changes > 0, np.maximum(changes, 1) * float(loss), 0.0)
 
 
 def _most(entries: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[float, float]:

@@ -1,0 +1,46 @@
+"""Runs one stage of one party and is killed at a point of its publication.
+
+Arguments: party, stage, run, point. Points are ``before`` or ``after`` and a function's name.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from opboost_ops.exchange.audit import Audit
+from opboost_ops.exchange.local_store import LocalStore
+from opboost_ops.privacy.cells import Cells
+from opboost_ops.privacy.ledger import Ledger
+from opboost_ops.runner import Run, run_stage
+
+POINTS: dict[str, tuple[Any, str]] = {
+    "reserve": (Ledger, "reserve"),
+    "charge": (Cells, "charge"),
+    "put": (LocalStore, "put_once"),
+    "audit": (Audit, "add"),
+    "commit": (Ledger, "commit"),
+}
+
+
+def killed(work: Callable[..., Any], when: str) -> Callable[..., Any]:
+    def wrapper(*arguments: Any, **named: Any) -> Any:
+        if when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = work(*arguments, **named)
+        os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    return wrapper
+
+
+def main() -> None:
+    party, stage, run, point = sys.argv[1:]
+    when, name = point.split(" ")
+    owner, attribute = POINTS[name]
+    setattr(owner, attribute, killed(getattr(owner, attribute), when))
+    run_stage(party, stage, Run("credit_scoring", run, "credit"))
+
+
+main()

@@ -1,0 +1,82 @@
+"""Killed at every point between reservation and commit, then tried again."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.books import books_of
+from tests.federation import Workspace
+
+SCRIPT = Path(__file__).with_name("crash.py")
+POINTS = [
+    f"{when} {name}"
+    for name in ("reserve", "charge", "put", "audit", "commit")
+    for when in ("before", "after")
+]
+
+
+def killed(workspace: Workspace, party: str, stage: str, point: str) -> None:
+    done = subprocess.run(
+        [sys.executable, SCRIPT, party, stage, workspace.run, point],
+        env={**os.environ, **workspace.environment()},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+    )
+    assert done.returncode == -9, done.stderr.decode()
+
+
+@pytest.fixture
+def unspent(workspace: Workspace) -> Workspace:
+    """About to publish new draws: some of the bank's incomes have changed."""
+    workspace.edit_table("bank", lambda t: t.with_columns(t["income"].reverse()))
+    workspace.until("publish", "bank")
+    return workspace
+
+
+def spent(workspace: Workspace) -> dict[str, float]:
+    with books_of(workspace, "bank") as books:
+        from opboost_ops.privacy.accountant import accounts
+
+        found = accounts(books.ledger.releases())
+        return {account.feature: float(account.whole) for account in found.values()}
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_killed_publication_is_completed_by_its_retry(unspent: Workspace, point: str) -> None:
+    before = spent(unspent)
+    killed(unspent, "bank", "publish", point)
+    assert unspent.store.garbage(0) == [] or "put" in point
+    unspent.step("bank", "publish")
+    after = spent(unspent)
+    digests = {
+        place: unspent.store.get(f"credit_scoring/{unspent.run}/{place}")
+        for place in ("ranks/bank", "holdout/bank")
+    }
+    unspent.step("bank", "publish")
+    assert spent(unspent) == after
+    assert digests == {
+        place: unspent.store.get(f"credit_scoring/{unspent.run}/{place}") for place in digests
+    }
+    # Charged once: the changed feature by one release, the others, which are the same draws, not.
+    assert {f for f in after if after[f] > before[f]} == {"income"}
+    assert after["income"] == pytest.approx(2 * before["income"])
+    with books_of(unspent, "bank") as books:
+        assert books.ledger.uncommitted() == []
+        books.audit.verify()
+    unspent.store.collect(0)
+    assert unspent.store.garbage(0) == []
+    # The run goes on to its end.
+    unspent.step("shop", "publish")
+    unspent.step("credit", "accept")
+
+
+def test_a_retry_and_a_rerun_on_unchanged_data_cost_nothing(workspace: Workspace) -> None:
+    before = spent(workspace)
+    workspace.all()
+    assert spent(workspace) == before
+    for stage in ("preprocess", "desensitize", "rank", "check_release", "publish"):
+        workspace.step("bank", stage)
+    assert spent(workspace) == before

@@ -1,0 +1,106 @@
+"""Cell states: what was released is remembered, a cell at its cap repeats itself."""
+
+import uuid
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opboost_ops.domain import Domain
+from opboost_ops.privacy.cells import Cells
+
+COLUMN, CONTEXT = uuid.UUID(int=7), bytes(32)
+TEN = Domain(-2, 9)
+
+
+def night(cells: Cells, people: list[int], values: list[int], most: int | None) -> list[int]:
+    """One release: what goes out, after it was charged."""
+    who, what = np.array(people, dtype=np.uint64), np.array(values, dtype=np.int64)
+    held = cells.hold(COLUMN, CONTEXT, who, what, TEN, most)
+    cells.charge(COLUMN, CONTEXT, who, held, TEN)
+    return held.tolist()
+
+
+def test_a_cell_at_its_cap_keeps_its_last_charged_value(tmp_path: Path) -> None:
+    cells = Cells(tmp_path)
+    assert night(cells, [5, 3], [1, 1], 2) == [1, 1]
+    assert night(cells, [5, 3], [2, 1], 2) == [2, 1]
+    # Person 5 has released 1 and 2: a third value is not released, an old one is.
+    assert night(cells, [3, 5], [4, 3], 2) == [4, 2]
+    assert night(cells, [3, 5], [9, 1], 2) == [4, 1]
+    assert night(cells, [3, 5], [9, 9], 2) == [4, 1]
+    assert cells.read(COLUMN, CONTEXT, TEN).changes().tolist() == [2, 2]
+
+
+def test_without_a_cap_everything_goes_and_is_counted(tmp_path: Path) -> None:
+    cells = Cells(tmp_path)
+    for value in range(-2, 10):
+        assert night(cells, [1], [value], None) == [value]
+    assert cells.read(COLUMN, CONTEXT, TEN).changes().tolist() == [12]
+
+
+def test_charging_twice_is_charging_once(tmp_path: Path) -> None:
+    cells = Cells(tmp_path)
+    night(cells, [1, 2], [3, 4], 3)
+    before = cells.read(COLUMN, CONTEXT, TEN)
+    night(cells, [1, 2], [3, 4], 3)
+    after = cells.read(COLUMN, CONTEXT, TEN)
+    assert (before.seen == after.seen).all()
+    assert (before.last == after.last).all()
+
+
+def test_another_noise_key_has_cells_of_its_own(tmp_path: Path) -> None:
+    cells = Cells(tmp_path)
+    night(cells, [1], [3], 1)
+    who, what = np.array([1], dtype=np.uint64), np.array([4])
+    assert cells.hold(COLUMN, b"\x01" * 32, who, what, TEN, 1).tolist() == [4]
+    assert cells.hold(COLUMN, CONTEXT, who, what, TEN, 1).tolist() == [3]
+
+
+def test_forgetting_removes_cells_and_nothing_else(tmp_path: Path) -> None:
+    cells = Cells(tmp_path)
+    night(cells, [1, 2, 3], [3, 4, 5], 1)
+    assert cells.forget(np.array([2, 9], dtype=np.uint64)) == 1
+    state = cells.read(COLUMN, CONTEXT, TEN)
+    assert state.people.tolist() == [1, 3]
+    assert night(cells, [1, 2, 3], [9, 9, 9], 1) == [3, 9, 5]
+
+
+def test_files_are_their_owners_alone(tmp_path: Path) -> None:
+    cells = Cells(tmp_path / "cells")
+    night(cells, [1], [3], 1)
+    (path,) = (tmp_path / "cells").iterdir()
+    assert path.stat().st_mode & 0o077 == 0
+    assert (tmp_path / "cells").stat().st_mode & 0o077 == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.dictionaries(st.integers(0, 2**64 - 1), st.integers(-2, 9), min_size=1, max_size=6),
+        max_size=7,
+    ),
+    st.integers(1, 3),
+)
+def test_it_is_a_dictionary_of_sets(
+    tmp_path_factory: pytest.TempPathFactory, nights: list[dict[int, int]], most: int
+) -> None:
+    """The same as the plainest model of it, over any history."""
+    cells = Cells(tmp_path_factory.mktemp("cells"))
+    seen: dict[int, set[int]] = {}
+    last: dict[int, int] = {}
+    for table in nights:
+        expected = []
+        for person, value in table.items():
+            known = seen.setdefault(person, set())
+            out = last[person] if value not in known and len(known) >= most else value
+            known.add(out)
+            last[person] = out
+            expected.append(out)
+        assert night(cells, list(table), list(table.values()), most) == expected
+    state = cells.read(COLUMN, CONTEXT, TEN)
+    assert dict(zip(state.people.tolist(), state.changes().tolist(), strict=True)) == {
+        person: len(values) for person, values in seen.items()
+    }
