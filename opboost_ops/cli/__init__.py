@@ -5,6 +5,8 @@ import sys
 import typer
 
 from opboost_ops.cli import (
+    artifact,
+    audit,
     channel,
     check,
     datasets,
@@ -19,6 +21,8 @@ from opboost_ops.cli import (
     plan,
     run,
     schemas,
+    store,
+    trust,
 )
 from opboost_ops.errors import OpBoostError
 
@@ -47,7 +51,12 @@ app.command("schemas")(schemas.command)
 app.command("forget")(forget.command)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(evaluate.app, name="evaluate")
+keys.app.command("show")(trust.show)
+keys.app.command("trust")(trust.trust)
 app.add_typer(keys.app, name="keys")
+app.add_typer(artifact.app, name="artifact")
+app.add_typer(audit.app, name="audit")
+app.add_typer(store.app, name="store")
 app.add_typer(datasets.app, name="datasets")
 app.command("demo")(demo.demo)
 app.command("ui")(demo.ui)

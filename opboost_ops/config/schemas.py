@@ -1,6 +1,7 @@
-"""JSON Schemas of the files that people write, generated from the models that read them."""
+"""JSON Schemas of declared files and records, generated from the models that read them."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from opboost_ops.config.federation import Federation
@@ -11,10 +12,14 @@ from opboost_ops.config.site import Site
 _MODELS: dict[str, type[Record]] = {"federation": Federation, "site": Site, "policy": Policy}
 
 
-def schemas() -> dict[str, str]:
-    """Text of each schema by file name."""
+def schemas(more: Mapping[str, type[Record]] | None = None) -> dict[str, str]:
+    """Text of each schema by file name.
+
+    Args:
+        more: Models besides those of the declared files, by name.
+    """
     texts = {}
-    for name, model in _MODELS.items():
+    for name, model in {**_MODELS, **(more or {})}.items():
         schema = {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             **model.model_json_schema(),
@@ -23,17 +28,18 @@ def schemas() -> dict[str, str]:
     return texts
 
 
-def write_schemas(folder: Path) -> list[Path]:
+def write_schemas(folder: Path, more: Mapping[str, type[Record]] | None = None) -> list[Path]:
     """Write all schemas.
 
     Args:
         folder: Where.
+        more: As for `schemas`.
 
     Returns:
         The files written.
     """
     written = []
-    for name, text in schemas().items():
+    for name, text in schemas(more).items():
         path = folder / name
         path.write_text(text, encoding="utf-8")
         written.append(path)

@@ -1,0 +1,184 @@
+"""`opboost artifact`: what an exchange artifact says of itself, and whether that holds."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opboost_ops.errors import ArtifactError, ConfigError
+
+if TYPE_CHECKING:
+    from opboost_ops.config.federation import Federation
+    from opboost_ops.exchange.manifest import Manifest
+
+app = typer.Typer(help="Read and verify exchange artifacts.", no_args_is_help=True)
+
+_Path = Annotated[Path, typer.Argument(help="Folder with the artifact's manifest.json.")]
+
+#: What encryption adds to a file: an X25519 key, a nonce, and an authentication tag.
+_OVERHEAD = 32 + 12 + 16
+
+
+@app.command("show")
+def show(
+    path: _Path,
+    as_json: Annotated[bool, typer.Option("--json", help="The manifest, on stdout.")] = False,
+) -> None:
+    """Print what an artifact says of itself; `opboost artifact verify` tells whether it holds."""
+    from opboost_ops.exchange.manifest import MANIFEST, parse_manifest
+
+    files = _read(path)
+    manifest = parse_manifest(files[MANIFEST], path.name)
+    if as_json:
+        print(files[MANIFEST].decode())
+        return
+    _show(manifest, files)
+
+
+@app.command("verify")
+def verify(
+    path: _Path,
+    key: Annotated[
+        str | None, typer.Option(help="The signer's public key, as `opboost keys show` prints it.")
+    ] = None,
+    federation: Annotated[
+        Path | None, typer.Option(help="federation.yaml, which names everybody's public key.")
+    ] = None,
+) -> None:
+    """Check signature, canonical form, and the files' digests and sizes; print no values."""
+    from opboost_ops.cli.pinning import require_public_key
+    from opboost_ops.config.loading import load_federation
+    from opboost_ops.exchange.contents import opened
+    from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, parse_manifest
+    from opboost_ops.exchange.rejection import Rejected
+    from opboost_ops.exchange.signing import signed_by
+
+    if (key is None) == (federation is None):
+        raise ConfigError("Name the signer's key: give either --key or --federation.")
+    files, what = _read(path), path.name
+    if SIGNATURE not in files:
+        raise Rejected("malformed", f"{what}: the signature {SIGNATURE} is missing.")
+    manifest = parse_manifest(files[MANIFEST], what)
+    if federation is not None:
+        key = _key_of(load_federation(federation), manifest, what)
+    assert key is not None
+    if not signed_by(require_public_key(key), files[MANIFEST], files[SIGNATURE]):
+        raise Rejected(
+            "bad_signature", f"{what}: the signature is not by this key of {manifest.party}."
+        )
+    if manifest.encrypted_to is None:
+        opened(manifest, files, None, what)
+        extent = "signature, form, and the digests and sizes of all files are right"
+    else:
+        _require_encrypted(manifest, files, what)
+        extent = (
+            "signature, form, and the names and sizes of its encrypted files are right; only the "
+            f"receiver, who holds key {manifest.encrypted_to}, can check their content"
+        )
+    print(f"{manifest.reference}, signed by {manifest.party}: {extent}.")
+    print(f"Digest: {manifest.digest}")
+
+
+def _read(path: Path) -> dict[str, bytes]:
+    from opboost_ops.exchange.manifest import MANIFEST
+
+    files: dict[str, bytes] | None = None
+    try:
+        found = [p for p in path.iterdir() if p.is_file() and not p.name.startswith(".")]
+        files = {p.name: p.read_bytes() for p in found}
+    except OSError:
+        files = None
+    if files is None:
+        raise ArtifactError(
+            f"{path.name}: this folder cannot be read.",
+            "Name a folder <federation>/<run>/<kind>/<party> of a local store, or a copy of one.",
+        )
+    if MANIFEST not in files:
+        raise ArtifactError(
+            f"{path.name}: there is no {MANIFEST} in this folder.",
+            "Name the folder of one artifact; `opboost store list` lists a store's.",
+        )
+    return files
+
+
+def _key_of(federation: "Federation", manifest: "Manifest", what: str) -> str:
+    from opboost_ops.exchange.encryption import key_name
+    from opboost_ops.exchange.manifest import receiver_of, sender_of
+    from opboost_ops.exchange.rejection import Rejected
+
+    if manifest.federation != federation.name:
+        raise Rejected("wrong_federation", f"{what}: it is of another federation.")
+    if not {manifest.party, manifest.about} <= set(federation.parties):
+        raise Rejected("unknown_party", f"{what}: the federation file knows no such party.")
+    holder = federation.label_holder
+    if manifest.party != sender_of(manifest.kind, manifest.about, holder):
+        raise Rejected(
+            "wrong_party", f"{what}: {manifest.party} may not publish this {manifest.kind}."
+        )
+    receiver = receiver_of(manifest.kind, manifest.about, holder)
+    key = federation.parties[receiver].encryption_key if receiver else None
+    if manifest.encrypted_to != (key and key_name(key)):
+        raise Rejected(
+            "not_for_me", f"{what}: it is not encrypted to the declared key of its receiver."
+        )
+    return federation.parties[manifest.party].signing_key
+
+
+def _require_encrypted(manifest: "Manifest", files: Mapping[str, bytes], what: str) -> None:
+    from opboost_ops.exchange.encryption import SUFFIX
+    from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE
+    from opboost_ops.exchange.rejection import Rejected
+
+    if set(files) != {MANIFEST, SIGNATURE, *(name + SUFFIX for name in manifest.files)}:
+        raise Rejected("malformed", f"{what}: its files are not those it lists.")
+    for name, file in manifest.files.items():
+        if len(files[name + SUFFIX]) != file.size + _OVERHEAD:
+            raise Rejected("bad_digest", f"{what}: {name}{SUFFIX} does not have the right size.")
+
+
+def _show(manifest: "Manifest", files: Mapping[str, bytes]) -> None:
+    from rich.console import Console
+
+    from opboost_ops.cli.printing import plain, table
+    from opboost_ops.exchange.encryption import SUFFIX
+
+    console = Console()
+    shown = table(manifest.reference, "what", "value")
+    said = {
+        "federation": manifest.federation,
+        "run": manifest.run,
+        "kind": manifest.kind,
+        "signed in the name of": manifest.party,
+        "about": manifest.about,
+        "answers": manifest.answers or "nothing",
+        "rows": f"{manifest.rows:,}",
+        "columns": ", ".join(manifest.columns) or "none",
+        "encrypted to key": manifest.encrypted_to or "nobody: readable by all who see the store",
+        "guarantee": "NONE: made in an experiment" if manifest.experiment else "as charged below",
+        "made by version": manifest.software,
+        "digest": manifest.digest,
+    }
+    if not manifest.experiment and not manifest.losses:
+        said["guarantee"] = "no epsilon: nothing in it is randomised"
+    for name, value in said.items():
+        shown.add_row(name, plain(value))
+    console.print(shown)
+    if manifest.losses:
+        charges = table(
+            "Charged", "charge", "mechanism", "epsilon", "loss(1)", "loss(R-L)", "loss(t) <= t eps"
+        )
+        for name, curve in manifest.losses.items():
+            ends = curve.loss[:1] + curve.loss[-1:]
+            holds = "holds" if curve.certificate else "does not hold"
+            numbers = (f"{value:.3f}" if value != "inf" else "inf" for value in ends)
+            row = (name, curve.mechanism, curve.epsilon, *(tuple(numbers) or ("-", "-")), holds)
+            charges.add_row(*map(plain, row))
+        console.print(charges)
+    listed = table("Files", "file", "bytes", "sha256 of its content", "in this folder as")
+    for name, file in manifest.files.items():
+        stored = name + (SUFFIX if manifest.encrypted_to else "")
+        row = (name, f"{file.size:,}", file.sha256, stored if stored in files else "missing")
+        listed.add_row(*map(plain, row))
+    console.print(listed)
+    print("Nothing of this was verified; `opboost artifact verify` does.")

@@ -1,0 +1,78 @@
+"""`opboost audit`: what a party sent, received, rejected and answered."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from opboost_ops.exchange.audit import Audit
+
+app = typer.Typer(help="What a party sent, received and answered.", no_args_is_help=True)
+
+_Site = Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")]
+
+
+@app.command("show")
+def show(
+    site: _Site,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
+) -> None:
+    """Print all entries of a party's audit log, once its chain has been recomputed."""
+    import json
+
+    with _opened(site) as (party, audit):
+        count, head = audit.verify()
+        # What another process has added since then was not verified.
+        entries = [found for found in audit.entries() if found[0] <= count]
+    if as_json:
+        listed = [
+            {"number": number, **entry.model_dump(mode="json"), "hash": hash_}
+            for number, entry, hash_ in entries
+        ]
+        print(json.dumps({"party": party, "count": count, "head": head, "entries": listed}))
+        return
+    from rich.console import Console
+
+    from opboost_ops.cli.printing import plain, table
+
+    shown = table(
+        f"{party}: audit log", "#", "at", "action", "place", "party", "artifact", "detail"
+    )
+    for number, entry, _ in entries:
+        cells = (number, entry.at, entry.action, entry.place, entry.party)
+        shown.add_row(*map(plain, (*cells, entry.artifact[:16], entry.detail)))
+    Console().print(shown)
+    _conclude(count, head)
+
+
+@app.command("verify")
+def verify(
+    site: _Site,
+    head: Annotated[
+        str | None, typer.Option(help="A hash noted earlier; the log must still contain it.")
+    ] = None,
+) -> None:
+    """Recompute the chain of a party's audit log; note the hash that it prints elsewhere."""
+    with _opened(site) as (_, audit):
+        count, last = audit.verify(head)
+    _conclude(count, last)
+    if head is not None:
+        print("The noted hash is in it.")
+
+
+@contextmanager
+def _opened(site: Path) -> Iterator[tuple[str, "Audit"]]:
+    from opboost_ops.config.loading import load_site
+    from opboost_ops.exchange.books import open_books
+
+    declared = load_site(site / "site.yaml")
+    with open_books(declared) as books:
+        yield declared.party, books.audit
+
+
+def _conclude(count: int, head: str) -> None:
+    print(f"{count} {'entry' if count == 1 else 'entries'}, unbroken.")
+    print(f"Head: {head}")

@@ -1,0 +1,136 @@
+"""`opboost store`: what lies in a party's store, and what may go."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opboost_ops.errors import ArtifactError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from opboost_ops.config.site import Site
+    from opboost_ops.exchange.audit import Audit
+    from opboost_ops.exchange.store import Store
+
+app = typer.Typer(help="What lies in a party's store, and what may go.", no_args_is_help=True)
+
+_Site = Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")]
+
+
+@app.command("list")
+def list_(
+    site: _Site,
+    run: Annotated[str | None, typer.Option(help="Only this run's.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
+) -> None:
+    """List the published artifacts, their content unread."""
+    import json
+
+    from opboost_ops.config.loading import load_site
+    from opboost_ops.exchange.store import open_store
+
+    declared = load_site(site / "site.yaml")
+    with _reached():
+        places = open_store(declared.store).list("")
+    found = [place for place in places if run is None or place.split("/")[1:2] == [run]]
+    if as_json:
+        print(json.dumps(found))
+        return
+    from rich.console import Console
+
+    from opboost_ops.cli.printing import plain, table
+
+    shown = table(f"{declared.party}: store", "federation", "run", "kind", "party")
+    for place in found:
+        shown.add_row(*map(plain, place.split("/", 3)))
+    Console().print(shown)
+    print(f"{len(found)} {'artifact' if len(found) == 1 else 'artifacts'}.")
+
+
+@app.command("gc")
+def gc(
+    site: _Site,
+    older_than: Annotated[
+        float, typer.Option(min=0, help="Only what has not changed for so many hours.")
+    ] = 24.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+) -> None:
+    """Remove what crashed writers left behind, and runs older than `retention_days`.
+
+    A run's age is counted from its last entry in this party's audit log. It goes from the store
+    and from the party's home folder. Runs that the log does not know stay.
+    """
+    import datetime
+
+    from opboost_ops.cli.printing import plain
+    from opboost_ops.config.loading import load_site
+    from opboost_ops.exchange.books import open_books
+    from opboost_ops.exchange.store import open_store
+
+    declared = load_site(site / "site.yaml")
+    with _reached():
+        store = open_store(declared.store)
+    verb = "Would remove" if dry_run else "Removed"
+    runs = 0
+    with _reached():
+        parts = (store.garbage if dry_run else store.collect)(older_than * 3600)
+        for part in parts:
+            print(f"{verb} {plain(part)}, left behind by a writer that did not finish.")
+        if declared.retention_days is not None:
+            days = datetime.timedelta(declared.retention_days)
+            before = datetime.datetime.now(datetime.UTC) - days
+            with open_books(declared) as books:
+                runs = _retire(declared, store, books.audit, before, dry_run)
+    print(f"{verb} {len(parts)} unfinished and {runs} old.")
+
+
+@contextmanager
+def _reached() -> Iterator[None]:
+    try:
+        yield
+    except ConnectionError as error:
+        problem = str(error)
+    else:
+        return
+    raise ArtifactError(problem, "Run this again later.")
+
+
+def _retire(site: "Site", store: "Store", audit: "Audit", before: "datetime", dry: bool) -> int:
+    import shutil
+
+    # Acting on a forged log could remove a run that is still needed.
+    audit.verify()
+    removed = 0
+    for (federation, run), last in sorted(_last_seen(audit).items()):
+        place, home = f"{federation}/{run}", site.home / federation / run
+        count = len(store.list(place))
+        if last >= before or not (count or home.is_dir()):
+            continue
+        if not dry:
+            # First the log: after a crash it says what may be gone, and the rest goes next time.
+            audit.add("removed", place, site.party, detail=f"{count} artifacts, by retention")
+            store.remove_run(federation, run)
+            if home.is_dir():
+                shutil.rmtree(home)
+        verb = "Would remove" if dry else "Removed"
+        print(f"{verb} {place}: {count} artifacts and the home folder, last used {last:%Y-%m-%d}.")
+        removed += 1
+    return removed
+
+
+def _last_seen(audit: "Audit") -> "dict[tuple[str, str], datetime]":
+    import datetime
+
+    last: dict[tuple[str, str], datetime.datetime] = {}
+    for _, entry, _ in audit.entries():
+        parts = entry.place.split("/")
+        # Only artifacts have such places; a removal is no use of a run.
+        if entry.action != "removed" and len(parts) == 4:
+            run = (parts[0], parts[1])
+            at = datetime.datetime.fromisoformat(entry.at)
+            last[run] = max(at, last.get(run, at))
+    return last
