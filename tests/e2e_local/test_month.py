@@ -1,0 +1,61 @@
+"""Nightly retraining: charged outside by night, frozen inside without a sign outside."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opboost_ops.evaluation.month import MOST_CHANGES, draw, month
+from tests.federation import small_credit
+
+NIGHTS, FITTING = 6, 4
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("month") / "federation"
+    return month(small_credit(rows=400), folder, NIGHTS, FITTING)
+
+
+def test_every_changed_night_is_charged_outside(found: dict[str, Any]) -> None:
+    nights = found["nights"]
+    one = nights[0]["loss_whole"]
+    for i, line in enumerate(nights[:FITTING], start=1):
+        assert line["refused"] == ""
+        assert line["releases"] == i
+        assert line["loss_whole"] == pytest.approx(i * one)
+        assert line["retrainings_left"] == FITTING - i
+
+
+def test_the_public_cap_refuses_and_nothing_more_is_charged(found: dict[str, Any]) -> None:
+    last = found["nights"][FITTING - 1]
+    for line in found["nights"][FITTING:]:
+        assert "budget_whole" in line["refused"]
+        assert line["files"] == {}
+        assert line["releases"] == last["releases"]
+        assert line["capped_cells"] == last["capped_cells"]
+
+
+def test_frozen_cells_give_no_sign_outside(found: dict[str, Any]) -> None:
+    """The artifact has the same files; only compressed sizes move by what any noise moves them."""
+    nights = found["nights"][:FITTING]
+    assert nights[0]["capped_cells"] == 0
+    assert nights[-1]["capped_cells"] > 0
+    assert len({tuple(line["files"]) for line in nights}) == 1
+    for name in nights[0]["files"]:
+        sizes = [line["files"][name] for line in nights]
+        assert max(sizes) - min(sizes) <= 60, name
+
+
+def test_the_person_charged_most_is_charged_less_than_the_worst_case(
+    found: dict[str, Any],
+) -> None:
+    one = found["nights"][0]["loss_whole"]
+    for line in found["nights"][:FITTING]:
+        assert line["people_loss_whole"] <= line["loss_whole"] + 1e-9
+        # Two noise keys, before and after the new map; under each at most so many values.
+        assert line["people_loss_whole"] <= 2 * MOST_CHANGES * one + 1e-9
+
+
+def test_the_picture_is_drawn(found: dict[str, Any], tmp_path: Path) -> None:
+    assert b"</svg>" in draw(found, tmp_path / "month.svg").read_bytes()
