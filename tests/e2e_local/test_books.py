@@ -1,0 +1,140 @@
+"""`opboost ledger` and `forget`: what the books say, and a person who leaves them."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import yaml
+
+from opboost_ops.errors import BudgetError
+from tests.bad_input.faults import untouched
+from tests.books import books_of
+from tests.federation import Workspace
+
+OPBOOST = Path(sys.executable).parent / "opboost"
+
+
+def run(*words: str | Path, stdin: str = "", fails: bool = False) -> str:
+    done = subprocess.run(
+        [OPBOOST, *words], capture_output=True, text=True, input=stdin, check=False
+    )
+    assert (done.returncode != 0) is fails, done.stderr
+    return done.stderr if fails else done.stdout
+
+
+def shown(workspace: Workspace, party: str = "bank", *more: str) -> Any:
+    return json.loads(run("ledger", "show", workspace.folder / party, "--json", *more))
+
+
+def test_the_ledger_tells_releases_losses_and_what_is_exact(trained_once: Workspace) -> None:
+    told = shown(trained_once, "shop", "--people")
+    features = trained_once.declared.parties["shop"].features
+    assert {line["feature"] for line in told["columns"]} == set(features)
+    for line in told["columns"]:
+        assert line["releases"] == 1
+        assert line["budget_whole"] is line["retrainings_left"] is None
+        assert line["loss_whole"] > 0
+    assert {line["kind"] for line in told["exact"]} >= {"digests", "split_values"}
+    inside = told["people"]
+    assert {line["most_changes"] for line in inside["columns"]} == {1}
+    whole = sum(line["loss_whole"] for line in told["columns"])
+    # One value of every cell was released: the person charged most is charged the worst case.
+    assert inside["loss_whole"] == pytest.approx(whole)
+    printed = run("ledger", "show", trained_once.folder / "shop", "--people")
+    assert "worst case by column" in printed
+    assert "Exact, no epsilon" in printed
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json"])
+def test_the_ledger_is_exported_whole(trained_once: Workspace, tmp_path: Path, suffix: str) -> None:
+    out = tmp_path / f"ledger.{suffix}"
+    run("ledger", "export", trained_once.folder / "bank", "--out", out)
+    with books_of(trained_once, "bank") as books:
+        lines = books.ledger.releases()
+    found = json.loads(out.read_text()) if suffix == "json" else list(csv.DictReader(out.open()))
+    assert [line["artifact"] for line in found] == [line.artifact for line in lines]
+    assert [line["feature"] or None for line in found] == [line.feature for line in lines]
+
+
+def test_check_finds_what_was_reserved_and_not_completed(workspace: Workspace) -> None:
+    assert "head" in run("ledger", "check", workspace.folder / "bank")
+    with books_of(workspace, "bank") as books:
+        line = books.ledger.releases()[0]
+        books.ledger.reserve([line.model_copy(update={"artifact": "f" * 64})])
+    told = run("ledger", "check", workspace.folder / "bank", fails=True)
+    assert "1 lines are charged" in told
+
+
+def test_a_budget_refuses_before_anything_is_published(workspace: Workspace) -> None:
+    spent = next(c for c in shown(workspace)["columns"] if c["feature"] == "income")
+
+    def narrow(policy: dict[str, Any]) -> None:
+        policy["features"]["income"]["budget_whole"] = spent["loss_whole"] * 1.5
+
+    workspace.edit_yaml("bank/policy.yaml", narrow)
+    assert {c["feature"]: c["retrainings_left"] for c in shown(workspace)["columns"]}["income"] == 0
+    workspace.edit_table("bank", lambda t: t.with_columns(t["income"].reverse()))
+    before = untouched(workspace)
+    step, error = workspace.first_failure()
+    assert step == "bank.publish"
+    assert type(error) is BudgetError
+    assert "features.income.budget_whole" in str(error)
+    assert "ranks/bank" not in workspace.published()
+    assert "holdout/bank" not in workspace.published()
+    assert untouched(workspace) == before
+    again = next(c for c in shown(workspace)["columns"] if c["feature"] == "income")
+    assert again["loss_whole"] == spent["loss_whole"]
+
+
+def test_a_forgotten_person_leaves_cells_and_next_releases(workspace: Workspace) -> None:
+    tables = [pl.read_parquet(workspace.table_path(p)) for p in ("credit", "shop", "bank")]
+    common = set(tables[0]["id"]) & set(tables[1]["id"]) & set(tables[2]["id"])
+    person = sorted(common)[0]
+    people = shown(workspace, "bank", "--people")["people"]["columns"][0]["people"]
+    told = run("forget", workspace.folder / "bank", "-", stdin=f"{person}\n")
+    assert "forgot the person" in told
+    assert "Cannot be recalled" in told
+    assert "credit" in told
+    assert person not in told
+    assert shown(workspace, "bank", "--people")["people"]["columns"][0]["people"] == people - 1
+    summaries = workspace.all()
+    rows = summaries["credit.align"]
+    assert rows["train"] + rows["holdout"] == len(common) - 1
+    assert shown(workspace, "bank", "--people")["people"]["columns"][0]["people"] == people - 1
+    for path in (workspace.folder / "bank" / "cells").iterdir():
+        assert person.encode() not in path.read_bytes()
+    run("forget", workspace.folder / "bank", "no number", "--integer", fails=True)
+
+
+def test_local_map_needs_its_disclosure_spelt_out(workspace: Workspace) -> None:
+    def local(data: dict[str, Any]) -> None:
+        feature = data["parties"]["bank"]["features"]["debt_ratio"]
+        feature["mechanism"] = {"name": "local_map", "epsilon": 1, "theta": 4}
+
+    def allow(width: float | None) -> None:
+        path = workspace.folder / "bank" / "policy.yaml"
+        policy = yaml.safe_load(path.read_text())
+        rule = {"mechanisms": ["local_map"], "least_cell_width": width}
+        policy["features"]["debt_ratio"] = {k: v for k, v in rule.items() if v is not None}
+        path.write_text(yaml.safe_dump(policy))
+
+    workspace.edit_yaml("federation.yaml", local)
+    allow(None)
+    step, error = workspace.first_failure()
+    assert (step, "least_cell_width" in str(error)) == ("bank.desensitize", True)
+    # Bounds [0, 1] on [1, 10]: partitions begin at 1, 5 and 9, so cells are 4/9 wide.
+    allow(0.5)
+    step, error = workspace.first_failure()
+    assert step == "bank.publish"
+    assert "would leave a cell of 0.444" in str(error)
+    allow(0.4)
+    for stage in ("desensitize", "rank", "check_release", "publish"):
+        workspace.step("bank", stage)
+    line = next(c for c in shown(workspace)["columns"] if c["feature"] == "debt_ratio")
+    assert line["loss_whole"] == "inf"
+    assert line["least_cell_width"] == pytest.approx(4 / 9)
