@@ -160,7 +160,7 @@ def _show(manifest: "Manifest", files: Mapping[str, bytes]) -> None:
         "digest": manifest.digest,
     }
     if not manifest.experiment and not manifest.losses:
-        said["guarantee"] = "no epsilon: nothing in it is randomised"
+        said["guarantee"] = "no epsilon: it charges nothing"
     for name, value in said.items():
         shown.add_row(name, plain(value))
     console.print(shown)

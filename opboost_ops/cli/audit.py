@@ -39,10 +39,17 @@ def show(
     from opboost_ops.cli.printing import plain, table
 
     shown = table(
-        f"{party}: audit log", "#", "at", "action", "place", "party", "artifact", "detail"
+        f"{party}: audit log, times in UTC",
+        "#",
+        "at",
+        "action",
+        "place",
+        "party",
+        "artifact",
+        "detail",
     )
     for number, entry, _ in entries:
-        cells = (number, entry.at, entry.action, entry.place, entry.party)
+        cells = (number, entry.at[:19], entry.action, entry.place, entry.party)
         shown.add_row(*map(plain, (*cells, entry.artifact[:16], entry.detail)))
     Console().print(shown)
     _conclude(count, head)

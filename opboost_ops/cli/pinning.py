@@ -59,8 +59,11 @@ def pin(path: Path, party: str, key: str, replace: bool) -> bool:
             f"If {party} told you the new key over a channel that you trust, say --replace.",
         )
     text = path.read_bytes().decode()
-    expected = yaml.safe_load(text)
-    expected.setdefault("receivers", {}).setdefault(party, {})["signing_key"] = key
+    data = yaml.safe_load(text)
+    receivers = data.get("receivers", {})
+    # Copies, since entries that share an anchor are one object: only this one may change.
+    receiver = {**receivers.get(party, {}), "signing_key": key}
+    expected = {**data, "receivers": {**receivers, party: receiver}}
     changed = _pinned(text, party, key)
     if _data(changed) != expected:
         raise ConfigError(
@@ -115,14 +118,19 @@ def _data(text: str) -> Any:
 
 
 def _replace(path: Path, text: str) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary: str | None = None
     try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             file.write(text)
             os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        return
+    except OSError:
+        problem = f"{path.name} cannot be written; it is as it was."
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+    raise ConfigError(problem, "See that this user may write into its folder.")

@@ -1,0 +1,152 @@
+"""`opboost store`."""
+
+import json
+import sqlite3
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from opboost_ops.config.loading import load_site
+from opboost_ops.exchange.audit import Audit
+from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.store import LocalStore
+from tests.unit.cli.conftest import Opboost
+
+FILES = {"manifest.json": b"{}", "manifest.sig": b"s"}
+OLD, NEW, STRANGE = ("0" * 15 + digit for digit in "123")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    write_site(tmp_path)
+    store = LocalStore(tmp_path / "exchange")
+    for run in (OLD, NEW, STRANGE):
+        for kind in ("digests", "ranks"):
+            store.put_once(f"toy/{run}/{kind}/bank", FILES)
+    for run in (OLD, NEW):
+        home = tmp_path / "home" / "toy" / run
+        home.mkdir(parents=True)
+        (home / "memory.json").write_text("{}")
+    return tmp_path
+
+
+def write_site(folder: Path, more: str = "", store: str = "exchange") -> None:
+    text = f"version: 1\nparty: bank\nstore: {store}\n{more}"
+    (folder / "site.yaml").write_text(text)
+
+
+def used(site: Path, monkeypatch: pytest.MonkeyPatch, run: str, days: float) -> None:
+    """A run whose last entry in the audit log is so old."""
+    at = datetime.now(UTC) - timedelta(days)
+
+    class Then(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
+            return at
+
+    with monkeypatch.context() as patch, open_books(load_site(site / "site.yaml")) as books:
+        patch.setattr("opboost_ops.exchange.audit.datetime.datetime", Then)
+        books.audit.add("sent", f"toy/{run}/ranks/bank", "shop")
+
+
+def last_entry(site: Path) -> tuple[str, str, str]:
+    with open_books(load_site(site / "site.yaml")) as books:
+        books.audit.verify()
+        *_, (_, entry, _) = books.audit.entries()
+    return entry.action, entry.place, entry.detail
+
+
+def runs(site: Path) -> set[str]:
+    return {place.split("/")[1] for place in LocalStore(site / "exchange").list("")}
+
+
+def test_list(site: Path, opboost: Opboost) -> None:
+    output = opboost("store", "list", site).output
+    assert all(text in output for text in (OLD, NEW, "digests", "ranks", "6 artifacts."))
+    assert "2 artifacts." in opboost("store", "list", site, "--run", NEW).output
+    found = json.loads(opboost("store", "list", site, "--run", OLD, "--json").output)
+    assert found == [f"toy/{OLD}/digests/bank", f"toy/{OLD}/ranks/bank"]
+    assert "0 artifacts." in opboost("store", "list", site, "--run", "none").output
+
+
+def test_gc_removes_what_writers_left(site: Path, opboost: Opboost) -> None:
+    part = site / "exchange" / "toy" / OLD / ".part-0123"
+    part.mkdir()
+    (part / "table.parquet").write_bytes(b"x")
+    assert "Removed 0 unfinished and 0 old." in opboost("store", "gc", site).output
+    dry = opboost("store", "gc", site, "--older-than", 0, "--dry-run").output
+    assert f"Would remove toy/{OLD}/.part-0123" in dry
+    assert "Would remove 1 unfinished and 0 old." in dry
+    assert part.exists()
+    output = opboost("store", "gc", site, "--older-than", 0).output
+    assert f"Removed toy/{OLD}/.part-0123" in output
+    assert not part.exists()
+    assert runs(site) == {OLD, NEW, STRANGE}
+
+
+def test_retention(site: Path, opboost: Opboost, monkeypatch: pytest.MonkeyPatch) -> None:
+    used(site, monkeypatch, OLD, 31)
+    used(site, monkeypatch, NEW, 31)
+    used(site, monkeypatch, NEW, 29)
+    assert "0 old." in opboost("store", "gc", site).output
+    write_site(site, "retention_days: 30\n")
+    dry = opboost("store", "gc", site, "--dry-run").output
+    assert f"Would remove toy/{OLD}: 2 artifacts" in dry
+    assert runs(site) == {OLD, NEW, STRANGE}
+    assert last_entry(site)[0] == "sent"
+    output = opboost("store", "gc", site).output
+    assert f"Removed toy/{OLD}: 2 artifacts" in output
+    assert "Removed 0 unfinished and 1 old." in output
+    assert runs(site) == {NEW, STRANGE}
+    assert [path.name for path in (site / "home" / "toy").iterdir()] == [NEW]
+    assert last_entry(site) == ("removed", f"toy/{OLD}", "2 artifacts, by retention")
+    assert "0 old." in opboost("store", "gc", site).output
+
+
+def test_a_removal_that_was_cut_short_is_finished(
+    site: Path, opboost: Opboost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used(site, monkeypatch, OLD, 31)
+    write_site(site, "retention_days: 30\n")
+    LocalStore(site / "exchange").remove_run("toy", OLD)
+    assert f"Removed toy/{OLD}: 0 artifacts" in opboost("store", "gc", site).output
+    assert not (site / "home" / "toy" / OLD).exists()
+
+
+def test_a_forged_log_removes_nothing(
+    site: Path, opboost: Opboost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used(site, monkeypatch, NEW, 1)
+    write_site(site, "retention_days: 30\n")
+    connection = sqlite3.connect(site / "ledger.sqlite")
+    with connection:
+        connection.execute("UPDATE audit SET entry = replace(entry, '\"20', '\"19')")
+    connection.close()
+    assert "broken at entry 1." in opboost("store", "gc", site).error
+    assert runs(site) == {OLD, NEW, STRANGE}
+
+
+@pytest.mark.parametrize("place", ["../../x/y", "toy/../ranks/bank", "toy/./ranks/bank"])
+def test_places_in_the_log_lead_nowhere_else(
+    site: Path, opboost: Opboost, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    original = Audit.add
+    monkeypatch.setattr(Audit, "add", lambda self, action, _, party: original(
+        self, action, place, party))  # fmt: skip
+    used(site, monkeypatch, OLD, 31)
+    write_site(site, "retention_days: 30\n")
+    assert "not a place in a store" in opboost("store", "gc", site).error
+    assert (site / "home" / "toy" / OLD / "memory.json").exists()
+
+
+@pytest.mark.parametrize("command", ["list", "gc"])
+def test_a_network_that_fails_is_one_error(
+    site: Path, opboost: Opboost, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def fail(*_: object) -> list[str]:
+        raise ConnectionError("toy: the store's network failed (EHOSTDOWN).")
+
+    for name in ("list", "collect"):
+        monkeypatch.setattr(LocalStore, name, fail)
+    assert "network failed" in opboost("store", command, site).error
