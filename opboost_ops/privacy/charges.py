@@ -16,7 +16,7 @@ class CellCharge:
     Attributes:
         column: The column's UUID.
         context: Digest of what keys its noise.
-        people: Keyed hashes of the persons, uint64, shape (n,).
+        people: Keyed hashes of the persons, uint64, rising, shape (n,).
         values: Their domain values, int64, shape (n,).
         domain: Where they lie.
     """

@@ -23,16 +23,19 @@ def desensitize(context: Context) -> Outcome:
     keys = person_keys(context)[positions]
     secret = context.noise_secret()
     people, cells = noise.person_hashes(secret, keys), Cells(context.site.cells)
+    order = np.argsort(people)
     held: dict[str, np.ndarray] = {}
     columns: dict[str, pa.Array] = {}
     for column in context.columns():
         mechanism = column.mechanism
         if column.source not in held:
-            held[column.source] = cells.hold(
+            wanted = integers(table, column.source)
+            held[column.source] = wanted.copy()
+            held[column.source][order] = cells.hold(
                 column.uuid,
                 column.noise_context(secret),
-                people,
-                integers(table, column.source),
+                people[order],
+                wanted[order],
                 column.source_domain,
                 context.policy.features[column.feature].max_changes,
             )

@@ -2,6 +2,8 @@
 
 import hashlib
 
+import numpy as np
+
 from opboost_ops.config.columns import Column
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import integers
@@ -61,6 +63,8 @@ def _charges(context: Context, columns: tuple[Column, ...]) -> Charges:
     secret = context.noise_secret()
     positions = integers(context.home.table("positions"), "position")
     people = noise.person_hashes(secret, person_keys(context)[positions])
+    order = np.argsort(people)
+    rising = people[order]
     held, released = context.home.table("held"), context.home.table("randomised")
     cells: dict[str, CellCharge] = {}
     drawn: dict[str, hashlib.blake2b] = {}
@@ -68,8 +72,9 @@ def _charges(context: Context, columns: tuple[Column, ...]) -> Charges:
     for column in columns:
         name = column.noise_context(secret)
         if column.source not in cells:
+            values = integers(held, column.source)[order]
             cells[column.source] = CellCharge(
-                column.uuid, name, people, integers(held, column.source), column.source_domain
+                column.uuid, name, rising, values, column.source_domain
             )
         draw = drawn.setdefault(column.charge, hashlib.blake2b(name + people.tobytes()))
         draw.update(integers(released, column.name).tobytes())

@@ -17,10 +17,11 @@ TEN = Domain(-2, 9)
 
 def night(cells: Cells, people: list[int], values: list[int], most: int | None) -> list[int]:
     """One release: what goes out, after it was charged."""
-    who, what = np.array(people, dtype=np.uint64), np.array(values, dtype=np.int64)
-    held = cells.hold(COLUMN, CONTEXT, who, what, TEN, most)
+    order = np.argsort(np.array(people, dtype=np.uint64))
+    who = np.array(people, dtype=np.uint64)[order]
+    held = cells.hold(COLUMN, CONTEXT, who, np.array(values)[order], TEN, most)
     cells.charge(COLUMN, CONTEXT, who, held, TEN)
-    return held.tolist()
+    return held[np.argsort(order)].tolist()
 
 
 def test_a_cell_at_its_cap_keeps_its_last_charged_value(tmp_path: Path) -> None:
