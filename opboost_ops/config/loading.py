@@ -56,7 +56,8 @@ def load_site(path: Path) -> Site:
         for name in paths
         if not str(getattr(site, name)).startswith(ENVIRONMENT)
     }
-    update["store"] = site.store if "://" in site.store else str(folder / site.store)
+    elsewhere = "://" in site.store or site.store.startswith(ENVIRONMENT)
+    update["store"] = site.store if elsewhere else str(folder / site.store)
     prefix = "sqlite:///"
     if site.ledger.startswith(prefix) and not site.ledger.startswith(prefix + "/"):
         update["ledger"] = f"{prefix}{folder / site.ledger.removeprefix(prefix)}"

@@ -1,5 +1,6 @@
 """``site.yaml``: where one party keeps its things. It never leaves the party."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -7,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from opboost_ops.config.schema import Name, Record
+from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms import noise
 
 #: How ``secret`` names an environment variable.
@@ -25,7 +27,8 @@ class Site(Record):
     Attributes:
         home: Private working folder: intermediate tables and quality reports.
         store: URL or folder of the exchange, the only channel between parties.
-        ledger: Database URL of the party's ledger.
+        ledger: Database URL of the party's ledger, or ``env:NAME`` for an environment variable
+            that holds it: a password belongs there.
         cells: What each cell has released; it never leaves.
         retention_days: After how many days a run is removed from the store and the home folder;
             never when absent.
@@ -51,6 +54,22 @@ class Site(Record):
     encryption_key: Path = Path("keys/encryption.key")
     alignment_key: Path = Path("keys/alignment.key")
     tables: Mapping[Name, Tables] = Field(default_factory=dict)
+
+    def ledger_url(self) -> str:
+        """The URL of the ledger's database.
+
+        Raises:
+            ConfigError: The environment variable that should hold it is not set.
+        """
+        if not self.ledger.startswith(ENVIRONMENT):
+            return self.ledger
+        name = self.ledger.removeprefix(ENVIRONMENT)
+        if not os.environ.get(name):
+            raise ConfigError(
+                f"ledger: the environment variable {name} is not set.",
+                "Set it on this party's workers only.",
+            )
+        return os.environ[name]
 
     @property
     def forgotten(self) -> Path:

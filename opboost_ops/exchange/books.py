@@ -36,7 +36,7 @@ def open_books(site: Site) -> Iterator[Books]:
     Raises:
         ConfigError: The database cannot be opened.
     """
-    database = Database(site.ledger)
+    database = Database(site.ledger_url())
     try:
         yield Books(Ledger(database), Cells(site.cells), Audit(database))
     finally:

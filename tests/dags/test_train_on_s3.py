@@ -1,0 +1,68 @@
+"""The whole training DAG by Airflow, its exchange on an S3 server and encrypted."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import boto3
+import pytest
+import yaml
+
+from opboost_ops.exchange.store import open_store
+from tests.federation import Workspace
+from tests.unit.exchange.conftest import s3, s3_server  # noqa: F401
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_whole_dag_with_its_exchange_on_s3(
+    tmp_path: Path,
+    s3: str,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    workspace = Workspace.write(tmp_path / "federation", seed=None)
+    for party in workspace.declared.parties:
+        path = workspace.folder / party / "site.yaml"
+        site = yaml.safe_load(path.read_text())
+        path.write_text(yaml.safe_dump({**site, "store": f"env:STORE_OF_{party.upper()}"}))
+        monkeypatch.setenv(f"STORE_OF_{party.upper()}", s3)
+    environment = {
+        **os.environ,
+        **workspace.environment(),
+        "PYTHONPATH": str(ROOT),
+        "AIRFLOW_HOME": str(tmp_path / "airflow"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "OPBOOST_FEDERATIONS": str(workspace.folder),
+    }
+    driver = ROOT / "tests" / "leakage" / "run_dag.py"
+    (tmp_path / "failures.json").write_text("{}")
+    arguments = [str(driver), str(tmp_path / "failures.json"), str(tmp_path / "states.json")]
+    for command in (["-m", "airflow", "db", "migrate"], arguments):
+        done = subprocess.run(
+            [sys.executable, *command], env=environment, cwd=tmp_path, capture_output=True
+        )
+    assert done.returncode == 0, done.stdout.decode()[-3000:]
+    assert json.loads((tmp_path / "states.json").read_text()) == {"none": "success"}
+    assert list((workspace.folder / "credit" / "models").rglob("model.txt"))
+    assert not (workspace.folder / "exchange").joinpath("credit_scoring").exists()
+    published = open_store(s3).list("credit_scoring")
+    kinds = {place.split("/")[2] for place in published}
+    assert kinds == {
+        "plan", "digests", "alignment", "ranks", "holdout", "split_request", "split_values",
+    }  # fmt: skip
+    bucket, prefix = s3.removeprefix("s3://").split("/", 1)
+    client = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"])
+    objects = client.list_objects_v2(Bucket=bucket, Prefix=prefix)["Contents"]
+    for entry in objects:
+        if entry["Key"].endswith((".enc", ".sig", "manifest.json", "published.json")):
+            continue
+        # The plan is for all; everything else lies encrypted.
+        assert "/plan/" in entry["Key"], entry["Key"]
+    for entry in objects:
+        if entry["Key"].endswith(".enc"):
+            raw = client.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read()
+            assert b"PAR1" not in (raw[:4], raw[-4:])
+            assert not raw.startswith(b"{")
