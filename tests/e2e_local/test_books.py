@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 import yaml
 
-from opboost_ops.errors import BudgetError
+from opboost_ops.errors import BudgetError, PolicyError
 from tests.bad_input.faults import untouched
 from tests.books import books_of
 from tests.federation import Workspace
@@ -138,3 +138,24 @@ def test_local_map_needs_its_disclosure_spelt_out(workspace: Workspace) -> None:
     line = next(c for c in shown(workspace)["columns"] if c["feature"] == "debt_ratio")
     assert line["loss_whole"] == "inf"
     assert line["least_cell_width"] == pytest.approx(4 / 9)
+
+
+def test_a_form_that_asks_for_a_larger_epsilon_is_refused_at_the_party(
+    workspace: Workspace,
+) -> None:
+    costs = {c["feature"]: c["loss_whole"] for c in shown(workspace)["columns"]}
+
+    def cap(policy: dict[str, Any]) -> None:
+        policy["features"]["income"]["max_loss_whole"] = costs["income"]
+
+    workspace.edit_yaml("bank/policy.yaml", cap)
+    workspace.open({"epsilon": 0.65})
+    steps = [step for step in workspace.steps() if step.party in ("credit", "bank", "shop")]
+    with pytest.raises(PolicyError, match=r"features\.income\.max_loss_whole"):
+        for step in steps:
+            workspace.step(step.party, step.stage)
+    assert "ranks/bank" not in workspace.published()
+    # As declared it is allowed.
+    again = Workspace(workspace.folder, "0" * 15 + "9")
+    again.all()
+    assert "ranks/bank" in again.published()
