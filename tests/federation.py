@@ -201,7 +201,9 @@ class Workspace:
             declared = self.declared
             receiver = receiver_of(manifest.kind, about, declared.label_holder)
             public = declared.parties[str(receiver)].encryption_key
-            envelope = Envelope(load_site(self.folder / signer / "site.yaml").noise_secret(), public)
+            envelope = Envelope(
+                load_site(self.folder / signer / "site.yaml").noise_secret(), public
+            )
         _, new = draft.seal(
             key, manifest.federation, self.run, signer, manifest.experiment, envelope
         )

@@ -32,7 +32,7 @@ def allow(workspace: Workspace, party: str, names: list[str]) -> None:
     path = workspace.folder / party / "policy.yaml"
     data = yaml.safe_load(path.read_text())
     for rule in data["features"].values():
-        rule["mechanisms"] = names
+        rule |= {"mechanisms": names, "least_cell_width": 0}
     path.write_text(yaml.safe_dump(data))
 
 
