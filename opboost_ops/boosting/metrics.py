@@ -34,6 +34,11 @@ def evaluate(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str,
     return {"accuracy": float(hit.mean()), "auc": float(np.mean(areas))}
 
 
+def main_metric(task: Task) -> str:
+    """The metric by which models of a task are compared; greater is better."""
+    return "r2" if task == "regression" else "auc"
+
+
 def constant_prediction(task: Task, classes: int, train_label: np.ndarray, rows: int) -> np.ndarray:
     """What can be predicted without any feature: the training rows' mean or class shares.
 

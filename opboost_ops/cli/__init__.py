@@ -18,6 +18,7 @@ from opboost_ops.cli import (
     keys,
     leakage,
     ledger,
+    models,
     plan,
     run,
     schemas,
@@ -50,6 +51,7 @@ app.command("edges")(edges.command)
 app.command("schemas")(schemas.command)
 app.command("forget")(forget.command)
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(models.app, name="models")
 app.add_typer(evaluate.app, name="evaluate")
 keys.app.command("show")(trust.show)
 keys.app.command("trust")(trust.trust)

@@ -159,7 +159,12 @@ class HoldoutColumn(Record):
 
 
 class Training(Record):
-    """How the booster is trained."""
+    """How the booster is trained.
+
+    Attributes:
+        tolerance: By how much a new model's main metric (auc, or r2 in regression) may be worse
+            than the champion's on the held-out rows, and yet become champion.
+    """
 
     trainer: Literal["lightgbm"] = "lightgbm"
     engine: Literal["local"] = "local"
@@ -168,6 +173,7 @@ class Training(Record):
     depth: int = Field(default=3, ge=1, le=16)
     holdout: Annotated[float, Field(gt=0, lt=1)] | HoldoutColumn = 0.2
     seed: int = Field(default=0, ge=0, lt=2**31)
+    tolerance: float = Field(default=0.01, ge=0)
 
 
 class Scoring(Record):

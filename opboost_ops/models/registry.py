@@ -1,15 +1,37 @@
 """The label holder's models: immutable versions, and which one is champion."""
 
+import datetime
 import json
 import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Literal
 
+from opboost_ops.config.schema import Record
 from opboost_ops.errors import ContractError
 
 _CHAMPION = "champion.json"
+_HISTORY = "history.jsonl"
+
+Event = Literal["promoted", "kept", "rolled back"]
+
+
+class Decision(Record):
+    """What was decided about a version.
+
+    Attributes:
+        at: When, UTC, to the second.
+        version: Which one.
+        event: Whether it became champion, was kept aside, or became champion again.
+        why: In public words.
+    """
+
+    at: str
+    version: str
+    event: Event
+    why: str
 
 
 class Registry:
@@ -89,6 +111,75 @@ class Registry:
             # On disk before the name is: a power cut must not leave an empty champion.
             os.fsync(file.fileno())
         temporary.replace(self._folder / _CHAMPION)
+
+    def decide(self, version: str, promote: bool, why: str) -> None:
+        """Promote a new version or keep it aside; what was decided once is not decided again.
+
+        Args:
+            version: A registered version.
+            promote: Whether it becomes champion.
+            why: In public words.
+        """
+        if any(entry.version == version for entry in self.history()):
+            return
+        if promote:
+            self.set_champion(version)
+        self._note(version, "promoted" if promote else "kept", why)
+
+    def promote(self, version: str, why: str) -> None:
+        """Make a version champion by hand.
+
+        Raises:
+            ContractError: There is no such version.
+        """
+        self.set_champion(version)
+        self._note(version, "promoted", why)
+
+    def rollback(self, why: str) -> str:
+        """Make the champion before the present one champion again.
+
+        Returns:
+            Its version.
+
+        Raises:
+            ContractError: There was none before, or it is gone.
+        """
+        present, known = self.champion(), self.versions()
+        line = [e.version for e in self.history() if e.event != "kept" and e.version in known]
+        while line and line[-1] != present:
+            line.pop()
+        before = [version for version in line if version != present]
+        if not before:
+            raise ContractError(
+                "There is no champion before the present one.", "Promote a version by its name."
+            )
+        self.set_champion(before[-1])
+        self._note(before[-1], "rolled back", why)
+        return before[-1]
+
+    def history(self) -> list["Decision"]:
+        """All decisions about versions, oldest first."""
+        path = self._folder / _HISTORY
+        if not path.exists():
+            return []
+        return [Decision.model_validate_json(line) for line in path.read_text().splitlines()]
+
+    def files(self, version: str) -> dict[str, bytes]:
+        """The files of a version.
+
+        Raises:
+            ContractError: There is no such version.
+        """
+        if version not in self.versions():
+            raise ContractError(f"There is no model version {version}.")
+        return {path.name: path.read_bytes() for path in (self._folder / version).iterdir()}
+
+    def _note(self, version: str, event: Event, why: str) -> None:
+        at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        entry = Decision(at=at, version=version, event=event, why=why)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / _HISTORY).open("a") as file:
+            file.write(entry.model_dump_json() + "\n")
 
     def versions(self) -> list[str]:
         """All versions, oldest first."""

@@ -5,6 +5,7 @@ import numpy as np
 from opboost_ops.boosting import metrics, trainer
 from opboost_ops.boosting.trainer import predict
 from opboost_ops.stages.assemble import LABEL, frame_of
+from opboost_ops.stages.gate import gate
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.train import parameters_of
 
@@ -29,8 +30,13 @@ def evaluate(context: Context) -> Outcome:
             task, truth, predict(model, frame_of(holdout, facts).matrix)
         ),
     }
+    new = result["federated_desensitised"][metrics.main_metric(task)]
+    decision = gate(context, facts, frame_of(holdout, facts).matrix, truth, new)
     return Outcome(
-        documents={"evaluation": {"rows": len(truth), "metrics": result}},
-        summary={"rows": len(truth), "metrics": result},
+        documents={
+            "evaluation": {"rows": len(truth), "metrics": result},
+            "gate": decision,
+        },
+        summary={"rows": len(truth), "metrics": result, "gate": decision["why"]},
         discloses="metrics of the model, functions of the held-out rows and their labels",
     )

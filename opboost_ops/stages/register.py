@@ -1,13 +1,17 @@
 """Arrow: a checked and evaluated model -> an immutable version in the registry."""
 
+import logging
+
 from opboost_ops.boosting.lightgbm_text import TextModel
 from opboost_ops.models.card import make_card
 from opboost_ops.models.registry import Registry
 from opboost_ops.stages.stage import Context, Outcome
 
+_LOG = logging.getLogger("opboost_ops")
+
 
 def register(context: Context) -> Outcome:
-    """Register the model with its card and make it the champion.
+    """Register the model with its card, and make it the champion if it passed the gate.
 
     Raises:
         ContractError: The model was not checked, or this version exists with other content.
@@ -40,8 +44,13 @@ def register(context: Context) -> Outcome:
     }
     registry = Registry(context.site.models, context.federation.name)
     folder = registry.register(context.run, files)
-    registry.set_champion(context.run)
+    decision = context.home.json("gate")
+    registry.decide(context.run, decision["promote"], decision["why"])
+    champion = registry.champion() == context.run
+    if not decision["promote"]:
+        _LOG.warning("model version %s was kept aside: %s", context.run, decision["why"])
     return Outcome(
         documents={"registered": {"version": context.run, "model": str(folder / "model.txt")}},
-        summary={"version": context.run},
+        summary={"version": context.run, "champion": champion, "why": decision["why"]},
+        discloses="whether the model became champion, a function of the held-out rows",
     )

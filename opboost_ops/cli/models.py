@@ -1,0 +1,116 @@
+"""`opboost models`: the label holder's versions, and which one is champion."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from opboost_ops.errors import ConfigError
+
+if TYPE_CHECKING:
+    from opboost_ops.models.registry import Registry
+
+app = typer.Typer(help="Model versions, and which one is champion.", no_args_is_help=True)
+
+Site = Annotated[Path, typer.Argument(help="Folder of the label holder's site.yaml.")]
+Federation = Annotated[
+    str | None, typer.Option(help="Whose models; needed where there are several.")
+]
+Because = Annotated[str, typer.Option(help="Why; it is kept in the history.")]
+
+
+@app.callback()
+def _commands() -> None:
+    """Commands are always named, also while there is only one."""
+
+
+@app.command("list")
+def list_(
+    site: Site,
+    federation: Federation = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
+) -> None:
+    """List versions, oldest first, with metrics and what was decided about each."""
+    import json
+
+    registry = _registry(site, federation)
+    champion, lines = registry.champion(), []
+    decisions = {entry.version: entry for entry in registry.history()}
+    for version in registry.versions():
+        evaluation = json.loads(registry.files(version)["evaluation.json"])
+        last = decisions.get(version)
+        lines.append(
+            {
+                "version": version,
+                "champion": version == champion,
+                "metrics": evaluation["metrics"],
+                "decision": last.model_dump() if last else None,
+            }
+        )
+    if as_json:
+        print(json.dumps(lines))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="Model versions")
+    for head in ("version", "champion", "federated, mode desensitised", "decided", "why"):
+        table.add_column(head)
+    for line in lines:
+        metrics: dict[str, float] = line["metrics"].get("federated_desensitised", {})
+        told = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+        decision: dict[str, Any] = line["decision"] or {"event": "", "at": "", "why": ""}
+        table.add_row(
+            line["version"],
+            "yes" if line["champion"] else "",
+            told,
+            f"{decision['event']} {decision['at']}",
+            decision["why"],
+        )
+    Console().print(table)
+
+
+@app.command("show")
+def show(
+    site: Site,
+    version: Annotated[str | None, typer.Argument(help="The champion when absent.")] = None,
+    federation: Federation = None,
+) -> None:
+    """Print a version's card as JSON, and where its files are."""
+    registry = _registry(site, federation)
+    wanted = version or registry.champion()
+    if wanted is None:
+        raise ConfigError("There is no champion yet.", "Name a version.")
+    print(registry.files(wanted)["card.json"].decode())
+
+
+@app.command("promote")
+def promote(
+    site: Site,
+    version: Annotated[str, typer.Argument(help="The version.")],
+    because: Because = "by hand",
+    federation: Federation = None,
+) -> None:
+    """Make a version champion, whatever the gate said."""
+    _registry(site, federation).promote(version, because)
+    print(f"{version} is champion.")
+
+
+@app.command("rollback")
+def rollback(site: Site, because: Because = "by hand", federation: Federation = None) -> None:
+    """Make the champion before the present one champion again."""
+    print(f"{_registry(site, federation).rollback(because)} is champion again.")
+
+
+def _registry(site: Path, federation: str | None) -> "Registry":
+    from opboost_ops.config.loading import load_site
+    from opboost_ops.models.registry import Registry
+
+    models = load_site(site / "site.yaml").models
+    found = sorted(p.name for p in models.iterdir() if p.is_dir()) if models.is_dir() else []
+    if federation is None and len(found) == 1:
+        federation = found[0]
+    if federation not in found:
+        told = f"They are {', '.join(found)}." if found else "There are none yet."
+        raise ConfigError("Name a federation that has models with --federation.", told)
+    return Registry(models, federation)

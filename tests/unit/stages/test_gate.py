@@ -1,0 +1,141 @@
+"""A new model becomes champion only if it is not worse than the champion by more than agreed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opboost_ops.errors import ContractError
+from opboost_ops.models.registry import Registry
+from tests.federation import FIRST_RUN, SECOND_RUN, Workspace, small_credit
+
+OPBOOST = Path(sys.executable).parent / "opboost"
+
+
+@pytest.fixture(scope="module")
+def good_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A champion that is much better than one stump: little noise, many trees."""
+    workspace = Workspace.write(
+        tmp_path_factory.mktemp("gate") / "federation",
+        small_credit(rows=1500),
+        epsilon=20,
+        training={"trees": 30, "depth": 3},
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in workspace.environment().items():
+            patch.setenv(name, value)
+        workspace.all()
+    return workspace
+
+
+@pytest.fixture
+def good(good_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    copy = good_once.copy(tmp_path / "good", SECOND_RUN)
+    for name, value in copy.environment().items():
+        monkeypatch.setenv(name, value)
+    return copy
+
+
+def registry(workspace: Workspace) -> Registry:
+    return Registry(workspace.folder / "credit" / "models", "credit_scoring")
+
+
+def decision(workspace: Workspace) -> dict[str, Any]:
+    return dict(workspace.home_json("credit", "gate"))
+
+
+def test_the_first_model_is_champion(trained_once: Workspace) -> None:
+    (entry,) = registry(trained_once).history()
+    assert (entry.version, entry.event, entry.why) == (FIRST_RUN, "promoted", "the first model")
+
+
+def test_the_same_again_is_as_good_and_becomes_champion(workspace: Workspace) -> None:
+    summaries = workspace.all()
+    gate = decision(workspace)
+    assert gate["promote"] is True
+    assert gate["new"] == gate["value"]
+    assert "on the same rows" in gate["why"]
+    assert summaries["credit.register"]["champion"] is True
+    assert registry(workspace).champion() == SECOND_RUN
+
+
+def test_a_worse_model_is_kept_aside_and_people_are_told(
+    good: Workspace, caplog: pytest.LogCaptureFixture
+) -> None:
+    workspace = good
+    workspace.edit_yaml(
+        "federation.yaml", lambda data: data["training"].update(trees=1, depth=1, tolerance=0.0)
+    )
+    with caplog.at_level("WARNING", logger="opboost_ops"):
+        summaries = workspace.all()
+    gate = decision(workspace)
+    assert gate["promote"] is False
+    assert gate["new"] < gate["value"]
+    assert "was kept aside" in caplog.text
+    assert summaries["credit.register"]["champion"] is False
+    assert "is worse than the champion's" in summaries["credit.register"]["why"]
+    kept = registry(workspace)
+    assert kept.champion() == FIRST_RUN
+    assert SECOND_RUN in kept.versions()
+    assert kept.history()[-1].event == "kept"
+    # Deciding again changes nothing.
+    workspace.step("credit", "register")
+    assert len(kept.history()) == 2
+
+
+def test_tolerance_is_what_was_declared(good: Workspace) -> None:
+    workspace = good
+    workspace.edit_yaml(
+        "federation.yaml", lambda data: data["training"].update(trees=1, depth=1, tolerance=1.0)
+    )
+    workspace.all()
+    assert decision(workspace)["promote"] is True
+    assert decision(workspace)["new"] < decision(workspace)["value"]
+    assert registry(workspace).champion() == SECOND_RUN
+
+
+def test_a_champion_of_other_columns_stands_by_its_own_evaluation(workspace: Workspace) -> None:
+    def widen(data: dict[str, Any]) -> None:
+        data["parties"]["bank"]["features"]["debt_ratio"]["bounds"] = [0, 2]
+
+    workspace.edit_yaml("federation.yaml", widen)
+    workspace.all()
+    gate = decision(workspace)
+    recorded = json.loads(registry(workspace).files(FIRST_RUN)["evaluation.json"])
+    assert gate["value"] == recorded["metrics"]["federated_desensitised"]["auc"]
+    assert "columns have changed" in gate["why"]
+
+
+def command(workspace: Workspace, *words: str, fails: bool = False) -> str:
+    done = subprocess.run(
+        [OPBOOST, "models", words[0], workspace.folder / "credit", *words[1:]],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode != 0) is fails, done.stderr
+    return done.stderr if fails else done.stdout
+
+
+def test_promote_and_rollback_by_hand(workspace: Workspace) -> None:
+    told = command(workspace, "rollback", fails=True)
+    assert "no champion before" in told
+    workspace.all()
+    assert [line["champion"] for line in json.loads(command(workspace, "list", "--json"))] == [
+        False,
+        True,
+    ]
+    command(workspace, "rollback", "--because", "drift")
+    kept = registry(workspace)
+    assert kept.champion() == FIRST_RUN
+    assert kept.history()[-1].why == "drift"
+    command(workspace, "promote", SECOND_RUN)
+    assert kept.champion() == SECOND_RUN
+    card = json.loads(command(workspace, "show"))
+    assert card["run"] == SECOND_RUN
+    assert "no model version" in command(workspace, "promote", "nothing", fails=True)
+    with pytest.raises(ContractError):
+        kept.promote("nothing", "by hand")
+    assert "Model versions" in command(workspace, "list")
