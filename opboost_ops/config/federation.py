@@ -183,9 +183,16 @@ class Scoring(Record):
 
 
 class Schedule(Record):
-    """When the training DAG runs by itself."""
+    """When the training DAG runs by itself.
+
+    Attributes:
+        cron: At these times.
+        on_tables: When all parties' tables have changed since the last run: how often each party
+            looks at its own, as a cron expression.
+    """
 
     cron: str | None = None
+    on_tables: str | None = None
 
 
 class Federation(Record):

@@ -7,7 +7,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, CronTriggerTimetable, Param, TaskGroup, task
+from airflow.sdk import (
+    DAG,
+    AssetOrTimeSchedule,
+    CronTriggerTimetable,
+    Param,
+    TaskGroup,
+    task,
+)
 
 from opboost_ops.config.federation import Federation, Training
 from opboost_ops.config.loading import load_federation
@@ -16,6 +23,7 @@ from opboost_ops.mechanisms.global_map import GlobalMap
 from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.phases import DESCRIPTIONS, STAGES_OF, TITLES
 from opboost_ops.orchestration.pools import TAG
+from opboost_ops.orchestration.table_dag import table_assets, tables_dag
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -42,12 +50,11 @@ def build_dags(folder: Path) -> dict[str, DAG]:
         problem = f"OPBOOST_FEDERATIONS names no folder: {folder}. Create it, or set it right."
         return {"opboost_invalid": _invalid("opboost_invalid", problem, TAG)}
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*/federation.yaml")]):
-        dag = _build(path, dags)
-        dags[dag.dag_id] = dag
+        dags |= {dag.dag_id: dag for dag in _build(path, dags)}
     return dags
 
 
-def _build(path: Path, others: dict[str, DAG]) -> DAG:
+def _build(path: Path, others: dict[str, DAG]) -> list[DAG]:
     stem = path.parent.name if path.name == "federation.yaml" else path.stem
     name = re.sub(r"[^a-z0-9_]+", "_", stem.lower()).strip("_") or "federation"
     try:
@@ -56,13 +63,16 @@ def _build(path: Path, others: dict[str, DAG]) -> DAG:
             name = f"{name}_{len(others)}"
             fault = Fault("name", f"another file has the name {federation.name} too", "rename one")
             raise ConfigError("cannot become a DAG", file=path.name, faults=[fault])
-        return train_dag(federation, path)
+        made = [train_dag(federation, path)]
+        if federation.schedule.on_tables is not None:
+            made.append(tables_dag(federation, _RETRIES))
+        return made
     except ConfigError as error:
         problem = str(error)
     except Exception as error:
         problem = f"{path.name}: cannot become a DAG ({type(error).__name__})."
     dag_id = f"{name}_train" if f"{name}_train" not in others else f"{name}_{len(others)}_train"
-    return _invalid(dag_id, problem, name)
+    return [_invalid(dag_id, problem, name)]
 
 
 def _invalid(dag_id: str, problem: str, owner: str) -> DAG:
@@ -152,16 +162,28 @@ class _Phases:
             )(party, stage, federation.name, federation.label_holder)
 
 
-def _schedule(federation: Federation, path: Path) -> str | None:
-    cron = federation.schedule.cron
-    if cron is None:
-        return None
-    try:
-        CronTriggerTimetable(cron, timezone="UTC").validate()
-    except Exception:
-        fault = Fault("schedule.cron", "is no cron expression", "for example 0 3 * * 1")
-        raise ConfigError("cannot become a DAG", file=path.name, faults=[fault]) from None
-    return cron
+def _schedule(federation: Federation, path: Path) -> Any:
+    schedule = federation.schedule
+    faults = []
+    for name, cron in (("cron", schedule.cron), ("on_tables", schedule.on_tables)):
+        if cron is None:
+            continue
+        try:
+            CronTriggerTimetable(cron, timezone="UTC").validate()
+        except Exception:
+            faults.append(
+                Fault(f"schedule.{name}", "is no cron expression", "for example 0 3 * * 1")
+            )
+    if faults:
+        raise ConfigError("cannot become a DAG", file=path.name, faults=faults)
+    if schedule.on_tables is None:
+        return schedule.cron
+    assets = list(table_assets(federation).values())
+    if schedule.cron is None:
+        return assets
+    return AssetOrTimeSchedule(
+        timetable=CronTriggerTimetable(schedule.cron, timezone="UTC"), assets=assets
+    )
 
 
 def _form(federation: Federation) -> dict[str, Param]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow.sdk import get_current_context
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from opboost_ops.errors import OpBoostError
 from opboost_ops.orchestration.pools import missing_pools
@@ -69,6 +69,26 @@ def run_stage(party: str, stage: str, federation: str, label_holder: str) -> dic
         return runner.run_stage(party, stage, run)
 
     return execute(f"{stage} at {party}", work)
+
+
+def look_at_table(party: str, federation: str) -> dict[str, Any]:
+    """Succeed, and so emit the table's asset, only if a party's table has changed.
+
+    Args:
+        party: Whose.
+        federation: Name of the federation.
+    """
+    dag_run = get_current_context()["dag_run"]
+
+    def work() -> Mapping[str, Any]:
+        from opboost_ops import table_watch
+
+        return {"changed": table_watch.changed(party, federation, dag_run.run_id)}
+
+    summary = execute(f"look_at_table at {party}", work)
+    if not summary["changed"]:
+        raise AirflowSkipException(f"The table of {party} is as it was.")
+    return summary
 
 
 def invalid(problem: str) -> None:

@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import httpx
+import polars as pl
 import pytest
 
 from opboost_ops.cli.demo import DemoError, follow
@@ -89,6 +90,39 @@ def test_a_broken_file_says_all_its_faults(client: Client) -> None:
     message = client.error("broken_train", run, task["task_id"], task["try_number"])
     assert "broken.yaml" in message
     assert "domain" in message
+
+
+def test_changed_tables_start_a_training_without_a_hand(client: Client, workspace: Path) -> None:
+    def by_assets() -> list[str]:
+        runs = client.get(f"dags/{DAG}/dagRuns", params={"limit": 100})["dag_runs"]
+        return [r["dag_run_id"] for r in runs if r["run_type"] == "asset_triggered"]
+
+    def looked() -> dict[str, str]:
+        run = client.trigger("credit_scoring_tables")
+        assert end(client, "credit_scoring_tables", run) == "success"
+        return {t["task_id"]: t["state"] for t in client.tasks("credit_scoring_tables", run)}
+
+    def next_run(known: int) -> str:
+        deadline = time.monotonic() + 60
+        while len(by_assets()) == known and time.monotonic() < deadline:
+            time.sleep(0.3)
+        return by_assets()[0]
+
+    assert set(looked().values()) == {"success"}
+    assert end(client, DAG, next_run(0)) == "success"
+    # Nothing has changed: nobody emits, nothing is trained.
+    assert set(looked().values()) == {"skipped"}
+    for party in ("credit", "shop"):
+        path = workspace / party / "tables" / "train.parquet"
+        pl.read_parquet(path).head(1900).write_parquet(path)
+    assert sorted(looked().values()) == ["skipped", "success", "success"]
+    time.sleep(3)
+    assert len(by_assets()) == 1
+    path = workspace / "bank" / "tables" / "train.parquet"
+    pl.read_parquet(path).head(1900).write_parquet(path)
+    assert sorted(looked().values()) == ["skipped", "skipped", "success"]
+    assert end(client, DAG, next_run(1)) == "success"
+    assert len(by_assets()) == 2
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,78 @@
+"""Retraining when all tables have changed: the DAG that looks, its assets, and its answers."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from airflow.sdk import DAG
+from airflow.serialization.serialized_objects import DagSerialization
+
+from opboost_ops import table_watch
+from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.orchestration.dags import build_dags
+from tests.books import books_of
+from tests.federation import Workspace
+
+
+def dags(federations: Path, **schedule: Any) -> dict[str, DAG]:
+    path = federations / "credit.yaml"
+    data = yaml.safe_load(path.read_text())
+    data["schedule"] = schedule
+    path.write_text(yaml.safe_dump(data, sort_keys=False))
+    return build_dags(federations)
+
+
+def test_without_on_tables_there_is_no_such_dag(federations: Path) -> None:
+    assert set(dags(federations, cron="0 3 * * *")) == {"credit_scoring_train"}
+
+
+@pytest.mark.parametrize("cron", [None, "0 3 * * *"])
+def test_training_waits_for_all_tables(federations: Path, cron: str | None) -> None:
+    made = dags(federations, on_tables="*/5 * * * *", **({"cron": cron} if cron else {}))
+    assert set(made) == {"credit_scoring_train", "credit_scoring_tables"}
+    tables = made["credit_scoring_tables"]
+    outlets = {t.task_id: t.outlets[0].name for t in tables.tasks}
+    expected = {f"{p}_table": f"credit_scoring_{p}_table" for p in ("credit", "shop", "bank")}
+    assert outlets == expected
+    assert tables.max_active_runs == 1
+    serialized = str(DagSerialization.to_dict(made["credit_scoring_train"]))
+    assert all(name in serialized for name in expected.values())
+    assert ("CronTriggerTimetable" in serialized) is (cron is not None)
+    for dag in made.values():
+        DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
+
+
+def test_what_is_no_cron_expression_is_said(federations: Path) -> None:
+    (dag,) = dags(federations, on_tables="now and then").values()
+    assert "invalid" in dag.tags
+    assert "schedule.on_tables" in str(dag.doc_md)
+
+
+def test_a_change_is_told_once_and_a_retry_tells_it_again(workspace: Workspace) -> None:
+    assert table_watch.changed("bank", "credit_scoring", "look 1") is True
+    assert table_watch.changed("bank", "credit_scoring", "look 1") is True
+    assert table_watch.changed("bank", "credit_scoring", "look 2") is False
+    workspace.edit_table("bank", lambda table: table.head(300))
+    assert table_watch.changed("bank", "credit_scoring", "look 3") is True
+    assert table_watch.changed("bank", "credit_scoring", "look 4") is False
+    with books_of(workspace, "bank") as books:
+        told = [r.kind for r in books.ledger.releases()].count("look_at_table")
+    assert told == 2
+
+
+def test_what_is_kept_tells_nothing_of_the_table(workspace: Workspace) -> None:
+    table_watch.changed("bank", "credit_scoring", "look 1")
+    plain = hashlib.sha256(workspace.table_path("bank").read_bytes()).hexdigest()
+    kept = workspace.folder / "bank" / "home" / "credit_scoring" / "table_version.json"
+    assert plain not in kept.read_text()
+    assert kept.stat().st_mode & 0o077 == 0
+
+
+def test_a_table_that_is_not_there(workspace: Workspace) -> None:
+    with pytest.raises(ConfigError, match="names no table for other"):
+        table_watch.changed("bank", "other", "look")
+    workspace.table_path("bank").unlink()
+    with pytest.raises(ContractError, match="cannot be read"):
+        table_watch.changed("bank", "credit_scoring", "look")
