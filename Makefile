@@ -44,7 +44,7 @@ ui: setup ## leave Airflow running, and say where and how to log in
 	opboost ui
 
 test: setup lint type ## run linters, types and all tests that need nothing but PyPI
-	pytest
+	pytest -n auto --dist worksteal
 
 test-slow: setup ## run the tests that need a browser or a server
 	pytest -m slow

@@ -17,6 +17,9 @@ from opboost_ops.errors import ConfigError, Fault, OpBoostError
 
 POLICY = "policy.yaml"
 
+#: Libyaml's safe loader, ten times as fast, where PyYAML was built with it.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -124,7 +127,7 @@ def _variable(party: str) -> str:
 def _read(path: Path) -> Any:
     problem, remedy = "is not valid YAML", "Correct it there; `opboost check` names what is left."
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         problem = f"is not valid YAML at line {line}"

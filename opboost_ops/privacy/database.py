@@ -18,6 +18,10 @@ PATIENCE = 60
 _LOCK = 0x0B0057
 
 
+#: Databases whose tables this process has seen.
+_COMPLETE: set[str] = set()
+
+
 class Database:
     """An open database.
 
@@ -34,8 +38,12 @@ class Database:
             engine = sa.create_engine(url, connect_args=_arguments(url))
             if engine.dialect.name == "sqlite":
                 sa.event.listen(engine, "connect", _manual)
-            with self._locked(engine) as connection:
-                METADATA.create_all(connection)
+            if url not in _COMPLETE:
+                with self._locked(engine) as connection:
+                    METADATA.create_all(connection)
+                _COMPLETE.add(url)
+            else:
+                engine.connect().close()
         except (sa.exc.SQLAlchemyError, ImportError):
             engine = None
         if engine is None:

@@ -94,7 +94,7 @@ def test_a_broken_file_says_all_its_faults(client: Client) -> None:
 
 def test_changed_tables_start_a_training_without_a_hand(client: Client, workspace: Path) -> None:
     def by_assets() -> list[str]:
-        runs = client.get(f"dags/{DAG}/dagRuns", params={"limit": 100})["dag_runs"]
+        runs = client.get(f"dags/{DAG}/dagRuns", limit=100)["dag_runs"]
         return [r["dag_run_id"] for r in runs if r["run_type"] == "asset_triggered"]
 
     def looked() -> dict[str, str]:

@@ -80,7 +80,11 @@ MUTANTS = {
     ),
     "bounds read off the data": Mutant(
         "domain.py",
-        {"lower, upper = self.bounds\n": "lower, upper = values.min(), values.max()\n"},
+        {
+            "lower, upper = self.bounds\n        inside": (
+                "lower, upper = values.min(), values.max()\n        inside"
+            )
+        },
         (f"{UNIT}/test_errata.py::test_bounds_of_the_data_move_everybody",),
     ),
     "columns chosen by multiplication": Mutant(

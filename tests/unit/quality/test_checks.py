@@ -116,7 +116,7 @@ def test_a_foreign_error_loses_its_text(where: str, monkeypatch: pytest.MonkeyPa
         def fail(*_: Any, **__: Any) -> None:
             raise ValueError(f"could not convert {TEXT} of {NUMBER}")
 
-        target = {"conversion": "derived", "validation": "_silence"}[where]
+        target = {"conversion": "derived", "validation": "_source"}[where]
         monkeypatch.setattr(checks, target, fail)
     with pytest.raises(ContractError) as caught:
         run_suite(suite, canaries())
