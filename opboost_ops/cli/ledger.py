@@ -51,6 +51,7 @@ def show(
         result: dict[str, Any] = {
             "party": declared.party,
             "columns": [_entry(uuid, f) for uuid, f in forecasts.items()],
+            **_readings(forecasts),
             "exact": exact,
         }
         if inside is not None:
@@ -169,6 +170,21 @@ def _entry(uuid: "UUID", found: "Forecast") -> dict[str, Any]:
     }
 
 
+def _readings(forecasts: "dict[UUID, Forecast]") -> dict[str, Any]:
+    """A person's loss, summed over features, and FederBoost's reading of it by single elements."""
+    from opboost_ops.privacy.accountant import total
+
+    ends = [(f.account.step, f.account.whole) for f in forecasts.values()]
+    steps, wholes = [step for step, _ in ends], [whole for _, whole in ends]
+    return {
+        "person": {"loss_1": _number(total(steps)), "loss_whole": _number(total(wholes))},
+        "element": {
+            "loss_1": _number(max(steps, default=0)),
+            "loss_whole": _number(max(wholes, default=0)),
+        },
+    }
+
+
 def _people(found: "People") -> dict[str, Any]:
     return {
         "loss_1": _number(found.step),
@@ -215,6 +231,12 @@ def _print(
             width = f"{entry['least_cell_width']:g}"
             console.print(f"{found.feature}: cells of {width} are disclosed exactly.")
     console.print(table)
+    readings = _readings(forecasts)
+    for name, words in (("person", "A person, all features"), ("element", "A single element")):
+        one = readings[name]
+        console.print(
+            f"{words}: loss(1) {_text(one['loss_1'])}, loss(R-L) {_text(one['loss_whole'])}."
+        )
     if inside is not None:
         table = Table(title="Inside: what cells have released; keep it at home")
         for head in ("feature", "people", "most values of a cell", "loss(1)", "loss(R-L)"):

@@ -40,6 +40,9 @@ def test_the_ledger_tells_releases_losses_and_what_is_exact(trained_once: Worksp
         assert line["budget_whole"] is line["retrainings_left"] is None
         assert line["loss_whole"] > 0
     assert {line["kind"] for line in told["exact"]} >= {"digests", "split_values"}
+    wholes = [line["loss_whole"] for line in told["columns"]]
+    assert told["person"]["loss_whole"] == pytest.approx(sum(wholes))
+    assert told["element"]["loss_whole"] == max(wholes)
     inside = told["people"]
     assert {line["most_changes"] for line in inside["columns"]} == {1}
     whole = sum(line["loss_whole"] for line in told["columns"])
