@@ -61,9 +61,10 @@ fmt: setup ## format the code
 	ruff check --fix .
 	ruff format .
 
-bench: setup ## the pipeline beside LightGBM alone, the mechanisms beside pyope and numpy
+bench: setup ## the pipeline beside LightGBM alone, mechanisms beside pyope and numpy, the exchange
 	python benchmarks/pipeline.py --rows 8192 --features 11 --trees 200 --depth 4 --parties 3 --json
 	python benchmarks/desensitize.py --json
+	python benchmarks/exchange.py --json
 
 docs: setup ## build the documentation into ./site
 	mkdocs build --strict --quiet
