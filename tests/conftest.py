@@ -25,6 +25,13 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     return report
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests first: begun last, they would keep one worker busy while others idle."""
+    items.sort(
+        key=lambda item: not {"leakage", "test_train_on_s3"} & {*item.path.parts, item.path.stem}
+    )
+
+
 @pytest.fixture(scope="session")
 def trained_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """A federation after one good run. Tests copy it and never change it."""
