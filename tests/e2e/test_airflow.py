@@ -108,18 +108,20 @@ def test_changed_tables_start_a_training_without_a_hand(client: Client, workspac
             time.sleep(0.3)
         return by_assets()[0]
 
-    assert set(looked().values()) == {"success"}
+    # The first look, which Airflow makes by itself when the DAG is new, finds all tables changed.
+    assert set(looked().values()) in ({"success"}, {"skipped"})
     assert end(client, DAG, next_run(0)) == "success"
+    assert len(by_assets()) == 1
     # Nothing has changed: nobody emits, nothing is trained.
     assert set(looked().values()) == {"skipped"}
     for party in ("credit", "shop"):
         path = workspace / party / "tables" / "train.parquet"
-        pl.read_parquet(path).head(1900).write_parquet(path)
+        pl.read_parquet(path).head(1700).write_parquet(path)
     assert sorted(looked().values()) == ["skipped", "success", "success"]
     time.sleep(3)
     assert len(by_assets()) == 1
     path = workspace / "bank" / "tables" / "train.parquet"
-    pl.read_parquet(path).head(1900).write_parquet(path)
+    pl.read_parquet(path).head(1700).write_parquet(path)
     assert sorted(looked().values()) == ["skipped", "skipped", "success"]
     assert end(client, DAG, next_run(1)) == "success"
     assert len(by_assets()) == 2
