@@ -13,6 +13,7 @@ from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.audit import Action
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.encryption import Envelope
+from opboost_ops.exchange.manifest import receiver_of
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
@@ -73,9 +74,10 @@ def publish(
     digests = []
     with open_books(party.site) as books:
         for draft in drafts:
-            receiver = _receiver(party.name, federation, draft)
+            addressed = receiver_of(draft.kind, draft.about, federation.label_holder)
             # The plan is for all, and says which keys there are.
-            key = None if draft.kind == "plan" else federation.parties[receiver].encryption_key
+            key = federation.parties[addressed].encryption_key if addressed else None
+            receiver = addressed or draft.about
             envelope = Envelope(party.site.noise_secret(), key) if key else None
             manifest, files = draft.seal(
                 signer, federation.name, run, party.name, experiment, envelope
@@ -108,10 +110,6 @@ def publish(
     return digests
 
 
-def _receiver(party: str, federation: Federation, draft: Draft) -> str:
-    return draft.about if party == federation.label_holder else federation.label_holder
-
-
 def _protected(
     party: Publisher,
     draft: Draft,
@@ -119,14 +117,17 @@ def _protected(
     charges: Charges,
     shared: dict[str, Any],
 ) -> list[Release]:
+    if not draft.losses:
+        return []
     charged = {column.charge: column.uuid for column in columns}
+    secret = noise.fingerprint(party.site.noise_secret())
     return [
         Release(
             **shared,
             account="local_dp",
             feature=name,
             column=charged[name],
-            noise=noise.fingerprint(party.site.noise_secret()),
+            noise=secret,
             cells=charges.keys.get(name),
             draws=charges.draws.get(name),
             edges=charges.edges.get(name, ()),
@@ -161,7 +162,17 @@ def announce(
         discloses=discloses,
         experiment=_experiment(party, federation),
     )
-    with open_books(party.site) as books:
+    enter(party.site, line)
+
+
+def enter(site: Site, line: Release) -> None:
+    """Write one exact line, which no artifact carries, into a party's ledger.
+
+    Args:
+        site: The party's.
+        line: The line; it is complete as it is.
+    """
+    with open_books(site) as books:
         books.ledger.reserve([line])
         books.ledger.commit(line.artifact)
 
@@ -186,9 +197,8 @@ def record_rotation(site: Site, old: str, new: str) -> None:
         noise=new,
         discloses="nothing by itself; all later releases are new draws and charged anew",
     )
+    enter(site, line)
     with open_books(site) as books:
-        books.ledger.reserve([line])
-        books.ledger.commit(line.artifact)
         books.audit.add("rotated", "noise secret", site.party, detail=f"{old} to {new}")
 
 

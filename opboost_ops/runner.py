@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_federation, parse_federation, site_of
@@ -20,7 +20,7 @@ from opboost_ops.exchange.acceptance import Acceptance, Keys, Memory
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.encryption import private_key
-from opboost_ops.exchange.manifest import reference
+from opboost_ops.exchange.manifest import Kind, receiver_of, reference
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import open_store
@@ -127,7 +127,7 @@ def run_stage(party: str, stage: str, run: Run) -> dict[str, Any]:
     except Rejected as error:
         failure = error
         # The log is about the rejection; whether it can be written does not change the error.
-        with contextlib.suppress(OpBoostError), open_books(site) as books:
+        with contextlib.suppress(Exception), open_books(site) as books:
             place = f"{run.federation}/{run.run}/{stage}"
             books.audit.add("rejected", place, party, detail=error.reason)
     except OpBoostError as error:
@@ -236,8 +236,8 @@ def _note_received(site: Site, acceptance: Acceptance, run: Run, before: set[str
     with open_books(site) as books:
         for place, digest in new:
             kind, about = place.split("/")
-            from_holder = kind in ("digests", "ranks", "holdout", "split_values")
-            sender = about if from_holder else run.label_holder
+            receiver = receiver_of(cast(Kind, kind), about, run.label_holder)
+            sender = about if receiver == run.label_holder else run.label_holder
             if sender != site.party:
                 full = f"{run.federation}/{run.run}/{place}"
                 books.audit.add("received", full, sender, digest)

@@ -4,9 +4,9 @@ import hashlib
 
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.exchange.books import open_books
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.events import Release
+from opboost_ops.publication import enter
 from opboost_ops.stages.stage import Home
 
 _SEEN = "table_version"
@@ -61,8 +61,6 @@ def changed(party: str, federation: str, look: str) -> bool:
         rows=0,
         discloses=DISCLOSES,
     )
-    with open_books(site) as books:
-        books.ledger.reserve([line])
-        books.ledger.commit(line.artifact)
+    enter(site, line)
     home.write_json(_SEEN, {"fingerprint": fingerprint, "look": look})
     return True

@@ -101,6 +101,7 @@ def rotate(
     fresh = declared.secret.with_name(f".{declared.secret.name}.new")
     fresh.unlink(missing_ok=True)
     write_private(fresh, new)
-    kept.hardlink_to(declared.secret)
+    if not kept.exists():
+        kept.hardlink_to(declared.secret)
     fresh.replace(declared.secret)
     print(f"{declared.party}: noise secret {old} was replaced by {noise.fingerprint(new)}.")

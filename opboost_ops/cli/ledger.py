@@ -134,7 +134,8 @@ def _forecasts(releases: "list[Release]", policy: "Policy") -> "dict[UUID, Forec
     latest: dict[Any, dict[str, Any]] = defaultdict(dict)
     for release in releases:
         if release.column is not None and release.loss is not None:
-            latest[release.column][release.feature or ""] = release.loss
+            # The column's own curve and its missing bit's, whatever the column was called.
+            latest[release.column][(release.feature or "").partition("=")[2]] = release.loss
     nothing = FeatureRule(mechanisms=("none",))
     return {
         uuid: forecast(

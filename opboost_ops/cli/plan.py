@@ -73,6 +73,8 @@ def command(
         for name, marginal in marginals.items()
     }
     picture = plan_picture.draw(ranked, (out or home) / f"plan-{declared.name}-{holder}.png")
+    if out is None:
+        picture.chmod(0o600)
     result = {
         "federation": declared.name,
         "party": holder,

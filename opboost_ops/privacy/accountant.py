@@ -58,13 +58,16 @@ def accounts(releases: Iterable[Release]) -> dict[UUID, Account]:
         if release.account != "local_dp" or release.column is None or release.loss is None:
             continue
         name = release.feature or ""
-        account = found.setdefault(release.column, Account(name.split("=")[0]))
+        feature, _, bit = name.partition("=")
+        account = found.setdefault(release.column, Account(feature))
+        account.feature = feature
         account.edges |= set(release.edges)
-        draw = (release.column, name, release.draws or release.artifact)
+        # By UUID, not by name: a renamed column is the same one, and is charged for both.
+        draw = (release.column, bit, release.draws or release.artifact)
         if draw in counted:
             continue
         counted.add(draw)
-        account.releases += name == account.feature
+        account.releases += not bit
         account.step += exact(release.loss.loss[0])
         account.whole += exact(release.loss.loss[-1])
     return found

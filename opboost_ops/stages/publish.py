@@ -68,6 +68,7 @@ def _charges(context: Context, columns: tuple[Column, ...]) -> Charges:
     held, released = context.home.table("held"), context.home.table("randomised")
     cells: dict[str, CellCharge] = {}
     drawn: dict[str, hashlib.blake2b] = {}
+    keys: dict[str, str] = {}
     edges: dict[str, tuple[float, ...]] = {}
     for column in columns:
         name = column.noise_context(secret)
@@ -76,13 +77,14 @@ def _charges(context: Context, columns: tuple[Column, ...]) -> Charges:
             cells[column.source] = CellCharge(
                 column.uuid, name, rising, values, column.source_domain
             )
-        draw = drawn.setdefault(column.charge, hashlib.blake2b(name + people.tobytes()))
-        draw.update(integers(released, column.name).tobytes())
+        if column.charge not in drawn:
+            keys[column.charge] = name.hex()[:16]
+            drawn[column.charge] = hashlib.blake2b(name + people.tobytes())
+        drawn[column.charge].update(integers(released, column.name).tobytes())
         if isinstance(column.mechanism, LocalMap):
             feature = context.federation.parties[context.party].features[column.feature]
             mapping = feature.domain_map(column.domain)
             starts = column.mechanism.partitions(column.domain).starts[1:]
             edges[column.charge] = tuple(mapping.boundary(start) for start in starts)
     draws = {charge: draw.hexdigest()[:32] for charge, draw in drawn.items()}
-    keys = {column.charge: column.noise_context(secret).hex()[:16] for column in columns}
     return Charges(keys, draws, edges, tuple(cells.values()))

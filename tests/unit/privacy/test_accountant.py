@@ -64,6 +64,13 @@ def test_a_missing_bit_adds_to_its_column_without_being_a_release() -> None:
     assert found.step == STEP + Fraction(bit.loss[0])
 
 
+def test_a_renamed_column_goes_on_as_it_was() -> None:
+    """Charged by UUID: both names count, the last one is shown, the same draw is not new."""
+    renamed = [release("a"), release("a", "years"), release("b", "years")]
+    found = accounts(renamed)[AGE]
+    assert (found.feature, found.releases, found.step) == ("years", 2, 2 * STEP)
+
+
 def test_what_is_exact_or_of_another_column_is_charged_elsewhere() -> None:
     other = uuid.UUID(int=2)
     found = accounts([release("a"), release("b", column=other), release("c", account="exact")])
