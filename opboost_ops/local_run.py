@@ -15,7 +15,9 @@ from typing import Any
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError, OpBoostError
-from opboost_ops.runner import Run, with_form
+from opboost_ops.opening import with_form
+from opboost_ops.protocol import Purpose, stages_of
+from opboost_ops.runner import Run
 
 #: Seconds that a party waits for another's artifact.
 TIMEOUT = 900.0
@@ -90,14 +92,18 @@ def site_files(federation_file: Path, federation: Federation) -> dict[str, Path]
 
 
 def run_federation(
-    federation_file: Path, form: Mapping[str, Any], listener: Listener | None = None
+    federation_file: Path,
+    form: Mapping[str, Any],
+    listener: Listener | None = None,
+    purpose: Purpose = "train",
 ) -> Finished:
-    """Train a federation, every party in a process that gets its own site and nothing else.
+    """Run a federation, every party in a process that gets its own site and nothing else.
 
     Args:
         federation_file: ``federation.yaml``.
         form: As in the trigger form.
         listener: Called with party and event for every started or finished stage.
+        purpose: What the run is for.
 
     Returns:
         What each stage said.
@@ -105,7 +111,9 @@ def run_federation(
     Raises:
         OpBoostError: The first failure of any party; all processes are ended.
     """
-    federation = with_form(load_federation(federation_file), form)
+    federation = load_federation(federation_file)
+    if purpose == "train":
+        federation = with_form(federation, form)
     run = secrets.token_hex(8)
     finished = Finished(run, federation)
     sites = site_files(federation_file, federation)
@@ -113,7 +121,18 @@ def run_federation(
     processes: dict[str, subprocess.Popen[str]] = {}
     try:
         for party in federation.parties:
-            processes[party] = _start(party, federation, federation_file, run, form, sites[party])
+            order = {
+                "party": party,
+                "stages": stages_of(federation, purpose, party),
+                "purpose": purpose,
+                "run": vars(Run(federation.name, run, federation.label_holder, TIMEOUT)),
+                "form": dict(form),
+                "federation_file": str(federation_file.resolve()),
+                "preload": True,
+            }
+            if not order["stages"]:
+                continue
+            processes[party] = _start(party, order, sites[party])
             threading.Thread(
                 target=_listen, args=(party, processes[party], events), daemon=True
             ).start()
@@ -145,22 +164,7 @@ def run_federation(
     return finished
 
 
-def _start(
-    party: str,
-    federation: Federation,
-    federation_file: Path,
-    run: str,
-    form: Mapping[str, Any],
-    site: Path,
-) -> "subprocess.Popen[str]":
-    order = {
-        "party": party,
-        "role": federation.parties[party].role,
-        "run": vars(Run(federation.name, run, federation.label_holder, TIMEOUT)),
-        "form": dict(form),
-        "federation_file": str(federation_file.resolve()),
-        "preload": True,
-    }
+def _start(party: str, order: Mapping[str, Any], site: Path) -> "subprocess.Popen[str]":
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     environment[f"OPBOOST_SITE_{party.upper()}"] = str(site.resolve())
     return subprocess.Popen(

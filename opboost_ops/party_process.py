@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from opboost_ops.errors import OpBoostError
-from opboost_ops.runner import STAGES, Run, open_run, run_stage
+from opboost_ops.errors import ConfigError, OpBoostError
+from opboost_ops.opening import open_run
+from opboost_ops.runner import Run, run_stage
+from opboost_ops.stages.stage import SKIP
 
 
 def main() -> int:
@@ -26,14 +28,16 @@ def main() -> int:
     sys.stdin.readline()
     stage = "open_run"
     try:
-        if order["role"] == "label_holder":
-            _tell(event="started", stage=stage)
-            summary = open_run(Path(order["federation_file"]), run.run, order["form"])
+        if party == run.label_holder:
+            _tell(event="started", stage=stage, of=1 + len(order["stages"]))
+            file = Path(order["federation_file"])
+            summary = open_run(file, run.run, order["form"], order["purpose"])
+            if SKIP in summary:
+                raise ConfigError(f"Nothing was done: {summary[SKIP]}.")
             _tell(event="finished", stage=stage, summary=summary)
-        for stage, known in STAGES.items():
-            if order["role"] in known.groups:
-                _tell(event="started", stage=stage)
-                _tell(event="finished", stage=stage, summary=run_stage(party, stage, run))
+        for stage in order["stages"]:
+            _tell(event="started", stage=stage, of=len(order["stages"]))
+            _tell(event="finished", stage=stage, summary=run_stage(party, stage, run))
     except OpBoostError as error:
         _tell(event="failed", stage=stage, kind=type(error).__name__, error=str(error))
         return 1

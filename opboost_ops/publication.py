@@ -93,7 +93,8 @@ def publish(
                 "experiment": experiment,
             }
             lines = _protected(party, draft, columns, charges, shared)
-            if not draft.losses:
+            lines += _structural(draft, columns, shared)
+            if not lines:
                 lines = [Release(**shared, account="exact", discloses=draft.discloses)]
             # Reserve, charge, publish, commit: a crash in between charges what was perhaps not
             # released, never the other way round, and the retry completes its own reservation.
@@ -134,6 +135,21 @@ def _protected(
             loss=curve,
         )
         for name, curve in draft.losses.items()
+    ]
+
+
+def _structural(draft: Draft, columns: tuple[Column, ...], shared: dict[str, Any]) -> list[Release]:
+    charged = {column.charge: column.uuid for column in columns}
+    return [
+        Release(
+            **shared,
+            account="structural",
+            feature=name,
+            column=charged[name],
+            edges=edges,
+            discloses=draft.discloses,
+        )
+        for name, edges in draft.thresholds.items()
     ]
 
 

@@ -6,38 +6,29 @@ import logging
 import os
 import time
 import traceback
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, cast
 
-from opboost_ops.config.federation import Federation
-from opboost_ops.config.loading import load_federation, parse_federation, site_of
+from opboost_ops.config.loading import site_of
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.acceptance import Acceptance, Keys, Memory
-from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.encryption import private_key
 from opboost_ops.exchange.manifest import Kind, receiver_of, reference
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import open_store
-from opboost_ops.privacy.charges import Charges
+from opboost_ops.protocol import stages_of
 from opboost_ops.publication import Publisher, announce, publish, signer_of
 from opboost_ops.stages.catalogue import STAGES
 from opboost_ops.stages.stage import Context, Home
-
-__all__ = ["STAGES", "Run", "open_run", "run_id", "run_stage"]
 
 _LOG = logging.getLogger("opboost_ops")
 
 #: Where a party's home keeps what the party has accepted of a run.
 _MEMORY = "acceptance"
-
-#: What the trigger form may change; an empty field means as declared.
-FORM = ("epsilon", "trees", "learning_rate", "depth")
 
 
 @dataclass(frozen=True)
@@ -67,50 +58,12 @@ def run_id(dag_id: str, airflow_run_id: str) -> str:
     return hashlib.sha256(f"{dag_id}{airflow_run_id}".encode()).hexdigest()[:16]
 
 
-def open_run(federation_file: Path, run: str, form: Mapping[str, Any]) -> dict[str, Any]:
-    """Resolve file and form, and publish the plan that all later stages read.
-
-    Args:
-        federation_file: ``federation.yaml``.
-        run: The run's id.
-        form: What the trigger form asks for.
-
-    Returns:
-        A summary that anybody may see, under 2 KB.
-
-    Raises:
-        ConfigError: File or form is wrong; all faults at once.
-    """
-    federation = with_form(load_federation(federation_file), form)
-    me = federation.label_holder
-    site, policy = site_of(me)
-    signer = signer_of(site, federation, me)
-    draft = Draft(
-        kind="plan",
-        about=me,
-        document={
-            "federation": federation.model_dump(mode="json"),
-            "form": {k: v for k, v in form.items() if v not in (None, "")},
-        },
-        rows=len(federation.parties),
-        discloses="nothing beyond the public federation file",
-    )
-    party = Publisher(me, site, policy, open_store(site.store))
-    begin = time.perf_counter()
-    digests = publish(party, federation, run, signer, (draft,), Charges())
-    acceptance = _acceptance(party, Run(federation.name, run, me))
-    acceptance.published(draft, digests[0])
-    _keep(acceptance, _home(site, federation.name, run))
-    seconds = time.perf_counter() - begin
-    return {"run": run, "plan": digests[0][:16], "seconds": round(seconds, 6)}
-
-
 def run_stage(party: str, stage: str, run: Run) -> dict[str, Any]:
     """Run one stage of one party.
 
     Args:
         party: Whose.
-        stage: Its name in `STAGES`.
+        stage: Its name.
         run: Of which run.
 
     Returns:
@@ -136,7 +89,7 @@ def run_stage(party: str, stage: str, run: Run) -> dict[str, Any]:
         failure = ConnectionError(f"{stage} at {party}: {type(error).__name__}.")
     except Exception as error:
         # The text of a foreign error may print cells; it is kept where only the party reads.
-        home = _home(site, run.federation, run.run)
+        home = home_of(site, run.federation, run.run)
         home.write(f"errors/{stage}.txt", traceback.format_exc().encode())
         failure = ContractError(
             f"{stage} at {party} failed unexpectedly ({type(error).__name__}).",
@@ -146,42 +99,13 @@ def run_stage(party: str, stage: str, run: Run) -> dict[str, Any]:
     raise failure
 
 
-def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
-    """The federation with a trigger form's values in it.
-
-    Args:
-        federation: As declared.
-        form: Values by field of `FORM`; None or an empty string means as declared.
-
-    Raises:
-        ConfigError: An unknown field, or a value that the federation file may not have.
-    """
-    unknown = sorted(set(form) - set(FORM))
-    if unknown:
-        raise ConfigError(
-            f"The form has unknown fields: {', '.join(unknown)}.", f"Known are {', '.join(FORM)}."
-        )
-    given = {name: value for name, value in form.items() if value not in (None, "")}
-    if not given:
-        return federation
-    data = federation.model_dump(mode="json")
-    if "epsilon" in given:
-        epsilon = given.pop("epsilon")
-        for party in data["parties"].values():
-            for feature in party["features"].values():
-                if feature["mechanism"] is not None:
-                    feature["mechanism"]["epsilon"] = epsilon
-    data["training"].update(given)
-    return parse_federation(data, "the trigger form")
-
-
 def _run_stage(party: Publisher, stage: str, run: Run) -> dict[str, Any]:
     acceptance, plan = _plan(party, run)
     federation = acceptance.federation
     role = federation.parties[party.name].role
-    known = STAGES.get(stage)
-    if known is None or role not in known.groups:
-        raise ConfigError(f"{party.name} ({role}) has no stage {stage}.")
+    purpose = acceptance.plan.purpose
+    if stage not in stages_of(federation, purpose, party.name):
+        raise ConfigError(f"{party.name} ({role}) has no stage {stage} in a {purpose} run.")
     signer = signer_of(party.site, federation, party.name)
     declared = federation.parties[party.name].encryption_key
     acceptance.keys = Keys(
@@ -193,15 +117,17 @@ def _run_stage(party: Publisher, stage: str, run: Run) -> dict[str, Any]:
         party=party.name,
         site=party.site,
         policy=party.policy,
-        home=_home(party.site, run.federation, run.run),
+        home=home_of(party.site, run.federation, run.run),
         store=party.store,
         plan=plan,
         timeout=run.timeout,
+        purpose=purpose,
+        model=acceptance.plan.model,
         acceptance=acceptance,
     )
     known_before = set(acceptance.memory.accepted)
     begin = time.perf_counter()
-    outcome = known.run(context)
+    outcome = STAGES[stage](context)
     for name, table in outcome.tables.items():
         context.home.write_table(name, table)
     for name, value in outcome.documents.items():
@@ -216,7 +142,7 @@ def _run_stage(party: Publisher, stage: str, run: Run) -> dict[str, Any]:
     _note_received(party.site, acceptance, run, known_before)
     for draft, digest in zip(outcome.drafts, digests, strict=True):
         acceptance.published(draft, digest)
-    _keep(acceptance, context.home)
+    keep(acceptance, context.home)
     seconds = time.perf_counter() - begin - sum(context.waited) - outcome.quality_seconds
     summary = {
         **outcome.summary,
@@ -244,7 +170,7 @@ def _note_received(site: Site, acceptance: Acceptance, run: Run, before: set[str
 
 
 def _plan(party: Publisher, run: Run) -> tuple[Acceptance, str]:
-    acceptance = _acceptance(party, run)
+    acceptance = acceptance_of(party, run)
     place = reference(run.federation, run.run, "plan", run.label_holder)
     files = party.store.wait(place, run.timeout)
     today = datetime.now(UTC).date()
@@ -252,7 +178,16 @@ def _plan(party: Publisher, run: Run) -> tuple[Acceptance, str]:
     return acceptance, plan.digest
 
 
-def _acceptance(party: Publisher, run: Run) -> Acceptance:
+def acceptance_of(party: Publisher, run: Run) -> Acceptance:
+    """What a party accepts of a run, with its memory of this run and of earlier ones.
+
+    Args:
+        party: Whose.
+        run: The run.
+
+    Raises:
+        PolicyError: The party's policy does not know the label holder.
+    """
     if party.name == run.label_holder:
         key = Signer.from_file(party.site.signing_key).public
     elif run.label_holder in party.policy.receivers:
@@ -271,11 +206,13 @@ def _acceptance(party: Publisher, run: Run) -> Acceptance:
     return Acceptance(party.name, run.federation, run.run, run.label_holder, key, own, earlier)
 
 
-def _keep(acceptance: Acceptance, home: Home) -> None:
+def keep(acceptance: Acceptance, home: Home) -> None:
+    """Keep what a party has accepted of a run in its home."""
     home.write_json(_MEMORY, acceptance.memory.model_dump(mode="json"))
 
 
-def _home(site: Site, federation: str, run: str) -> Home:
+def home_of(site: Site, federation: str, run: str) -> Home:
+    """A party's private folder for a run, made if it is absent."""
     folder = site.home / federation / run
     os.makedirs(folder, mode=0o700, exist_ok=True)
     return Home(folder)

@@ -3,24 +3,27 @@
 import hashlib
 
 from opboost_ops.config.loading import site_of
-from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.errors import ContractError
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.events import Release
+from opboost_ops.protocol import Purpose
 from opboost_ops.publication import enter
-from opboost_ops.stages.stage import Home
+from opboost_ops.stages.stage import Home, table_of
 
-_SEEN = "table_version"
+_SEEN: dict[Purpose, str] = {"train": "table_version", "score": "new_rows_version"}
 
 DISCLOSES = "that the party's table has changed (a bit whenever it is looked at)"
 
 
-def changed(party: str, federation: str, look: str) -> bool:
+def changed(party: str, federation: str, look: str, purpose: Purpose = "train") -> bool:
     """Whether the table's keyed fingerprint is another one than at the last look.
 
     Args:
         party: Whose table.
         federation: Name of the federation.
         look: Name of this look: a retry of the same one gives the same answer.
+        purpose: The training table, or that of new rows; where a party has none of the latter,
+            it has not changed.
 
     Raises:
         ConfigError: ``site.yaml`` names no table for the federation.
@@ -28,14 +31,12 @@ def changed(party: str, federation: str, look: str) -> bool:
     """
     site, _ = site_of(party)
     tables = site.tables.get(federation)
-    if tables is None:
-        raise ConfigError(
-            f"site.yaml of {party} names no table for {federation}.",
-            f"Add tables.{federation}.train.",
-        )
+    if purpose == "score" and (tables is None or tables.score is None):
+        return False
+    path = table_of(site, federation, purpose)
     digest: bytes | None = None
     try:
-        with open(tables.train, "rb") as file:
+        with open(path, "rb") as file:
             digest = hashlib.file_digest(file, "sha256").digest()
     except OSError:
         digest = None
@@ -46,8 +47,8 @@ def changed(party: str, federation: str, look: str) -> bool:
         )
     key = noise.receiver_secret(site.noise_secret(), ":table")
     fingerprint = hashlib.blake2b(digest, key=key, digest_size=16).hexdigest()
-    home = Home(site.home / federation)
-    seen = home.json(_SEEN) if (home.folder / f"{_SEEN}.json").is_file() else {}
+    home, name = Home(site.home / federation), _SEEN[purpose]
+    seen = home.json(name) if (home.folder / f"{name}.json").is_file() else {}
     if seen.get("fingerprint") == fingerprint:
         return bool(seen.get("look") == look)
     line = Release(
@@ -56,11 +57,11 @@ def changed(party: str, federation: str, look: str) -> bool:
         party=party,
         receiver="everyone who sees the run",
         kind="look_at_table",
-        artifact=hashlib.sha256(f"{federation}/{party}/{look}/table".encode()).hexdigest(),
+        artifact=hashlib.sha256(f"{federation}/{party}/{look}/{name}".encode()).hexdigest(),
         account="exact",
         rows=0,
         discloses=DISCLOSES,
     )
     enter(site, line)
-    home.write_json(_SEEN, {"fingerprint": fingerprint, "look": look})
+    home.write_json(name, {"fingerprint": fingerprint, "look": look})
     return True

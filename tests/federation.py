@@ -21,11 +21,14 @@ from opboost_ops.exchange.encryption import Envelope
 from opboost_ops.exchange.manifest import parse_manifest, receiver_of
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import LocalStore
-from opboost_ops.runner import STAGES, Run, open_run, run_stage
+from opboost_ops.opening import open_run
+from opboost_ops.protocol import Purpose, steps
+from opboost_ops.runner import Run, run_stage
 
 ROWS = 400
 FIRST_RUN = "0" * 15 + "1"
 SECOND_RUN = "0" * 15 + "2"
+SCORING_RUN = "0" * 15 + "a"
 
 
 def small_credit(seed: int = 0, rows: int = ROWS) -> Dataset:
@@ -50,6 +53,7 @@ class Workspace:
 
     folder: Path
     run: str = FIRST_RUN
+    purpose: Purpose = "train"
 
     @classmethod
     def write(cls, folder: Path, dataset: Dataset | None = None, **options: Any) -> "Workspace":
@@ -57,6 +61,10 @@ class Workspace:
         options = {"seed": 0, "training": {"trees": 4, "depth": 3}, **options}
         write_workspace(dataset or small_credit(), folder, **options)
         return cls(folder)
+
+    def scoring(self, run: str = SCORING_RUN) -> "Workspace":
+        """The same federation, about to score."""
+        return Workspace(self.folder, run, "score")
 
     def copy(self, folder: Path, run: str) -> "Workspace":
         """The same federation elsewhere, about to begin another run."""
@@ -94,15 +102,12 @@ class Workspace:
 
     def steps(self) -> Iterator[Step]:
         """All stages of all parties in an order in which every input is there."""
-        federation = self.declared
-        for stage, known in STAGES.items():
-            for party, spec in federation.parties.items():
-                if spec.role in known.groups:
-                    yield Step(party, stage)
+        for party, stage in steps(self.declared, self.purpose):
+            yield Step(party, stage)
 
     def open(self, form: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Publish the plan."""
-        return open_run(self.file, self.run, form or {})
+        return open_run(self.file, self.run, form or {}, self.purpose)
 
     def step(self, party: str, stage: str) -> dict[str, Any]:
         """Run one stage of one party."""

@@ -129,5 +129,27 @@ def attacks() -> Iterator[Attack]:
                  lambda s: s.seal("alignment", "b0", document={"train": "9"}))  # fmt: skip
     yield Attack("a plan that plans nothing", "malformed", ("plan", LABEL), "b0",
                  lambda s: s.seal("plan", LABEL, document={"federation": {}}))  # fmt: skip
+    routed = {"mode": "routed"}
+    yield Attack("thresholds of a column that it has not", "unknown_column",
+                 ("route_request", "b0"), "b0",
+                 lambda s: s.seal("route_request", "b0", columns=("z",)), routed)  # fmt: skip
+    yield Attack("routes of a column that nobody asked for", "unknown_column",
+                 ("routes", "b0"), LABEL,
+                 lambda s: s.seal("routes", "b0", columns=("x", "y"), table=columns([1] * 3)),
+                 routed)  # fmt: skip
+    yield Attack("routes of too few rows", "wrong_row_count", ("routes", "b0"), LABEL,
+                 lambda s: s.seal("routes", "b0", rows=2, table=columns([1] * 2, ("x",))),
+                 routed)  # fmt: skip
+    score = {"purpose": "score"}
+    yield Attack("new rows that nobody knows", "wrong_row_count", ("values", "b0"), LABEL,
+                 lambda s: s.seal("values", "b0", rows=4, table=columns([1] * 4)),
+                 score)  # fmt: skip
+    yield Attack("new rows to train on", "malformed", ("alignment", "b0"), "b0",
+                 lambda s: s.seal("alignment", "b0", document={"train": 1, "holdout": 2}),
+                 score)  # fmt: skip
+    yield Attack("a plan without a model to score with", "malformed", ("plan", LABEL), "b0",
+                 lambda s: s.seal("plan", LABEL, document={
+                     **(s.draft("plan", LABEL).document or {}), "model": None}),
+                 score)  # fmt: skip
     yield Attack("the label holder's own features", "wrong_party", ("ranks", LABEL), LABEL,
                  lambda s: s.seal("ranks", LABEL, to=None))  # fmt: skip

@@ -17,7 +17,7 @@ import pyarrow as pa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from opboost_ops.config.federation import Federation
+from opboost_ops.config.federation import Federation, ScoringMode
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.exchange.acceptance import Acceptance, Keys, Memory
 from opboost_ops.exchange.artifact import Artifact, Draft
@@ -30,24 +30,32 @@ from opboost_ops.exchange.manifest import (
     receiver_of,
     sender_of,
 )
+from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.signing import Signer, new_signing_key
+from opboost_ops.protocol import Purpose
 
 Files = dict[str, bytes]
 Place = tuple[Kind, str]
 
 NAME, RUN, TODAY = "toy", "0" * 15 + "1", date(2030, 1, 1)
 LABEL = "lender"
-KINDS: tuple[Kind, ...] = ("digests", "alignment", "ranks", "holdout", "split_request",
-                           "split_values")  # fmt: skip
-#: What must have been accepted before, at the same feature holder.
-BEFORE: Mapping[Kind, tuple[Kind, ...]] = {
-    "plan": (),
-    "digests": ("plan",),
-    "alignment": ("digests",),
+Before = Mapping[Kind, tuple[Kind, ...]]
+_BEGIN: Before = {"plan": (), "digests": ("plan",), "alignment": ("digests",)}
+_TRAIN: Before = {
+    **_BEGIN,
     "ranks": ("alignment",),
     "holdout": ("alignment",),
     "split_request": ("ranks", "holdout"),
     "split_values": ("split_request",),
+}
+_ROUTES: Before = {"routes": ("route_request",)}
+#: By purpose and mode of scoring: what must have been accepted before, at the same feature holder.
+BEFORE: Mapping[tuple[str, str], Before] = {
+    ("train", "desensitised"): _TRAIN,
+    ("train", "routed"): {**_TRAIN, "route_request": ("split_values",), **_ROUTES},
+    ("score", "desensitised"): {**_BEGIN, "values": ("alignment",)},
+    ("score", "routed"): {**_BEGIN, "route_request": ("alignment",), **_ROUTES},
+    ("score", "local"): {"plan": ()},
 }
 DIGESTS, TRAIN, HOLDOUT = 15, 9, 3
 
@@ -79,6 +87,8 @@ class Simulation:
         encrypted: Whether the parties declare encryption keys.
         expired: A party whose signing key expired yesterday.
         run: Its id.
+        purpose: What it is for.
+        mode: In which new rows are scored.
     """
 
     holders: int = 2
@@ -86,12 +96,19 @@ class Simulation:
     expired: str = ""
     run: str = RUN
     name: str = NAME
+    purpose: Purpose = "train"
+    mode: ScoringMode = "desensitised"
 
     def __post_init__(self) -> None:
         self.members = {name: Member(name) for name in (LABEL, *self.feature_holders, "stranger")}
         self.federation = self._federation()
         self.store: dict[Place, Files] = {}
         self.views = {name: self.view(name) for name in self.federation.parties}
+
+    @property
+    def before(self) -> Before:
+        """What must have been accepted before each kind of this run."""
+        return BEFORE[(self.purpose, self.mode)]
 
     @property
     def feature_holders(self) -> list[str]:
@@ -109,7 +126,8 @@ class Simulation:
 
     def places(self) -> list[Place]:
         """All places of the run, in an order in which every input is there."""
-        return [("plan", LABEL), *((kind, b) for kind in KINDS for b in self.feature_holders)]
+        kinds = [kind for kind in self.before if kind != "plan"]
+        return [("plan", LABEL), *((kind, b) for kind in kinds for b in self.feature_holders)]
 
     def readers(self, kind: Kind, about: str) -> tuple[str, ...]:
         """Who has a use for what lies at a place, its sender included."""
@@ -122,9 +140,11 @@ class Simulation:
         """What an honest party publishes, but for the changes."""
         first = [i % 3 + 1 for i in range(TRAIN)]
         splits = {"kind": kind, "about": about, "rows": 1, "columns": ("x",)}
+        train = TRAIN if self.purpose == "train" else 0
+        values = {"table": columns([4, 5, 6]), "rows": HOLDOUT, "columns": ("x", "y")}
         facts: dict[Kind, dict[str, Any]] = {
             "plan": {
-                "document": {"federation": self.federation.model_dump(mode="json"), "form": {}},
+                "document": Plan(self.federation, self.purpose, "f" * 16).document(),
                 "rows": len(self.federation.parties),
             },
             "digests": {
@@ -133,16 +153,19 @@ class Simulation:
                 "rows": DIGESTS,
             },
             "alignment": {
-                "table": pa.table({"position": pa.array(range(TRAIN + HOLDOUT), pa.uint8())}),
-                "document": {"train": TRAIN, "holdout": HOLDOUT},
-                "rows": TRAIN + HOLDOUT,
+                "table": pa.table({"position": pa.array(range(train + HOLDOUT), pa.uint8())}),
+                "document": {"train": train, "holdout": HOLDOUT},
+                "rows": train + HOLDOUT,
             },
             "ranks": {"table": columns(first), "rows": TRAIN, "columns": ("x", "y")},
-            "holdout": {"table": columns([4, 5, 6]), "rows": HOLDOUT, "columns": ("x", "y")},
+            "holdout": values,
+            "values": values,
+            "route_request": {**splits, "document": {"thresholds": {"x": [2.5]}}},
+            "routes": {"table": columns([0, 1, 1], ("x",)), "rows": HOLDOUT, "columns": ("x",)},
             "split_request": {**splits, "document": {"splits": {"x": [1]}}},
             "split_values": {**splits, "document": {"splits": {"x": {"1": 2.5}}}},
         }  # fmt: skip
-        answered = BEFORE[kind][:1]
+        answered = self.before.get(kind, ("plan",))[:1]
         answers = None
         if answered:
             before: Place = ("plan", LABEL) if answered == ("plan",) else (answered[0], about)
@@ -241,6 +264,7 @@ class Simulation:
             "name": self.name,
             "id": {"column": "id", "type": "string"},
             "domain": {"lower": 1, "upper": 10},
+            "scoring": {"mode": self.mode},
             "parties": parties,
         }
         return parse_federation(data, "simulated")

@@ -154,6 +154,8 @@ def _show(
     finished: "Finished",
     progress: Any,
 ) -> None:
+    from opboost_ops.protocol import stages_of
+
     name, state = task["task_id"], task["state"]
     event = {"running": "started", "success": "finished", "failed": "failed"}.get(state)
     if event is None or (name, event) in seen:
@@ -161,7 +163,9 @@ def _show(
     seen.add((name, event))
     group, stage = name.split(".")
     party = group.rpartition("_")[0]
-    told: dict[str, Any] = {"event": event, "stage": stage}
+    stages = stages_of(finished.federation, "train", party)
+    opens = party == finished.federation.label_holder
+    told: dict[str, Any] = {"event": event, "stage": stage, "of": len(stages) + opens}
     if event == "finished":
         told["summary"] = client.summary(task["dag_id"], task["dag_run_id"], name)
         finished.summaries.setdefault(party, {})[stage] = told["summary"]

@@ -148,7 +148,7 @@ def _forecasts(releases: "list[Release]", policy: "Policy") -> "dict[UUID, Forec
 def _exact(releases: "list[Release]") -> list[dict[str, Any]]:
     found: dict[tuple[str, str, str], int] = defaultdict(int)
     for release in releases:
-        if release.account == "exact":
+        if release.account != "local_dp":
             found[release.receiver, release.kind, release.discloses] += 1
     return [
         {"receiver": receiver, "kind": kind, "times": times, "discloses": discloses}

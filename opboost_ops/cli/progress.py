@@ -9,8 +9,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from opboost_ops.runner import STAGES
-
 
 class Progress:
     """Shows started and finished stages, on stderr.
@@ -44,11 +42,12 @@ class Progress:
         self._bars.stop()
 
     def __call__(self, party: str, event: dict[str, Any]) -> None:
-        """Show an event: ``started``, ``finished`` or ``failed``, with its ``stage``."""
+        """Show an event: ``started``, ``finished`` or ``failed``, with its ``stage``.
+
+        A party's first one may say ``of`` how many stages it is.
+        """
         if party not in self._tasks:
-            opens = event["stage"] == "open_run"
-            role = "label_holder" if opens else "feature_holder"
-            total = sum(role in stage.groups for stage in STAGES.values()) + opens
+            total = event.get("of")
             self._tasks[party] = self._bars.add_task("", total=total, party=party)
         if event["event"] == "finished":
             self._bars.advance(self._tasks[party])

@@ -14,6 +14,7 @@ from opboost_ops.mechanisms import Mechanism, MissingBit
 Role = Literal["label_holder", "feature_holder"]
 IdType = Literal["string", "integer"]
 LearningTask = Literal["binary", "multiclass", "regression"]
+ScoringMode = Literal["local", "desensitised", "routed"]
 
 
 class IdColumn(Record):
@@ -177,22 +178,41 @@ class Training(Record):
 
 
 class Scoring(Record):
-    """How new rows are scored, and so how the held-out rows are evaluated."""
+    """How and when new rows are scored, and so how the held-out rows are evaluated.
 
-    mode: Literal["desensitised"] = "desensitised"
+    Attributes:
+        mode: ``desensitised``: feature holders release randomised domain values of the new rows.
+            ``routed``: they answer, for every row, every comparison with a threshold of the
+            model. ``local``: the label holder holds all columns that the model uses.
+        evaluate: Other modes in which a model's held-out rows are evaluated too, so that one
+            can choose; each must be allowed by all parties as the scoring mode must.
+        cron: At these times new rows are scored, besides after every new champion.
+    """
+
+    mode: ScoringMode = "desensitised"
+    evaluate: tuple[ScoringMode, ...] = ()
+    cron: str | None = None
+
+    @property
+    def modes(self) -> tuple[ScoringMode, ...]:
+        """All modes in which a model is evaluated; the one of scoring comes first."""
+        return tuple(dict.fromkeys((self.mode, *self.evaluate)))
 
 
 class Schedule(Record):
-    """When the training DAG runs by itself.
+    """When the training DAG runs by itself, and for how long at most.
 
     Attributes:
         cron: At these times.
         on_tables: When all parties' tables have changed since the last run: how often each party
-            looks at its own, as a cron expression.
+            looks at its own, as a cron expression. It looks at its table of new rows, too: when
+            all of these have changed, they are scored.
+        timeout_hours: After how many hours a run, or a task of it, is ended as failed.
     """
 
     cron: str | None = None
     on_tables: str | None = None
+    timeout_hours: float = Field(default=12, gt=0, le=24 * 7)
 
 
 class Federation(Record):

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from opboost_ops.config.faults import federation_faults
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
-from opboost_ops.config.site import ENVIRONMENT, Site
+from opboost_ops.config.site import ENVIRONMENT, Site, Tables
 from opboost_ops.errors import ConfigError, Fault, OpBoostError
 
 POLICY = "policy.yaml"
@@ -53,7 +53,8 @@ def load_site(path: Path) -> Site:
     """
     site = _parse(Site, _read(path), path.name, lambda _: iter(()))
     folder = path.resolve().parent
-    paths = ("home", "cells", "models", "secret", "signing_key", "encryption_key", "alignment_key")
+    keys = ("secret", "signing_key", "encryption_key", "alignment_key")
+    paths = ("home", "cells", "models", "scores", *keys)
     update: dict[str, Any] = {
         name: folder / getattr(site, name)
         for name in paths
@@ -65,7 +66,7 @@ def load_site(path: Path) -> Site:
     if site.ledger.startswith(prefix) and not site.ledger.startswith(prefix + "/"):
         update["ledger"] = f"{prefix}{folder / site.ledger.removeprefix(prefix)}"
     update["tables"] = {
-        name: tables.model_copy(update={"train": folder / tables.train})
+        name: Tables(train=folder / tables.train, score=tables.score and folder / tables.score)
         for name, tables in site.tables.items()
     }
     return site.model_copy(update=update)

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from opboost_ops.config.federation import ScoringMode
 from opboost_ops.config.schema import FeatureName, Name, PublicKey, Record
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -38,7 +39,8 @@ class FeatureRule(Record):
         max_changes: How many different values of a person's cell may be released; a cell at this
             cap goes on releasing the last one, and nobody outside can tell.
         least_cell_width: How narrow, in the feature's unit, the cells may become that all
-            partition edges ever disclosed leave. Local-map needs it: what it discloses is exact.
+            partition edges and thresholds ever disclosed leave; for a nominal feature, 1 is one
+            category. Local-map and routed scoring need it: what they disclose is exact.
     """
 
     mechanisms: tuple[str, ...] = Field(min_length=1)
@@ -98,7 +100,7 @@ class Policy(Record):
     receivers: Mapping[Name, Receiver] = Field(default_factory=dict)
     features: Mapping[FeatureName, FeatureRule] = Field(default_factory=dict)
     all_features: AllFeatures = AllFeatures()
-    scoring: tuple[Literal["local", "desensitised", "routed"], ...] = ("local", "desensitised")
+    scoring: tuple[ScoringMode, ...] = ("local", "desensitised")
     checks: Checks = Checks()
 
     def noise_group(self, receiver: str) -> str:

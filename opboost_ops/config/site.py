@@ -16,9 +16,15 @@ ENVIRONMENT = "env:"
 
 
 class Tables(Record):
-    """A party's tables for one federation."""
+    """A party's tables for one federation.
+
+    Attributes:
+        train: The people to learn from, a Parquet file.
+        score: New rows to score, a Parquet file, for parties that take part in scoring.
+    """
 
     train: Path
+    score: Path | None = None
 
 
 class Site(Record):
@@ -33,6 +39,7 @@ class Site(Record):
         retention_days: After how many days a run is removed from the store and the home folder;
             never when absent.
         models: Where the label holder keeps its models.
+        scores: Where the label holder keeps the scores of new rows.
         secret: File of the 32 secret bytes from which all noise comes, or ``env:NAME`` for an
             environment variable that holds them in base64.
         signing_key: File of the Ed25519 private key.
@@ -49,6 +56,7 @@ class Site(Record):
     cells: Path = Path("cells")
     retention_days: float | None = Field(default=None, gt=0)
     models: Path = Path("models")
+    scores: Path = Path("scores")
     secret: Path = Path("keys/noise.secret")
     signing_key: Path = Path("keys/signing.key")
     encryption_key: Path = Path("keys/encryption.key")

@@ -18,10 +18,12 @@ from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.errors import BudgetError, ConfigError
 from opboost_ops.evaluation import pictures
 from opboost_ops.exchange.books import open_books
+from opboost_ops.opening import open_run
 from opboost_ops.privacy.accountant import accounts, forecast
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.people import people
-from opboost_ops.runner import STAGES, Run, open_run, run_id, run_stage
+from opboost_ops.protocol import steps
+from opboost_ops.runner import Run, run_id, run_stage
 
 #: Share of a feature holder's rows that change every night.
 CHANGING = 0.02
@@ -150,12 +152,10 @@ def _until_published(file: Path, run: str, holder: str) -> None:
     federation = load_federation(file)
     open_run(file, run, {})
     asked = Run(federation.name, run, federation.label_holder)
-    for stage, known in STAGES.items():
-        for party, spec in federation.parties.items():
-            if spec.role in known.groups:
-                run_stage(party, stage, asked)
-                if (party, stage) == (holder, "publish"):
-                    return
+    for party, stage in steps(federation, "train"):
+        run_stage(party, stage, asked)
+        if (party, stage) == (holder, "publish"):
+            return
 
 
 def _night(

@@ -1,8 +1,10 @@
 """What one party accepts of a run: artifacts in protocol order, and nothing else.
 
 A state machine without files, clock or network. Each feature holder's artifacts form a chain,
-and each link names the one before it by digest: plan -> digests -> alignment -> ranks and
-holdout -> split request -> split values. A party sees the links that it signs or receives.
+and each link names the one before it by digest. In a training run: plan -> digests -> alignment
+-> ranks and holdout -> split request -> split values, then -> route request -> routes where
+routed scoring is evaluated. In a scoring run: plan -> digests -> alignment -> values, or -> route
+request -> routes. A party sees the links that it signs or receives.
 """
 
 from collections.abc import Mapping
@@ -11,8 +13,6 @@ from datetime import date
 
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.loading import parse_federation
-from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.artifact import Artifact, Draft
 from opboost_ops.exchange.contents import Decrypt, opened
 from opboost_ops.exchange.encryption import Envelope, PrivateKey, key_name
@@ -27,6 +27,7 @@ from opboost_ops.exchange.manifest import (
     sender_of,
 )
 from opboost_ops.exchange.order import Memory, Remembered, require_order, require_rows
+from opboost_ops.exchange.plan import Plan, parse_plan
 from opboost_ops.exchange.rejection import Reason, Rejected
 from opboost_ops.exchange.signing import signed_by
 
@@ -78,11 +79,11 @@ class Acceptance:
         self._label_holder = label_holder
         self._label_key = label_key
         self._earlier = earlier
-        self._plan: Federation | None = None
+        self._plan: Plan | None = None
 
     @property
-    def federation(self) -> Federation:
-        """The accepted plan's federation.
+    def plan(self) -> Plan:
+        """The accepted plan.
 
         Raises:
             Rejected: No plan was accepted yet.
@@ -92,6 +93,15 @@ class Acceptance:
                 "out_of_order", f"{self._name}/{self._run}: its plan was not accepted yet."
             )
         return self._plan
+
+    @property
+    def federation(self) -> Federation:
+        """The accepted plan's federation.
+
+        Raises:
+            Rejected: No plan was accepted yet.
+        """
+        return self.plan.federation
 
     def accept(
         self,
@@ -120,18 +130,19 @@ class Acceptance:
         sender = self._sender(kind, about, what)
         manifest = self._signed(files, sender, what)
         self._require_place(manifest, kind, about, sender, what)
-        require_order(self.memory, manifest, self._label_holder, what)
+        plan = None if kind == "plan" else self.plan
+        require_order(self.memory, manifest, self._label_holder, plan, what)
         if kind != "plan":
             _require_unexpired(self.federation, sender, today, what)
             decrypt = self._decrypt(manifest, sender, what)
             self._require_columns(manifest, what)
             require_rows(self.memory, manifest, rows, what)
-            artifact = opened(manifest, files, decrypt, what)
+            artifact = opened(manifest, files, decrypt, what, self.plan.purpose)
         else:
             artifact = opened(manifest, files, None, what)
-            federation = self._planned(artifact, what)
-            _require_unexpired(federation, sender, today, what)
-            self._plan = federation
+            planned = self._planned(artifact, what)
+            _require_unexpired(planned.federation, sender, today, what)
+            self._plan = planned
         self._remember(kind, about, manifest.digest, manifest.rows, manifest.columns)
         return artifact
 
@@ -195,7 +206,7 @@ class Acceptance:
             claimed = parse_manifest(raw, what).party
         except Rejected:
             return
-        spec = self._plan.parties.get(claimed)
+        spec = self._plan.federation.parties.get(claimed)
         if spec is None:
             raise Rejected("unknown_party", f"{what}: it is signed in the name of no party.")
         if claimed != sender and signed_by(spec.signing_key, raw, signature):
@@ -237,11 +248,9 @@ class Acceptance:
             return self.keys.private.decrypt
         raise Rejected("not_for_me", f"{what}: {self._party} has no key that opens it.")
 
-    def _planned(self, artifact: Artifact, what: str) -> Federation:
-        try:
-            federation = parse_federation(artifact.document.get("federation"), what)
-        except ConfigError as error:
-            raise Rejected("malformed", error.problem) from None
+    def _planned(self, artifact: Artifact, what: str) -> Plan:
+        plan = parse_plan(artifact.document, what)
+        federation = plan.federation
         if federation.name != self._name:
             raise Rejected("wrong_federation", f"{what}: it plans another federation.")
         if federation.label_holder != self._label_holder:
@@ -250,16 +259,17 @@ class Acceptance:
             raise Rejected("malformed", f"{what}: it names another key than it is signed with.")
         if self._party not in federation.parties:
             raise Rejected("unknown_party", f"{what}: {self._party} is no party of it.")
-        return federation
+        return plan
 
     def _require_columns(self, manifest: Manifest, what: str) -> None:
         kind, found = manifest.kind, manifest.columns
         expected: tuple[str, ...] = ()
-        if kind in ("ranks", "holdout", "split_request"):
+        if kind in ("ranks", "holdout", "values", "split_request", "route_request"):
             expected = tuple(c.name for c in columns_of(self.federation, manifest.about))
-        elif kind == "split_values":
-            expected = self.memory.accepted[f"split_request/{manifest.about}"].columns
-        some = kind == "split_request" and len(set(found)) == len(found)
+        elif kind in ("split_values", "routes"):
+            asked = "split_request" if kind == "split_values" else "route_request"
+            expected = self.memory.accepted[f"{asked}/{manifest.about}"].columns
+        some = kind in ("split_request", "route_request") and len(set(found)) == len(found)
         if not (set(found) <= set(expected) if some else found == expected):
             raise Rejected("unknown_column", f"{what}: its columns are not the declared ones.")
 

@@ -40,6 +40,8 @@ class Draft:
         rows: Rows of the table, or entries of the document.
         answers: Digest of the artifact that it answers.
         losses: Loss curve of each feature that it releases.
+        thresholds: For which of its features it tells exactly on which side of thresholds each
+            cell lies, and where these are, in the feature's unit.
         discloses: What it tells its reader outside any epsilon; a ledger line.
     """
 
@@ -52,6 +54,7 @@ class Draft:
     columns: tuple[str, ...] = ()
     answers: str | None = None
     losses: Mapping[str, LossCurve] = field(default_factory=dict)
+    thresholds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     def seal(
         self,

@@ -10,6 +10,7 @@ from opboost_ops.exchange.artifact import DOCUMENT, TABLE, Artifact
 from opboost_ops.exchange.encryption import SUFFIX
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Kind, Manifest
 from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.protocol import Purpose
 
 #: Opens a file: its bytes, the artifact's digest, its name.
 Decrypt = Callable[[bytes, str, str], bytes]
@@ -22,11 +23,18 @@ _FILES: Mapping[Kind, frozenset[str]] = {
     "holdout": frozenset({TABLE}),
     "split_request": frozenset({DOCUMENT}),
     "split_values": frozenset({DOCUMENT}),
+    "values": frozenset({TABLE}),
+    "route_request": frozenset({DOCUMENT}),
+    "routes": frozenset({TABLE}),
 }
 
 
 def opened(
-    manifest: Manifest, files: Mapping[str, bytes], decrypt: Decrypt | None, what: str
+    manifest: Manifest,
+    files: Mapping[str, bytes],
+    decrypt: Decrypt | None,
+    what: str,
+    purpose: Purpose = "train",
 ) -> Artifact:
     """The artifact whose manifest was verified, decrypted.
 
@@ -35,6 +43,7 @@ def opened(
         files: All that lies at its place.
         decrypt: Opens its files; None where they lie as they are.
         what: Name of the place, for the error.
+        purpose: What the run is for.
 
     Raises:
         Rejected: A file is missing, too many, changed, or of another form than its kind has.
@@ -58,7 +67,7 @@ def opened(
     if TABLE in manifest.files:
         _require_table(artifact, what)
     if DOCUMENT in manifest.files:
-        _require_document(artifact, what)
+        _require_document(artifact, what, purpose)
     return artifact
 
 
@@ -73,7 +82,8 @@ def _require_table(artifact: Artifact, what: str) -> None:
     )
     if tuple(table.column_names) != names:
         raise Rejected("unknown_column", f"{what}: its table has other columns than it says.")
-    if table.num_rows != manifest.rows:
+    # Routes of a party whose features no tree uses have no column, and so no rows.
+    if names and table.num_rows != manifest.rows:
         raise Rejected("wrong_row_count", f"{what}: its table has other rows than it says.")
     right = _is_digest if manifest.kind == "digests" else pa.types.is_integer
     if any(not right(column.type) or column.null_count for column in table.columns):
@@ -84,13 +94,17 @@ def _is_digest(kind: pa.DataType) -> bool:
     return bool(pa.types.is_fixed_size_binary(kind) and kind.byte_width == 16)
 
 
-def _require_document(artifact: Artifact, what: str) -> None:
+def _require_document(artifact: Artifact, what: str, purpose: Purpose) -> None:
     document = artifact.document
     if not isinstance(document, dict):
         raise Rejected("malformed", f"{what}: its document is no mapping.")
     if artifact.manifest.kind == "alignment":
         counts = [document.get(side) for side in ("train", "holdout")]
-        if any(type(count) is not int or count < 1 for count in counts):
+        # No new row is one to train on.
+        least = {"train": (1, 1), "score": (0, 1)}[purpose]
+        if any(type(c) is not int or c < n for c, n in zip(counts, least, strict=True)) or (
+            purpose == "score" and counts[0] != 0
+        ):
             raise Rejected("malformed", f"{what}: it does not say how many rows are held out.")
         if sum(count for count in counts if count) != artifact.manifest.rows:
             raise Rejected("wrong_row_count", f"{what}: its parts do not add up to its rows.")

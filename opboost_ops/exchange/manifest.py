@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -12,9 +13,24 @@ from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.privacy.loss import LossCurve
 
 #: Kinds of artifact, in protocol order.
-Kind = Literal["plan", "digests", "alignment", "ranks", "holdout", "split_request", "split_values"]
+Kind = Literal[
+    "plan",
+    "digests",
+    "alignment",
+    "ranks",
+    "holdout",
+    "split_request",
+    "split_values",
+    "values",
+    "route_request",
+    "routes",
+]
 
-RunId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+#: Kinds that the label holder signs, and addresses to the party they are about.
+_ADDRESSED = ("alignment", "split_request", "route_request")
+
+_RUN_ID = r"^[0-9a-f]{16}$"
+RunId = Annotated[str, Field(pattern=_RUN_ID)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 KeyName = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 
@@ -96,7 +112,7 @@ def sender_of(kind: Kind, about: str, label_holder: str) -> str:
         about: The party it is about.
         label_holder: The federation's.
     """
-    return label_holder if kind in ("plan", "alignment", "split_request") else about
+    return label_holder if kind == "plan" or kind in _ADDRESSED else about
 
 
 def receiver_of(kind: Kind, about: str, label_holder: str) -> str | None:
@@ -109,7 +125,12 @@ def receiver_of(kind: Kind, about: str, label_holder: str) -> str | None:
     """
     if kind == "plan":
         return None
-    return about if kind in ("alignment", "split_request") else label_holder
+    return about if kind in _ADDRESSED else label_holder
+
+
+def is_run_id(name: object) -> bool:
+    """Whether a name is one of a run: 16 hex digits."""
+    return isinstance(name, str) and re.match(_RUN_ID, name) is not None
 
 
 def parse_manifest(raw: bytes, what: str) -> Manifest:

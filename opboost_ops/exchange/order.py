@@ -6,10 +6,10 @@ from pydantic import Field
 
 from opboost_ops.config.schema import FeatureName, Record
 from opboost_ops.exchange.manifest import Digest, Kind, Manifest
+from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.rejection import Rejected
 
-#: What each kind answers.
-ANSWERS: Mapping[Kind, Kind] = {
+_TRAIN: Mapping[Kind, Kind] = {
     "digests": "plan",
     "alignment": "digests",
     "ranks": "alignment",
@@ -17,8 +17,25 @@ ANSWERS: Mapping[Kind, Kind] = {
     "split_request": "ranks",
     "split_values": "split_request",
 }
+_SCORE: Mapping[Kind, Kind] = {"digests": "plan", "alignment": "digests"}
 #: What else must be there before it.
 AFTER: Mapping[Kind, Kind] = {"split_request": "holdout"}
+
+
+def answers(plan: Plan) -> Mapping[Kind, Kind]:
+    """What each kind of a run answers; a kind that is not in it is not part of the run.
+
+    Args:
+        plan: The run's.
+    """
+    if plan.purpose == "train":
+        routed: Mapping[Kind, Kind] = {"route_request": "split_values", "routes": "route_request"}
+        return {**_TRAIN, **(routed if "routed" in plan.federation.scoring.modes else {})}
+    if plan.federation.scoring.mode == "local":
+        return {}
+    if plan.federation.scoring.mode == "routed":
+        return {**_SCORE, "route_request": "alignment", "routes": "route_request"}
+    return {**_SCORE, "values": "alignment"}
 
 
 class Remembered(Record):
@@ -57,13 +74,16 @@ class Memory(Record):
         return Memory(accepted={**self.accepted, f"{kind}/{about}": entry})
 
 
-def require_order(memory: Memory, manifest: Manifest, label_holder: str, what: str) -> None:
+def require_order(
+    memory: Memory, manifest: Manifest, label_holder: str, plan: Plan | None, what: str
+) -> None:
     """Refuse what does not come next, or again.
 
     Args:
         memory: Of the reader.
         manifest: Of the artifact.
         label_holder: The federation's.
+        plan: The run's; None for the plan itself.
         what: Name of the place, for the error.
 
     Raises:
@@ -73,8 +93,10 @@ def require_order(memory: Memory, manifest: Manifest, label_holder: str, what: s
     if memory.digest(kind, about) not in (None, manifest.digest):
         raise Rejected("superseded", f"{what}: another one was accepted here before.")
     answered: str | None = None
-    if kind in ANSWERS:
-        before = ANSWERS[kind]
+    if plan is not None:
+        before = answers(plan).get(kind)
+        if before is None:
+            raise Rejected("out_of_order", f"{what}: a run like this one has no {kind}.")
         answered = memory.digest(before, label_holder if before == "plan" else about)
         if answered is None:
             raise Rejected("out_of_order", f"{what}: the {before} before it is not there.")
@@ -108,6 +130,11 @@ def require_rows(memory: Memory, manifest: Manifest, rows: int | None, what: str
     elif kind in ("ranks", "holdout"):
         whole, other = count("alignment") or 0, count("holdout" if kind == "ranks" else "ranks")
         right &= 0 < found < whole if other is None else found + other == whole
+    elif kind == "values":
+        right &= found == count("alignment")
+    elif kind == "routes":
+        new = count("holdout")
+        right &= found == (count("alignment") if new is None else new)
     elif kind == "split_values":
         right &= found == count("split_request")
     if not right:

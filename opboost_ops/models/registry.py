@@ -1,6 +1,7 @@
 """The label holder's models: immutable versions, and which one is champion."""
 
 import datetime
+import hashlib
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from opboost_ops.errors import ContractError
 
 _CHAMPION = "champion.json"
 _HISTORY = "history.jsonl"
+_DIGESTS = "sha256.json"
 
 Event = Literal["promoted", "kept", "rolled back"]
 
@@ -58,6 +60,8 @@ class Registry:
         Raises:
             ContractError: The version exists with other content.
         """
+        digests = {name: hashlib.sha256(raw).hexdigest() for name, raw in files.items()}
+        files = {**files, _DIGESTS: json.dumps(digests, sort_keys=True, indent=1).encode()}
         target = self._folder / version
         self._folder.mkdir(parents=True, exist_ok=True)
         if not target.exists():
@@ -93,10 +97,11 @@ class Registry:
             version = json.loads(path.read_bytes())["version"]
         except (ValueError, KeyError, TypeError, OSError):
             version = None
-        if not isinstance(version, str) or not (self._folder / version).is_dir():
+        if not isinstance(version, str) or version not in self.versions():
             raise ContractError(
                 "champion.json is damaged: it names no version.",
-                "Write the version's name back into it; the versions themselves are intact.",
+                "`opboost models list` shows the versions, which are intact, and which one was "
+                "champion; put it back with `opboost models promote`.",
             )
         return version
 
@@ -168,11 +173,24 @@ class Registry:
         """The files of a version.
 
         Raises:
-            ContractError: There is no such version.
+            ContractError: There is no such version, or it is damaged.
         """
         if version not in self.versions():
             raise ContractError(f"There is no model version {version}.")
-        return {path.name: path.read_bytes() for path in (self._folder / version).iterdir()}
+        files = {path.name: path.read_bytes() for path in (self._folder / version).iterdir()}
+        found = {name: hashlib.sha256(raw).hexdigest() for name, raw in files.items()}
+        found.pop(_DIGESTS, None)
+        try:
+            kept = json.loads(files[_DIGESTS])
+        except (ValueError, KeyError):
+            kept = None
+        if found != kept:
+            raise ContractError(
+                f"Model version {version} is damaged: its files are not as they were registered.",
+                "Bring them back from a backup, or put another version into use with "
+                "`opboost models promote`.",
+            )
+        return files
 
     def _note(self, version: str, event: Event, why: str) -> None:
         at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

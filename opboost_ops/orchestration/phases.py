@@ -1,19 +1,4 @@
-"""Which tasks a DAG has, and what people read about them. Light: read at every DAG parse.
-
-The names are those of `opboost_ops.stages.catalogue`, whose import is too heavy for a DAG file;
-a test compares the two.
-"""
-
-#: Stages of each phase, in order.
-STAGES_OF = {
-    "open": ("check_table", "digest_ids"),
-    "ids": ("check_table", "digest_ids"),
-    "align": ("align",),
-    "release": ("preprocess", "desensitize", "rank", "check_release", "publish"),
-    "train": ("accept", "assemble", "check_frame", "train", "request_splits"),
-    "answer": ("answer_splits",),
-    "publish": ("materialise", "check_model", "evaluate", "register"),
-}
+"""What people read about phases and tasks. Light: read at every DAG parse."""
 
 #: What a group is called, after its party's name, and its tooltip.
 TITLES = {
@@ -23,7 +8,10 @@ TITLES = {
     "release": ("protected release", "Randomises its features and publishes their ranks, signed."),
     "train": ("training", "Accepts the releases, joins its labels, trains, asks for splits."),
     "answer": ("split values", "Answers the ranks that trees use with randomised values."),
-    "publish": ("model", "Puts values for ranks, checks and evaluates the model, registers it."),
+    "publish": ("model", "Puts values for ranks, checks the model and, if it can, registers it."),
+    "route": ("comparisons", "Answers on which side of the model's thresholds each row lies."),
+    "register": ("verdict", "Evaluates the model in the mode of scoring, and registers it."),
+    "score": ("scores", "Scores the new rows, checks the scores and keeps them."),
 }
 
 #: What each task does, in a sentence.
@@ -36,7 +24,7 @@ DESCRIPTIONS = {
     "desensitize": "Randomises the integers by the declared mechanism and writes the ledger.",
     "rank": "Replaces randomised values by dense ranks; the table rank to value stays home.",
     "check_release": "Checks the ranks before anything is published.",
-    "publish": "Publishes the ranks as a signed artifact.",
+    "publish": "Publishes the ranks, or the new rows' randomised values, as a signed artifact.",
     "accept": "Verifies signature, digest, run, party and columns of every release.",
     "assemble": "Joins accepted ranks, own features and labels to the training frame.",
     "check_frame": "Checks the training frame.",
@@ -46,5 +34,11 @@ DESCRIPTIONS = {
     "materialise": "Puts thresholds on values for thresholds on ranks.",
     "check_model": "Checks the materialised model.",
     "evaluate": "Evaluates the model on held-out rows; every metric names its mode.",
+    "request_routes": "Asks each feature holder for all comparisons with the model's thresholds.",
+    "answer_routes": "Answers every comparison of every row, after policy and ledger were asked.",
     "register": "Writes model and card to the registry.",
+    "announce_champion": "Says that there is a new champion; skipped if the model was kept aside.",
+    "score": "Predicts for every new row that the mode can score.",
+    "check_scores": "Checks the scores.",
+    "write_scores": "Adds the scores to the label holder's folder; scored again adds nothing.",
 }

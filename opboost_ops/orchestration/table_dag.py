@@ -1,59 +1,57 @@
-"""The DAG that looks at the parties' tables, and the assets that it emits."""
+"""The DAG that looks at the parties' tables, and emits an asset for each that has changed."""
 
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow.sdk import DAG, Asset, task
+from airflow.sdk import DAG, task
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.orchestration import tasks
+from opboost_ops.orchestration.assets import table_assets
 from opboost_ops.orchestration.pools import TAG
+from opboost_ops.protocol import Purpose
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 
-
-def table_assets(federation: Federation) -> dict[str, Asset]:
-    """The asset of each party's table; a new version is emitted when the table has changed."""
-    return {
-        party: Asset(
-            name=f"{federation.name}_{party}_table",
-            uri=f"x-opboost://{federation.name}/{party}/table",
-        )
-        for party in federation.parties
-    }
+_LOOKS: dict[Purpose, tuple[str, str]] = {
+    "train": ("table", "Compares the keyed fingerprint of the party's table with the last one."),
+    "score": ("new_rows", "The same for its table of new rows; skipped where there is none."),
+}
 
 
-def tables_dag(federation: Federation, retries: dict[str, Any]) -> DAG:
-    """A short DAG with a task a party, on the party's own workers.
+def tables_dag(federation: Federation, defaults: dict[str, Any]) -> DAG:
+    """A short DAG with two tasks a party, on the party's own workers.
 
     Args:
         federation: What its file says; ``schedule.on_tables`` is set.
-        retries: Default arguments of its tasks.
+        defaults: Default arguments of its tasks.
     """
     with DAG(
         dag_id=f"{federation.name}_tables",
         description=f"Looks whether the tables of {federation.name} have changed.",
         doc_md=(
-            "Each party's task looks at its own table. If its keyed fingerprint has changed, the "
-            "task succeeds and emits the table's asset; otherwise it is skipped. When all tables "
-            f"have a new version, `{federation.name}_train` runs."
+            "Each party's tasks look at its own tables. If the keyed fingerprint of one has "
+            "changed, its task succeeds and emits the table's asset; otherwise it is skipped. When "
+            f"all training tables have a new version, `{federation.name}_train` runs; when all "
+            f"tables of new rows have one, `{federation.name}_score` does."
         ),
         schedule=federation.schedule.on_tables,
         start_date=_START,
         catchup=False,
         max_active_runs=1,
         tags=[TAG, "tables", federation.name, *federation.parties],
-        default_args=retries,
+        default_args=defaults,
     ) as dag:
-        for party, asset in table_assets(federation).items():
-            spec = federation.parties[party]
-            task(
-                task_id=f"{party}_table",
-                doc_md="Compares the keyed fingerprint of the party's table with the last one.",
-                owner=party,
-                queue=spec.queue,
-                pool=spec.pool,
-                outlets=[asset],
-                multiple_outputs=False,
-            )(tasks.look_at_table)(party, federation.name)
+        for purpose, (what, words) in _LOOKS.items():
+            for party, asset in table_assets(federation, purpose).items():
+                spec = federation.parties[party]
+                task(
+                    task_id=f"{party}_{what}",
+                    doc_md=words,
+                    owner=party,
+                    queue=spec.queue,
+                    pool=spec.pool,
+                    outlets=[asset],
+                    multiple_outputs=False,
+                )(tasks.look_at_table)(party, federation.name, purpose)
     return dag

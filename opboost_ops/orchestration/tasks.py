@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from opboost_ops.errors import OpBoostError
 from opboost_ops.orchestration.pools import missing_pools
+from opboost_ops.protocol import Purpose
 
 #: Most bytes that a task may leave in XCom.
 XCOM_LIMIT = 2048
@@ -25,11 +26,12 @@ _NETWORK = {
 }
 
 
-def open_run(federation_file: str) -> dict[str, Any]:
+def open_run(federation_file: str, purpose: Purpose) -> dict[str, Any]:
     """Publish the run's plan.
 
     Args:
         federation_file: ``federation.yaml``, as the label holder's worker finds it.
+        purpose: What the run is for.
     """
     context = get_current_context()
     dag_run = context["dag_run"]
@@ -42,11 +44,11 @@ def open_run(federation_file: str) -> dict[str, Any]:
         )
 
     def work() -> Mapping[str, Any]:
-        from opboost_ops import runner
+        from opboost_ops import opening, runner
 
         run = runner.run_id(dag_run.dag_id, dag_run.run_id)
-        form = {name: context["params"].get(name) for name in runner.FORM}
-        return runner.open_run(Path(federation_file), run, form)
+        form = {name: context["params"].get(name) for name in opening.FORM[purpose]}
+        return opening.open_run(Path(federation_file), run, form, purpose)
 
     return execute("open_run", work)
 
@@ -71,24 +73,24 @@ def run_stage(party: str, stage: str, federation: str, label_holder: str) -> dic
     return execute(f"{stage} at {party}", work)
 
 
-def look_at_table(party: str, federation: str) -> dict[str, Any]:
+def look_at_table(party: str, federation: str, purpose: Purpose) -> dict[str, Any]:
     """Succeed, and so emit the table's asset, only if a party's table has changed.
 
     Args:
         party: Whose.
         federation: Name of the federation.
+        purpose: The training table, or that of new rows.
     """
     dag_run = get_current_context()["dag_run"]
 
     def work() -> Mapping[str, Any]:
         from opboost_ops import table_watch
 
-        return {"changed": table_watch.changed(party, federation, dag_run.run_id)}
+        if table_watch.changed(party, federation, dag_run.run_id, purpose):
+            return {"changed": True}
+        return {"skip": f"the table of {party} is as it was, or there is none"}
 
-    summary = execute(f"look_at_table at {party}", work)
-    if not summary["changed"]:
-        raise AirflowSkipException(f"The table of {party} is as it was.")
-    return summary
+    return execute(f"look_at_table at {party}", work)
 
 
 def invalid(problem: str) -> None:
@@ -111,16 +113,22 @@ def execute(what: str, work: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
         The summary, at most `XCOM_LIMIT` bytes as JSON.
 
     Raises:
+        AirflowSkipException: There was nothing to do; the summary's ``skip`` says why.
         ConnectionError: The network failed; Airflow tries again.
         AirflowFailException: Anything else; Airflow does not try again.
     """
     failure: Exception
     try:
         summary = dict(work())
+        if "skip" in summary:
+            # A skipped task emits no asset, and what comes after it is skipped, too.
+            raise AirflowSkipException(f"{what}: {summary['skip']}.")
         size = len(json.dumps(summary).encode())
         if size <= XCOM_LIMIT:
             return summary
         failure = AirflowFailException(f"{what}: the summary has {size} bytes, over {XCOM_LIMIT}.")
+    except AirflowSkipException as nothing:
+        failure = nothing
     except OpBoostError as error:
         failure = AirflowFailException(str(error))
     except Exception as error:

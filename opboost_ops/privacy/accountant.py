@@ -55,13 +55,15 @@ def accounts(releases: Iterable[Release]) -> dict[UUID, Account]:
     found: dict[UUID, Account] = {}
     counted: set[tuple[UUID, str, str]] = set()
     for release in releases:
-        if release.account != "local_dp" or release.column is None or release.loss is None:
+        if release.column is None:
             continue
         name = release.feature or ""
         feature, _, bit = name.partition("=")
         account = found.setdefault(release.column, Account(feature))
         account.feature = feature
         account.edges |= set(release.edges)
+        if release.loss is None:
+            continue
         # By UUID, not by name: a renamed column is the same one, and is charged for both.
         draw = (release.column, bit, release.draws or release.artifact)
         if draw in counted:
@@ -100,7 +102,7 @@ def forecast(account: Account, rule: FeatureRule, losses: Sequence[LossCurve]) -
         (rule.budget_1, account.step, total(exact(c.loss[0]) for c in losses)),
         (rule.budget_whole, account.whole, total(exact(c.loss[-1]) for c in losses)),
     ):
-        if budget is None:
+        if budget is None or not cost:
             continue
         left = exact(budget) - spent
         fits.append(0 if left < cost else int(left // cost))

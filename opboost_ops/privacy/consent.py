@@ -1,5 +1,7 @@
 """What a party's policy says to a plan, decided from public facts alone."""
 
+from collections.abc import Mapping, Sequence
+
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation, Fill
 from opboost_ops.config.policy import Policy
@@ -39,8 +41,16 @@ def require_consent(policy: Policy, federation: Federation, party: str) -> None:
         bit = feature.missing.bit if isinstance(feature.missing, Fill) else None
         if rule is not None and bit is not None and bit.name not in rule.mechanisms:
             refused.append(f"features.{name}.mechanisms: {bit.name} is not among them")
-    if federation.scoring.mode not in policy.scoring:
-        refused.append(f"scoring: {federation.scoring.mode} is not among them")
+    for mode in federation.scoring.modes:
+        if mode not in policy.scoring:
+            refused.append(f"scoring: {mode} is not among them")
+    if "routed" in federation.scoring.modes:
+        refused += [
+            f"features.{name}.least_cell_width: routed scoring discloses thresholds exactly, and "
+            "how narrow the cells between them may become is not said"
+            for name in federation.parties[party].features
+            if (rule := policy.features.get(name)) is not None and rule.least_cell_width is None
+        ]
     refused += _over_caps(policy, federation, party)
     if refused:
         raise PolicyError(
@@ -50,15 +60,15 @@ def require_consent(policy: Policy, federation: Federation, party: str) -> None:
 
 
 def require_splits_allowed(
-    policy: Policy, federation: Federation, party: str, request: dict[str, list[int]]
+    policy: Policy, federation: Federation, party: str, request: Mapping[str, Sequence[float]]
 ) -> None:
-    """Refuse a split request for foreign features or for too many splits.
+    """Refuse a request for foreign features or for too many splits.
 
     Args:
         policy: The party's own.
         federation: The plan's.
         party: The party.
-        request: Ranks asked for, by feature.
+        request: Ranks or thresholds asked for, by column.
 
     Raises:
         PolicyError: Naming every rule that the request breaks.
@@ -76,8 +86,8 @@ def require_splits_allowed(
             refused.append(f"features.{name}.max_splits is {most}, asked are {len(ranks)}")
     if refused:
         raise PolicyError(
-            f"The policy of {party} refuses the split request: {'; '.join(refused)}.",
-            "No split value was given. Its owner may change policy.yaml.",
+            f"The policy of {party} refuses the request: {'; '.join(refused)}.",
+            "Nothing was answered. Its owner may change policy.yaml.",
         )
 
 

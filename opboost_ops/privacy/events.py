@@ -17,18 +17,20 @@ class Release(Record):
         receiver: Who may read it.
         kind: Kind of the artifact that carries it, or the stage that says it.
         artifact: Digest of that artifact, or of the stage's place in the run.
-        account: ``local_dp`` for randomised cells, ``exact`` for what has no epsilon.
-        feature: What is charged, for randomised cells: a feature, or its missing bit.
+        account: ``local_dp`` for randomised cells; ``structural`` for on which side of disclosed
+            thresholds each cell lies, exactly; ``exact`` for all else that has no epsilon.
+        feature: What is charged, except in the account ``exact``: a feature, or its missing bit.
         column: Its immutable UUID, to which the loss is charged.
         noise: Fingerprint of the noise secret, for randomised cells: under the same one an
             unchanged cell is the same draw again, under another one a new draw.
         cells: Name of the noise key, under which the states of its cells are kept.
         draws: Name of what was drawn: two releases of one column with the same name show the
             same outputs for the same people, and so are charged once.
-        edges: Where partitions that the release discloses exactly begin, in the feature's unit.
+        edges: Where partitions that the release discloses exactly begin, or thresholds lie, in the
+            feature's unit.
         loss: Its loss curve.
         rows: How many rows.
-        discloses: In plain words, what an ``exact`` release tells its reader.
+        discloses: In plain words, what a release without epsilon tells its reader.
         experiment: Made with predictable noise, or with edges of a private table: without any
             guarantee.
     """
@@ -39,7 +41,7 @@ class Release(Record):
     receiver: str
     kind: str
     artifact: str
-    account: Literal["local_dp", "exact"]
+    account: Literal["local_dp", "structural", "exact"]
     feature: str | None = None
     column: UUID | None = None
     noise: str | None = None

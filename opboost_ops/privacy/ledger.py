@@ -70,7 +70,7 @@ class Ledger:
             for artifact, feature in known:
                 wanted.pop((artifact, feature), None)
             new = list(wanted.values())
-            if rule is not None and any(r.account == "local_dp" for r in new):
+            if rule is not None and any(r.account != "exact" for r in new):
                 rule(_all(connection), new)
             if new:
                 lines = [

@@ -116,6 +116,24 @@ def model(task: str) -> Suite:
     return _filled("model", groups, {"lower": 0, "upper": 1})
 
 
+def scores(identity: str, task: str, classes: Sequence[str | int], rows: int) -> Suite:
+    """Scores of new rows, one a person.
+
+    Args:
+        identity: The ID column.
+        task: What was learnt.
+        classes: The classes in order; empty in regression.
+        rows: Row count.
+    """
+    groups: dict[str, list[dict[str, Any]]] = {
+        "id": [{"column": identity}],
+        "prediction": [{"column": "score"}],
+        "probability": [{"column": "score"}] if task != "regression" else [],
+        "class": [{"column": "class", "classes": list(classes)}] if classes else [],
+    }
+    return _filled("scores", groups, {"rows": rows})
+
+
 def _raw_label(label: Label | None) -> dict[str, list[dict[str, Any]]]:
     if label is None:
         return {name: [] for name in ("label", "class_label", "declared_label", "number_label")}

@@ -1,21 +1,29 @@
 """Arrow: published artifacts -> verified and checked ones, remembered by digest."""
 
-import numpy as np
+from collections.abc import Mapping
+from dataclasses import replace
 
+import numpy as np
+import pyarrow as pa
+
+from opboost_ops.domain import Domain
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import integers
+from opboost_ops.exchange.manifest import Kind
 from opboost_ops.quality import suites
 from opboost_ops.stages.checks import check
 from opboost_ops.stages.stage import Context, Outcome
 
 
 def accept(context: Context) -> Outcome:
-    """Verify every feature holder's release, and check its ranks.
+    """Verify every feature holder's release, and check its ranks, or its new rows.
 
     Raises:
         ArtifactError: A release is missing or is not what it must be.
     """
+    if context.purpose == "score":
+        return _accept_new_rows(context)
     rows = context.home.json("alignment")
     accepted: dict[str, dict[str, str]] = {}
     boundaries = {}
@@ -33,14 +41,42 @@ def accept(context: Context) -> Outcome:
             suites.preprocessed_table(domains, rows["holdout"]),
             holdout.table,
         )
+    return _checked(context, boundaries, accepted)
+
+
+def _accept_new_rows(context: Context) -> Outcome:
+    rows = context.home.json("alignment")["holdout"]
+    routed = context.federation.scoring.mode == "routed"
+    kind: Kind = "routes" if routed else "values"
+    accepted: dict[str, dict[str, str]] = {}
+    boundaries = {}
+    for party in context.federation.feature_holders:
+        released = context.receive(kind, party, rows=rows)
+        accepted[party] = {kind: released.digest}
+        domains = {column.name: column.domain for column in context.columns(party)}
+        if routed:
+            asked = context.receive("route_request", party).document["thresholds"]
+            # Cells between k thresholds are numbered from 0 to k.
+            domains = {name: Domain(0, len(thresholds)) for name, thresholds in asked.items()}
+        if domains:
+            boundaries[f"acceptance_{party}"] = (
+                suites.preprocessed_table(domains, rows),
+                released.table,
+            )
+    return _checked(context, boundaries, accepted)
+
+
+def _checked(
+    context: Context,
+    boundaries: dict[str, tuple[suites.Suite, pa.Table]],
+    accepted: Mapping[str, Mapping[str, str]],
+) -> Outcome:
     outcome = check(context, boundaries)
-    return Outcome(
+    first = {party: next(iter(digests.values()))[:16] for party, digests in accepted.items()}
+    return replace(
+        outcome,
         documents={"accepted": accepted} if outcome.failure is None else {},
-        files=outcome.files,
-        summary={**outcome.summary, "accepted": {p: a["ranks"][:16] for p, a in accepted.items()}},
-        discloses=outcome.discloses,
-        quality_seconds=outcome.quality_seconds,
-        failure=outcome.failure,
+        summary={**outcome.summary, "accepted": first},
     )
 
 

@@ -15,7 +15,7 @@ DISCLOSES = "which of its rows all parties have (membership), and which of them 
 
 
 def align(context: Context) -> Outcome:
-    """Intersect the parties' digests and choose the held-out rows.
+    """Intersect the parties' digests and choose the held-out rows; new rows are all held out.
 
     The common order is the order of the digests. The held-out rows are those whose digest's
     last eight bytes are least (a keyed hash, independent of the order), or those that a
@@ -48,7 +48,7 @@ def align(context: Context) -> Outcome:
             "Check that all mean the same ID column, type and alignment key.",
         )
     held = _held_out(context, common)
-    if held.all() or not held.any():
+    if context.purpose == "train" and (held.all() or not held.any()):
         raise ContractError(
             f"Of {common.height} common rows {int(held.sum())} are held out: both sides need rows.",
             "Change training.holdout.",
@@ -80,6 +80,8 @@ def align(context: Context) -> Outcome:
 
 
 def _held_out(context: Context, common: pl.DataFrame) -> np.ndarray:
+    if context.purpose == "score":
+        return np.ones(common.height, dtype=bool)
     rule = context.federation.training.holdout
     if isinstance(rule, HoldoutColumn):
         column = raw_table.read(context, [rule.column]).get_column(rule.column)

@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 
 from opboost_ops.boosting.trainer import Frame
-from opboost_ops.config.federation import Fill, Label
+from opboost_ops.config.federation import Feature, Fill, Label
 from opboost_ops.errors import ArtifactError, ContractError
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.stages import raw_table
@@ -32,18 +32,13 @@ def assemble(context: Context) -> Outcome:
     party = context.federation.parties[context.party]
     assert party.label is not None
     rows = raw_table.read(context)[positions]
-    columns: dict[str, np.ndarray] = {}
-    categories: dict[str, list[str]] = {}
-    for name, feature in party.features.items():
-        full = f"{context.party}.{name}"
-        if feature.type == "nominal":
-            text = rows.get_column(name).cast(pl.String)
-            if isinstance(feature.missing, Fill):
-                text = text.fill_null(str(feature.missing.fill))
-            categories[full] = text[:train].drop_nulls().unique().sort().to_list()
-            columns[full] = category_codes(text, categories[full])
-        else:
-            columns[full] = raw_table.numbers(rows.get_column(name), feature)
+    categories = {
+        f"{context.party}.{name}": _text(rows[:train], name, feature).drop_nulls().unique().sort()
+        for name, feature in party.features.items()
+        if feature.type == "nominal"
+    }
+    known = {full: found.to_list() for full, found in categories.items()}
+    columns = own_columns(context, rows, known)
     label, classes = encode_label(rows.get_column(party.label.column), party.label, train)
     ranked: list[str] = []
     held_out: dict[str, np.ndarray] = {}
@@ -69,7 +64,7 @@ def assemble(context: Context) -> Outcome:
     facts = {
         "names": names,
         "ranked": ranked,
-        "categories": categories,
+        "categories": known,
         "task": party.label.task,
         "classes": classes,
     }
@@ -81,6 +76,36 @@ def assemble(context: Context) -> Outcome:
         documents={"frame": facts},
         summary={"rows": train, "features": len(names), "ranked": len(ranked)},
     )
+
+
+def own_columns(
+    context: Context, rows: pl.DataFrame, categories: Mapping[str, list[str]]
+) -> dict[str, np.ndarray]:
+    """The label holder's own features as the booster takes them.
+
+    Args:
+        context: The label holder's.
+        rows: Of its raw table, shape (n, ...).
+        categories: Of its nominal features, by full name; others count as missing.
+
+    Returns:
+        By full name, float64, shape (n,).
+    """
+    columns: dict[str, np.ndarray] = {}
+    for name, feature in context.federation.parties[context.party].features.items():
+        full = f"{context.party}.{name}"
+        if feature.type == "nominal":
+            columns[full] = category_codes(_text(rows, name, feature), categories[full])
+        else:
+            columns[full] = raw_table.numbers(rows.get_column(name), feature)
+    return columns
+
+
+def _text(rows: pl.DataFrame, name: str, feature: Feature) -> pl.Series:
+    text = rows.get_column(name).cast(pl.String)
+    if isinstance(feature.missing, Fill):
+        text = text.fill_null(str(feature.missing.fill))
+    return text
 
 
 def frame_of(table: pa.Table, facts: Mapping[str, Any], only: str = "") -> Frame:

@@ -13,6 +13,7 @@ from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.mechanisms import UnaryEncoding
+from opboost_ops.models.registry import Registry
 from opboost_ops.privacy import attacks
 from opboost_ops.quality import suites
 from opboost_ops.quality.checks import run_suite
@@ -29,6 +30,8 @@ def check_table(context: Context) -> Outcome:
     before = raw_table.fingerprint(context)
     table = raw_table.read(context)
     party = context.federation.parties[context.party]
+    if context.purpose == "score":
+        party = party.model_copy(update={"label": None})
     suite = suites.raw_table(party, context.federation.id, context.policy.checks)
     outcome = check(context, {"raw_table": (suite, table.to_arrow())})
     document = {"sha256": before, "rows": table.height}
@@ -43,12 +46,17 @@ def check_table(context: Context) -> Outcome:
 
 
 def check_release(context: Context) -> Outcome:
-    """Check the preprocessed values, and the ranks before they are published."""
+    """Check the preprocessed values, and what is about to be published: ranks, or new rows."""
     preprocessed = context.home.table("preprocessed")
-    ranks = context.home.table("ranks")
     columns = context.columns()
     sources = {column.source: column.source_domain for column in columns}
     released = {column.name: column.domain for column in columns}
+    if context.purpose == "train":
+        ranks = context.home.table("ranks")
+        leaves = (suites.release(released, ranks.num_rows), ranks)
+    else:
+        values = context.home.table("randomised")
+        leaves = (suites.preprocessed_table(released, values.num_rows), values)
     outcome = check(
         context,
         {
@@ -56,7 +64,7 @@ def check_release(context: Context) -> Outcome:
                 suites.preprocessed_table(sources, preprocessed.num_rows),
                 preprocessed,
             ),
-            "release": (suites.release(released, ranks.num_rows), ranks),
+            "release": leaves,
         },
         marks="checked_release",
     )
@@ -133,6 +141,18 @@ def check_model(context: Context) -> Outcome:
         }
     )
     return check(context, {"model": (suite, table)}, marks="checked_model")
+
+
+def check_scores(context: Context) -> Outcome:
+    """Check the scores of new rows before anybody uses them."""
+    assert context.model is not None
+    files = Registry(context.site.models, context.federation.name).files(context.model)
+    facts = json.loads(files["columns.json"])
+    scores = context.home.table("scores")
+    suite = suites.scores(
+        context.federation.id.column, facts["task"], facts["classes"], scores.num_rows
+    )
+    return check(context, {"scores": (suite, scores)}, marks="checked_scores")
 
 
 def _domains(context: Context) -> dict[str, Domain]:

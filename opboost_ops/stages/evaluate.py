@@ -1,42 +1,86 @@
 """Arrow: model and held-out rows -> metrics, each naming its mode."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
+import pyarrow as pa
 
 from opboost_ops.boosting import metrics, trainer
+from opboost_ops.boosting.lightgbm_text import TextModel
 from opboost_ops.boosting.trainer import predict
+from opboost_ops.config.federation import ScoringMode
+from opboost_ops.exchange.encoding import integers
 from opboost_ops.stages.assemble import LABEL, frame_of
-from opboost_ops.stages.gate import gate
+from opboost_ops.stages.gate import comparable_champion, gate
+from opboost_ops.stages.others import others
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.train import parameters_of
 
 
 def evaluate(context: Context) -> Outcome:
-    """Evaluate in mode ``desensitised``, beside a model of the label holder's columns alone."""
+    """Evaluate in every declared mode, beside a model of the label holder's columns alone.
+
+    Mode ``desensitised`` is always among them: its rows were released with the training rows.
+    """
     facts = context.home.json("frame")
-    table, holdout = context.home.table("frame"), context.home.table("holdout_frame")
-    label = np.asarray(table.column(LABEL).to_numpy())
+    holdout = context.home.table("holdout_frame")
     truth = np.asarray(holdout.column(LABEL).to_numpy())
     model = context.home.read("model.txt").decode()
-    own = frame_of(table, facts, f"{context.party}.")
-    task, classes = facts["task"], len(facts["classes"])
-    if own.names:
-        alone = trainer.train(own, label, parameters_of(context, task, classes))
-        by_alone = predict(alone, frame_of(holdout, facts, f"{context.party}.").matrix)
-    else:
-        by_alone = metrics.constant_prediction(task, classes, label, len(truth))
-    result = {
-        "label_holder_alone": metrics.evaluate(task, truth, by_alone),
-        "federated_desensitised": metrics.evaluate(
-            task, truth, predict(model, frame_of(holdout, facts).matrix)
-        ),
+    task, mode = facts["task"], context.federation.scoring.mode
+    used = set(TextModel.parse(model).numeric_splits())
+    champion = comparable_champion(context, facts)
+    if champion is not None:
+        used |= set(TextModel.parse(champion).numeric_splits())
+    frames: dict[ScoringMode, np.ndarray] = {
+        name: _frame(context, name, facts, holdout, used)
+        for name in dict.fromkeys((*context.federation.scoring.modes, "desensitised"))
     }
-    new = result["federated_desensitised"][metrics.main_metric(task)]
-    decision = gate(context, facts, frame_of(holdout, facts).matrix, truth, new)
+    predictions = {name: predict(model, matrix) for name, matrix in frames.items()}
+    result = {"label_holder_alone": metrics.evaluate(task, truth, _alone(context, facts, holdout))}
+    for name, prediction in predictions.items():
+        result[f"federated_{name}"] = metrics.evaluate(task, truth, prediction)
+    decision = gate(context, facts, champion, frames[mode], truth, result[f"federated_{mode}"])
     return Outcome(
+        tables={"predictions": _table(predictions)},
         documents={
-            "evaluation": {"rows": len(truth), "metrics": result},
+            "evaluation": {"rows": len(truth), "mode": mode, "metrics": result},
             "gate": decision,
         },
-        summary={"rows": len(truth), "metrics": result, "gate": decision["why"]},
+        summary={"rows": len(truth), "mode": mode, "metrics": result, "gate": decision["why"]},
         discloses="metrics of the model, functions of the held-out rows and their labels",
     )
+
+
+def _frame(
+    context: Context, mode: ScoringMode, facts: Mapping[str, Any], holdout: pa.Table, used: set[str]
+) -> np.ndarray:
+    matrix = frame_of(holdout, facts).matrix
+    if mode != "desensitised":
+        positions = integers(context.home.table("alignment"), "position")[-holdout.num_rows :]
+        for name, values in others(context, mode, positions, used).items():
+            matrix[:, facts["names"].index(name)] = values
+    return matrix
+
+
+def _alone(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> np.ndarray:
+    table = context.home.table("frame")
+    label = np.asarray(table.column(LABEL).to_numpy())
+    own = frame_of(table, facts, f"{context.party}.")
+    task, classes = facts["task"], len(facts["classes"])
+    if not own.names:
+        return metrics.constant_prediction(task, classes, label, holdout.num_rows)
+    alone = trainer.train(own, label, parameters_of(context, task, classes))
+    return predict(alone, frame_of(holdout, facts, f"{context.party}.").matrix)
+
+
+def _table(predictions: Mapping[ScoringMode, np.ndarray]) -> pa.Table:
+    """Predictions by mode; a list a row where there are several classes."""
+    columns = {}
+    for mode, prediction in predictions.items():
+        flat = pa.array(np.ravel(prediction))
+        several = prediction.ndim == 2
+        columns[mode] = (
+            pa.FixedSizeListArray.from_arrays(flat, prediction.shape[1]) if several else flat
+        )
+    return pa.table(columns)

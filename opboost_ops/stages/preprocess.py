@@ -44,12 +44,15 @@ def preprocess(context: Context) -> Outcome:
     )
 
 
-def domain_integers(context: Context, frame: pl.DataFrame) -> tuple[pa.Table, dict[str, int]]:
+def domain_integers(
+    context: Context, frame: pl.DataFrame, party: str = ""
+) -> tuple[pa.Table, dict[str, int]]:
     """A feature holder's rows as integers of the declared domains.
 
     Args:
-        context: The party's.
-        frame: Its raw columns.
+        context: The party's who has the rows.
+        frame: Raw columns, each a feature.
+        party: Whose features they are; that party's when absent.
 
     Returns:
         A column for each feature (a category's position for nominal ones) and for each missing
@@ -61,12 +64,15 @@ def domain_integers(context: Context, frame: pl.DataFrame) -> tuple[pa.Table, di
     domain = context.federation.domain.to_domain()
     columns: dict[str, pa.Array] = {}
     clipped: dict[str, int] = {}
-    for name, feature in context.federation.parties[context.party].features.items():
+    party = party or context.party
+    for name, feature in context.federation.parties[party].features.items():
+        if name not in frame.columns:
+            continue
         column = frame.get_column(name)
         values = raw_table.numbers(column, feature)
         if not np.isfinite(values).all():
             raise ContractError(
-                f"{context.party}.{name} has missing or infinite values.",
+                f"{party}.{name} has missing or infinite values.",
                 "Declare `missing: {fill: ...}` for it, or correct the table.",
             )
         if feature.type == "nominal":

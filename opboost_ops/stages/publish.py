@@ -1,12 +1,14 @@
-"""Arrow: checked ranks -> the signed ordinal artifact, and the held-out rows' release."""
+"""Arrow: a checked release -> the signed ordinal artifact and held-out rows, or new rows."""
 
 import hashlib
 
 import numpy as np
+import pyarrow as pa
 
 from opboost_ops.config.columns import Column
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import integers
+from opboost_ops.exchange.manifest import Kind
 from opboost_ops.mechanisms import LocalMap, noise
 from opboost_ops.privacy.charges import CellCharge, Charges
 from opboost_ops.privacy.consent import require_consent
@@ -16,7 +18,7 @@ from opboost_ops.stages.stage import Context, Outcome
 
 
 def publish(context: Context) -> Outcome:
-    """Publish ranks of the training rows and randomised values of the held-out rows.
+    """Publish ranks of the training rows and randomised values of the held-out or new rows.
 
     Raises:
         ContractError: The release was not checked.
@@ -28,29 +30,23 @@ def publish(context: Context) -> Outcome:
     columns = context.columns()
     losses = column_losses(columns)
     names = tuple(column.name for column in columns)
+
+    def draft(kind: Kind, table: pa.Table) -> Draft:
+        return Draft(
+            kind=kind,
+            about=context.party,
+            table=table,
+            rows=table.num_rows,
+            columns=names,
+            losses=losses,
+            answers=facts["alignment"],
+            discloses="",
+        )
+
     held_out = context.home.table("randomised").slice(facts["train"])
-    drafts = (
-        Draft(
-            kind="ranks",
-            about=context.party,
-            table=context.home.table("ranks"),
-            rows=facts["train"],
-            columns=names,
-            losses=losses,
-            answers=facts["alignment"],
-            discloses="",
-        ),
-        Draft(
-            kind="holdout",
-            about=context.party,
-            table=held_out,
-            rows=facts["holdout"],
-            columns=names,
-            losses=losses,
-            answers=facts["alignment"],
-            discloses="",
-        ),
-    )
+    drafts: tuple[Draft, ...] = (draft("values", held_out),)
+    if context.purpose == "train":
+        drafts = (draft("ranks", context.home.table("ranks")), draft("holdout", held_out))
     charges = _charges(context, columns)
     return Outcome(
         drafts=drafts,

@@ -12,11 +12,14 @@ from opboost_ops.stages.stage import Context
 
 
 def declared_columns(context: Context) -> list[str]:
-    """The columns that the federation declares for this party: ID, features, label, holdout."""
+    """The columns that the federation declares for this party: ID, features, label, holdout.
+
+    New rows need neither label nor holdout.
+    """
     federation = context.federation
     party = federation.parties[context.party]
     columns = [federation.id.column, *party.features]
-    if party.label:
+    if party.label and context.purpose == "train":
         columns.append(party.label.column)
         if isinstance(federation.training.holdout, HoldoutColumn):
             columns.append(federation.training.holdout.column)
@@ -40,12 +43,15 @@ def fingerprint(context: Context) -> str:
     raise _unreadable(context)
 
 
-def read(context: Context, columns: list[str] | None = None) -> pl.DataFrame:
+def read(
+    context: Context, columns: list[str] | None = None, why: str = "the federation file declares"
+) -> pl.DataFrame:
     """The party's table.
 
     Args:
         context: The party's.
-        columns: Which declared columns; all when absent.
+        columns: Which columns; all declared ones when absent.
+        why: Who asks for them, for the error.
 
     Returns:
         The columns, with the types that their declaration asks for, without the rows of persons
@@ -59,7 +65,7 @@ def read(context: Context, columns: list[str] | None = None) -> pl.DataFrame:
     forgotten = Forgotten(context.site.forgotten)
     identity = context.federation.id
     if len(forgotten) and identity.column not in wanted:
-        return read(context, [identity.column, *wanted]).drop(identity.column)
+        return read(context, [identity.column, *wanted], why).drop(identity.column)
     path = context.table_path
     schema: dict[str, pl.DataType] | None = None
     frame: pl.DataFrame | None = None
@@ -74,8 +80,7 @@ def read(context: Context, columns: list[str] | None = None) -> pl.DataFrame:
     missing = [column for column in wanted if column not in schema]
     if missing or frame is None:
         raise ContractError(
-            f"The table of {context.party} has no column {', '.join(missing)}, "
-            "which the federation file declares.",
+            f"The table of {context.party} has no column {', '.join(missing)}, which {why}.",
             "Add it to the table, or take it out of the federation file.",
         )
     if frame.height == 0:
@@ -140,7 +145,7 @@ def _check_types(context: Context, frame: pl.DataFrame) -> None:
                 "All parties need the same type: convert this table's column.",
             )
     party = context.federation.parties[context.party]
-    label = party.label
+    label = party.label if context.purpose == "train" else None
     kind = frame.schema.get(label.column) if label is not None else None
     if label is not None and label.task == "regression" and kind and not kind.is_numeric():
         raise ContractError(

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.feather as feather
 
 from opboost_ops.config.columns import Column, columns_of
-from opboost_ops.config.federation import Federation, Role
+from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError
@@ -23,6 +23,7 @@ from opboost_ops.exchange.manifest import Kind, reference
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.charges import Charges
+from opboost_ops.protocol import Purpose
 
 
 class Home:
@@ -89,6 +90,8 @@ class Context:
         home: The party's private folder for this run.
         store: The exchange, for reading only.
         plan: Digest of the plan.
+        purpose: What the run is for.
+        model: The version that a scoring run uses; in a training run, the champion before it.
         timeout: Seconds to wait for another party's artifact.
         acceptance: What the party accepts of the run; only stages that receive need it.
         waited: Seconds spent waiting.
@@ -103,6 +106,8 @@ class Context:
     store: Store
     plan: str
     timeout: float
+    purpose: Purpose = "train"
+    model: str | None = None
     acceptance: Acceptance | None = None
     waited: list[float] = field(default_factory=list)
 
@@ -154,18 +159,34 @@ class Context:
 
     @property
     def table_path(self) -> Path:
-        """The party's training table.
+        """The party's table: the training table, or that of new rows.
 
         Raises:
             ConfigError: ``site.yaml`` names none for this federation.
         """
-        tables = self.site.tables.get(self.federation.name)
-        if tables is None:
-            raise ConfigError(
-                f"site.yaml of {self.party} names no table for {self.federation.name}.",
-                f"Add tables.{self.federation.name}.train.",
-            )
-        return tables.train
+        return table_of(self.site, self.federation.name, self.purpose)
+
+
+def table_of(site: Site, federation: str, purpose: Purpose) -> Path:
+    """A party's table for a federation.
+
+    Args:
+        site: The party's.
+        federation: Name of the federation.
+        purpose: The training table, or that of new rows.
+
+    Raises:
+        ConfigError: ``site.yaml`` names none.
+    """
+    tables = site.tables.get(federation)
+    path = None if tables is None else tables.train if purpose == "train" else tables.score
+    if path is None:
+        rows = "" if purpose == "train" else " of new rows"
+        raise ConfigError(
+            f"site.yaml of {site.party} names no table{rows} for {federation}.",
+            f"Add tables.{federation}.{purpose}.",
+        )
+    return path
 
 
 @dataclass(frozen=True)
@@ -196,19 +217,8 @@ class Outcome:
     failure: ContractError | None = None
 
 
-Group = Literal["open", "ids", "align", "release", "train", "answer", "publish"]
+#: In a summary: why there was nothing to do; tasks that come after it are skipped.
+SKIP = "skip"
 
-
-@dataclass(frozen=True)
-class Stage:
-    """A named step of the protocol.
-
-    Attributes:
-        name: Its name, also its task's.
-        groups: The phase in which each role that has this stage runs it.
-        run: The step itself.
-    """
-
-    name: str
-    groups: Mapping[Role, Group]
-    run: Callable[[Context], Outcome]
+#: A step of the protocol.
+Stage = Callable[[Context], Outcome]

@@ -25,7 +25,7 @@ def test_all_faults_of_a_broken_file_beside_a_good_one(federations: Path) -> Non
     data["training"]["tress"] = 5
     (federations / "Broken-One.yaml").write_text(yaml.safe_dump(data))
     dags = build_dags(federations)
-    assert set(dags) == {"credit_scoring_train", "broken_one_train"}
+    assert set(dags) == {"credit_scoring_train", "credit_scoring_score", "broken_one_train"}
     assert "invalid" not in dags["credit_scoring_train"].tags
     problem = problem_of(dags["broken_one_train"])
     assert "Broken-One.yaml" in problem
@@ -47,7 +47,7 @@ def test_a_broken_file_never_displaces_a_good_dag(federations: Path) -> None:
     (federations / "credit_scoring").mkdir()
     (federations / "credit_scoring" / "federation.yaml").write_text("version: 2")
     dags = build_dags(federations)
-    assert len(dags) == 2
+    assert len(dags) == 3
     assert sum("invalid" in dag.tags for dag in dags.values()) == 1
 
 
@@ -55,14 +55,17 @@ def test_two_files_of_one_name(federations: Path) -> None:
     (federations / "other.yaml").write_text((federations / "credit.yaml").read_text())
     dags = build_dags(federations)
     assert "invalid" not in dags["credit_scoring_train"].tags
-    assert "another file has the name" in problem_of(dags["other_1_train"])
+    assert "another file has the name" in problem_of(dags["other_2_train"])
 
 
-def test_a_bad_cron_expression(federations: Path) -> None:
+def test_bad_cron_expressions_are_told_at_once(federations: Path) -> None:
     data = yaml.safe_load((federations / "credit.yaml").read_text())
     data["schedule"] = {"cron": "every monday"}
+    data["scoring"] = {"cron": "at noon"}
     (federations / "credit.yaml").write_text(yaml.safe_dump(data))
-    assert "schedule.cron" in problem_of(build_dags(federations)["credit_train"])
+    problem = problem_of(build_dags(federations)["credit_train"])
+    assert "schedule.cron" in problem
+    assert "scoring.cron" in problem
 
 
 def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
@@ -72,4 +75,4 @@ def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
 def test_files_in_folders_of_their_own(federations: Path) -> None:
     (federations / "bureau").mkdir()
     (federations / "credit.yaml").rename(federations / "bureau" / "federation.yaml")
-    assert set(build_dags(federations)) == {"credit_scoring_train"}
+    assert set(build_dags(federations)) == {"credit_scoring_train", "credit_scoring_score"}

@@ -25,21 +25,26 @@ def dags(federations: Path, **schedule: Any) -> dict[str, DAG]:
 
 
 def test_without_on_tables_there_is_no_such_dag(federations: Path) -> None:
-    assert set(dags(federations, cron="0 3 * * *")) == {"credit_scoring_train"}
+    found = set(dags(federations, cron="0 3 * * *"))
+    assert found == {"credit_scoring_train", "credit_scoring_score"}
 
 
 @pytest.mark.parametrize("cron", [None, "0 3 * * *"])
 def test_training_waits_for_all_tables(federations: Path, cron: str | None) -> None:
     made = dags(federations, on_tables="*/5 * * * *", **({"cron": cron} if cron else {}))
-    assert set(made) == {"credit_scoring_train", "credit_scoring_tables"}
+    assert set(made) == {f"credit_scoring_{what}" for what in ("train", "score", "tables")}
     tables = made["credit_scoring_tables"]
     outlets = {t.task_id: t.outlets[0].name for t in tables.tasks}
-    expected = {f"{p}_table": f"credit_scoring_{p}_table" for p in ("credit", "shop", "bank")}
-    assert outlets == expected
+    parties = ("credit", "shop", "bank")
+    trains = {f"{p}_table": f"credit_scoring_{p}_table" for p in parties}
+    scores = {f"{p}_new_rows": f"credit_scoring_{p}_new_rows" for p in parties}
+    assert outlets == trains | scores
     assert tables.max_active_runs == 1
     serialized = str(DagSerialization.to_dict(made["credit_scoring_train"]))
-    assert all(name in serialized for name in expected.values())
+    assert all(name in serialized for name in trains.values())
     assert ("CronTriggerTimetable" in serialized) is (cron is not None)
+    serialized = str(DagSerialization.to_dict(made["credit_scoring_score"]))
+    assert all(name in serialized for name in [*scores.values(), "credit_scoring_champion"])
     for dag in made.values():
         DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
 

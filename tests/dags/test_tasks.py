@@ -82,4 +82,4 @@ def test_open_run_refuses_missing_pools(monkeypatch: pytest.MonkeyPatch) -> None
     run = SimpleNamespace(conf={"missing_pools": ["gpu"]})
     monkeypatch.setattr(tasks, "get_current_context", lambda: {"dag_run": run})
     with pytest.raises(AirflowFailException, match="pools that do not exist: gpu"):
-        tasks.open_run("federation.yaml")
+        tasks.open_run("federation.yaml", "train")

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -10,9 +10,12 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 
+from opboost_ops.config.federation import ScoringMode
+from opboost_ops.config.loading import parse_federation
+from opboost_ops.opening import FORM
 from opboost_ops.orchestration.dags import build_dags
-from opboost_ops.orchestration.phases import DESCRIPTIONS, STAGES_OF, TITLES
-from opboost_ops.runner import FORM
+from opboost_ops.orchestration.phases import DESCRIPTIONS, TITLES
+from opboost_ops.protocol import PhaseName, phases
 from opboost_ops.stages.catalogue import STAGES
 
 RELEASE = ["preprocess", "desensitize", "rank", "check_release", "publish"]
@@ -26,7 +29,15 @@ GROUPS = {
     "credit_train": ["accept", "assemble", "check_frame", "train", "request_splits"],
     "shop_answer": ["answer_splits"],
     "bank_answer": ["answer_splits"],
-    "credit_publish": ["materialise", "check_model", "evaluate", "register"],
+    "credit_publish": ["materialise", "check_model", "evaluate", "register", "announce_champion"],
+}
+#: With routed scoring, the model is published in three steps.
+ROUTED = {
+    **GROUPS,
+    "credit_publish": ["materialise", "check_model", "request_routes"],
+    "shop_route": ["answer_routes"],
+    "bank_route": ["answer_routes"],
+    "credit_register": ["evaluate", "register", "announce_champion"],
 }
 
 
@@ -43,10 +54,18 @@ def changed(federations: Path, change: Any) -> DAG:
     return next(iter(build_dags(federations).values()))
 
 
-def test_groups_and_tasks_are_those_of_the_design(dag: DAG) -> None:
-    expected = {f"{group}.{name}" for group, names in GROUPS.items() for name in names}
+@pytest.mark.parametrize("groups", [GROUPS, ROUTED])
+def test_groups_and_tasks_are_those_of_the_design(
+    federations: Path, groups: dict[str, list[str]]
+) -> None:
+    def change(data: Any) -> None:
+        data["scoring"] = {"mode": "routed" if groups is ROUTED else "desensitised"}
+
+    dag = changed(federations, change)
+    expected = {f"{group}.{name}" for group, names in groups.items() for name in names}
     assert set(dag.task_ids) == expected
-    for group, names in GROUPS.items():
+    assert sorted(g.node_id for g in dag.task_group.topological_sort()) == sorted(groups)
+    for group, names in groups.items():
         for before, after in pairwise(names):
             assert f"{group}.{after}" in dag.get_task(f"{group}.{before}").downstream_task_ids
 
@@ -76,13 +95,14 @@ def test_publication_waits_for_checks_and_feature_holders_do_not_wait_for_each_o
     assert dag.get_task("credit_publish.register").upstream_task_ids == {"credit_publish.evaluate"}
 
 
-def test_the_phases_are_those_of_the_stages() -> None:
-    of_stages: dict[str, list[str]] = {}
-    for name, stage in STAGES.items():
-        for phase in stage.groups.values():
-            of_stages.setdefault(phase, []).append(name)
-    assert {phase: list(names) for phase, names in STAGES_OF.items()} == of_stages
-    assert set(TITLES) == set(STAGES_OF)
+@pytest.mark.parametrize("mode", get_args(ScoringMode))
+def test_every_stage_of_the_protocol_exists_and_is_described(federations: Path, mode: str) -> None:
+    data = yaml.safe_load((federations / "credit.yaml").read_text())
+    data["scoring"] = {"mode": mode}
+    federation = parse_federation(data, "")
+    made = [*phases(federation, "train"), *phases(federation, "score")]
+    assert {phase.name for phase in made} <= set(TITLES) == set(get_args(PhaseName))
+    assert {stage for phase in made for stage in phase.stages} <= set(STAGES)
     assert set(DESCRIPTIONS) == {"open_run", *STAGES}
 
 
@@ -134,7 +154,7 @@ def test_the_schedule_is_the_declared_cron(federations: Path, dag: DAG) -> None:
 
 
 def test_the_form_has_the_runners_fields_and_may_stay_empty(dag: DAG) -> None:
-    assert set(dag.params) == set(FORM)
+    assert set(dag.params) == set(FORM["train"])
     assert all(value is None for value in dag.params.validate().values())
 
 

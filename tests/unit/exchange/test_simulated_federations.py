@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opboost_ops.config.federation import ScoringMode
 from opboost_ops.exchange.acceptance import Memory, Reason, Rejected
 from opboost_ops.exchange.manifest import sender_of
+from opboost_ops.protocol import Purpose
 from tests.federation_attacks import Attack, attacks
 from tests.federation_simulator import (
     BEFORE,
@@ -25,8 +27,11 @@ ATTACKS = list(attacks())
 
 @pytest.mark.parametrize("encrypted", [True, False])
 @pytest.mark.parametrize("holders", [1, 2, 3])
-def test_an_honest_federation_goes_through(holders: int, encrypted: bool) -> None:
-    run = Simulation(holders, encrypted).until(None)
+@pytest.mark.parametrize(("purpose", "mode"), BEFORE)
+def test_an_honest_federation_goes_through(
+    holders: int, encrypted: bool, purpose: Purpose, mode: ScoringMode
+) -> None:
+    run = Simulation(holders, encrypted, purpose=purpose, mode=mode).until(None)
     for name, view in run.views.items():
         seen = {place for place in run.places() if name in run.readers(*place)}
         assert set(view.memory.accepted) == {f"{kind}/{about}" for kind, about in seen}
@@ -119,9 +124,20 @@ def test_without_the_right_private_key_nothing_opens(keys: str) -> None:
     assert caught.value.reason == "not_for_me"
 
 
+@pytest.mark.parametrize(("purpose", "mode"), BEFORE)
+def test_kinds_of_other_runs_are_out_of_order(purpose: Purpose, mode: ScoringMode) -> None:
+    run = Simulation(purpose=purpose, mode=mode).until(None)
+    foreign = sorted({k for before in BEFORE.values() for k in before} - set(run.before))
+    for kind in foreign:
+        reader = LABEL if sender_of(kind, "b0", LABEL) == "b0" else "b0"
+        with pytest.raises(Rejected, match=f"has no {kind}") as caught:
+            run.take(reader, kind, "b0", run.seal(kind, "b0"))
+        assert caught.value.reason == "out_of_order"
+
+
 def pool(encrypted: bool) -> tuple[Simulation, dict[Place, Files], list[tuple[Place, Files]]]:
     """A finished run, its honest artifacts, and what a store may hold besides."""
-    run = Simulation(encrypted=encrypted).until(None)
+    run = Simulation(encrypted=encrypted, mode="routed").until(None)
     other = Simulation(encrypted=encrypted, run="a" * 16).until(None)
     found = [(place, files) for place, files in run.store.items()]
     found += [(place, files) for place, files in other.store.items()]
@@ -157,7 +173,7 @@ def test_whatever_is_delivered_only_the_protocol_is_accepted(
             continue
         place, files = step
         kind, about = place
-        before = {(k, LABEL if k == "plan" else about) for k in BEFORE[kind]}
+        before = {(k, LABEL if k == "plan" else about) for k in run.before[kind]}
         due = place in mine and before <= accepted and (begun or kind == "plan")
         try:
             artifact = view.accept(kind, about, files, TODAY)

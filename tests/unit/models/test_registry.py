@@ -16,7 +16,9 @@ def test_a_version_is_registered_and_found(tmp_path: Path) -> None:
     registry = Registry(tmp_path, "toy")
     folder = registry.register("v1", FILES)
     assert folder == tmp_path / "toy" / "v1"
-    assert {p.name: p.read_bytes() for p in folder.iterdir()} == FILES
+    found = registry.files("v1")
+    found.pop("sha256.json")
+    assert found == FILES
     assert registry.versions() == ["v1"]
     assert not list((tmp_path / "toy").glob(".part-*"))
 
@@ -28,7 +30,7 @@ def test_the_same_again_is_fine_and_other_content_is_not(tmp_path: Path) -> None
     for other in ({**FILES, "model.txt": b"bush"}, {"model.txt": b"tree"}, {**FILES, "more": b""}):
         with pytest.raises(ContractError, match="exists already, with other content"):
             registry.register("v1", other)
-    assert {p.name: p.read_bytes() for p in (tmp_path / "toy" / "v1").iterdir()} == FILES
+    assert {name: registry.files("v1")[name] for name in FILES} == FILES
     assert registry.versions() == ["v1"]
 
 
@@ -62,8 +64,8 @@ def test_of_two_writers_one_wins_whole(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(refused) == 5
-    found = {path.read_bytes() for path in (tmp_path / "toy" / "v1").iterdir()}
-    assert len(found) == 1
+    files = registry.files("v1")
+    assert files["a"] == files["b"]
 
 
 def test_the_champion(tmp_path: Path) -> None:
@@ -113,6 +115,16 @@ def test_a_damaged_champion_file_says_so(tmp_path: Path, text: str) -> None:
         registry.champion()
 
 
+@pytest.mark.parametrize("name", ["model.txt", "sha256.json"])
+def test_a_damaged_version_says_so_before_anything_reads_it(tmp_path: Path, name: str) -> None:
+    registry = Registry(tmp_path, "toy")
+    path = registry.register("v1", FILES) / name
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ContractError, match="v1 is damaged"):
+        registry.files("v1")
+
+
 def test_federations_do_not_meet(tmp_path: Path) -> None:
     Registry(tmp_path, "one").register("v1", FILES)
     assert Registry(tmp_path, "two").versions() == []
@@ -123,5 +135,5 @@ def test_a_runs_version_is_complete(trained_once) -> None:  # type: ignore[no-un
     assert registry.champion() == trained_once.run
     files = trained_once.files("credit", "models", "credit_scoring", trained_once.run)
     assert set(files) == {"model.txt", "card.json", "card.html", "evaluation.json",
-                          "columns.json", "federation.json"}  # fmt: skip
+                          "columns.json", "federation.json", "sha256.json"}  # fmt: skip
     assert json.loads(files["federation.json"])["name"] == "credit_scoring"

@@ -1,0 +1,64 @@
+"""The plan: what a run is to do, as the label holder signs it at the beginning."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.loading import parse_federation
+from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.manifest import is_run_id
+from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.protocol import Purpose
+
+_KEYS = {"federation", "purpose", "model", "form"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run is to do. It holds nothing that is not public.
+
+    Attributes:
+        federation: The federation file, with the form's values in it.
+        purpose: What the run is for.
+        model: The version that a scoring run uses; the champion to which a training run will
+            compare its model, None before the first.
+        form: What the trigger form asked for.
+    """
+
+    federation: Federation
+    purpose: Purpose
+    model: str | None
+    form: Mapping[str, Any] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        """The document of the plan's artifact."""
+        return {
+            "federation": self.federation.model_dump(mode="json"),
+            "purpose": self.purpose,
+            "model": self.model,
+            "form": dict(self.form),
+        }
+
+
+def parse_plan(document: Any, what: str) -> Plan:
+    """Read a plan's document.
+
+    Args:
+        document: The artifact's.
+        what: Name of its place, for the error.
+
+    Raises:
+        Rejected: It is none.
+    """
+    if not isinstance(document, dict) or set(document) != _KEYS:
+        raise Rejected("malformed", f"{what}: it is no plan.")
+    purpose, model, form = document["purpose"], document["model"], document["form"]
+    known = purpose in get_args(Purpose) and isinstance(form, dict)
+    if not known or not (is_run_id(model) or (model is None and purpose == "train")):
+        raise Rejected("malformed", f"{what}: it plans nothing that this software knows.")
+    try:
+        federation = parse_federation(document["federation"], what)
+    except ConfigError as error:
+        raise Rejected("malformed", error.problem) from None
+    return Plan(federation, purpose, model, form)

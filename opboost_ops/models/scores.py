@@ -1,0 +1,48 @@
+"""The label holder's scores of new rows: Parquet files that are added and never changed."""
+
+import os
+from pathlib import Path
+from tempfile import mkstemp
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from opboost_ops.errors import ContractError
+
+
+def keep(folder: Path, version: str, name: str, table: pa.Table) -> tuple[Path, bool]:
+    """Add a file of scores, whole or not at all.
+
+    Args:
+        folder: Of the federation's scores; made if it is absent.
+        version: Of the model.
+        name: Of what the scores follow from.
+        table: The scores.
+
+    Returns:
+        ``<folder>/<version>/<name>.parquet``, and whether it is new.
+
+    Raises:
+        ContractError: It is there with other content.
+    """
+    target = folder / version / f"{name}.parquet"
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if target.exists():
+        # By this thread alone, as everywhere: Arrow's own might outlive the interpreter.
+        if not pq.read_table(target, use_threads=False, memory_map=False).equals(table):
+            raise ContractError(
+                f"{target.name} holds other scores of the same rows by the same model.",
+                "Scores are never changed: move the file away, and run the task again.",
+            )
+        return target, False
+    handle, temporary = mkstemp(dir=target.parent, prefix=".part-")
+    try:
+        with open(handle, "wb") as file:
+            pq.write_table(table, file, compression="zstd")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return target, True

@@ -1,0 +1,56 @@
+"""What people read about a federation's DAG in Airflow's UI."""
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.protocol import Purpose
+
+_FORMS: dict[Purpose, str] = {
+    "train": (
+        "An empty field of the trigger form means as declared. A value for epsilon applies to "
+        "every protected feature; a party's own policy may refuse it."
+    ),
+    "score": (
+        "An empty version in the trigger form means the champion. The label holder keeps the "
+        "scores; nobody else gets them."
+    ),
+}
+
+_MODES = {
+    "desensitised": "feature holders release randomised domain values of the new rows, which is "
+    "charged to their ledgers",
+    "routed": "feature holders answer, for every new row, every comparison with a threshold of the "
+    "model, exactly",
+    "local": "the label holder holds all columns that the model uses, and nothing leaves anybody",
+}
+
+
+def documentation(federation: Federation, purpose: Purpose) -> str:
+    """The page of a DAG, in Markdown.
+
+    Args:
+        federation: What its file says.
+        purpose: What its runs are for.
+    """
+    domain = federation.domain
+    summary = (
+        f"**{federation.name}** trains a gradient-boosted tree model on columns of "
+        f"{len(federation.parties)} parties. No party shows its columns to another: feature "
+        "holders randomise theirs at home and publish only ranks, signed."
+    )
+    lines = [
+        summary,
+        "",
+        f"Domain of protected features: [{domain.lower}, {domain.upper}].",
+        "",
+        "| party | role | feature | leaves the party as |",
+        "| --- | --- | --- | --- |",
+    ]
+    for party, spec in federation.parties.items():
+        role = spec.role.replace("_", " ")
+        for name, feature in spec.features.items():
+            leaves = feature.mechanism.label() if feature.mechanism else "never leaves"
+            lines.append(f"| {party} | {role} | `{name}` | {leaves} |")
+        if not spec.features:
+            lines.append(f"| {party} | {role} | | |")
+    mode = federation.scoring.mode
+    scored = f"New rows are scored in mode `{mode}`: {_MODES[mode]}."
+    return "\n".join([*lines, "", scored, "", _FORMS[purpose]])

@@ -1,0 +1,79 @@
+"""A run's task groups: one for each phase of each party, acyclic among themselves."""
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import Asset, TaskGroup, task
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.orchestration import tasks
+from opboost_ops.orchestration.phases import DESCRIPTIONS, TITLES
+from opboost_ops.protocol import Phase, Purpose, phases
+
+
+def add_groups(
+    federation: Federation, purpose: Purpose, path: Path, outlets: Mapping[str, Asset]
+) -> None:
+    """Add all tasks of a run to the DAG at hand.
+
+    Args:
+        federation: What its file says.
+        purpose: What the runs are for.
+        path: The file, as the label holder's worker finds it.
+        outlets: Assets that the last tasks of some stages emit, by stage.
+    """
+    ends: list[Any] = []
+    opened: Any = None
+    for phase in phases(federation, purpose):
+        parties = [n for n, spec in federation.parties.items() if spec.role == phase.role]
+        chains = []
+        for party in parties:
+            first = str(path) if opened is None else ""
+            chains.append(_group(federation, purpose, phase, party, first, outlets))
+            # The identifiers are digested beside the label holder's own, not after them.
+            for end in [opened] if phase.name == "ids" else ends:
+                end >> chains[-1][0]
+            opened = opened or chains[0][0]
+        kept = ends if phase.name == "ids" else []
+        ends = [*kept, *(chain[-1] for chain in chains)]
+
+
+def _group(
+    federation: Federation,
+    purpose: Purpose,
+    phase: Phase,
+    party: str,
+    first: str,
+    outlets: Mapping[str, Asset],
+) -> list[Any]:
+    title, tooltip = TITLES[phase.name]
+    group = f"{party}_{phase.name}"
+    with TaskGroup(group, group_display_name=f"{party}: {title}", tooltip=tooltip):
+        chain = list(_tasks(federation, purpose, phase, party, first, outlets))
+    for before, after in pairwise(chain):
+        before >> after
+    return chain
+
+
+def _tasks(
+    federation: Federation,
+    purpose: Purpose,
+    phase: Phase,
+    party: str,
+    first: str,
+    outlets: Mapping[str, Asset],
+) -> Iterator[Any]:
+    spec = federation.parties[party]
+    common: dict[str, Any] = {"owner": party, "queue": spec.queue, "multiple_outputs": False}
+    if first:
+        # In default_pool, which always exists: it is the task that reports missing pools.
+        yield task(task_id="open_run", doc_md=DESCRIPTIONS["open_run"], **common)(tasks.open_run)(
+            first, purpose
+        )
+    for stage in phase.stages:
+        emits = [outlets[stage]] if stage in outlets else []
+        yield task(
+            task_id=stage, pool=spec.pool, doc_md=DESCRIPTIONS[stage], outlets=emits, **common
+        )(tasks.run_stage)(party, stage, federation.name, federation.label_holder)

@@ -1,0 +1,111 @@
+"""The order of the protocol: in which phase which role runs which stages.
+
+Light, because DAG files are made from it at every parse.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from opboost_ops.config.federation import Federation, Role
+
+#: What a run is for.
+Purpose = Literal["train", "score"]
+
+PhaseName = Literal[
+    "open", "ids", "align", "release", "train", "answer", "publish", "route", "register", "score"
+]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Stages that a party runs one after the other, without waiting for anybody in between.
+
+    Attributes:
+        name: Its name.
+        role: Whose phase it is; all parties of a role run it side by side.
+        stages: Its stages, in order.
+    """
+
+    name: PhaseName
+    role: Role
+    stages: tuple[str, ...]
+
+
+def phases(federation: Federation, purpose: Purpose) -> tuple[Phase, ...]:
+    """All phases of a run in their order; each begins when the one before has ended everywhere.
+
+    ``ids`` alone runs beside ``open``, as soon as the run is open.
+
+    Args:
+        federation: As declared.
+        purpose: What the run is for.
+    """
+    return _training(federation) if purpose == "train" else _scoring(federation)
+
+
+def stages_of(federation: Federation, purpose: Purpose, party: str) -> tuple[str, ...]:
+    """All stages of one party in their order.
+
+    Args:
+        federation: As declared.
+        purpose: What the run is for.
+        party: Its name.
+    """
+    role = federation.parties[party].role
+    return tuple(s for p in phases(federation, purpose) if p.role == role for s in p.stages)
+
+
+def steps(federation: Federation, purpose: Purpose) -> Iterator[tuple[str, str]]:
+    """All stages of all parties, as party and stage, in an order in which every input is there.
+
+    Args:
+        federation: As declared.
+        purpose: What the run is for.
+    """
+    for phase in phases(federation, purpose):
+        for party, spec in federation.parties.items():
+            if spec.role == phase.role:
+                yield from ((party, stage) for stage in phase.stages)
+
+
+def _training(federation: Federation) -> tuple[Phase, ...]:
+    model = ("materialise", "check_model")
+    end = ("evaluate", "register", "announce_champion")
+    release = ("preprocess", "desensitize", "rank", "check_release", "publish")
+    train = ("accept", "assemble", "check_frame", "train", "request_splits")
+    first = (
+        Phase("open", "label_holder", ("check_table", "digest_ids")),
+        Phase("ids", "feature_holder", ("check_table", "digest_ids")),
+        Phase("align", "label_holder", ("align",)),
+        Phase("release", "feature_holder", release),
+        Phase("train", "label_holder", train),
+        Phase("answer", "feature_holder", ("answer_splits",)),
+    )
+    if "routed" not in federation.scoring.modes:
+        return (*first, Phase("publish", "label_holder", (*model, *end)))
+    return (
+        *first,
+        Phase("publish", "label_holder", (*model, "request_routes")),
+        Phase("route", "feature_holder", ("answer_routes",)),
+        Phase("register", "label_holder", end),
+    )
+
+
+def _scoring(federation: Federation) -> tuple[Phase, ...]:
+    score = ("score", "check_scores", "write_scores")
+    if federation.scoring.mode == "local":
+        return (
+            Phase("open", "label_holder", ("check_table",)),
+            Phase("score", "label_holder", score),
+        )
+    routed = federation.scoring.mode == "routed"
+    release = ("preprocess", "desensitize", "check_release", "publish")
+    answer = Phase("route", "feature_holder", ("preprocess", "answer_routes"))
+    return (
+        Phase("open", "label_holder", ("check_table", "digest_ids")),
+        Phase("ids", "feature_holder", ("check_table", "digest_ids")),
+        Phase("align", "label_holder", ("align", "request_routes") if routed else ("align",)),
+        answer if routed else Phase("release", "feature_holder", release),
+        Phase("score", "label_holder", ("accept", *score)),
+    )

@@ -1,0 +1,14 @@
+"""Arrow: a registered model -> the word that there is a new champion, if it is one."""
+
+from opboost_ops.models.registry import Registry
+from opboost_ops.stages.stage import SKIP, Context, Outcome
+
+
+def announce_champion(context: Context) -> Outcome:
+    """Say whether the run's model is the champion; what it starts does not start otherwise."""
+    registered = context.home.json("registered")["version"]
+    champion = Registry(context.site.models, context.federation.name).champion()
+    summary = {"version": registered, "champion": champion == registered}
+    if champion != registered:
+        summary[SKIP] = "the model was kept aside, and the champion is as it was"
+    return Outcome(summary=summary)

@@ -1,0 +1,86 @@
+"""Arrow: route request -> the comparisons of every row with every threshold, exactly."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from opboost_ops.boosting import routes
+from opboost_ops.config.columns import Column
+from opboost_ops.errors import ArtifactError
+from opboost_ops.exchange.artifact import Draft
+from opboost_ops.exchange.encoding import integers, smallest_integers
+from opboost_ops.privacy.consent import require_consent, require_splits_allowed
+from opboost_ops.stages.stage import Context, Outcome
+
+DISCLOSES = (
+    "for every row on which side of these thresholds its value lies, exactly: the domain value up "
+    "to the thresholds"
+)
+
+
+def answer_routes(context: Context) -> Outcome:
+    """Answer every comparison for every held-out or new row, never a row's path alone.
+
+    A path would show one feature holder's branches to another's; all comparisons of a row tell
+    nothing of which of them a tree came to.
+
+    Raises:
+        ArtifactError: The request is malformed.
+        PolicyError: The party's policy does not allow routed scoring, or so many thresholds.
+    """
+    require_consent(context.policy, context.federation, context.party)
+    request = context.receive("route_request", context.party)
+    columns = {column.name: column for column in context.columns()}
+    asked = _parse(request.document, columns)
+    require_splits_allowed(context.policy, context.federation, context.party, asked)
+    facts = context.home.json("preprocessed")
+    table = context.home.table("preprocessed").slice(facts["train"])
+    answers: dict[str, pa.Array] = {}
+    edges: dict[str, set[float]] = {}
+    for name, thresholds in asked.items():
+        column = columns[name]
+        values = integers(table, column.source)
+        if column.bit is not None:
+            values = (values == column.bit).astype(np.int64)
+        answers[name] = smallest_integers(routes.cells(values, np.asarray(thresholds)))
+        edges.setdefault(column.charge, set()).update(_edges(context, column, thresholds))
+    draft = Draft(
+        kind="routes",
+        about=context.party,
+        table=pa.table(answers),
+        rows=table.num_rows,
+        columns=tuple(answers),
+        answers=request.digest,
+        thresholds={charge: tuple(sorted(found)) for charge, found in edges.items()},
+        discloses=DISCLOSES if answers else "nothing: the model uses no feature of this party",
+    )
+    return Outcome(drafts=(draft,), summary={"rows": table.num_rows, "features": len(answers)})
+
+
+def _edges(context: Context, column: Column, thresholds: list[float]) -> list[float]:
+    """Where the thresholds lie in the feature's own unit; a category lies about its position."""
+    if column.bit is not None:
+        return [column.bit - 0.5, column.bit + 0.5]
+    if column.charge != column.feature:
+        return []  # A missing bit, which has no unit.
+    feature = context.federation.parties[context.party].features[column.feature]
+    mapping = feature.domain_map(column.domain)
+    return [mapping.boundary(math.floor(threshold) + 1) for threshold in thresholds]
+
+
+def _parse(document: object, columns: dict[str, Column]) -> dict[str, list[float]]:
+    asked = document.get("thresholds") if isinstance(document, dict) else None
+    if isinstance(asked, dict) and all(
+        name in columns
+        and isinstance(thresholds, list)
+        and len(thresholds) > 0
+        and all(type(t) in (int, float) for t in thresholds)
+        # Nothing lies on the other side of a threshold outside the domain.
+        and all(columns[name].domain.lower <= t < columns[name].domain.upper for t in thresholds)
+        and all(a < b for a, b in pairwise(thresholds))
+        for name, thresholds in asked.items()
+    ):
+        return asked
+    raise ArtifactError("The route request is malformed.", "Nothing was answered.")

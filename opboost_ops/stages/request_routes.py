@@ -1,0 +1,56 @@
+"""Arrow: model -> route request, all thresholds that its trees have on others' features."""
+
+from opboost_ops.boosting.lightgbm_text import TextModel
+from opboost_ops.exchange.artifact import Draft
+from opboost_ops.exchange.manifest import Kind
+from opboost_ops.models.registry import Registry
+from opboost_ops.stages.gate import same_columns
+from opboost_ops.stages.stage import Context, Outcome
+
+DISCLOSES = "at which values of each feature the trees split (structure of the labels)"
+
+
+def request_routes(context: Context) -> Outcome:
+    """Ask each feature holder for every comparison of its features.
+
+    In a training run the champion's thresholds are asked for too, so that both models can be
+    compared on the same rows.
+
+    Raises:
+        ContractError: The model is missing or damaged.
+    """
+    texts = []
+    registry = Registry(context.site.models, context.federation.name)
+    if context.purpose == "train":
+        texts.append(context.home.read("model.txt").decode())
+    if context.model is not None:
+        files = registry.files(context.model)
+        facts = context.home.json("frame") if context.purpose == "train" else None
+        if facts is None or same_columns(context.federation, facts, files):
+            texts.append(files["model.txt"].decode())
+    wanted: dict[str, set[float]] = {}
+    for text in texts:
+        for name, thresholds in TextModel.parse(text).numeric_splits().items():
+            wanted.setdefault(name, set()).update(thresholds)
+    before: Kind = "split_values" if context.purpose == "train" else "alignment"
+    drafts = []
+    counts: dict[str, int] = {}
+    for party in context.federation.feature_holders:
+        asked = {
+            column.name: sorted(wanted[f"{party}.{column.name}"])
+            for column in context.columns(party)
+            if f"{party}.{column.name}" in wanted
+        }
+        counts[party] = sum(len(thresholds) for thresholds in asked.values())
+        drafts.append(
+            Draft(
+                kind="route_request",
+                about=party,
+                document={"thresholds": asked},
+                rows=counts[party],
+                columns=tuple(asked),
+                answers=context.receive(before, party).digest,
+                discloses=DISCLOSES,
+            )
+        )
+    return Outcome(drafts=tuple(drafts), summary={"thresholds": counts})

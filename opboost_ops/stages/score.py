@@ -1,0 +1,72 @@
+"""Arrow: new rows, preprocessed the same way -> predictions."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from opboost_ops.boosting.lightgbm_text import TextModel
+from opboost_ops.boosting.trainer import predict
+from opboost_ops.exchange.encoding import integers
+from opboost_ops.models.registry import Registry
+from opboost_ops.stages import raw_table
+from opboost_ops.stages.assemble import own_columns
+from opboost_ops.stages.digest_ids import changed
+from opboost_ops.stages.others import others
+from opboost_ops.stages.stage import Context, Outcome
+
+SCORE, CLASS = "score", "class"
+
+
+def score(context: Context) -> Outcome:
+    """Score every row of the label holder's table of new rows that the mode can score.
+
+    In mode ``local`` these are all rows; otherwise those that all parties have.
+
+    Raises:
+        ContractError: The model is damaged, or the table is not the one that was checked.
+        ArtifactError: What another party released is not what it must be.
+    """
+    assert context.model is not None
+    files = Registry(context.site.models, context.federation.name).files(context.model)
+    facts, text = json.loads(files["columns.json"]), files["model.txt"].decode()
+    if raw_table.fingerprint(context) != context.home.json("table")["sha256"]:
+        raise changed(context)
+    mode = context.federation.scoring.mode
+    table = raw_table.read(context)
+    if mode == "local":
+        positions = np.arange(table.height)
+    else:
+        positions = integers(context.home.table("alignment"), "position")
+    rows = table[positions]
+    columns = own_columns(context, rows, facts["categories"])
+    columns |= others(context, mode, positions, TextModel.parse(text).numeric_splits())
+    matrix = np.empty((len(positions), len(facts["names"])), dtype=np.float64, order="F")
+    for i, name in enumerate(facts["names"]):
+        matrix[:, i] = columns.pop(name)
+    prediction = predict(text, matrix)
+    identity = context.federation.id.column
+    scores = pa.table(
+        {
+            identity: rows.get_column(identity).to_arrow(),
+            SCORE: pa.array(prediction if prediction.ndim == 1 else prediction.max(axis=1)),
+            CLASS: _classes(facts, prediction),
+        }
+    )
+    return Outcome(
+        tables={"scores": scores},
+        summary={"rows": len(positions), "mode": mode, "version": context.model},
+        discloses="how many new rows were scored",
+    )
+
+
+def _classes(facts: dict[str, object], prediction: np.ndarray) -> pa.Array:
+    """The likeliest class of each row, as the federation names classes; null in regression."""
+    classes = facts["classes"]
+    assert isinstance(classes, list)
+    if not classes:
+        return pa.nulls(len(prediction), pa.string())
+    chosen = prediction > 0.5 if prediction.ndim == 1 else prediction.argmax(axis=1)
+    names = pl.Series(classes)
+    return names[chosen.astype(np.int64)].to_arrow()
