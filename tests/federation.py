@@ -149,8 +149,8 @@ class Workspace:
         change(pl.read_parquet(path)).write_parquet(path)
 
     def table_path(self, party: str) -> Path:
-        """A party's table."""
-        return self.folder / party / "tables" / "train.parquet"
+        """A party's table: the training table, or that of new rows."""
+        return self.folder / party / "tables" / f"{self.purpose}.parquet"
 
     def edit_yaml(self, name: str, change: Callable[[Any], Any]) -> None:
         """Rewrite one of the declared files; the change works in place."""

@@ -12,6 +12,9 @@ from opboost_ops.datasets.dataset import ID, Dataset
 
 CUSTOMERS = 50_000
 
+#: How many customers there are for each one to be scored.
+_PER_NEW = 10
+
 #: Share of all customers whom each party knows.
 _KNOWN = {"credit": 0.92, "shop": 0.9, "bank": 0.94}
 
@@ -20,12 +23,29 @@ _EMPLOYMENT = ("salaried", "self-employed", "student", "retired", "unemployed")
 
 
 def load(rows: int = CUSTOMERS, seed: int = 0) -> Dataset:
-    """Generate the three tables.
+    """Generate the three tables, and those of a tenth as many applicants who are to be scored.
 
     Args:
         rows: Customers in all; each party knows about nine in ten of them.
         seed: Of the generator.
     """
+    applicants = _tables(max(rows // _PER_NEW, 20), seed + 2**31, "N")
+    return Dataset(
+        name="credit_scoring",
+        task="binary",
+        tables=_tables(rows, seed, "C"),
+        label_holder="credit",
+        label={"column": "default", "task": "binary", "classes": [0, 1]},
+        features=_FEATURES,
+        holdout=0.2,
+        epsilon=0.64,
+        domain=(1, 10),
+        notes="Generated from a public seed; nobody's data.",
+        new_rows={**applicants, "credit": applicants["credit"].drop("default")},
+    )
+
+
+def _tables(rows: int, seed: int, prefix: str) -> dict[str, pl.DataFrame]:
     rng = np.random.default_rng(seed)
     means, strain, thrift = rng.normal(size=(3, rows))
     age = np.clip(42 + 13 * rng.normal(size=rows), 18, 90).round()
@@ -58,7 +78,7 @@ def load(rows: int = CUSTOMERS, seed: int = 0) -> Dataset:
     risk += 0.4 * (age < 25) + 0.15 * np.log(tables["credit"]["amount"] / 5000)
     default = rng.random(rows) < 1 / (1 + np.exp(2.2 - 1.3 * risk))
     tables["credit"]["default"] = default.astype(np.int64)
-    ids = np.array([f"C{i:07d}" for i in rng.permutation(10 * rows)[:rows]])
+    ids = np.array([f"{prefix}{i:07d}" for i in rng.permutation(10 * rows)[:rows]])
     made: dict[str, pl.DataFrame] = {}
     for party, columns in tables.items():
         known = rng.permutation(np.flatnonzero(rng.random(rows) < _KNOWN[party]))
@@ -71,18 +91,7 @@ def load(rows: int = CUSTOMERS, seed: int = 0) -> Dataset:
     habit = np.searchsorted((-0.9, 0.2, 1.1), strain + 0.7 * rng.normal(size=rows))
     payment = pl.DataFrame({ID: ids, "payment": np.array(_PAYMENT)[habit]})
     made["shop"] = made["shop"].join(payment, on=ID, how="left", maintain_order="left")
-    return Dataset(
-        name="credit_scoring",
-        task="binary",
-        tables=made,
-        label_holder="credit",
-        label={"column": "default", "task": "binary", "classes": [0, 1]},
-        features=_FEATURES,
-        holdout=0.2,
-        epsilon=0.64,
-        domain=(1, 10),
-        notes="Generated from a public seed; nobody's data.",
-    )
+    return made
 
 
 def _with_gaps(

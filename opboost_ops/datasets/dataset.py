@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import polars as pl
@@ -25,6 +25,7 @@ class Dataset:
         epsilon: Default epsilon of its protected features.
         domain: Default bounds L and R.
         notes: Where it comes from, and its licence.
+        new_rows: Table by party of people to score, without the label; empty if there are none.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Dataset:
     epsilon: float
     domain: tuple[int, int]
     notes: str
+    new_rows: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
 
 def table_digest(table: pl.DataFrame) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import yaml
 
+from opboost_ops.config.federation import Scoring
 from opboost_ops.config.loading import load_federation
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.domain import quantile_edges as edges_of
@@ -33,6 +34,7 @@ def write_workspace(
     seed: int | None = None,
     quantile_edges: bool = False,
     training: Mapping[str, Any] | None = None,
+    scoring: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write the federation file, and each party's site, policy, keys and table.
 
@@ -46,6 +48,7 @@ def write_workspace(
         quantile_edges: Read cells of equal shares off each protected table, which leaves no
             guarantee: only for comparisons, and the store becomes a throw-away one.
         training: Other entries of ``training``.
+        scoring: Entries of ``scoring``; policies are written so that they allow it.
 
     Returns:
         The path of ``federation.yaml``.
@@ -63,13 +66,19 @@ def write_workspace(
     data = _federation(dataset, public, epsilon, lower, upper)
     if quantile_edges:
         _read_edges(dataset, data)
+    if scoring:
+        data["scoring"] = dict(scoring)
     data["training"] = {"holdout": dataset.holdout, "seed": seed or 0, **(training or {})}
     for party, table in dataset.tables.items():
         site = folder / party
         write_private(site / "keys" / "alignment.key", alignment)
         (site / "tables").mkdir()
         table.write_parquet(site / "tables" / "train.parquet")
-        dump(site / "site.yaml", site_data(party, dataset.name, Path("tables/train.parquet")))
+        data_of = site_data(party, dataset.name, Path("tables/train.parquet"))
+        if party in dataset.new_rows:
+            dataset.new_rows[party].write_parquet(site / "tables" / "score.parquet")
+            data_of["tables"][dataset.name]["score"] = "tables/score.parquet"
+        dump(site / "site.yaml", data_of)
         dump(site / "policy.yaml", policy_data(party, data))
     (folder / "exchange").mkdir()
     if seed is not None or quantile_edges:
@@ -145,13 +154,19 @@ def policy_data(party: str, federation: Mapping[str, Any]) -> Any:
         holder = next(n for n, p in federation["parties"].items() if p["role"] == "label_holder")
         key = federation["parties"][holder]["signing_key"]
         data["receivers"] = {holder: {"signing_key": key}}
-        data["features"] = {name: _rule(feature) for name, feature in spec["features"].items()}
+        scoring = Scoring(**federation.get("scoring", {}))
+        routed = "routed" in scoring.modes
+        data["features"] = {
+            name: _rule(feature, routed) for name, feature in spec["features"].items()
+        }
+        if routed:
+            data["scoring"] = list(scoring.modes)
     return data
 
 
-def _rule(feature: Mapping[str, Any]) -> dict[str, Any]:
+def _rule(feature: Mapping[str, Any], routed: bool) -> dict[str, Any]:
     rule: dict[str, Any] = {"mechanisms": _mechanisms(feature)}
-    if feature["mechanism"]["name"] == "local_map":
+    if routed or feature["mechanism"]["name"] == "local_map":
         rule["least_cell_width"] = 0
     return rule
 

@@ -1,6 +1,7 @@
 """A stage that ends, its work done, in a foreign error that shows cells."""
 
-from opboost_ops.stages import catalogue
+from opboost_ops.config.federation import Federation
+from opboost_ops.protocol import Purpose, phases
 from opboost_ops.stages.stage import Context, Outcome, Stage
 
 
@@ -15,7 +16,7 @@ def failing(stage: Stage, text_at: dict[str, str]) -> Stage:
     def run(context: Context) -> Outcome:
         import polars as pl
 
-        outcome = stage.run(context)
+        outcome = stage(context)
         text = text_at.get(context.party)
         if text is None:
             return outcome
@@ -24,19 +25,24 @@ def failing(stage: Stage, text_at: dict[str, str]) -> Stage:
         except ValueError as error:
             raise pl.exceptions.ComputeError(f"conversion failed: {text}") from error
 
-    return Stage(stage.name, stage.groups, run)
+    return run
 
 
-def planned(one_of_each: dict[str, str]) -> dict[str, tuple[str, str, str]]:
+def planned(
+    federation: Federation, purpose: Purpose, one_of_each: dict[str, str]
+) -> dict[str, tuple[str, str, str]]:
     """For every stage, the task that is to fail, its party, and what its error says.
 
     Args:
+        federation: Whose DAG it is.
+        purpose: Of the run.
         one_of_each: Values of every column, by party; a feature holder comes first.
     """
     holder, owner = one_of_each
-    found = {}
-    for name, stage in catalogue.STAGES.items():
-        role = "feature_holder" if "feature_holder" in stage.groups else "label_holder"
-        party = holder if role == "feature_holder" else owner
-        found[name] = (f"{party}_{stage.groups[role]}.{name}", party, one_of_each[party])
+    found: dict[str, tuple[str, str, str]] = {}
+    for phase in phases(federation, purpose):
+        party = holder if phase.role == "feature_holder" else owner
+        for name in phase.stages:
+            if name not in found or party == holder:
+                found[name] = (f"{party}_{phase.name}.{name}", party, one_of_each[party])
     return found
