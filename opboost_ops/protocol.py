@@ -69,14 +69,17 @@ def steps(federation: Federation, purpose: Purpose) -> Iterator[tuple[str, str]]
                 yield from ((party, stage) for stage in phase.stages)
 
 
+_FIRST = ("check_table", "check_drift", "digest_ids")
+
+
 def _training(federation: Federation) -> tuple[Phase, ...]:
     model = ("materialise", "check_model")
     end = ("evaluate", "register", "announce_champion")
     release = ("preprocess", "desensitize", "rank", "check_release", "publish")
     train = ("accept", "assemble", "check_frame", "train", "request_splits")
     first = (
-        Phase("open", "label_holder", ("check_table", "digest_ids")),
-        Phase("ids", "feature_holder", ("check_table", "digest_ids")),
+        Phase("open", "label_holder", _FIRST),
+        Phase("ids", "feature_holder", _FIRST),
         Phase("align", "label_holder", ("align",)),
         Phase("release", "feature_holder", release),
         Phase("train", "label_holder", train),
@@ -96,15 +99,15 @@ def _scoring(federation: Federation) -> tuple[Phase, ...]:
     score = ("score", "check_scores", "write_scores")
     if federation.scoring.mode == "local":
         return (
-            Phase("open", "label_holder", ("check_table",)),
+            Phase("open", "label_holder", ("check_table", "check_drift")),
             Phase("score", "label_holder", score),
         )
     routed = federation.scoring.mode == "routed"
     release = ("preprocess", "desensitize", "check_release", "publish")
     answer = Phase("route", "feature_holder", ("preprocess", "answer_routes"))
     return (
-        Phase("open", "label_holder", ("check_table", "digest_ids")),
-        Phase("ids", "feature_holder", ("check_table", "digest_ids")),
+        Phase("open", "label_holder", _FIRST),
+        Phase("ids", "feature_holder", _FIRST),
         Phase("align", "label_holder", ("align", "request_routes") if routed else ("align",)),
         answer if routed else Phase("release", "feature_holder", release),
         Phase("score", "label_holder", ("accept", *score)),

@@ -132,6 +132,8 @@ def _run_stage(party: Publisher, stage: str, run: Run) -> dict[str, Any]:
         context.home.write_table(name, table)
     for name, value in outcome.documents.items():
         context.home.write_json(name, value)
+    for name, value in outcome.lasting.items():
+        context.lasting.write_json(name, value)
     for name, content in outcome.files.items():
         context.home.write(name, content)
     digests = publish(party, federation, run.run, signer, outcome.drafts, outcome.charges)

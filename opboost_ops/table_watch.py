@@ -48,7 +48,7 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
     key = noise.receiver_secret(site.noise_secret(), ":table")
     fingerprint = hashlib.blake2b(digest, key=key, digest_size=16).hexdigest()
     home, name = Home(site.home / federation), _SEEN[purpose]
-    seen = home.json(name) if (home.folder / f"{name}.json").is_file() else {}
+    seen = home.json(name) if home.has(name) else {}
     if seen.get("fingerprint") == fingerprint:
         return bool(seen.get("look") == look)
     line = Release(

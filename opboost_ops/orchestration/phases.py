@@ -18,6 +18,7 @@ TITLES = {
 DESCRIPTIONS = {
     "open_run": "Resolves file and form, and publishes the signed plan that all later tasks read.",
     "check_table": "Checks the raw table against its declaration. Details stay in the home folder.",
+    "check_drift": "Compares the table with the one of the champion's training. Told at home.",
     "digest_ids": "Makes person keys (they stay home) and keyed alignment digests.",
     "align": "Compares the digests: the common row order and the holdout.",
     "preprocess": "Maps raw values to integers of the declared domain.",

@@ -45,6 +45,12 @@ def words(expectation: str, arguments: Mapping[str, Any]) -> str:
         return f"{who} {_interval(arguments)}"
     if expectation == "expect_column_values_to_be_in_set":
         return "every value is one of " + ", ".join(map(str, arguments["value_set"]))
+    if expectation == "population_stability_index":
+        return (
+            "population stability index {index:.3f}; drift is above {most:g} and above chance "
+            "({chance:.3f}); missing {missing:.2%}, then {missing_then:.2%}; clipped "
+            "{clipped:.2%}, then {clipped_then:.2%}"
+        ).format(**arguments)
     name = expectation.removeprefix("expect_").replace("_", " ")
     name = name.removeprefix("column ").removeprefix("table ")
     told = ", ".join(f"{key} {value}" for key, value in arguments.items())

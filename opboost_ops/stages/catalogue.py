@@ -8,6 +8,7 @@ from opboost_ops.stages.announce_champion import announce_champion
 from opboost_ops.stages.answer_routes import answer_routes
 from opboost_ops.stages.answer_splits import answer_splits
 from opboost_ops.stages.assemble import assemble
+from opboost_ops.stages.check_drift import check_drift
 from opboost_ops.stages.checks import (
     check_frame,
     check_model,
@@ -32,6 +33,7 @@ from opboost_ops.stages.write_scores import write_scores
 
 _STAGES: tuple[Stage, ...] = (
     check_table,
+    check_drift,
     digest_ids,
     align,
     preprocess,

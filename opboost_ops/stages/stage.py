@@ -76,6 +76,10 @@ class Home:
         """A JSON value that an earlier stage kept."""
         return json.loads(self.read(f"{name}.json"))
 
+    def has(self, name: str) -> bool:
+        """Whether there is a JSON value of a name."""
+        return (self.folder / f"{name}.json").is_file()
+
 
 @dataclass(frozen=True)
 class Context:
@@ -158,6 +162,11 @@ class Context:
         return columns_of(self.federation, party or self.party)
 
     @property
+    def lasting(self) -> Home:
+        """The party's private folder for the federation, which outlives its runs."""
+        return Home(self.site.home / self.federation.name)
+
+    @property
     def table_path(self) -> Path:
         """The party's table: the training table, or that of new rows.
 
@@ -196,23 +205,27 @@ class Outcome:
     Attributes:
         tables: Tables to keep at home.
         documents: JSON values to keep at home.
+        lasting: JSON values to keep at home beyond the run.
         files: Other files to keep at home.
         drafts: Artifacts to publish.
         charges: What their randomised cells are charged for.
         summary: Facts that anybody may see.
         discloses: What the summary or a failure tells everybody, outside any epsilon; a ledger
             line. Empty when only public facts are in it.
+        notices: What the party's own people should look at, by name; it goes no further.
         quality_seconds: How much of the time went into data-quality checks.
         failure: Raised after everything was kept: a failed check keeps its report.
     """
 
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
     documents: Mapping[str, Any] = field(default_factory=dict)
+    lasting: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
     drafts: tuple[Draft, ...] = ()
     charges: Charges = field(default_factory=Charges)
     summary: Mapping[str, Any] = field(default_factory=dict)
     discloses: str = ""
+    notices: tuple[str, ...] = ()
     quality_seconds: float = 0.0
     failure: ContractError | None = None
 

@@ -20,9 +20,9 @@ from opboost_ops.stages.catalogue import STAGES
 
 RELEASE = ["preprocess", "desensitize", "rank", "check_release", "publish"]
 GROUPS = {
-    "credit_open": ["open_run", "check_table", "digest_ids"],
-    "shop_ids": ["check_table", "digest_ids"],
-    "bank_ids": ["check_table", "digest_ids"],
+    "credit_open": ["open_run", "check_table", "check_drift", "digest_ids"],
+    "shop_ids": ["check_table", "check_drift", "digest_ids"],
+    "bank_ids": ["check_table", "check_drift", "digest_ids"],
     "credit_align": ["align"],
     "shop_release": RELEASE,
     "bank_release": RELEASE,

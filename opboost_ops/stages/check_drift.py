@@ -1,0 +1,48 @@
+"""How far the party's table has moved since the champion was trained; told at home."""
+
+from opboost_ops.quality import drift
+from opboost_ops.quality.drift import Profile
+from opboost_ops.stages import raw_table
+from opboost_ops.stages.stage import Context, Outcome
+
+_PROFILES = "profiles"
+
+DISCLOSES = "whether the party's table has drifted since training (a bit a run)"
+
+#: What the party is told, and only by its own workers.
+NOTICE = "drift"
+
+
+def check_drift(context: Context) -> Outcome:
+    """Compare the table with the one on which the champion was trained.
+
+    Drift never stops a run. Its report is kept at home; what leaves is nothing, or, where the
+    party's policy says ``tell_drift``, whether there is any.
+
+    Raises:
+        ContractError: The table cannot be read as declared.
+    """
+    federation = context.federation
+    features = federation.parties[context.party].features
+    table = raw_table.read(context, list(features)) if features else None
+    if table is None:
+        return Outcome()
+    lasting = {}
+    if context.purpose == "train":
+        # Kept beyond the run: it is what later tables are compared with.
+        found = drift.profile(table, features, federation.domain.to_domain())
+        lasting[f"{_PROFILES}/{context.run}"] = found.model_dump(mode="json")
+    name = f"{_PROFILES}/{context.model}"
+    if context.model is None or context.model == context.run or not context.lasting.has(name):
+        return Outcome(lasting=lasting)
+    reference = Profile.model_validate(context.lasting.json(name))
+    report = drift.compare(reference, table, features, context.policy.checks.max_drift)
+    tell = context.policy.checks.tell_drift
+    return Outcome(
+        lasting=lasting,
+        files={"quality/drift.json": report.json(), "quality/drift.html": report.html()},
+        summary={"drift": "pass" if report.passed else "warn"} if tell else {},
+        discloses=DISCLOSES if tell else "",
+        notices=() if report.passed else (NOTICE,),
+        quality_seconds=report.seconds,
+    )

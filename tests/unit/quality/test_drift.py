@@ -1,0 +1,94 @@
+"""Drift: what counts as a move, what is chance, and that it is told at home only."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from opboost_ops.config.federation import Feature
+from opboost_ops.domain import Domain
+from opboost_ops.quality.drift import compare, profile
+from tests.books import books_of
+from tests.federation import Workspace
+
+DOMAIN = Domain(1, 10)
+UUID = "00000000-0000-4000-8000-000000000001"
+UNIT = Feature(uuid=UUID, bounds=(0, 1))
+
+
+def index(then: pl.Series, now: pl.Series, feature: Feature = UNIT) -> tuple[float, bool]:
+    features = {"x": feature}
+    reference = profile(pl.DataFrame({"x": then}), features, DOMAIN)
+    report = compare(reference, pl.DataFrame({"x": now}), features, 0.25)
+    (result,) = report.results
+    return result.arguments["index"], result.success
+
+
+def test_the_index_is_that_of_its_definition() -> None:
+    then, now = pl.Series([0.05] * 60 + [0.95] * 40), pl.Series([0.05] * 20 + [0.95] * 80)
+    # Ten cells and one for missing values; each gets half a row.
+    p, q = ([(c + 0.5) / 105.5 for c in counts] for counts in ((60, 40), (20, 80)))
+    expected = sum((b - a) * math.log(b / a) for a, b in zip(p, q, strict=True))
+    assert index(then, now) == (round(expected, 4), False)
+    assert index(then, then) == (0.0, True)
+
+
+def test_chance_is_no_drift_and_a_move_is() -> None:
+    told = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        then, now = pl.Series(rng.random(400)), pl.Series(rng.random(30))
+        told += not index(then, now)[1]
+        assert not index(then, pl.Series(rng.beta(6, 1, 300)))[1]
+    assert told <= 3
+
+
+@pytest.mark.parametrize(
+    ("feature", "then", "now"),
+    [
+        (Feature(uuid=UUID), [float(i) for i in range(500)], [float(i) for i in range(300, 600)]),
+        (Feature(uuid=UUID, type="nominal"), ["a", "b"] * 200, ["b"] * 400),
+        (Feature(uuid=UUID, type="nominal"), ["a", "b"] * 200, ["a", "new"] * 200),
+        (UNIT, [0.5] * 400, [0.5] * 250 + [None] * 150),
+        (UNIT, [0.5] * 400, [0.5] * 250 + [9.0] * 150),
+    ],
+)
+def test_every_kind_of_feature_and_missing_and_clipped_values(
+    feature: Feature, then: list[Any], now: list[Any]
+) -> None:
+    assert index(pl.Series(then), pl.Series(then), feature)[1]
+    assert not index(pl.Series(then), pl.Series(now), feature)[1]
+
+
+def test_many_cells_are_joined() -> None:
+    rng = np.random.default_rng(0)
+    wide = profile(pl.DataFrame({"x": rng.random(5000)}), {"x": UNIT}, Domain(1, 1024))
+    assert len(wide.features["x"].edges) <= 20
+
+
+def drifted(workspace: Workspace) -> None:
+    """The bank's customers have become rich."""
+    column = pl.col("balance") * 30
+    workspace.edit_table("bank", lambda table: table.with_columns(column))
+    workspace.edit_yaml(
+        "bank/policy.yaml", lambda data: data.setdefault("checks", {}).update(max_clipped_share=1)
+    )
+
+
+@pytest.mark.parametrize("tell", [False, True])
+def test_what_leaves_is_nothing_or_one_bit(workspace: Workspace, tell: bool) -> None:
+    drifted(workspace)
+    workspace.edit_yaml("bank/policy.yaml", lambda data: data["checks"].update(tell_drift=tell))
+    workspace.until("digest_ids", "bank")
+    home = workspace.home("bank")
+    report = json.loads((home / "quality" / "drift.json").read_text())
+    failed = [r["column"] for r in report["results"] if not r["success"]]
+    assert failed == ["balance"]
+    with books_of(workspace, "bank") as books:
+        told = [r for r in books.ledger.releases() if r.kind == "check_drift"]
+    summary = workspace.step("bank", "check_drift")
+    assert ("drift" in summary) is tell
+    assert [line.account for line in told] == (["exact"] if tell else [])
