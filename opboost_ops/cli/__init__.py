@@ -22,6 +22,7 @@ from opboost_ops.cli import (
     plan,
     run,
     schemas,
+    score,
     store,
     trust,
 )
@@ -44,6 +45,7 @@ def _commands() -> None:
 app.command("init")(init.command)
 app.command("check")(check.command)
 app.command("run")(run.command)
+app.command("score")(score.command)
 app.command("channel")(channel.command)
 app.command("plan")(plan.command)
 app.command("leakage")(leakage.command)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from opboost_ops.local_run import Finished
     from opboost_ops.orchestration.client import Client
     from opboost_ops.orchestration.standalone import Standalone
+    from opboost_ops.protocol import Purpose
 
 Dataset = Annotated[str, typer.Option(help="credit, adult, pendigits, powerplant or casp.")]
 Work = Annotated[Path, typer.Option(help="Folder for Airflow's and the parties' things.")]
@@ -25,9 +26,10 @@ class DemoError(OpBoostError):
 
 
 def demo(dataset: Dataset = "credit", work: Work = _WORK) -> None:
-    """Train a federation on a real Airflow, show its progress, and report what it gave."""
+    """Train and score on a real Airflow, show the progress, and report what it gave."""
     from opboost_ops.cli.progress import Progress
     from opboost_ops.cli.run import report
+    from opboost_ops.cli.score import scored, told
     from opboost_ops.config.loading import load_federation
     from opboost_ops.orchestration.standalone import Standalone
 
@@ -35,22 +37,33 @@ def demo(dataset: Dataset = "credit", work: Work = _WORK) -> None:
     console = Console(stderr=True)
     begin = time.monotonic()
     file = workspace(dataset, work)
-    dag = f"{load_federation(file).name}_train"
+    federation = load_federation(file)
+    dag = f"{federation.name}_train"
     console.print(f"Starting Airflow in {work / 'airflow'} ...")
     with Standalone(work / "airflow", file.parent, _sites(file)) as airflow:
         client = airflow.client()
         _until_known(airflow, client, dag)
         up = time.monotonic()
+        before = _runs(client, f"{federation.name}_score")
         console.print(f"Airflow runs at {airflow.url}; {dag} is triggered.")
         with Progress() as progress:
             finished = follow(airflow, client, file, progress)
         ended = time.monotonic()
+        score = _scoring_run(airflow, client, file, finished, before)
+        scores = None
+        if score:
+            console.print(f"The new champion has started {federation.name}_score.")
+            with Progress() as progress:
+                scores = follow(airflow, client, file, progress, "score", score)
     report(file, finished, experiment=True, as_json=False)
+    if scores:
+        owner = scores.summaries[federation.label_holder]
+        Console().print(told(scored(federation.name, scores.run, owner)), soft_wrap=True)
     work_seconds = sum(finished.seconds().values()) + sum(
         finished.seconds("quality_seconds").values()
     )
     console.print(
-        f"Airflow was up after {up - begin:.1f} s; the run took {ended - up:.1f} s, of which the "
+        f"Airflow was up after {up - begin:.1f} s; training took {ended - up:.1f} s, of which the "
         f"stages themselves {work_seconds:.1f} s. All ended after {time.monotonic() - begin:.1f} s."
     )
 
@@ -113,14 +126,43 @@ def workspace(dataset: str, work: Path) -> Path:
     return file
 
 
-def follow(airflow: "Standalone", client: "Client", file: Path, progress: Any) -> "Finished":
-    """Trigger the DAG and watch it to its end.
+def _scoring_run(
+    airflow: "Standalone", client: "Client", file: Path, trained: "Finished", before: set[str]
+) -> str:
+    """The run that a new champion has started; empty if there is nothing to score."""
+    from opboost_ops.config.loading import load_site
+
+    owner, name = trained.federation.label_holder, trained.federation.name
+    table = load_site(_sites(file)[owner]).tables[name].score
+    if table is None or "announce_champion" not in trained.summaries[owner]:
+        return ""
+    while not (started := _runs(client, f"{name}_score") - before):
+        airflow.check()
+        time.sleep(0.2)
+    return started.pop()
+
+
+def _runs(client: "Client", dag: str) -> set[str]:
+    return {run["dag_run_id"] for run in client.get(f"dags/{dag}/dagRuns", limit=100)["dag_runs"]}
+
+
+def follow(
+    airflow: "Standalone",
+    client: "Client",
+    file: Path,
+    progress: Any,
+    purpose: "Purpose" = "train",
+    run: str = "",
+) -> "Finished":
+    """Watch a run of a DAG to its end.
 
     Args:
         airflow: The Airflow.
         client: Its client.
         file: ``federation.yaml``.
         progress: Called with a party and what happened at it.
+        purpose: Which of the federation's DAGs.
+        run: Airflow's id of the run; one is triggered when absent.
 
     Raises:
         DemoError: With the failing task's error.
@@ -130,8 +172,8 @@ def follow(airflow: "Standalone", client: "Client", file: Path, progress: Any) -
     from opboost_ops.runner import run_id
 
     federation = load_federation(file)
-    dag = f"{federation.name}_train"
-    run = client.trigger(dag)
+    dag = f"{federation.name}_{purpose}"
+    run = run or client.trigger(dag)
     finished = Finished(run_id(dag, run), federation)
     seen: set[tuple[str, str]] = set()
     while True:
@@ -139,7 +181,7 @@ def follow(airflow: "Standalone", client: "Client", file: Path, progress: Any) -
         state = client.run(dag, run)["state"]
         tasks = client.tasks(dag, run)
         for task in sorted(tasks, key=lambda t: t["start_date"] or ""):
-            _show(client, task, seen, finished, progress)
+            _show(client, task, seen, finished, progress, purpose)
         if state == "success":
             return finished
         if state == "failed":
@@ -153,6 +195,7 @@ def _show(
     seen: set[tuple[str, str]],
     finished: "Finished",
     progress: Any,
+    purpose: "Purpose",
 ) -> None:
     from opboost_ops.protocol import stages_of
 
@@ -163,7 +206,7 @@ def _show(
     seen.add((name, event))
     group, stage = name.split(".")
     party = group.rpartition("_")[0]
-    stages = stages_of(finished.federation, "train", party)
+    stages = stages_of(finished.federation, purpose, party)
     opens = party == finished.federation.label_holder
     told: dict[str, Any] = {"event": event, "stage": stage, "of": len(stages) + opens}
     if event == "finished":

@@ -12,6 +12,8 @@ MODES = {
     "label_holder_alone": "label holder alone",
     "federated": "federated, mode clear",
     "federated_desensitised": "federated, mode desensitised",
+    "federated_routed": "federated, mode routed",
+    "federated_local": "federated, mode local",
 }
 
 

@@ -38,8 +38,8 @@ def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: 
         run: A finished run.
 
     Returns:
-        ``centralised``, ``label_holder_alone``, ``federated`` (mode clear) and
-        ``federated_desensitised``, each with accuracy and auc, or mse and r2.
+        ``centralised``, ``label_holder_alone``, ``federated`` (mode clear) and ``federated_MODE``
+        for each mode that the run evaluated, each with accuracy and auc, or mse and r2.
     """
     loaded = {party: load_site(path) for party, path in sites.items()}
     own = loaded[label_holder]
@@ -71,9 +71,8 @@ def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: 
     found = home.json("evaluation")["metrics"]
     return {
         "centralised": scores.evaluate(task, truth, predict(centralised, everything[train:])),
-        "label_holder_alone": found["label_holder_alone"],
         "federated": scores.evaluate(task, truth, predict(model, held_out)),
-        "federated_desensitised": found["federated_desensitised"],
+        **found,
     }
 
 
@@ -96,6 +95,7 @@ def sizes(site: Path, federation: str, run: str) -> dict[str, Any]:
     kinds = {
         "ranks": "feature_holders_total",
         "split_values": "feature_holders_total",
+        "routes": "holdout",
         "digests": "align",
         "alignment": "align",
         "holdout": "holdout",
