@@ -129,6 +129,24 @@ def predict(text: str, matrix: np.ndarray) -> np.ndarray:
     return np.asarray(booster_of(text).predict(matrix, num_threads=_threads(matrix.size)))
 
 
+def contributions(text: str, matrix: np.ndarray) -> np.ndarray:
+    """What each column adds to each raw score: LightGBM's own SHAP values (TreeSHAP).
+
+    Args:
+        text: A text model.
+        matrix: float64, shape (n, features).
+
+    Returns:
+        In log odds, raw class scores or the label's unit, shape (n, scores, features), without
+        the expected score; ``scores`` is the number of classes for multiclass, otherwise 1.
+    """
+    features = matrix.shape[1]
+    booster = booster_of(text)
+    threads = _threads(matrix.size * booster.num_trees())
+    found = np.asarray(booster.predict(matrix, pred_contrib=True, num_threads=threads))
+    return found.reshape(len(matrix), -1, features + 1)[:, :, :features]
+
+
 def _threads(cells: int) -> int:
     return 1 if cells < _SMALL else 0
 

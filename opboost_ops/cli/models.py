@@ -77,11 +77,34 @@ def show(
     federation: Federation = None,
 ) -> None:
     """Print a version's card as JSON, and where its files are."""
-    registry = _registry(site, federation)
-    wanted = version or registry.champion()
-    if wanted is None:
-        raise ConfigError("There is no champion yet.", "Name a version.")
-    print(registry.files(wanted)["card.json"].decode())
+    print(_files(site, version, federation)["card.json"].decode())
+
+
+@app.command("export")
+def export(
+    site: Site,
+    out: Annotated[Path, typer.Option(help="The new file.")],
+    version: Annotated[str | None, typer.Argument(help="The champion when absent.")] = None,
+    form: Annotated[str, typer.Option("--format", help="text or json, LightGBM's own.")] = "text",
+    federation: Federation = None,
+) -> None:
+    """Write a model for other programs, and beside it how its columns must be mapped."""
+    from opboost_ops.models.export import export_model, model_columns
+
+    files = _files(site, version, federation)
+    columns = out.with_name(f"{out.name}.columns.json")
+    made = {columns: model_columns(files).json_bytes(), out: export_model(files, form)}
+    for path in made:
+        if path.exists():
+            raise ConfigError(
+                f"{path.name} exists already; nothing was written.", "Name another file."
+            )
+    try:
+        for path, content in made.items():
+            path.write_bytes(content)
+    except OSError as error:
+        raise ConfigError(f"{out.name} cannot be written: {error.strerror}.") from None
+    print(f"Model: {out}\nRead before use, how its columns are mapped: {columns}")
 
 
 @app.command("promote")
@@ -100,6 +123,14 @@ def promote(
 def rollback(site: Site, because: Because = "by hand", federation: Federation = None) -> None:
     """Make the champion before the present one champion again."""
     print(f"{_registry(site, federation).rollback(because)} is champion again.")
+
+
+def _files(site: Path, version: str | None, federation: str | None) -> "dict[str, bytes]":
+    registry = _registry(site, federation)
+    wanted = version or registry.champion()
+    if wanted is None:
+        raise ConfigError("There is no champion yet.", "Name a version.")
+    return registry.files(wanted)
 
 
 def _registry(site: Path, federation: str | None) -> "Registry":

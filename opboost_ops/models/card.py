@@ -1,15 +1,16 @@
 """The model card: what was trained, by whom, on what, and what it told to whom."""
 
-import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.metadata import version
 from platform import python_version
 from typing import Any
 
 from opboost_ops import __version__
-from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
+from opboost_ops.models import card_page
+from opboost_ops.models.importance import Importance, ImportanceLine, columns_by_feature
+from opboost_ops.models.modes import CENTRALISED, ModeLine, modes_of
 from opboost_ops.privacy.loss import LossCurve
 
 _LIMITS = (
@@ -35,15 +36,25 @@ _TOLD = (
     "were already randomised and charged.",
     "Everyone who sees the run learnt the metrics above, row counts, and that all checks passed "
     "(exact, no epsilon).",
+    "The importance of features is on this card alone, which stays with {label}: it follows from "
+    "{label}'s own rows and from randomised values that it held already.",
 )
 
 
 class PartyLine(Record):
-    """One party on the card."""
+    """One party on the card.
+
+    Attributes:
+        name: Its name.
+        role: What it does.
+        features: How many it holds.
+        splits: How many splits of all trees are on them.
+    """
 
     name: str
     role: str
     features: int
+    splits: int
 
 
 class FeatureLine(Record):
@@ -67,10 +78,15 @@ class Card(Record):
         label: The label column.
         domain: Bounds L and R of protected features.
         training: Booster and parameters.
+        training_rows: How many rows it was trained on.
         metrics: By name of what was trained and in which mode it was evaluated.
+        modes: Those names in words, and what each mode tells to whom.
+        centralised: Why there is no figure for training on joined rows, and what measures it.
         held_out_rows: How many rows the metrics stand on.
         parties: Who took part, in which role, with how many features.
         features: All features with protection, loss and use.
+        importance: How much the model goes by each feature, most important first.
+        importance_rows: How many held-out rows that stands on.
         disclosed: What was told to whom.
         limits: What the model is not good for.
         experiment: Made with predictable noise or edges of a private table: without any guarantee.
@@ -84,10 +100,15 @@ class Card(Record):
     label: str
     domain: tuple[int, int]
     training: Mapping[str, Any]
+    training_rows: int
     metrics: Mapping[str, Mapping[str, float]]
+    modes: tuple[ModeLine, ...]
+    centralised: str
     held_out_rows: int
     parties: tuple[PartyLine, ...]
     features: tuple[FeatureLine, ...]
+    importance: tuple[ImportanceLine, ...] = ()
+    importance_rows: int = 0
     disclosed: tuple[str, ...]
     limits: tuple[str, ...]
     experiment: bool
@@ -99,7 +120,7 @@ class Card(Record):
 
     def html_bytes(self) -> bytes:
         """The card for people: one page that loads nothing from outside."""
-        return _page(self).encode()
+        return card_page.page(self).encode()
 
 
 def make_card(
@@ -107,9 +128,11 @@ def make_card(
     federation: Federation,
     run: str,
     evaluation: Mapping[str, Any],
+    training_rows: int,
     losses: Mapping[str, LossCurve],
     splits: Mapping[str, int],
     experiment: bool,
+    importance: Importance | None = None,
 ) -> Card:
     """Put a card together.
 
@@ -117,30 +140,28 @@ def make_card(
         federation: As it was run.
         run: Its id.
         evaluation: ``rows`` and ``metrics`` of the held-out rows.
+        training_rows: How many rows the model was trained on.
         losses: Loss curve by full feature name, as published with the releases.
         splits: How many splits of all trees are on it, by full feature name.
         experiment: Whether noise was predictable.
+        importance: Of the features; None leaves it off the card.
     """
     label = federation.parties[federation.label_holder].label
     assert label is not None
     lines: list[FeatureLine] = []
-    for party, spec in federation.parties.items():
-        charges: dict[str, list[str]] = {name: [name] for name in spec.features}
-        if party in federation.feature_holders:
-            columns = columns_of(federation, party)
-            charges = {c.charge: [d.name for d in columns if d.charge == c.charge] for c in columns}
-        for charge, names in charges.items():
-            curve = losses.get(f"{party}.{charge}")
-            lines.append(
-                FeatureLine(
-                    party=party,
-                    name=charge,
-                    type=spec.features[charge].type if charge in spec.features else "missing bit",
-                    mechanism=curve.mechanism if curve else None,
-                    loss=curve,
-                    splits=sum(splits.get(f"{party}.{name}", 0) for name in names),
-                )
+    for (party, name), columns in columns_by_feature(federation).items():
+        declared = federation.parties[party].features
+        curve = losses.get(f"{party}.{name}")
+        lines.append(
+            FeatureLine(
+                party=party,
+                name=name,
+                type=declared[name].type if name in declared else "missing bit",
+                mechanism=curve.mechanism if curve else None,
+                loss=curve,
+                splits=sum(splits.get(column, 0) for column in columns),
             )
+        )
     return Card(
         federation=federation.name,
         run=run,
@@ -148,13 +169,23 @@ def make_card(
         label=label.column,
         domain=(federation.domain.lower, federation.domain.upper),
         training=federation.training.model_dump(mode="json"),
+        training_rows=training_rows,
         metrics=evaluation["metrics"],
+        modes=modes_of(federation, evaluation["metrics"]),
+        centralised=CENTRALISED,
         held_out_rows=evaluation["rows"],
         parties=tuple(
-            PartyLine(name=name, role=spec.role, features=len(spec.features))
+            PartyLine(
+                name=name,
+                role=spec.role,
+                features=len(spec.features),
+                splits=sum(line.splits for line in lines if line.party == name),
+            )
             for name, spec in federation.parties.items()
         ),
         features=tuple(lines),
+        importance=importance.lines if importance else (),
+        importance_rows=importance.rows if importance else 0,
         disclosed=_told(federation),
         limits=_LIMITS,
         experiment=experiment,
@@ -170,122 +201,3 @@ def make_card(
 def _told(federation: Federation) -> tuple[str, ...]:
     holders = ", ".join(federation.feature_holders)
     return tuple(line.format(label=federation.label_holder, holders=holders) for line in _TOLD)
-
-
-def _page(card: Card) -> str:
-    names = sorted({name for values in card.metrics.values() for name in values})
-    metrics = _table(
-        ("trained on, evaluated in mode", *names),
-        [
-            (mode.replace("_", " "), *(f"{values[n]:.4f}" if n in values else "" for n in names))
-            for mode, values in card.metrics.items()
-        ],
-    )
-    parties = _table(
-        ("party", "role", "features"),
-        [(p.name, p.role.replace("_", " "), str(p.features)) for p in card.parties],
-    )
-    features = _table(
-        ("party", "feature", "protection", "loss(1)", "loss(R-L)", "loss curve", "splits"),
-        [
-            (
-                line.party,
-                line.name,
-                line.mechanism or "none: it stays with the label holder",
-                *_loss_cells(line.loss),
-                str(line.splits),
-            )
-            for line in card.features
-        ],
-        raw=5,
-    )
-    warning = (
-        "<p class=warn>An experiment without any guarantee: its noise came from a public seed, "
-        "or edges of its features were read off a private table.</p>"
-        if card.experiment
-        else ""
-    )
-    training = ", ".join(f"{key} {value}" for key, value in card.training.items())
-    return _PAGE.format(
-        title=html.escape(f"{card.federation}, version {card.run}"),
-        warning=warning,
-        task=html.escape(f"Predicts {card.label} ({card.task})"),
-        training=html.escape(training),
-        domain=f"[{card.domain[0]}, {card.domain[1]}]",
-        rows=f"{card.held_out_rows:,}",
-        metrics=metrics,
-        parties=parties,
-        features=features,
-        disclosed=_list(card.disclosed),
-        limits=_list(card.limits),
-        software=html.escape(", ".join(f"{k} {v}" for k, v in card.software.items())),
-    )
-
-
-def _loss_cells(curve: LossCurve | None) -> tuple[str, str, str]:
-    if curve is None:
-        return "", "", ""
-    first, last = curve.loss[0], curve.loss[-1]
-    finite = [value for value in curve.loss if value != "inf"]
-    return _number(first), _number(last), _sparkline([float(v) for v in finite])
-
-
-def _number(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.3f}"
-
-
-def _sparkline(values: Sequence[float]) -> str:
-    if not values:
-        return "no finite loss"
-    top = max(values) or 1.0
-    step = 100 / max(len(values), 1)
-    points = " ".join(
-        f"{(i + 1) * step:.1f},{28 - 26 * v / top:.1f}" for i, v in enumerate((0.0, *values), -1)
-    )
-    return (
-        '<svg viewBox="0 0 102 30" width="102" height="30" role="img" '
-        f'aria-label="loss rises to {values[-1]:.3f}"><polyline fill="none" '
-        f'stroke="currentColor" stroke-width="1.5" points="{points}"/></svg>'
-    )
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], raw: int = -1) -> str:
-    heads = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td>{c if i == raw else html.escape(c)}</td>" for i, c in enumerate(row))
-        + "</tr>"
-        for row in rows
-    )
-    return f"<div><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
-
-
-def _list(items: Sequence[str]) -> str:
-    return "<ul>" + "".join(f"<li>{html.escape(item)}</li>" for item in items) + "</ul>"
-
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 64rem;
-  padding: 0 1rem; }}
-div {{ overflow-x: auto; }}
-table {{ border-collapse: collapse; }}
-th, td {{ text-align: left; padding: .3rem .7rem; border-bottom: 1px solid #8884; }}
-.warn {{ border: 2px solid #c80; padding: .5rem 1rem; }}
-</style></head><body>
-<h1>{title}</h1>{warning}
-<p>{task}. Training: {training}. Domain of protected features: {domain}.</p>
-<h2>Metrics on {rows} held-out rows</h2>{metrics}
-<h2>Parties</h2>{parties}
-<h2>Features</h2>
-<p>loss(t) bounds how much more likely any output becomes when one value moves by up to t steps
-of the domain; it is computed from the very table that was sampled.</p>{features}
-<h2>What was told to whom</h2>{disclosed}
-<h2>Limits of use</h2>{limits}
-<p>Made by {software}.</p>
-</body></html>
-"""

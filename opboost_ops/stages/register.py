@@ -4,7 +4,9 @@ import logging
 
 from opboost_ops.boosting.lightgbm_text import TextModel
 from opboost_ops.models.card import make_card
+from opboost_ops.models.importance import importance_of
 from opboost_ops.models.registry import Registry
+from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.stage import Context, Outcome
 
 _LOG = logging.getLogger("opboost_ops")
@@ -27,11 +29,17 @@ def register(context: Context) -> Outcome:
         federation=context.federation,
         run=context.run,
         evaluation=context.home.json("evaluation"),
+        training_rows=context.home.json("alignment")["train"],
         losses=losses,
         splits=TextModel.parse(model.decode()).split_counts(),
         experiment=any(
             context.receive("ranks", party).manifest.experiment
             for party in context.federation.feature_holders
+        ),
+        importance=importance_of(
+            context.federation,
+            model.decode(),
+            frame_of(context.home.table("holdout_frame"), context.home.json("frame")),
         ),
     )
     files = {

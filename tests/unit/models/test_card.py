@@ -8,8 +8,13 @@ from typing import Any
 import lightgbm
 import pytest
 
-from opboost_ops.models.card import Card, FeatureLine, PartyLine
+from opboost_ops.boosting.lightgbm_text import TextModel
+from opboost_ops.models.card import Card, FeatureLine, PartyLine, make_card
+from opboost_ops.models.charts import COLOURS
+from opboost_ops.models.importance import ImportanceLine
+from opboost_ops.models.modes import ModeLine
 from opboost_ops.privacy.loss import LossCurve
+from opboost_ops.stages.stage import Home
 from tests.federation import Workspace
 
 EVIL = "<script>alert('x')</script>&\"<img src=x>"
@@ -26,9 +31,12 @@ class Parser(html.parser.HTMLParser):
         self.attributes: list[tuple[str, str]] = []
         self.open: list[str] = []
         self.text = ""
+        self.rectangles: list[list[tuple[str, str | None]]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
+        if tag == "rect":
+            self.rectangles.append(attrs)
         self.attributes += [(name, value or "") for name, value in attrs]
         if tag not in self.VOID:
             self.open.append(tag)
@@ -59,10 +67,15 @@ def card(**changes: Any) -> Card:
         "label": EVIL,
         "domain": (1, 10),
         "training": {"trainer": EVIL},
+        "training_rows": 341,
         "metrics": {EVIL: {EVIL: 0.5}},
+        "modes": (ModeLine(name=EVIL, title=EVIL, discloses=EVIL, scoring=True),),
+        "centralised": EVIL,
         "held_out_rows": 59,
-        "parties": (PartyLine(name=EVIL, role=EVIL, features=1),),
+        "parties": (PartyLine(name=EVIL, role=EVIL, features=1, splits=3),),
         "features": (line,),
+        "importance": (ImportanceLine(party=EVIL, feature=EVIL, value=0.5, share=1.0, gain=7.0),),
+        "importance_rows": 59,
         "disclosed": (EVIL,),
         "limits": (EVIL,),
         "experiment": False,
@@ -79,7 +92,7 @@ def test_every_text_is_escaped() -> None:
     parser = parsed(page)
     assert not {"script", "img", "iframe", "object", "link"} & set(parser.tags)
     assert not [name for name, _ in parser.attributes if name.startswith("on")]
-    assert parser.text.count("alert('x')") >= 15
+    assert parser.text.count("alert('x')") >= 20
 
 
 def assert_loads_nothing(page: bytes) -> None:
@@ -103,6 +116,12 @@ def test_the_card_of_a_real_run_is_complete(trained_once: Workspace) -> None:
     assert found.domain == (1, 10)
     assert set(found.metrics) == {"label_holder_alone", "federated_desensitised"}
     assert found.held_out_rows == json.loads(files["evaluation.json"])["rows"] > 0
+    frames = Home(trained_once.home("credit"))
+    assert found.training_rows == frames.table("frame").num_rows > 0
+    assert [line.name for line in found.modes] == list(found.metrics)
+    assert [line.name for line in found.modes if line.scoring] == ["federated_desensitised"]
+    counts = TextModel.parse(files["model.txt"].decode()).split_counts()
+    assert sum(line.splits for line in found.parties) == sum(counts.values()) > 0
     declared = {(p, n) for p, spec in federation.parties.items() for n in spec.features}
     declared.add(("shop", "returns_share=missing"))
     assert {(line.party, line.name) for line in found.features} == declared
@@ -126,6 +145,9 @@ def test_the_card_of_a_real_run_is_complete(trained_once: Workspace) -> None:
     used = {name for line in found.features if line.splits and (name := line.name)}
     assert used
     page = files["card.html"].decode()
+    assert {(line.party, line.feature) for line in found.importance} == declared
+    assert sum(line.share for line in found.importance) == pytest.approx(1)
+    assert found.importance_rows == found.held_out_rows
     for line in found.features:
         assert line.name in page
 
@@ -146,3 +168,60 @@ def test_a_curve_without_any_finite_loss_is_shown() -> None:
     page = card(features=(line,)).html_bytes()
     assert b"no finite loss" in page
     parsed(page)
+
+
+def test_importance_is_drawn_by_party_and_most_important_first() -> None:
+    names = [f"f{i}" for i in range(33)] + ["x" * 100]
+    lines = tuple(
+        ImportanceLine(
+            party="ab"[i % 2], feature=name, value=34.0 - i, share=(34 - i) / 595, gain=1.0
+        )
+        for i, name in enumerate(names)
+    )
+    parties = tuple(PartyLine(name=name, role="r", features=17, splits=1) for name in "ab")
+    page = card(parties=parties, importance=lines).html_bytes().decode()
+    parser = parsed(page.encode())
+    bars = [(dict(rect)["fill"], float(dict(rect)["width"])) for rect in parser.rectangles]
+    assert [colour for colour, _ in bars] == [COLOURS[0]] * 15 + [COLOURS[1]] * 15
+    for group in (bars[:15], bars[15:]):
+        widths = [width for _, width in group]
+        assert widths == sorted(widths, reverse=True)
+    assert bars[0][1] == 360
+    assert "And 4 with less or nothing" in page
+    assert f"b: {sum(line.share for line in lines if line.party == 'b'):.1%}" in page
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+def test_bars_are_seen_on_white_and_on_dark(colour: str) -> None:
+    for page in ("#ffffff", "#121212"):
+        low, high = sorted((luminance(colour), luminance(page)))
+        assert (high + 0.05) / (low + 0.05) >= 3
+
+
+def test_modes_are_explained_where_they_were_evaluated(trained_once: Workspace) -> None:
+    names = ("label_holder_alone", "federated_routed", "federated_local", "federated_desensitised")
+    for kept in (names, names[:1], names[-1:]):
+        made = make_card(
+            federation=trained_once.declared,
+            run="r",
+            evaluation={"rows": 10, "metrics": {name: {"auc": 0.5} for name in kept}},
+            training_rows=40,
+            losses={},
+            splits={},
+            experiment=False,
+        )
+        assert [line.name for line in made.modes] == list(kept)
+        assert {line.name for line in made.modes if line.scoring} == {names[-1]} & set(kept)
+        told = {line.name: line.discloses for line in made.modes}
+        assert ("without any epsilon" in told.get("federated_routed", "")) is (names[1] in kept)
+        page = made.html_bytes().decode()
+        assert page.count("new rows are scored so") == (names[-1] in kept)
+        assert "What the model goes by" not in page
+        assert "opboost run --dataset" in made.centralised
+        assert made.centralised in parsed(page.encode()).text

@@ -1,0 +1,179 @@
+"""The card as a page for people: one file that loads nothing from outside."""
+
+import html
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from opboost_ops.models.charts import importance_bars, sparkline
+from opboost_ops.privacy.loss import LossCurve
+
+if TYPE_CHECKING:
+    from opboost_ops.models.card import Card
+
+
+def page(card: "Card") -> str:
+    """The whole page.
+
+    Args:
+        card: What it shows; all its text is escaped.
+    """
+    training = ", ".join(f"{key} {value}" for key, value in card.training.items())
+    return _PAGE.format(
+        title=html.escape(f"{card.federation}, version {card.run}"),
+        warning=_EXPERIMENT if card.experiment else "",
+        task=html.escape(f"Predicts {card.label} ({card.task})"),
+        training_rows=f"{card.training_rows:,}",
+        training=html.escape(training),
+        domain=f"[{card.domain[0]}, {card.domain[1]}]",
+        rows=f"{card.held_out_rows:,}",
+        metrics=_metrics(card),
+        centralised=html.escape(card.centralised),
+        modes=_list(
+            [f"{line.title}: {line.discloses}" for line in card.modes if line.discloses],
+        ),
+        parties=_parties(card),
+        importance=_importance(card),
+        features=_features(card),
+        disclosed=_list(card.disclosed),
+        limits=_list(card.limits),
+        software=html.escape(", ".join(f"{k} {v}" for k, v in card.software.items())),
+    )
+
+
+def _metrics(card: "Card") -> str:
+    names = sorted({name for values in card.metrics.values() for name in values})
+    rows = []
+    for line in card.modes:
+        values = card.metrics[line.name]
+        figures = (f"{values[name]:.4f}" if name in values else "" for name in names)
+        used = "new rows are scored so" if line.scoring else ""
+        rows.append((line.title, *figures, used))
+    return _table(("trained and evaluated on", *names, ""), rows)
+
+
+def _parties(card: "Card") -> str:
+    rows = [
+        (
+            line.name,
+            line.role.replace("_", " "),
+            str(line.features),
+            str(line.splits),
+            _share(card, line.name),
+        )
+        for line in card.parties
+    ]
+    features = sum(line.features for line in card.parties)
+    splits = sum(line.splits for line in card.parties)
+    rows.append(("all", "", str(features), str(splits), ""))
+    return _table(("party", "role", "features", "splits", "importance"), rows)
+
+
+def _share(card: "Card", party: str, feature: str | None = None) -> str:
+    found = [
+        line.share
+        for line in card.importance
+        if line.party == party and feature in (None, line.feature)
+    ]
+    return f"{sum(found):.1%}" if found else ""
+
+
+def _importance(card: "Card") -> str:
+    if not card.importance:
+        return ""
+    target = _SCORES.get(card.task, "raw score")
+    bars = importance_bars(card.importance, [line.name for line in card.parties])
+    return _IMPORTANCE.format(rows=f"{card.importance_rows:,}", target=target, bars=bars)
+
+
+def _features(card: "Card") -> str:
+    gains = {(line.party, line.feature): f"{line.gain:.4g}" for line in card.importance}
+    heads = (
+        *("party", "feature", "protection", "loss(1)", "loss(R-L)", "loss curve"),
+        *("splits", "gain", "importance"),
+    )
+    rows = [
+        (
+            line.party,
+            line.name,
+            line.mechanism or "none: it stays with the label holder",
+            *_loss_cells(line.loss),
+            str(line.splits),
+            gains.get((line.party, line.name), ""),
+            _share(card, line.party, line.name),
+        )
+        for line in card.features
+    ]
+    return _table(heads, rows, raw=heads.index("loss curve"))
+
+
+def _loss_cells(curve: LossCurve | None) -> tuple[str, str, str]:
+    if curve is None:
+        return "", "", ""
+    first, last = curve.loss[0], curve.loss[-1]
+    finite = [value for value in curve.loss if value != "inf"]
+    return _number(first), _number(last), sparkline([float(v) for v in finite])
+
+
+def _number(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.3f}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], raw: int = -1) -> str:
+    heads = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td>{c if i == raw else html.escape(c)}</td>" for i, c in enumerate(row))
+        + "</tr>"
+        for row in rows
+    )
+    return f"<div><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+def _list(items: Sequence[str]) -> str:
+    return "<ul>" + "".join(f"<li>{html.escape(item)}</li>" for item in items) + "</ul>"
+
+
+_EXPERIMENT = (
+    "<p class=warn>An experiment without any guarantee: its noise came from a public seed, "
+    "or edges of its features were read off a private table.</p>"
+)
+
+_SCORES = {"binary": "log odds", "regression": "predicted number"}
+
+_IMPORTANCE = """<h2>What the model goes by</h2>
+<p>The mean absolute contribution to the {target} (SHAP, computed by LightGBM) over {rows}
+held-out rows, as a share of all. Other parties' features are randomised there, as they are in
+training: a feature with much noise looks less important than it is.</p>{bars}
+"""
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 64rem;
+  padding: 0 1rem; }}
+h1 {{ overflow-wrap: anywhere; }}
+div {{ overflow-x: auto; }}
+table {{ border-collapse: collapse; }}
+th, td {{ text-align: left; padding: .3rem .7rem; border-bottom: 1px solid #8884; }}
+.warn {{ border: 2px solid #c80; padding: .5rem 1rem; }}
+.bars {{ display: block; width: 100%; max-width: 28rem; }}
+</style></head><body>
+<h1>{title}</h1>{warning}
+<p>{task}. Trained on {training_rows} rows that all parties have: {training}.
+Domain of protected features: {domain}.</p>
+<h2>Metrics on {rows} held-out rows</h2>{metrics}
+<p>{centralised}</p>
+<p>What scoring new rows in each way tells to whom:</p>{modes}
+<h2>Parties</h2>{parties}
+{importance}<h2>Features</h2>
+<p>loss(t) bounds how much more likely any output becomes when one value moves by up to t steps
+of the domain; it is computed from the very table that was sampled. Gain is what LightGBM's
+objective won by a feature's splits in training.</p>{features}
+<h2>What was told to whom</h2>{disclosed}
+<h2>Limits of use</h2>{limits}
+<p>Made by {software}.</p>
+</body></html>
+"""

@@ -1,0 +1,158 @@
+"""Exports: the same predictions to the bit, read by an evaluator that shares no code with ours."""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import pytest
+
+from opboost_ops.boosting import splits
+from opboost_ops.boosting.trainer import Frame, Parameters, predict, train
+from opboost_ops.errors import ConfigError
+from opboost_ops.models.export import export_model, model_columns
+from tests.federation import Workspace
+
+TASKS = ["binary", "multiclass", "regression"]
+
+
+def leaf(node: Mapping[str, Any], row: np.ndarray) -> float:
+    """LightGBM's documented decisions, one node after another."""
+    while "leaf_value" not in node:
+        value = float(row[node["split_feature"]])
+        if node["decision_type"] == "==":
+            members = {int(category) for category in str(node["threshold"]).split("||")}
+            left = not math.isnan(value) and int(value) in members
+        else:
+            assert node["decision_type"] == "<="
+            if math.isnan(value) and node["missing_type"] != "NaN":
+                value = 0.0
+            left = node["default_left"] if math.isnan(value) else value <= node["threshold"]
+        node = node["left_child"] if left else node["right_child"]
+    return float(node["leaf_value"])
+
+
+def evaluate(model: Mapping[str, Any], matrix: np.ndarray) -> np.ndarray:
+    """Predictions of a dumped model; exp is the C library's, as in LightGBM."""
+    scores = model["num_tree_per_iteration"]
+    found = []
+    for row in matrix:
+        raw = [0.0] * scores
+        for i, tree in enumerate(model["tree_info"]):
+            raw[i % scores] += leaf(tree["tree_structure"], row)
+        if model["objective"].startswith("binary"):
+            found.append([1 / (1 + math.exp(-raw[0]))])
+        elif model["objective"].startswith("multiclass"):
+            parts = [math.exp(score - max(raw)) for score in raw]
+            total = 0.0
+            for part in parts:
+                total += part
+            found.append([part / total for part in parts])
+        else:
+            found.append(raw)
+    result = np.array(found)
+    return result if scores > 1 else result[:, 0]
+
+
+def model_of(task: str) -> tuple[str, np.ndarray]:
+    """A model on own numbers and categories with gaps, and on others' values; and rows for it.
+
+    ``a.when`` counts seconds since 1970: its thresholds need more than 32 bits.
+    """
+    rng = np.random.RandomState(0)
+    rows = 800
+    number, codes = rng.normal(size=rows), rng.randint(0, 6, size=rows).astype(float)
+    when, values = 1.7e9 + rng.permutation(rows), rng.randint(1, 41, size=(rows, 2))
+    score = number + 2.0 * np.isin(codes, (1, 4)) + np.sin(when / 90) + values.sum(axis=1) / 20
+    number[::5], codes[::7] = np.nan, np.nan
+    label = score
+    if task != "regression":
+        classes = 2 if task == "binary" else 3
+        label = np.searchsorted(np.quantile(score, np.arange(1, classes) / classes), score) * 1.0
+    names = ("a.number", "a.kind", "a.when", "b.first", "b.second")
+    matrix = np.column_stack([number, codes, when, values])
+    frame = Frame(names, matrix, ("a.kind",), names[3:])
+    count = 0 if task == "regression" else len(np.unique(label))
+    partial = train(frame, label, Parameters(task, count, 12, 0.3, 4, 0, 1))  # type: ignore[arg-type]
+    halves = {
+        name: {rank: rank + 0.5 for rank in ranks}
+        for name, ranks in splits.used_splits(partial, names[3:]).items()
+    }
+    unseen = matrix[:40].copy()
+    unseen[:, :3] = (np.nan, 99, np.nan)
+    model = splits.materialise(partial, halves, dict.fromkeys(names[3:], (1, 40)))
+    return model, np.vstack([matrix, unseen])
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_form_predicts_the_same_to_the_bit(task: str, tmp_path: Path) -> None:
+    model, matrix = model_of(task)
+    expected = predict(model, matrix)
+    files = {"model.txt": model.encode()}
+    path = tmp_path / "model.txt"
+    path.write_bytes(export_model(files, "text"))
+    assert lightgbm.Booster(model_file=path).predict(matrix).tobytes() == expected.tobytes()
+    dumped = json.loads(export_model(files, "json"))
+    kinds = [node for tree in dumped["tree_info"] for node in nodes(tree["tree_structure"])]
+    assert {node["decision_type"] for node in kinds} == {"<=", "=="}
+    assert {"NaN", "None"} <= {node["missing_type"] for node in kinds}
+    assert evaluate(dumped, matrix).tobytes() == expected.tobytes()
+
+
+def nodes(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    if "leaf_value" in node:
+        return []
+    return [node, *nodes(node["left_child"]), *nodes(node["right_child"])]
+
+
+def test_32_bits_would_not_be_exact() -> None:
+    """Why ONNX is no choice: seconds since 1970, one apart, fall on the wrong side of splits."""
+    model, matrix = model_of("regression")
+    dumped = json.loads(export_model({"model.txt": model.encode()}, "json"))
+    narrow = matrix.copy()
+    narrow[:, 2] = matrix[:, 2].astype(np.float32)
+    for tree in dumped["tree_info"]:
+        for node in nodes(tree["tree_structure"]):
+            if node["split_feature"] == 2:
+                node["threshold"] = float(np.float32(node["threshold"]))
+    wrong = np.abs(evaluate(dumped, narrow) - predict(model, matrix)) > 1e-5
+    assert wrong.sum() > 20
+    others = [n for t in dumped["tree_info"] for n in nodes(t["tree_structure"])
+              if n["split_feature"] > 2]  # fmt: skip
+    assert others
+    assert all(node["threshold"] * 2 == int(node["threshold"] * 2) for node in others)
+
+
+@pytest.mark.parametrize("form", ["onnx", "pickle", ""])
+def test_other_forms_are_refused(form: str) -> None:
+    with pytest.raises(ConfigError, match="exported as text or json") as refused:
+        export_model({"model.txt": b"tree"}, form)
+    assert ("docs/models.md" in str(refused.value)) is (form == "onnx")
+
+
+def test_the_words_say_how_each_column_is_made(trained_once: Workspace) -> None:
+    files = trained_once.files("credit", "models", "credit_scoring", trained_once.run)
+    found = {column.name: column for column in model_columns(files).columns}
+    words = {name: column.values for name, column in found.items()}
+    assert words["credit.age"] == "The number as it is."
+    assert words["credit.earlier_loans"] == "The number as it is; NaN where missing."
+    assert found["credit.employment"].categories == tuple(
+        json.loads(files["columns.json"])["categories"]["credit.employment"]
+    )
+    assert words["bank.overdrafts"] == (
+        "ceil(1 + s * 9), where s = (x - lower) / (upper - lower), and x is the number, clipped "
+        "to lower 0 and upper 9."
+    )
+    assert "log1p(x - lower) / log1p(upper - lower)" in words["shop.orders_a_year"]
+    assert words["bank.income"].startswith("1 plus how many of `declared.scale.edges` are below x")
+    assert words["bank.income"].endswith("; a missing value counts as 2500.0.")
+    assert words["shop.returns_share=missing"] == "1 where the value was missing, 0 elsewhere."
+    bits = [name for name in words if name.startswith("shop.payment=")]
+    assert len(bits) == 4
+    for name in bits:
+        assert words[name] == f'1 where the category is "{name.split("=")[1]}", 0 elsewhere.'
+    assert found["bank.income"].declared["scale"]["edges"][0] == 900
+    assert set(found["shop.returns_share"].declared["missing"]) == {"fill"}

@@ -1,0 +1,130 @@
+"""Importance: SHAP values by feature, on rows that are chosen without chance."""
+
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opboost_ops.boosting.trainer import Frame, Parameters, booster_of, contributions, train
+from opboost_ops.models import importance
+from opboost_ops.models.importance import columns_by_feature, importance_of
+from opboost_ops.stages.assemble import frame_of
+from opboost_ops.stages.stage import Home
+from tests.federation import Workspace
+
+
+def expected(tree: dict[str, Any], row: np.ndarray, known: set[int]) -> float:
+    """A tree's expectation when only some columns are known, by training shares."""
+    if "leaf_value" in tree:
+        return float(tree["leaf_value"])
+    left, right = tree["left_child"], tree["right_child"]
+    if tree["split_feature"] in known:
+        goes_left = row[tree["split_feature"]] <= tree["threshold"]
+        return expected(left if goes_left else right, row, known)
+    sizes = [child.get("internal_count", child.get("leaf_count")) for child in (left, right)]
+    parts = [expected(child, row, known) for child in (left, right)]
+    return float(np.average(parts, weights=sizes))
+
+
+def test_contributions_are_shapley_values() -> None:
+    """Against the definition: all orders in which three columns may become known."""
+    rng = np.random.RandomState(0)
+    matrix = rng.randint(1, 9, size=(300, 3)).astype(float)
+    label = matrix[:, 0] * matrix[:, 1] + rng.normal(size=300)
+    frame = Frame(("a.x", "a.y", "a.z"), matrix, (), ())
+    text = train(frame, label, Parameters("regression", 0, 3, 0.5, 3, 0, 1))
+    found = contributions(text, matrix[:5])
+    trees = [tree["tree_structure"] for tree in booster_of(text).dump_model()["tree_info"]]
+    for row, parts in zip(matrix, found[:, 0], strict=False):
+        shapley = np.zeros(3)
+        for order in itertools.permutations(range(3)):
+            for i, column in enumerate(order):
+                gain = [sum(expected(t, row, set(order[:n])) for t in trees) for n in (i, i + 1)]
+                shapley[column] += (gain[1] - gain[0]) / math.factorial(3)
+        assert parts == pytest.approx(shapley, abs=1e-9)
+
+
+def test_a_features_columns_are_added_before_the_absolute_value(trained_once: Workspace) -> None:
+    federation = trained_once.declared
+    groups = columns_by_feature(federation)
+    names = tuple(itertools.chain(*groups.values()))
+    real = Home(trained_once.home("credit")).json("frame")["names"]
+    assert sorted(names) == sorted(real)
+    bits = [names.index(name) for name in groups["shop", "payment"]]
+    assert len(bits) == 4
+    rng = np.random.RandomState(0)
+    matrix = rng.randint(0, 2, size=(400, len(names))).astype(float)
+    label = matrix[:, bits] @ (1.0, -1.0, 2.0, -2.0) + matrix[:, 0] + rng.normal(size=400)
+    frame = Frame(names, matrix, (), ())
+    text = train(frame, label, Parameters("regression", 0, 20, 0.3, 3, 0, 1))
+    found = importance_of(federation, text, frame)
+    parts = contributions(text, matrix)[:, 0]
+    for line in found.lines:
+        columns = [names.index(name) for name in groups[line.party, line.feature]]
+        assert line.value == pytest.approx(np.abs(parts[:, columns].sum(axis=1)).mean())
+    first = found.lines[0]
+    assert (first.party, first.feature) == ("shop", "payment")
+    assert first.value < 0.9 * np.abs(parts[:, bits]).sum(axis=1).mean()
+    values = [line.value for line in found.lines]
+    assert values == sorted(values, reverse=True)
+    gains = booster_of(text).feature_importance("gain")
+    assert first.gain == pytest.approx(gains[bits].sum())
+
+
+def test_multiclass_is_the_mean_over_classes(trained_once: Workspace) -> None:
+    federation = trained_once.declared
+    names = tuple(itertools.chain(*columns_by_feature(federation).values()))
+    rng = np.random.RandomState(0)
+    matrix = rng.normal(size=(200, len(names)))
+    label = np.searchsorted((-0.5, 0.5), matrix[:, 0]) * 1.0
+    frame = Frame(names, matrix, (), ())
+    text = train(frame, label, Parameters("multiclass", 3, 2, 0.3, 2, 0, 1))
+    first = importance_of(federation, text, frame).lines[0]
+    assert f"{first.party}.{first.feature}" == names[0]
+    parts = contributions(text, matrix)
+    assert parts.shape == (200, 3, len(names))
+    assert first.value == pytest.approx(np.abs(parts[:, :, 0]).mean())
+
+
+def test_many_rows_are_thinned_out_evenly(
+    trained_once: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, federation = Home(trained_once.home("credit")), trained_once.declared
+    text = home.read("model.txt").decode()
+    frame = frame_of(home.table("holdout_frame"), home.json("frame"))
+    rows = len(frame.matrix)
+    monkeypatch.setattr(importance, "_ROWS", rows // 2)
+    thin = importance_of(federation, text, frame)
+    chosen = [i * rows // (rows // 2) for i in range(rows // 2)]
+    half = Frame(frame.names, frame.matrix[chosen], frame.categorical, frame.ranked)
+    assert thin.rows == rows // 2
+    assert thin == importance_of(federation, text, half)
+
+
+def test_a_model_without_splits_goes_by_nothing(trained_once: Workspace) -> None:
+    federation = trained_once.declared
+    names = tuple(itertools.chain(*columns_by_feature(federation).values()))
+    frame = Frame(names, np.ones((30, len(names))), (), ())
+    text = train(frame, np.arange(30.0) % 2, Parameters("binary", 2, 2, 0.1, 2, 0, 1))
+    found = importance_of(federation, text, frame)
+    assert {(line.value, line.share, line.gain) for line in found.lines} == {(0, 0, 0)}
+
+
+def test_importance_stays_on_the_card(
+    trained_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = trained_once.copy(tmp_path / "federation", trained_once.run)
+    for name, value in copy.environment().items():
+        monkeypatch.setenv(name, value)
+    summary = copy.step("credit", "register")
+    files = copy.files("credit", "models", "credit_scoring", copy.run)
+    lines = json.loads(files["card.json"])["importance"]
+    assert any(line["value"] > 0 for line in lines)
+    told = json.dumps(summary)
+    assert "champion" in told
+    assert not [line for line in lines if line["value"] and repr(line["value"]) in told]
+    assert not [line for line in lines if line["feature"] in told]
