@@ -1,13 +1,16 @@
 """`opboost models`: the label holder's versions, and which one is champion."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opboost_ops.errors import ConfigError
+from opboost_ops.errors import ConfigError, ContractError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from opboost_ops.models.registry import Registry
 
 app = typer.Typer(help="Model versions, and which one is champion.", no_args_is_help=True)
@@ -34,19 +37,33 @@ def list_(
     import json
 
     registry = _registry(site, federation)
-    champion, lines = registry.champion(), []
+    damages: list[str] = []
+
+    def read(what: "Callable[[], Any]", otherwise: Any) -> Any:
+        try:
+            return what()
+        except ContractError as error:
+            damages.append(str(error))
+            return otherwise
+
+    champion, lines = read(registry.champion, None), []
     decisions = {entry.version: entry for entry in registry.history()}
     for version in registry.versions():
-        evaluation = json.loads(registry.files(version)["evaluation.json"])
+        files = read(partial(registry.files, version), None)
+        evaluation = json.loads(files["evaluation.json"]) if files else {}
         last = decisions.get(version)
         lines.append(
             {
                 "version": version,
                 "champion": version == champion,
-                "metrics": evaluation["metrics"],
+                "damaged": files is None,
+                "mode": evaluation.get("mode"),
+                "metrics": evaluation.get("metrics", {}),
                 "decision": last.model_dump() if last else None,
             }
         )
+    for damage in damages:
+        typer.secho(damage, fg="yellow", err=True)
     if as_json:
         print(json.dumps(lines))
         return
@@ -54,11 +71,12 @@ def list_(
     from rich.table import Table
 
     table = Table(title="Model versions")
-    for head in ("version", "champion", "federated, mode desensitised", "decided", "why"):
+    for head in ("version", "champion", "federated, in the mode of scoring", "decided", "why"):
         table.add_column(head)
     for line in lines:
-        metrics: dict[str, float] = line["metrics"].get("federated_desensitised", {})
+        metrics: dict[str, float] = line["metrics"].get(f"federated_{line['mode']}", {})
         told = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+        told = "damaged" if line["damaged"] else f"{line['mode']}: {told}"
         decision: dict[str, Any] = line["decision"] or {"event": "", "at": "", "why": ""}
         table.add_row(
             line["version"],

@@ -40,6 +40,14 @@ _TOLD = (
     "{label}'s own rows and from randomised values that it held already.",
 )
 
+#: What leaves besides where the model is evaluated in mode routed.
+_ROUTED = (
+    "{holders}: told by {label} at which domain values of the own features the trees split (exact, "
+    "no epsilon).",
+    "{label} received, for every held-out row, on which side of each of those thresholds its value "
+    "lies: structure, without any epsilon, in each holder's account of disclosed thresholds.",
+)
+
 
 class PartyLine(Record):
     """One party on the card.
@@ -200,4 +208,5 @@ def make_card(
 
 def _told(federation: Federation) -> tuple[str, ...]:
     holders = ", ".join(federation.feature_holders)
-    return tuple(line.format(label=federation.label_holder, holders=holders) for line in _TOLD)
+    lines = (*_TOLD, *_ROUTED) if "routed" in federation.scoring.modes else _TOLD
+    return tuple(line.format(label=federation.label_holder, holders=holders) for line in lines)

@@ -1,6 +1,6 @@
 """``expectations.yaml``: what a party expects of its data beyond the computed suites."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,23 @@ from opboost_ops.quality.suites import Suite
 TIGHTENING = "expectations.yaml"
 
 #: Boundaries that may be tightened; acceptance has one for each other party.
-BOUNDARIES = ("raw_table", "preprocessed_table", "release", "training_frame", "model")
+BOUNDARIES = ("raw_table", "preprocessed_table", "release", "training_frame", "model", "scores")
 _PER_PARTY = "acceptance_"
 
 #: Arguments that would change how a result is reported.
 _NOT_OURS = {"batch_id", "catch_exceptions", "result_format"}
 
 
-def tightened(suite: Suite, site_folder: Path, boundary: str = "") -> Suite:
+def tightened(
+    suite: Suite, site_folder: Path, boundary: str = "", absent: Collection[str] = ()
+) -> Suite:
     """The suite with the expectations that a party adds in ``expectations.yaml``.
 
     Args:
         suite: The computed one; nothing of it is ever taken away.
         site_folder: Where ``site.yaml`` lies.
         boundary: Its key in that file; the suite's name when empty.
+        absent: Columns that this table need not have; what is expected of them is passed over.
 
     Returns:
         The suite, or one with more expectations.
@@ -49,6 +52,7 @@ def tightened(suite: Suite, site_folder: Path, boundary: str = "") -> Suite:
     if not isinstance(added, list):
         faults.append(Fault(key, "is no list of entries with type and kwargs"))
         added = []
+    added = [entry for entry in added if not _about(entry, absent)]
     columns = sorted({e["kwargs"]["column"] for e in suite.expectations if "column" in e["kwargs"]})
     for i, entry in enumerate(added):
         faults += _faults(f"{key}.{i}", entry, columns)
@@ -73,6 +77,11 @@ def _read(path: Path) -> Mapping[Any, Any]:
             file=TIGHTENING,
         )
     return declared
+
+
+def _about(entry: Any, columns: Collection[str]) -> bool:
+    kwargs = entry.get("kwargs") if isinstance(entry, Mapping) else None
+    return isinstance(kwargs, Mapping) and kwargs.get("column") in columns
 
 
 def _faults(where: str, entry: Any, columns: list[str]) -> list[Fault]:
