@@ -21,6 +21,7 @@ from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.mechanisms.global_map import GlobalMap
 from opboost_ops.orchestration import tasks
+from opboost_ops.orchestration.notifications import CALLBACKS
 from opboost_ops.orchestration.phases import DESCRIPTIONS, STAGES_OF, TITLES
 from opboost_ops.orchestration.pools import TAG
 from opboost_ops.orchestration.table_dag import table_assets, tables_dag
@@ -33,6 +34,7 @@ _RETRIES = {
     "retry_delay": timedelta(seconds=15),
     "retry_exponential_backoff": 2,
     "max_retry_delay": timedelta(minutes=10),
+    **CALLBACKS,
 }
 
 

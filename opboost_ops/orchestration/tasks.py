@@ -9,7 +9,8 @@ from typing import Any
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from opboost_ops.errors import OpBoostError
+from opboost_ops.errors import BudgetError, OpBoostError
+from opboost_ops.orchestration import notifications
 from opboost_ops.orchestration.pools import missing_pools
 
 #: Most bytes that a task may leave in XCom.
@@ -112,15 +113,20 @@ def execute(what: str, work: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
 
     Raises:
         ConnectionError: The network failed; Airflow tries again.
+        RefusedBudget: A party's budget refuses; Airflow does not try again.
         AirflowFailException: Anything else; Airflow does not try again.
     """
     failure: Exception
     try:
+        # A wrong value must be noticed while all is well, not by the first alarm that stays away.
+        notifications.notifiers()
         summary = dict(work())
         size = len(json.dumps(summary).encode())
         if size <= XCOM_LIMIT:
             return summary
         failure = AirflowFailException(f"{what}: the summary has {size} bytes, over {XCOM_LIMIT}.")
+    except BudgetError as error:
+        failure = notifications.RefusedBudget(str(error))
     except OpBoostError as error:
         failure = AirflowFailException(str(error))
     except Exception as error:

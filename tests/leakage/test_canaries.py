@@ -32,7 +32,9 @@ def test_through_airflow_whole_and_failing_in_each_stage(
     environment = {
         **os.environ,
         "AIRFLOW_HOME": str(outside),
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "docs" / "examples")]),
+        "OPBOOST_NOTIFIERS": "notifiers:NOTIFIERS",
+        "NOTIFICATIONS_FILE": str(outside / "told.jsonl"),
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
         "OPBOOST_FEDERATIONS": str(canaries.root),
         **{f"OPBOOST_SITE_{party.upper()}": str(p) for party, p in canaries.sites.items()},
@@ -62,6 +64,11 @@ def test_through_airflow_whole_and_failing_in_each_stage(
     assert b"failed unexpectedly (ComputeError)" in (outside / "output.log").read_bytes()
     kept = list((canaries.root / "shop" / "home" / NAME).glob("*/errors/rank.txt"))
     assert any("conversion failed" in path.read_text() for path in kept)
+    told = [json.loads(line) for line in (outside / "told.jsonl").read_text().splitlines()]
+    assert [(entry["event"], entry["stage"]) for entry in told] == [
+        ("champion_changed", "register"),
+        *(("failure", name) for name in states),
+    ]
     assert canaries.outside(outside) == []
 
 
