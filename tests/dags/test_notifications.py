@@ -1,10 +1,6 @@
-"""What Airflow's notifiers are told. A whole run, and a failure in each stage: `tests/leakage`."""
+"""What Airflow's notifiers are told. By runs of the whole DAG: in `tests/leakage`."""
 
-import json
 import logging
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,10 +14,6 @@ from airflow.sdk.exceptions import AirflowFailException
 from opboost_ops.errors import BudgetError, ConfigError
 from opboost_ops.orchestration import notifications, tasks
 from opboost_ops.orchestration.dags import build_dags
-from tests.federation import Workspace
-
-ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "docs" / "examples"
 
 
 class Keeping(BaseNotifier):
@@ -69,50 +61,6 @@ def context(task_id: str, summary: Any = None, error: Exception | None = None) -
     )
     party = task_id.split("_")[0]
     return {"ti": ti, "task": SimpleNamespace(owner=party), "exception": error, "params": {"x": 1}}
-
-
-def test_a_refused_budget_by_airflow_is_told_and_a_wrong_value_fails_the_first_task(
-    tmp_path: Path,
-) -> None:
-    workspace = Workspace.write(tmp_path / "federation", seed=None)
-    workspace.edit_yaml(
-        "bank/policy.yaml", lambda data: data.update(all_features={"budget_1": 0.001})
-    )
-    environment = {
-        **os.environ,
-        **workspace.environment(),
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(EXAMPLES)]),
-        "AIRFLOW_HOME": str(tmp_path / "airflow"),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
-        "OPBOOST_FEDERATIONS": str(workspace.folder),
-        "OPBOOST_NOTIFIERS": "notifiers:NOTIFIERS",
-        "NOTIFICATIONS_FILE": str(tmp_path / "told.jsonl"),
-    }
-    driver = [str(Path(__file__).with_name("run_notified.py")), str(tmp_path / "states.json")]
-    for command in (["-m", "airflow", "db", "migrate"], driver):
-        done = subprocess.run(
-            [sys.executable, *command], env=environment, cwd=tmp_path, capture_output=True
-        )
-    output = (done.stdout + done.stderr).decode()
-    assert done.returncode == 0, output[-3000:]
-    states = json.loads((tmp_path / "states.json").read_text())
-    assert states == {
-        "budget": "failed bank_release.publish",
-        "wrong": "failed credit_open.open_run",
-    }
-    assert "notifiers:ABSENT cannot be imported (AttributeError)" in output
-    # The example's e-mail has no connection here: it fails, and nothing else does.
-    assert "the notifier SmtpNotifier of refused_budget failed" in output
-    (line,) = map(json.loads, (tmp_path / "told.jsonl").read_text().splitlines())
-    assert line["message"].startswith("This release would pass the policy of bank: all_features")
-    facts = {name: line[name] for name in ("event", "federation", "party", "stage")}
-    assert facts == {
-        "event": "refused_budget",
-        "federation": "credit_scoring",
-        "party": "bank",
-        "stage": "publish",
-    }
 
 
 def test_a_notifier_sees_public_words_only_and_is_rendered_anew(told: list[Any]) -> None:
