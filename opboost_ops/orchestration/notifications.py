@@ -84,8 +84,12 @@ def tell(event: Event, words: Mapping[str, Any]) -> None:
     """
     for notifier in notifiers().get(event, ()):
         try:
-            # A notifier renders its templates in place: the next event must find them unrendered.
-            copy(notifier)({**words, "event": event})
+            # It renders its templates in place: the next event must find them unrendered. And it
+            # is not called as such, since Airflow's log would get its error, perhaps with a secret.
+            fresh = copy(notifier)
+            context: Any = {**words, "event": event}
+            fresh.render_template_fields(context)
+            fresh.notify(context)
         except Exception as error:
             _LOG.warning(
                 "the notifier %s of %s failed (%s)",

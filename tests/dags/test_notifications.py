@@ -79,10 +79,11 @@ def test_a_notifier_sees_public_words_only_and_is_rendered_anew(told: list[Any])
 def test_a_notifier_that_fails_says_no_foreign_word(
     told: list[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING, "opboost_ops"):
+    with caplog.at_level(logging.WARNING):
         notifications.on_failure(context("bank_ids.check_table"))
-    ours = [r.getMessage() for r in caplog.records if r.name == "opboost_ops"]
-    assert ours == ["the notifier Failing of failure failed (ValueError)"]
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == ["the notifier Failing of failure failed (ValueError)"]
+    assert "example.org" not in caplog.text
     assert len(told) == 1
 
 
