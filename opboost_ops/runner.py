@@ -6,6 +6,7 @@ import logging
 import os
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -58,13 +59,16 @@ def run_id(dag_id: str, airflow_run_id: str) -> str:
     return hashlib.sha256(f"{dag_id}{airflow_run_id}".encode()).hexdigest()[:16]
 
 
-def run_stage(party: str, stage: str, run: Run) -> dict[str, Any]:
+def run_stage(
+    party: str, stage: str, run: Run, notice: Callable[[str], None] = lambda _: None
+) -> dict[str, Any]:
     """Run one stage of one party.
 
     Args:
         party: Whose.
         stage: Its name.
         run: Of which run.
+        notice: Called with what the party's own people should look at; see `Outcome.notices`.
 
     Returns:
         A summary that anybody may see, under 2 KB: references, counts, seconds.
@@ -76,7 +80,8 @@ def run_stage(party: str, stage: str, run: Run) -> dict[str, Any]:
     site, policy = site_of(party)
     failure: OpBoostError | ConnectionError
     try:
-        return _run_stage(Publisher(party, site, policy, open_store(site.store)), stage, run)
+        publisher = Publisher(party, site, policy, open_store(site.store))
+        return _run_stage(publisher, stage, run, notice)
     except Rejected as error:
         failure = error
         # The log is about the rejection; whether it can be written does not change the error.
@@ -99,7 +104,9 @@ def run_stage(party: str, stage: str, run: Run) -> dict[str, Any]:
     raise failure
 
 
-def _run_stage(party: Publisher, stage: str, run: Run) -> dict[str, Any]:
+def _run_stage(
+    party: Publisher, stage: str, run: Run, notice: Callable[[str], None]
+) -> dict[str, Any]:
     acceptance, plan = _plan(party, run)
     federation = acceptance.federation
     role = federation.parties[party.name].role
@@ -145,6 +152,8 @@ def _run_stage(party: Publisher, stage: str, run: Run) -> dict[str, Any]:
     for draft, digest in zip(outcome.drafts, digests, strict=True):
         acceptance.published(draft, digest)
     keep(acceptance, context.home)
+    for name in outcome.notices:
+        notice(name)
     seconds = time.perf_counter() - begin - sum(context.waited) - outcome.quality_seconds
     summary = {
         **outcome.summary,

@@ -23,6 +23,7 @@ from opboost_ops.orchestration.assets import champion_asset, scores_asset, table
 from opboost_ops.orchestration.documentation import documentation
 from opboost_ops.orchestration.form import scoring_form, training_form
 from opboost_ops.orchestration.groups import add_groups
+from opboost_ops.orchestration.notifications import CALLBACKS
 from opboost_ops.orchestration.pools import TAG
 from opboost_ops.orchestration.table_dag import tables_dag
 from opboost_ops.protocol import Purpose
@@ -35,6 +36,7 @@ _RETRIES = {
     "retry_delay": timedelta(seconds=15),
     "retry_exponential_backoff": 2,
     "max_retry_delay": timedelta(minutes=10),
+    **CALLBACKS,
 }
 
 

@@ -3,13 +3,15 @@
 import errno
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from opboost_ops.errors import OpBoostError
+from opboost_ops.errors import BudgetError, OpBoostError
+from opboost_ops.orchestration import notifications
 from opboost_ops.orchestration.pools import missing_pools
 from opboost_ops.protocol import Purpose
 
@@ -62,13 +64,15 @@ def run_stage(party: str, stage: str, federation: str, label_holder: str) -> dic
         federation: Name of the federation.
         label_holder: Who opened the run.
     """
-    dag_run = get_current_context()["dag_run"]
+    context = get_current_context()
+    dag_run = context["dag_run"]
 
     def work() -> Mapping[str, Any]:
         from opboost_ops import runner
 
         run = runner.Run(federation, runner.run_id(dag_run.dag_id, dag_run.run_id), label_holder)
-        return runner.run_stage(party, stage, run)
+        # Told by the party's own worker to its own notifiers; no summary has it.
+        return runner.run_stage(party, stage, run, partial(notifications.notice, context))
 
     return execute(f"{stage} at {party}", work)
 
@@ -115,10 +119,13 @@ def execute(what: str, work: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
     Raises:
         AirflowSkipException: There was nothing to do; the summary's ``skip`` says why.
         ConnectionError: The network failed; Airflow tries again.
+        RefusedBudget: A party's budget refuses; Airflow does not try again.
         AirflowFailException: Anything else; Airflow does not try again.
     """
     failure: Exception
     try:
+        # A wrong value must be noticed while all is well, not by the first alarm that stays away.
+        notifications.notifiers()
         summary = dict(work())
         if "skip" in summary:
             # A skipped task emits no asset, and what comes after it is skipped, too.
@@ -129,6 +136,8 @@ def execute(what: str, work: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
         failure = AirflowFailException(f"{what}: the summary has {size} bytes, over {XCOM_LIMIT}.")
     except AirflowSkipException as nothing:
         failure = nothing
+    except BudgetError as error:
+        failure = notifications.RefusedBudget(str(error))
     except OpBoostError as error:
         failure = AirflowFailException(str(error))
     except Exception as error:

@@ -1,7 +1,7 @@
-"""Runs a federation's DAG by `dag.test()`, once whole and then failing in each stage.
+"""Runs a federation's DAG by `dag.test()`: once whole, failing in each stage, and over a budget.
 
 Its own process, so that all that Airflow prints and keeps can be searched afterwards. Writes the
-runs' states by the stage that was made to fail. A failing run takes up what the whole one left,
+runs' states by what was made to fail. A failing run takes up what the whole one left,
 so that only the failing task has to be run: the slow suite runs them from the beginning.
 """
 
@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import yaml
 from airflow.dag_processing.dagbag import DagBag
 
 from opboost_ops import runner
@@ -28,6 +29,7 @@ bag = DagBag()
 (dag,) = bag.dags.values()
 whole = dag.test()
 states["none"] = str(whole.state)
+own_run = runner.run_id
 the_run = runner.run_id(dag.dag_id, whole.run_id)
 runner.run_id = lambda *_: the_run
 for name, (task, party, text) in FAILURES.items():
@@ -37,4 +39,12 @@ for name, (task, party, text) in FAILURES.items():
     failed = [ti.task_id for ti in run.get_task_instances() if ti.state == "failed"]
     states[name] = f"{run.state} {' '.join(failed)}"
     catalogue.STAGES[name] = stage
+# Completing a charged release costs nothing: a budget refuses a new run.
+runner.run_id = own_run
+for path in map(Path, sys.argv[3:]):
+    policy = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump({**policy, "all_features": {"budget_1": 0.001}}))
+    run = dag.test()
+    failed = [ti.task_id for ti in run.get_task_instances() if ti.state == "failed"]
+    states[f"{policy['party']} over budget"] = f"{run.state} {' '.join(failed)}"
 RESULT.write_text(json.dumps(states))

@@ -32,7 +32,9 @@ def test_through_airflow_whole_and_failing_in_each_stage(
     environment = {
         **os.environ,
         "AIRFLOW_HOME": str(outside),
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "docs" / "examples")]),
+        "OPBOOST_NOTIFIERS": "notifiers:NOTIFIERS",
+        "NOTIFICATIONS_FILE": str(outside / "told.jsonl"),
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
         "OPBOOST_FEDERATIONS": str(canaries.root),
         **{f"OPBOOST_SITE_{party.upper()}": str(p) for party, p in canaries.sites.items()},
@@ -42,7 +44,7 @@ def test_through_airflow_whole_and_failing_in_each_stage(
     with (outside / "output.log").open("wb") as log:
         for command in (
             ["-m", "airflow", "db", "migrate"],
-            [*driver, str(result)],
+            [*driver, str(result), str(canaries.root / "bank" / "policy.yaml")],
         ):
             subprocess.run(
                 [sys.executable, *command],
@@ -55,6 +57,7 @@ def test_through_airflow_whole_and_failing_in_each_stage(
     assert result.exists(), (outside / "output.log").read_text()[-3000:]
     states = json.loads(result.read_text())
     assert states.pop("none") == "success"
+    assert states.pop("bank over budget") == "failed bank_release.publish"
     assert set(states) == set(STAGES)
     for name, state in states.items():
         assert state == f"failed {failures[name][0]}"
@@ -62,6 +65,15 @@ def test_through_airflow_whole_and_failing_in_each_stage(
     assert b"failed unexpectedly (ComputeError)" in (outside / "output.log").read_bytes()
     kept = list((canaries.root / "shop" / "home" / NAME).glob("*/errors/rank.txt"))
     assert any("conversion failed" in path.read_text() for path in kept)
+    told = [json.loads(line) for line in (outside / "told.jsonl").read_text().splitlines()]
+    # The example's e-mail finds no server here: it fails, and nothing else does.
+    assert b"the notifier SmtpNotifier of failure failed" in (outside / "output.log").read_bytes()
+    assert [(entry["event"], entry["party"], entry["stage"]) for entry in told] == [
+        ("champion_changed", "bureau", "register"),
+        *(("failure", failures[name][1], name) for name in states),
+        ("refused_budget", "bank", "publish"),
+    ]
+    assert "would pass the policy of bank: all_features.budget_1" in told[-1]["message"]
     assert canaries.outside(outside) == []
 
 

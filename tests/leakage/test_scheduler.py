@@ -1,6 +1,8 @@
 """The same search after runs on a real Airflow: its logs, its database, its XCom."""
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -47,7 +49,9 @@ def test_on_a_real_scheduler_whole_and_failing_in_each_stage(
     patch.mkdir()
     (patch / "sitecustomize.py").write_text(_PATCH)
     failure = patch / "failure.json"
-    monkeypatch.setenv("PYTHONPATH", str(patch))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(patch), str(ROOT / "docs" / "examples")]))
+    monkeypatch.setenv("OPBOOST_NOTIFIERS", "notifiers:NOTIFIERS")
+    monkeypatch.setenv("NOTIFICATIONS_FILE", str(tmp_path / "airflow" / "told.jsonl"))
     monkeypatch.setenv("TEST_ROOT", str(ROOT))
     monkeypatch.setenv("TEST_FAILURE", str(failure))
     failures = planned({party: canaries.one_of_each(party) for party in ("shop", "bureau")})
@@ -64,6 +68,10 @@ def test_on_a_real_scheduler_whole_and_failing_in_each_stage(
                 follow(airflow, client, canaries.federation, lambda *_: None)
             messages[name] = str(caught.value)
             assert f"{task}: " in messages[name]
+        # Callbacks run after Airflow has said how the task ended.
+        told, deadline = tmp_path / "airflow" / "told.jsonl", time.monotonic() + 30
+        while len(told.read_text().splitlines()) <= len(failures) and time.monotonic() < deadline:
+            time.sleep(0.1)
     failure.unlink()
     assert set(whole.summaries["bureau"]) == {
         "open_run",
@@ -74,6 +82,11 @@ def test_on_a_real_scheduler_whole_and_failing_in_each_stage(
     for name, message in messages.items():
         assert f"{name} at {failures[name][1]} failed unexpectedly (ComputeError)" in message
     assert list((tmp_path / "airflow" / "logs").rglob("*.log"))
+    events = [json.loads(line) for line in told.read_text().splitlines()]
+    assert [(entry["event"], entry["stage"]) for entry in events] == [
+        ("champion_changed", "register"),
+        *(("failure", name) for name in failures),
+    ]
     (tmp_path / "messages.txt").write_text("\n".join(messages.values()))
     assert canaries.outside(tmp_path / "airflow", patch) == []
     assert not canaries.own["shop"].found_in((tmp_path / "messages.txt").read_bytes())

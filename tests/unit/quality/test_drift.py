@@ -11,6 +11,7 @@ import pytest
 from opboost_ops.config.federation import Feature
 from opboost_ops.domain import Domain
 from opboost_ops.quality.drift import compare, profile
+from opboost_ops.runner import Run, run_stage
 from tests.books import books_of
 from tests.federation import Workspace
 
@@ -82,13 +83,17 @@ def drifted(workspace: Workspace) -> None:
 def test_what_leaves_is_nothing_or_one_bit(workspace: Workspace, tell: bool) -> None:
     drifted(workspace)
     workspace.edit_yaml("bank/policy.yaml", lambda data: data["checks"].update(tell_drift=tell))
-    workspace.until("digest_ids", "bank")
+    workspace.until("align")
     home = workspace.home("bank")
     report = json.loads((home / "quality" / "drift.json").read_text())
     failed = [r["column"] for r in report["results"] if not r["success"]]
     assert failed == ["balance"]
     with books_of(workspace, "bank") as books:
         told = [r for r in books.ledger.releases() if r.kind == "check_drift"]
-    summary = workspace.step("bank", "check_drift")
+    noticed: list[str] = []
+    run = Run("credit_scoring", workspace.run, "credit")
+    summary = run_stage("bank", "check_drift", run, noticed.append)
+    run_stage("shop", "check_drift", run, noticed.append)
+    assert noticed == ["drift"]
     assert ("drift" in summary) is tell
     assert [line.account for line in told] == (["exact"] if tell else [])

@@ -1,0 +1,189 @@
+"""Airflow's own notifiers, told in public words what happened on the worker where it happened.
+
+`OPBOOST_NOTIFIERS` in a worker's environment is ``package.module:name`` of a mapping from events
+to lists of notifiers. It is read inside tasks alone, so a wrong value breaks no DAG file: each
+task of that worker fails with it before it begins.
+"""
+
+import importlib
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from typing import Any, Literal, get_args
+
+from airflow.sdk import BaseNotifier
+from airflow.sdk.exceptions import AirflowFailException
+
+from opboost_ops.errors import ConfigError
+
+VARIABLE = "OPBOOST_NOTIFIERS"
+
+Event = Literal["failure", "refused_budget", "champion_changed", "model_kept", "drift"]
+
+#: Events by name, in the order in which the documentation has them.
+EVENTS: tuple[Event, ...] = get_args(Event)
+
+_LOG = logging.getLogger("opboost_ops")
+
+_REMEDY = "Set it right on this worker, or unset it, then clear the task."
+
+
+class RefusedBudget(AirflowFailException):
+    """A task failed because a party's own budget refuses the release."""
+
+
+def notifiers() -> Mapping[str, Sequence[BaseNotifier]]:
+    """The notifiers of this worker by event; none if the variable is not set.
+
+    Raises:
+        ConfigError: The variable does not lead to such a mapping.
+    """
+    value = os.environ.get(VARIABLE, "")
+    if not value:
+        return {}
+    module, _, name = value.partition(":")
+    if not all(part.isidentifier() for part in (*module.split("."), name)):
+        raise ConfigError(f"{VARIABLE} is not of the form package.module:name.", _REMEDY)
+    problem = ""
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except Exception as error:
+        # Its text may show paths, or whatever the module wanted to say.
+        problem = type(error).__name__
+    if problem:
+        raise ConfigError(f"{VARIABLE}: {value} cannot be imported ({problem}).", _REMEDY)
+    if not isinstance(found, Mapping):
+        raise ConfigError(f"{VARIABLE}: {value} is no mapping of events to notifiers.", _REMEDY)
+    unknown = sorted(str(event) for event in found if event not in EVENTS)
+    if unknown:
+        raise ConfigError(
+            f"{VARIABLE}: {value} has unknown events: {', '.join(unknown)}. "
+            f"Known are {', '.join(EVENTS)}.",
+            _REMEDY,
+        )
+    for event, listed in found.items():
+        if not isinstance(listed, list | tuple) or not all(
+            isinstance(notifier, BaseNotifier) for notifier in listed
+        ):
+            raise ConfigError(
+                f"{VARIABLE}: {event} in {value} is no list of Airflow notifiers.", _REMEDY
+            )
+    return found
+
+
+def tell(event: Event, words: Mapping[str, Any]) -> None:
+    """Call this worker's notifiers of an event; one that fails changes nothing but the log.
+
+    Args:
+        event: What happened.
+        words: All that a notifier gets to see, in its context and templates.
+
+    Raises:
+        ConfigError: `OPBOOST_NOTIFIERS` is wrong.
+    """
+    for notifier in notifiers().get(event, ()):
+        try:
+            # It renders its templates in place: the next event must find them unrendered. And it
+            # is not called as such, since Airflow's log would get its error, perhaps with a secret.
+            fresh = copy(notifier)
+            context: Any = {**words, "event": event}
+            fresh.render_template_fields(context)
+            fresh.notify(context)
+        except Exception as error:
+            _LOG.warning(
+                "the notifier %s of %s failed (%s)",
+                type(notifier).__name__,
+                event,
+                type(error).__name__,
+            )
+
+
+def on_failure(context: Mapping[str, Any]) -> None:
+    """Tell of a task that has failed for good. Airflow calls it.
+
+    Args:
+        context: Airflow's; of its exception only words of ours are passed on.
+    """
+    error = context.get("exception")
+    event: Event = "refused_budget" if isinstance(error, RefusedBudget) else "failure"
+    if isinstance(error, AirflowFailException | ConnectionError):
+        message = str(error)
+    elif error is None:
+        message = "The task's process ended without a message: its log or its worker may say why."
+    else:
+        message = f"The task failed ({type(error).__name__})."
+    _tell(event, context, message)
+
+
+def on_success(context: Mapping[str, Any]) -> None:
+    """Tell what a task's summary says, if that is an event. Airflow calls it.
+
+    Args:
+        context: Airflow's.
+    """
+    ti = context["ti"]
+    reading = _READINGS.get(_stage(ti.task_id))
+    if reading is None or not os.environ.get(VARIABLE):
+        return
+    found = reading(ti.xcom_pull(task_ids=ti.task_id) or {})
+    if found is not None:
+        event, message = found
+        _tell(event, context, message)
+
+
+def notice(context: Mapping[str, Any], name: str) -> None:
+    """Tell the party's own people what no summary says.
+
+    Args:
+        context: Airflow's.
+        name: What a stage noticed; see `stages.stage.Outcome.notices`.
+    """
+    event, message = _NOTICES[name]
+    _tell(event, context, message)
+
+
+#: For a DAG's default arguments. Task by task, so that each runs on its party's own worker.
+CALLBACKS = {"on_failure_callback": [on_failure], "on_success_callback": [on_success]}
+
+
+def _of_register(summary: Mapping[str, Any]) -> tuple[Event, str] | None:
+    version, why = summary["version"], summary["why"]
+    if summary["champion"]:
+        return "champion_changed", f"Model version {version} is the champion: {why}."
+    return "model_kept", f"Model version {version} was kept aside: {why}."
+
+
+_NOTICES: Mapping[str, tuple[Event, str]] = {
+    "drift": ("drift", "Drift was noticed; what drifted is in the run's quality folder at home."),
+}
+
+_READINGS: Mapping[str, Callable[[Mapping[str, Any]], tuple[Event, str] | None]] = {
+    "register": _of_register,
+}
+
+
+def _tell(event: Event, context: Mapping[str, Any], message: str) -> None:
+    if not os.environ.get(VARIABLE):
+        return
+    from opboost_ops import runner
+
+    ti = context["ti"]
+    words = {
+        "federation": ti.dag_id.rpartition("_")[0],
+        "party": context["task"].owner,
+        "stage": _stage(ti.task_id),
+        "run": runner.run_id(ti.dag_id, ti.run_id),
+        "dag_id": ti.dag_id,
+        "task_id": ti.task_id,
+        "run_id": ti.run_id,
+        "message": message,
+    }
+    try:
+        tell(event, words)
+    except ConfigError as error:
+        _LOG.warning("nobody was told of %s: %s", event, error)
+
+
+def _stage(task_id: str) -> str:
+    return task_id.rpartition(".")[2]

@@ -1,0 +1,175 @@
+"""What Airflow's notifiers are told. By runs of the whole DAG: in `tests/leakage`."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+import yaml
+from airflow.sdk import BaseNotifier
+from airflow.sdk.exceptions import AirflowFailException
+
+from opboost_ops.errors import BudgetError, ConfigError
+from opboost_ops.orchestration import notifications, tasks
+from opboost_ops.orchestration.dags import build_dags
+
+
+class Keeping(BaseNotifier):
+    """Keeps what it is told, and its own rendered template."""
+
+    template_fields = ("text",)
+    told: ClassVar[list[dict[str, Any]]] = []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = "{{ party }}: {{ message }}"
+
+    def notify(self, context: Any) -> None:
+        self.told.append({**context, "text": self.text})
+
+
+class Failing(BaseNotifier):
+    """Fails, with words that belong nowhere."""
+
+    def notify(self, context: Any) -> None:
+        raise ValueError("https://example.org/token")
+
+
+GOOD: dict[str, Any] = {event: [Failing(), Keeping()] for event in notifications.EVENTS}
+NO_MAPPING = [Keeping()]
+UNKNOWN = {"failures": [Keeping()]}
+NO_LIST = {"failure": Keeping()}
+NO_NOTIFIER = {"drift": [print]}
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
+    monkeypatch.setenv("OPBOOST_NOTIFIERS", f"{__name__}:GOOD")
+    Keeping.told.clear()
+    yield Keeping.told
+    Keeping.told.clear()
+
+
+def context(task_id: str, summary: Any = None, error: Exception | None = None) -> dict[str, Any]:
+    ti = SimpleNamespace(
+        dag_id="credit_scoring_train",
+        task_id=task_id,
+        run_id="manual__1",
+        xcom_pull=lambda task_ids: summary if task_ids == task_id else None,
+    )
+    party = task_id.split("_")[0]
+    return {"ti": ti, "task": SimpleNamespace(owner=party), "exception": error, "params": {"x": 1}}
+
+
+def test_a_notifier_sees_public_words_only_and_is_rendered_anew(told: list[Any]) -> None:
+    for party in ("bank", "shop"):
+        failed = AirflowFailException(f"bad table of {party}.")
+        notifications.on_failure(context(f"{party}_ids.check_table", error=failed))
+    words = {"federation", "party", "stage", "run", "dag_id", "task_id", "run_id", "message"}
+    assert set(told[0]) == words | {"event", "text"}
+    assert [entry["text"] for entry in told] == [
+        "bank: bad table of bank.",
+        "shop: bad table of shop.",
+    ]
+    assert GOOD["failure"][1].text == "{{ party }}: {{ message }}"
+
+
+def test_a_notifier_that_fails_says_no_foreign_word(
+    told: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        notifications.on_failure(context("bank_ids.check_table"))
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == ["the notifier Failing of failure failed (ValueError)"]
+    assert "example.org" not in caplog.text
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "event", "message"),
+    [
+        (notifications.RefusedBudget("over."), "refused_budget", "over."),
+        (ConnectionError("train: the network failed."), "failure", "train: the network failed."),
+        (ValueError("cell-4711"), "failure", "The task failed (ValueError)."),
+        (None, "failure", "The task's process ended without a message"),
+    ],
+)
+def test_which_failure_is_told_how(
+    told: list[Any], error: Exception | None, event: str, message: str
+) -> None:
+    notifications.on_failure(context("bank_release.publish", error=error))
+    (found,) = told
+    assert found["event"] == event
+    assert found["message"].startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("task", "summary", "event"),
+    [
+        ("credit_publish.register", {"version": "ab", "champion": True, "why": "better"}, "champ"),
+        ("credit_publish.register", {"version": "ab", "champion": False, "why": "worse"}, "model"),
+        ("bank_ids.check_drift", {"drift": "warn"}, ""),
+        ("bank_release.publish", {"champion": True}, ""),
+    ],
+)
+def test_which_success_is_told(
+    told: list[Any], task: str, summary: dict[str, Any], event: str
+) -> None:
+    notifications.on_success(context(task, summary))
+    assert [entry["event"][: len(event)] for entry in told] == ([event] if event else [])
+    assert all(entry["message"] for entry in told)
+
+
+def test_what_no_summary_says_is_told_by_the_partys_own_worker(told: list[Any]) -> None:
+    notifications.notice(context("bank_ids.check_drift", {}), "drift")
+    (found,) = told
+    assert (found["event"], found["party"]) == ("drift", "bank")
+    assert "at home" in found["message"]
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("notifiers", "not of the form package.module:name"),
+        ("../x:y", "not of the form package.module:name"),
+        ("absent_module:x", r"cannot be imported \(ModuleNotFoundError\)"),
+        (f"{__name__}:NO_MAPPING", "no mapping"),
+        (f"{__name__}:UNKNOWN", "unknown events: failures. Known are failure, refused_budget"),
+        (f"{__name__}:NO_LIST", "failure in .* is no list of Airflow notifiers"),
+        (f"{__name__}:NO_NOTIFIER", "drift in .* is no list of Airflow notifiers"),
+    ],
+)
+def test_a_wrong_value_fails_each_task_before_it_begins_and_no_dag(
+    monkeypatch: pytest.MonkeyPatch, federations: Path, value: str, problem: str
+) -> None:
+    monkeypatch.setenv("OPBOOST_NOTIFIERS", value)
+    with pytest.raises(ConfigError, match=problem):
+        notifications.notifiers()
+    begun = []
+    with pytest.raises(AirflowFailException, match=problem):
+        tasks.execute("train", lambda: {"begun": begun.append(1)})
+    assert begun == []
+    assert "invalid" not in build_dags(federations)["credit_scoring_train"].tags
+
+
+def test_a_refusal_is_an_error_of_its_own() -> None:
+    def over() -> dict[str, Any]:
+        raise BudgetError("over.", "Nothing was published.")
+
+    with pytest.raises(notifications.RefusedBudget, match=r"over\. Nothing was published\."):
+        tasks.execute("publish at bank", over)
+
+
+def test_all_tasks_of_all_dags_have_the_callbacks(federations: Path) -> None:
+    path = federations / "credit.yaml"
+    data = yaml.safe_load(path.read_text())
+    data["schedule"] = {"on_tables": "*/5 * * * *"}
+    path.write_text(yaml.safe_dump(data))
+    dags = build_dags(federations)
+    assert len(dags) == 3
+    for dag in dags.values():
+        for task in dag.tasks:
+            assert list(task.on_failure_callback) == [notifications.on_failure]
+            assert list(task.on_success_callback) == [notifications.on_success]
