@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from opboost_ops.orchestration.standalone import Standalone
     from opboost_ops.protocol import Purpose
 
-Dataset = Annotated[str, typer.Option(help="credit, adult, pendigits, powerplant or casp.")]
+Dataset = Annotated[str, typer.Option(help="One of `opboost datasets list`.")]
 Work = Annotated[Path, typer.Option(help="Folder for Airflow's and the parties' things.")]
 _WORK = Path(".opboost")
 

@@ -3,7 +3,16 @@
 from opboost_ops.datasets.dataset import Dataset
 from opboost_ops.errors import ConfigError
 
-NAMES = ("credit", "adult", "pendigits", "powerplant", "casp")
+NAMES = (
+    "credit",
+    "adult",
+    "pendigits",
+    "powerplant",
+    "casp",
+    "credit_default",
+    "give_me_some_credit",
+    "abalone",
+)
 
 
 def load(name: str, *, seed: int = 0, rows: int | None = None) -> Dataset:
@@ -21,12 +30,7 @@ def load(name: str, *, seed: int = 0, rows: int | None = None) -> Dataset:
 
     if name == "credit":
         return credit.load(seed=seed) if rows is None else credit.load(rows, seed)
-    loaders = {
-        "adult": tables.adult,
-        "pendigits": tables.pendigits,
-        "powerplant": tables.powerplant,
-        "casp": tables.casp,
-    }
-    if name not in loaders:
+    if name not in NAMES:
         raise ConfigError(f"There is no dataset {name}.", f"Known are {', '.join(NAMES)}.")
-    return loaders[name]()
+    made: Dataset = getattr(tables, name)()
+    return made

@@ -20,6 +20,9 @@ from opboost_ops.errors import ConfigError
 FOLDER = "OPBOOST_DATASETS"
 _TIMEOUT = 60
 
+#: How the tables write that a value is missing.
+_MISSING = ["?", "NA"]
+
 
 @dataclass(frozen=True)
 class Source:
@@ -49,7 +52,9 @@ def read(source: Source) -> pl.DataFrame:
     folder = os.environ.get(FOLDER)
     if folder:
         path = Path(folder) / source.file
-        table = _parsed(lambda: pl.read_csv(path, null_values="?", infer_schema_length=None), path)
+        table = _parsed(
+            lambda: pl.read_csv(path, null_values=_MISSING, infer_schema_length=None), path
+        )
     else:
         table = _downloaded(source)
     table = table.select(source.columns)
@@ -67,7 +72,9 @@ def _downloaded(source: Source) -> pl.DataFrame:
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "opboost"
     path = cache / source.file
     if path.is_file():
-        return _parsed(lambda: pl.read_csv(path, null_values="?", infer_schema_length=None), path)
+        return _parsed(
+            lambda: pl.read_csv(path, null_values=_MISSING, infer_schema_length=None), path
+        )
     advice = f"Put it as {source.file} into a folder, and name that folder in {FOLDER}."
     if not source.url:
         raise ConfigError(f"{source.file} cannot be downloaded by itself.", source.advice + advice)
@@ -91,7 +98,7 @@ def _downloaded(source: Source) -> pl.DataFrame:
             io.StringIO(text),
             has_header=has_header,
             new_columns=None if has_header else list(source.columns),
-            null_values="?",
+            null_values=_MISSING,
             infer_schema_length=None,
         ),
         path,
@@ -103,6 +110,10 @@ def _downloaded(source: Source) -> pl.DataFrame:
     path.write_bytes(gzip.compress(path.with_suffix("").read_bytes(), mtime=0))
     path.with_suffix("").unlink()
     return table
+
+
+def _from_file(path: Path) -> pl.DataFrame:
+    return _parsed(lambda: pl.read_csv(path, null_values=_MISSING, infer_schema_length=None), path)
 
 
 def _parsed(parse: Callable[[], pl.DataFrame], path: Path) -> pl.DataFrame:

@@ -19,6 +19,13 @@ _LICENCE = "CC BY 4.0"
 _ADULT = ("age", "workclass", "fnlwgt", "education", "education-num", "marital-status",
           "occupation", "relationship", "race", "sex", "capital-gain", "capital-loss",
           "hours-per-week", "native-country", "income")  # fmt: skip
+_ABALONE = ("Sex", "Length", "Diameter", "Height", "WholeWeight", "ShuckedWeight", "VisceraWeight",
+            "ShellWeight", "Rings")  # fmt: skip
+_CREDIT_1 = ("SeriousDlqin2yrs", "RevolvingUtilizationOfUnsecuredLines", "age",
+             "NumberOfTime30-59DaysPastDueNotWorse", "DebtRatio", "MonthlyIncome",
+             "NumberOfOpenCreditLinesAndLoans", "NumberOfTimes90DaysLate",
+             "NumberRealEstateLoansOrLines", "NumberOfTime60-89DaysPastDueNotWorse",
+             "NumberOfDependents")  # fmt: skip
 _PEN = (*(f"F{i}" for i in range(1, 17)), "class")
 
 SOURCES = {
@@ -54,7 +61,109 @@ SOURCES = {
         (*(f"F{i}" for i in range(1, 10)), "RMSD"),
         "2bfe984609fb33bfc2c4793adf97256d2ac4d683e3d1ad8b59164810fc87675c",
     ),
+    "abalone": Source(
+        "abalone.csv.gz",
+        f"{_HOME}/abalone/abalone.data",
+        _ABALONE,
+        "fc84ddefcfbc1d1b49733f00242cfa83f644d75c9106f24b33614c3ef5456252",
+    ),
+    "credit_default": Source(
+        "credit_default.csv.gz",
+        "",
+        (*(f"X{i}" for i in range(1, 24)), "Y"),
+        "4f6350eca1df92c7a21f637c131487b4769268b683cece2ad91b0a1a82eb9d80",
+        "UCI's default of credit card clients is a spreadsheet: save its sheet as gzipped CSV with "
+        "the columns X1 to X23 and Y. ",
+    ),
+    "give_me_some_credit": Source(
+        "give_me_some_credit.csv.gz",
+        "",
+        _CREDIT_1,
+        "b6c5a075a378f695b34e23f88076343097752217aabc58a3b2c8ac5e3198f8fd",
+        "Kaggle gives Give Me Some Credit (cs-training.csv) to whoever accepts its rules. ",
+    ),
+    "salaries": Source(
+        "salaries_total_pay.csv.gz",
+        "",
+        ("TotalPay",),
+        "10a401acdcfc32c9bc68d8fa9e3ace8f9584cf24c26f457221de9cdd3140255d",
+        "Kaggle's SF Salaries (CC0): keep the column TotalPay alone. ",
+    ),
 }
+
+
+def salaries() -> pl.Series:
+    """San Francisco salaries 2011 to 2014, total pay alone; OpBoost's range queries are on it."""
+    return read(SOURCES["salaries"]).get_column("TotalPay")
+
+
+def credit_default() -> Dataset:
+    """UCI default of credit card clients; FederBoost's "Credit 2". Who defaults next month."""
+    bounds: dict[str, list[float]] = {"X1": [0, 1_000_000]}
+    bounds |= {f"X{i}": [-2, 9] for i in range(6, 12)}
+    bounds |= {f"X{i}": [-100_000, 1_000_000] for i in range(12, 18)}
+    features: dict[str, Any] = {name: {"bounds": b} for name, b in bounds.items()}
+    features |= {f"X{i}": {"bounds": [0, 500_000], "scale": "log1p"} for i in range(18, 24)}
+    return _two_parties(
+        "credit_default",
+        read(SOURCES["credit_default"]),
+        {"column": "Y", "task": "binary", "classes": [0, 1]},
+        {"X2": {}, "X3": {}, "X4": {}, "X5": {}},
+        features,
+        "UCI default of credit card clients, sex, education, marriage and age (X2 to X5) at party "
+        f"A; FederBoost trains on two thirds; {_LICENCE}.",
+        holdout=1 / 3,
+    )
+
+
+def give_me_some_credit() -> Dataset:
+    """Kaggle Give Me Some Credit; FederBoost's "Credit 1". Who is in distress within two years."""
+    times = {"bounds": [0, 20]}
+    features: dict[str, Any] = {
+        "RevolvingUtilizationOfUnsecuredLines": {"bounds": [0, 2]},
+        "NumberOfTime30-59DaysPastDueNotWorse": times,
+        "DebtRatio": {"bounds": [0, 10_000], "scale": "log1p"},
+        "MonthlyIncome": {
+            "bounds": [0, 50_000],
+            "scale": "log1p",
+            "missing": {"fill": 5000, "bit": {"epsilon": 0.08}},
+        },
+        "NumberOfOpenCreditLinesAndLoans": {"bounds": [0, 40]},
+        "NumberOfTimes90DaysLate": times,
+        "NumberRealEstateLoansOrLines": times,
+        "NumberOfTime60-89DaysPastDueNotWorse": times,
+    }
+    return _two_parties(
+        "give_me_some_credit",
+        read(SOURCES["give_me_some_credit"]),
+        {"column": "SeriousDlqin2yrs", "task": "binary", "classes": [0, 1]},
+        {"age": {}, "NumberOfDependents": {"missing": "keep"}},
+        features,
+        "Kaggle Give Me Some Credit, training file, age and dependents at party A; FederBoost "
+        "trains on two thirds; under the competition's rules.",
+        holdout=1 / 3,
+    )
+
+
+def abalone() -> Dataset:
+    """UCI Abalone; DPBoost uses it. The number of rings."""
+    bounds = {
+        "Length": [0, 1],
+        "Diameter": [0, 1],
+        "Height": [0, 0.5],
+        "WholeWeight": [0, 3],
+        "ShuckedWeight": [0, 1.5],
+        "VisceraWeight": [0, 1],
+        "ShellWeight": [0, 1],
+    }
+    return _two_parties(
+        "abalone",
+        read(SOURCES["abalone"]),
+        {"column": "Rings", "task": "regression"},
+        {"Sex": {"type": "nominal"}},
+        {name: {"bounds": b} for name, b in bounds.items()},
+        f"UCI Abalone, the sex at party A; {_LICENCE}.",
+    )
 
 
 def adult() -> Dataset:
