@@ -95,6 +95,14 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float]:
         ``metric``: accuracy, or mean squared error in regression; and ``auc`` or ``r2``.
     """
     table = _prepared(cell["dataset"], cell["scale"], cell["seed"])
+    return table.evaluated(_prediction(table, cell))
+
+
+def _prediction(table: "Prepared", cell: Mapping[str, Any]) -> np.ndarray:
+    label = table.label[: table.train]
+    if cell["method"] == "alone" and not table.own:
+        rows = len(table.label) - table.train
+        return metrics.constant_prediction(table.task, table.classes, label, rows)
     frame, test = table.frames(cell)
     parameters = Parameters(
         task=table.task,
@@ -104,13 +112,10 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float]:
         depth=DEPTH,
         seed=cell["seed"],
     )
-    model = trainer.train(frame, table.label[: table.train], parameters)
+    model = trainer.train(frame, label, parameters)
     if frame.ranked:
         model = table.materialised(model, frame)
-    found = metrics.evaluate(table.task, table.label[table.train :], predict(model, test))
-    first = "mse" if table.task == "regression" else "accuracy"
-    second = metrics.main_metric(table.task)
-    return {"metric": found[first], "second": found[second]}
+    return predict(model, test)
 
 
 def ratio(task: str, protected: float, raw: float) -> float:
@@ -132,6 +137,7 @@ class Prepared:
         classes: How many classes.
         train: How many rows are training rows; they come first.
         label: All labels, numbers or class indices.
+        own: Party A's columns, by name.
     """
 
     def __init__(self, name: str, scale: str, seed: int) -> None:
@@ -149,7 +155,7 @@ class Prepared:
         self.task = label.task
         self.label, classes = encode_label(rows.get_column(label.column), label, self.train)
         self.classes = len(classes)
-        self._own, self._nominal = self._own_columns(rows, dataset.features[dataset.label_holder])
+        self.own, self._nominal = self._own_columns(rows, dataset.features[dataset.label_holder])
         other = dataset.tables[holder][order]
         self._raw: dict[str, np.ndarray] = {}
         self._clear: dict[str, np.ndarray] = {}
@@ -167,6 +173,12 @@ class Prepared:
             self._digest[column] = mapping.digest()
         self._released: dict[str, dict[str, np.ndarray]] = {}
 
+    def evaluated(self, prediction: np.ndarray) -> dict[str, float]:
+        """Accuracy or mean squared error of the test rows, and the second figure of the task."""
+        found = metrics.evaluate(self.task, self.label[self.train :], prediction)
+        first = "mse" if self.task == "regression" else "accuracy"
+        return {"metric": found[first], "second": found[metrics.main_metric(self.task)]}
+
     def frames(self, cell: Mapping[str, Any]) -> tuple[Frame, np.ndarray]:
         """Training frame and test matrix of a method."""
         others: dict[str, np.ndarray] = {}
@@ -176,9 +188,9 @@ class Prepared:
         elif cell["method"] != "alone":
             others = {n: v.astype(float) for n, v in self._clear.items()}
             ranked = tuple(others)
-        names = (*self._own, *others)
-        columns = {**self._own, **others}
-        test = np.column_stack([columns[n][self.train :] for n in names]) if names else None
+        names = (*self.own, *others)
+        columns = {**self.own, **others}
+        test = np.column_stack([columns[n][self.train :] for n in names])
         if ranked:
             self._values: dict[str, np.ndarray] = {}
             mechanism = mechanism_of(cell)
