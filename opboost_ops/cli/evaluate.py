@@ -7,6 +7,9 @@ import typer
 
 app = typer.Typer(help="The papers' workloads, by one command each.", no_args_is_help=True)
 
+#: Measurements are many and cheap to have again: they are not part of the project.
+_WORK = Path("runs/evaluation")
+
 
 @app.callback()
 def _commands() -> None:
@@ -40,6 +43,59 @@ def table5(
     console.print(table)
     for note in result["notes"]:
         console.print(note)
+
+
+@app.command("accuracy")
+def accuracy(
+    seeds: Annotated[int, typer.Option(help="How many splits and draws of noise.")] = 10,
+    quick: Annotated[bool, typer.Option(help="One seed, two tables, one epsilon.")] = False,
+    dataset: Annotated[list[str] | None, typer.Option(help="Only these tables.")] = None,
+    curves: Annotated[bool, typer.Option(help="All epsilons of the figures.")] = False,
+    work: Annotated[Path, typer.Option(help="Where measurements are kept.")] = _WORK,
+    summary: Annotated[Path | None, typer.Option(help="Write the summary there, too.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
+) -> None:
+    """What protection leaves of accuracy: the workload of OpBoost's Table 6 and its figures.
+
+    An interrupted run goes on where it was: measurements are kept one by one.
+    """
+    import json
+
+    from opboost_ops.cli.progress import counting
+    from opboost_ops.evaluation import accuracy as experiment
+
+    tables = tuple(dataset or experiment.DATASETS)
+    epsilons: tuple[float, ...] = experiment.TABLE_EPSILONS
+    alphas: tuple[float, ...] = experiment.ALPHAS
+    if curves:
+        epsilons = experiment.EPSILONS
+    if quick:
+        seeds, tables, epsilons, alphas = 1, ("powerplant", "pendigits"), (1.28,), (2.0,)
+    with counting("measurements") as progress:
+        found = experiment.experiment(tables, epsilons, seeds, work, progress, alphas)
+    if summary is not None:
+        summary.parent.mkdir(parents=True, exist_ok=True)
+        summary.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    if as_json:
+        print(json.dumps(found))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(title="Accuracy, or MSE in regression, as a share of no protection")
+    for head in ("dataset", "map", "method", "epsilon", "seeds", "ratio", "spread"):
+        shown.add_column(head)
+    for line in found["rows"]:
+        shown.add_row(
+            line["dataset"],
+            line["scale"],
+            experiment.name_of(line),
+            f"{line['epsilon']:g}",
+            str(line["seeds"]),
+            f"{line['ratio']:.4f}",
+            f"{line['ratio_sd']:.4f}",
+        )
+    Console().print(shown)
 
 
 @app.command("figures")

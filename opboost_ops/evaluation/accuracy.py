@@ -8,6 +8,7 @@ values and tested on unrandomised rows (mode clear), as the paper does.
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from opboost_ops.config.federation import Feature, Label
 from opboost_ops.datasets import load
 from opboost_ops.datasets.dataset import ID
 from opboost_ops.domain import Domain, DomainMap, quantile_edges
+from opboost_ops.evaluation.experiment import Progress, run, summary
 from opboost_ops.mechanisms import Mechanism, noise
 from opboost_ops.mechanisms.release import randomise
 from opboost_ops.stages import raw_table
@@ -37,6 +39,12 @@ TREES, RATE, DEPTH = 80, 0.1, 3
 #: Share of the rows that is held out where a dataset has no split of its own.
 HELD_OUT = 0.2
 
+_TASKS = {
+    "adult": "binary",
+    "pendigits": "multiclass",
+    "powerplant": "regression",
+    "casp": "regression",
+}
 _UUID = UUID("6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b12")
 _NO_MECHANISM = ("raw", "alone")
 
@@ -83,6 +91,52 @@ def cells(
         for method in methods(epsilons, alphas)
         if scale == "linear" or method["method"] not in _NO_MECHANISM
     ]
+
+
+def experiment(
+    datasets: Sequence[str],
+    epsilons: Sequence[float],
+    seeds: int,
+    work: Path,
+    progress: Progress | None = None,
+    alphas: Sequence[float] = ALPHAS,
+) -> dict[str, Any]:
+    """Measure all settings and sum them up.
+
+    Args:
+        datasets: Names.
+        epsilons: For the mechanisms.
+        seeds: How many.
+        work: Folder where measurements are kept.
+        progress: Called with how many are done, and of how many.
+        alphas: Of Adj-map.
+
+    Returns:
+        ``rows``: for each setting the metric, its ratio to no protection on the same split, and
+        their spread over seeds.
+    """
+    wanted = cells(datasets, epsilons, seeds, alphas)
+    rows = run(wanted, measure, work / "accuracy.parquet", progress)
+    raw = {
+        (row["dataset"], row["seed"]): row["metric"]
+        for row in rows.filter(pl.col("method") == "raw").iter_rows(named=True)
+    }
+    ratios = [
+        ratio(_TASKS[row["dataset"]], row["metric"], raw[row["dataset"], row["seed"]])
+        for row in rows.iter_rows(named=True)
+    ]
+    by = ("dataset", "scale", "method", "epsilon", "theta", "alpha")
+    lines = summary(rows.with_columns(ratio=pl.Series(ratios)), by, ("ratio", "metric", "second"))
+    return {"name": "accuracy", "trees": TREES, "rate": RATE, "depth": DEPTH, "rows": lines}
+
+
+def name_of(line: Mapping[str, Any]) -> str:
+    """A method in words."""
+    name = {"raw": "no protection", "alone": "label holder alone"}.get(line["method"])
+    if name is None:
+        name = str(line["method"]).replace("_", "-").capitalize()
+    more = [f"{key} {line[key]:g}" for key in ("theta", "alpha") if line[key]]
+    return ", ".join([name, *more])
 
 
 def measure(cell: Mapping[str, Any]) -> dict[str, float]:
