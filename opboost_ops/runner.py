@@ -1,7 +1,6 @@
 """The one way to execute: load inputs, run a stage, publish, keep the ledger."""
 
 import contextlib
-import hashlib
 import logging
 import os
 import time
@@ -22,6 +21,7 @@ from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.encryption import private_key
 from opboost_ops.exchange.manifest import Kind, receiver_of, reference
 from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.run_id import run_id
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import open_store
 from opboost_ops.privacy.charges import Charges
@@ -55,16 +55,6 @@ class Run:
     run: str
     label_holder: str
     timeout: float = 0.0
-
-
-def run_id(dag_id: str, airflow_run_id: str) -> str:
-    """The run's id: path-safe, and the same after clear and retry.
-
-    Args:
-        dag_id: The DAG's id.
-        airflow_run_id: Airflow's id of the run.
-    """
-    return hashlib.sha256(f"{dag_id}{airflow_run_id}".encode()).hexdigest()[:16]
 
 
 def open_run(federation_file: Path, run: str, form: Mapping[str, Any]) -> dict[str, Any]:

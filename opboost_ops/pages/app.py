@@ -11,6 +11,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from opboost_ops.errors import ContractError
+from opboost_ops.exchange.run_id import run_id
 from opboost_ops.pages import exchange, ledger, models, quality, runs
 from opboost_ops.pages.access import LOGGED_IN, SeesDag
 from opboost_ops.pages.blocks import Block, Section, Table
@@ -123,13 +124,13 @@ def _page(name: str, title: str, lead: str) -> Callable[..., Response]:
         query = Query(
             _sees(sees_dag), party or None, federation or None, run or None, page, bool(csv)
         )
-        found = sections(_BUILDERS[name], query)
+        found = [part for part in sections(_BUILDERS[name], query) if part.blocks]
         filters: list[tuple[str, str, list[str]]] = [("run", "Run", [])]
         if len(known := federations(query)) > 1:
             filters.insert(0, ("federation", "Federation", known))
         if len(mine := parties()) > 1:
             filters.insert(0, ("party", "Party", mine))
-        return _answer(request, name, title, lead, found, csv, filters if found else [])
+        return _answer(request, name, title, lead, found, csv, filters if mine else [])
 
     return page
 
@@ -146,9 +147,6 @@ def _run(
     if dag and not sees_dag(dag):
         raise HTTPException(403)
     if dag and run:
-        # Only this page needs it, and the stages that come with it are heavy.
-        from opboost_ops.runner import run_id
-
         id = run_id(dag, run)  # noqa: A001
     if not id:
         raise HTTPException(404)

@@ -100,7 +100,6 @@ class Figure:
 
     svg: Markup
     caption: str
-    wide: bool = False
 
 
 @dataclass(frozen=True)

@@ -190,7 +190,7 @@ def artifacts(
     for run in runs:
         found = _inspect(store, party, site, policy, run)
         rows += [_row(run, one, run.noted.get(f"{one.kind}/{one.about}")) for one in found]
-        if not figures:
+        if found:
             figures.append(_picture(run, found))
     columns = (
         "run",
@@ -218,8 +218,7 @@ def artifacts(
     )
     blocks: list[Block] = []
     if figures:
-        title = f"Run {runs[0].run} of {runs[0].federation}"
-        blocks.append(Figures(title, tuple(figures)))
+        blocks.append(Figures("Who sent what to whom", tuple(figures)))
     return [*blocks, table]
 
 
@@ -247,7 +246,7 @@ def _row(run: Place, one: Inspected, noted: Entry | None) -> tuple[Cell, ...]:
         verdict = Cell("signature, sizes" if sealed else "signature, digests", state="good")
     digest = manifest.digest if manifest else ""
     if noted is None:
-        logged = Cell("not noted", state="muted")
+        logged = Cell("for all" if one.receiver is None else "not noted", state="muted")
     elif not digest:
         logged = Cell("noted", state="muted")
     else:
@@ -285,7 +284,7 @@ def _picture(run: Place, found: Sequence[Inspected]) -> Figure:
         for one in found
     ]
     title = f"Who sent what to whom in run {run.run}"
-    return Figure(sequence(names, messages, title=title), "", wide=True)
+    return Figure(sequence(names, messages, title=title), f"Run {run.run} of {run.federation}")
 
 
 def _entries(entries: Numbered, query: Query) -> Table:

@@ -59,8 +59,8 @@ def build(party: str, query: Query) -> list[Block]:
         shown = [(at, r) for at, r in shown if r.run == query.run]
     found = forecasts(releases, policy)
     blocks: list[Block] = warnings(waiting, releases)
-    blocks.append(_figures(found, policy.all_features, dated))
     if found:
+        blocks.append(_figures(found, policy.all_features, dated))
         blocks += [_columns(found, policy.all_features, shown, query)]
         blocks.append(_history(dated, found))
         blocks.append(loss_curves(release for _, release in shown))
@@ -145,6 +145,7 @@ def _ends(dated: Dated, fits: int) -> str:
 def _columns(found: dict[UUID, Forecast], caps: AllFeatures, shown: Dated, query: Query) -> Table:
     here = accounts(release for _, release in shown)
     narrowed = query.federation is not None or query.run is not None
+    exactly = any(forecast.account.least_cell is not None for forecast in found.values())
     rows = []
     for uuid, forecast in found.items():
         if narrowed and uuid not in here:
@@ -163,7 +164,7 @@ def _columns(found: dict[UUID, Forecast], caps: AllFeatures, shown: Dated, query
             Cell("no budget", state="muted")
             if left is None
             else Cell(f"{left:,}", left, "bad" if left == 0 else "warn" if left < 3 else ""),
-            number(account.least_cell, 4),
+            *([number(account.least_cell, 4)] if exactly else []),
         ]
         if narrowed:
             row[2:2] = [_spent(here[uuid].step, None), _spent(here[uuid].whole, None)]
@@ -182,7 +183,7 @@ def _columns(found: dict[UUID, Forecast], caps: AllFeatures, shown: Dated, query
                 number(caps.budget_whole),
                 _left(whole, caps.budget_whole),
                 Cell("", ""),
-                Cell("", ""),
+                *([Cell("", "")] if exactly else []),
             )
         )
     names = [
@@ -195,7 +196,7 @@ def _columns(found: dict[UUID, Forecast], caps: AllFeatures, shown: Dated, query
         "budget",
         "left",
         "retrainings left",
-        "narrowest exact cell",
+        *(["narrowest exact cell"] if exactly else []),
     ]
     if narrowed:
         names[2:2] = ["loss(1) here", "loss(R-L) here"]
@@ -232,13 +233,13 @@ def _history(dated: Dated, found: dict[UUID, Forecast]) -> Figures:
         ("loss(1)", "budget_1", attrgetter("step")),
         ("loss(R-L)", "budget_whole", attrgetter("whole")),
     ):
-        lines: dict[UUID, list[tuple[float, float]]] = {uuid: [] for uuid in order[:KINDS]}
+        lines: dict[UUID, list[tuple[float, float]]] = {uuid: [] for uuid in order}
         for end in picked:
             at = datetime.fromisoformat(dated[end][0]).timestamp()
             for uuid, account in accounts(r for _, r in dated[: end + 1]).items():
                 if uuid in lines:
                     lines[uuid].append((at, float(of(account))))
-        curves = [Curve(found[u].feature, points, steps=True) for u, points in lines.items()]
+        curves = [Curve(name, points, steps=True) for name, points in _together(found, lines)]
         caps = {getattr(found[u].rule, budget) for u in lines} - {None}
         first, last = (datetime.fromisoformat(dated[i][0]) for i in (picked[0], picked[-1]))
         curves += [
@@ -256,9 +257,24 @@ def _history(dated: Dated, found: dict[UUID, Forecast]) -> Figures:
             x_ticks=[(t.timestamp(), t.strftime(shown)) for t in dict.fromkeys((first, last))],
         )
         figures.append(Figure(svg, f"Sum of {label}"))
-    more = len(order) - KINDS
-    note = f"The {KINDS} features that cost most; {more} more are in the table." if more > 0 else ""
+    note = f"At most {KINDS} different curves, of the features that cost most."
     return Figures("Charged over time", tuple(figures), note)
+
+
+def _together(
+    found: dict[UUID, Forecast], lines: dict[UUID, list[tuple[float, float]]]
+) -> list[tuple[str, list[tuple[float, float]]]]:
+    """Equal curves as one: features of one mechanism often cost the same."""
+    groups: dict[tuple[tuple[float, float], ...], list[str]] = {}
+    for uuid, points in lines.items():
+        groups.setdefault(tuple(points), []).append(found[uuid].feature)
+    return [
+        (
+            ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else ""),
+            [*points],
+        )
+        for points, names in list(groups.items())[:KINDS]
+    ]
 
 
 def loss_curves(releases: Iterable[Release]) -> Figures:

@@ -64,9 +64,7 @@ def build(party: str, query: Query) -> list[Block]:
             blocks.append(Heading(name))
         registry = Registry(site.models, name)
         blocks += guarded(partial(_federation, party, name, registry, query))
-    return blocks or [
-        Note("muted", "No models here.", "Models are kept by the label holder, and shown there.")
-    ]
+    return blocks
 
 
 def federations(models: Path) -> list[str]:

@@ -148,7 +148,7 @@ def sequence(parties: Sequence[str], messages: Sequence[Message], *, title: str)
         messages: From first to last.
         title: What a reader hears who does not see.
     """
-    gap = 190
+    gap = 156
     width = gap * len(parties)
     height = 34 + 30 * len(messages) + 10
     at = {name: gap * i + gap // 2 for i, name in enumerate(parties)}
@@ -171,7 +171,7 @@ def sequence(parties: Sequence[str], messages: Sequence[Message], *, title: str)
                 f'<path d="M{x2} {y} l{-tip} -4 v8 z"/><circle cx="{x1}" cy="{y}" r="2.5"/></g>'
             )
         ends = [at[message.sender], *(at[r] for r in receivers)]
-        middle = (min(ends) + max(ends)) / 2 if message.receiver else at[message.sender]
+        middle = (min(ends) + max(ends)) / 2
         # Long arrows cross other lifelines: their text stands beside the sender's.
         if message.receiver and abs(ends[0] - ends[1]) > gap:
             middle = ends[0] + (gap / 2 if ends[1] > ends[0] else -gap / 2)
@@ -180,7 +180,7 @@ def sequence(parties: Sequence[str], messages: Sequence[Message], *, title: str)
             f'y="{y - 5}">{escape(message.text)}</text>'
         )
     return Markup(  # noqa: S704  Every text in it is escaped above.
-        f'<svg class="sequence" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'<svg class="sequence" viewBox="0 0 {width} {height}" width="{width}" '
         f'role="img" aria-label="{escape(title)}">{"".join(parts)}</svg>'
     )
 

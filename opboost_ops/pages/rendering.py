@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from opboost_ops.pages.blocks import Section, Table, Value
+from opboost_ops.pages.deployment import parties
 
 _HERE = Path(__file__).resolve().parent
 
@@ -69,6 +70,7 @@ def page_html(
             filters=filters,
             back=back,
             pages=PAGES,
+            deployed=bool(parties()),
             link=link,
         )
     )
