@@ -29,8 +29,8 @@ _HEADERS = {
 }
 #: Pages that a run has written: they have their style inside, and no right to anything.
 _SANDBOX = {
-    "Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; "
-    "frame-ancestors 'self'"
+    "Content-Security-Policy": "sandbox allow-same-origin; default-src 'none'; "
+    "style-src 'unsafe-inline'; frame-ancestors 'self'"
 }
 
 _NAME = r"^[a-z][a-z0-9_]{0,47}$"
@@ -119,10 +119,17 @@ def _page(name: str, title: str, lead: str) -> Callable[..., Response]:
         federation: AskedName = "",
         run: AskedRun = "",
         page: AskedPage = 1,
+        entries: AskedPage = 1,
         csv: AskedCsv = "",
     ) -> Response:
         query = Query(
-            _sees(sees_dag), party or None, federation or None, run or None, page, bool(csv)
+            _sees(sees_dag),
+            party or None,
+            federation or None,
+            run or None,
+            page,
+            entries,
+            bool(csv),
         )
         found = [part for part in sections(_BUILDERS[name], query) if part.blocks]
         filters: list[tuple[str, str, list[str]]] = [("run", "Run", [])]
@@ -141,7 +148,8 @@ def _run(
     dag: Annotated[str, Asked(max_length=250)] = "",
     run: Annotated[str, Asked(max_length=250)] = "",
     id: AskedRun = "",  # noqa: A002  It is the name in the address.
-    page: AskedPage = 1,
+    party: AskedName = "",
+    entries: AskedPage = 1,
     csv: AskedCsv = "",
 ) -> Response:
     if dag and not sees_dag(dag):
@@ -150,7 +158,7 @@ def _run(
         id = run_id(dag, run)  # noqa: A001
     if not id:
         raise HTTPException(404)
-    query = Query(_sees(sees_dag), run=id, page=page, whole=bool(csv))
+    query = Query(_sees(sees_dag), party or None, run=id, entries=entries, whole=bool(csv))
     found = sections(runs.build, query)
     lead = f"OpBoost's id of {run}." if run else "All that the parties here have of this run."
     return _answer(request, "run", f"Run {id}", lead, found, csv)

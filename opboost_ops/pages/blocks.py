@@ -21,6 +21,7 @@ class Cell:
         state: Shown as a badge if not empty.
         href: Where a click leads, inside these pages.
         share: Between 0 and 1, shown as a bar below the text.
+        limited: Whether a full bar is a limit that is reached.
         title: What it says when pointed at; for what the text abbreviates.
     """
 
@@ -29,6 +30,7 @@ class Cell:
     state: State = ""
     href: str = ""
     share: float | None = None
+    limited: bool = False
     title: str = ""
 
     @property
@@ -44,10 +46,17 @@ class Cell:
 
 @dataclass(frozen=True)
 class Pager:
-    """Where in a longer list a page stands; pages are counted from 1."""
+    """Where in a longer list a page stands.
+
+    Attributes:
+        page: Counted from 1.
+        pages: How many there are.
+        field: Which field of the address turns this list's pages.
+    """
 
     page: int
     pages: int
+    field: str = "page"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from opboost_ops.config.loading import site_of
 from opboost_ops.config.site import Site
@@ -31,6 +31,7 @@ class Query:
         federation: Only this federation.
         run: Only this run.
         page: Which page of a long list, from 1.
+        entries: The same for the list of log entries.
         whole: All pages at once, for a download.
     """
 
@@ -39,6 +40,7 @@ class Query:
     federation: str | None = None
     run: str | None = None
     page: int = 1
+    entries: int = 1
     whole: bool = False
 
     def wants(self, federation: str, run: str | None = None) -> bool:
@@ -49,18 +51,21 @@ class Query:
             return False
         return self.sees(federation)
 
-    def paged(self, items: Sequence[_Item], length: int) -> tuple[Sequence[_Item], Pager | None]:
+    def paged(
+        self, items: Sequence[_Item], length: int, field: Literal["page", "entries"] = "page"
+    ) -> tuple[Sequence[_Item], Pager | None]:
         """The part of a list that this page shows.
 
         Args:
             items: All of them.
             length: How many fit on a page.
+            field: Which field of the question turns its pages.
         """
         pages = max(1, -(-len(items) // length))
         if self.whole or pages == 1:
             return items, None
-        page = min(self.page, pages)
-        return items[(page - 1) * length : page * length], Pager(page, pages)
+        page = min(self.page if field == "page" else self.entries, pages)
+        return items[(page - 1) * length : page * length], Pager(page, pages, field)
 
 
 Builder = Callable[[str, Query], list[Block]]

@@ -32,7 +32,7 @@ from opboost_ops.pages.pictures import Message, sequence
 
 #: Runs and log entries on a page. All artifacts of a shown run are read and verified.
 _RUNS = 3
-_ENTRIES = 50
+_ENTRIES = 20
 
 #: Kinds in the order of the protocol.
 _ORDER: Mapping[str, int] = {kind: at for at, kind in enumerate(get_args(Kind))}
@@ -288,7 +288,7 @@ def _picture(run: Place, found: Sequence[Inspected]) -> Figure:
 
 
 def _entries(entries: Numbered, query: Query) -> Table:
-    page, pager = query.paged(entries, _ENTRIES)
+    page, pager = query.paged(entries, _ENTRIES, "entries")
     return Table(
         "log",
         "Audit log",
@@ -320,7 +320,7 @@ def run_blocks(party: str, federation: str, run: str) -> list[Block]:
         run: Its id.
     """
     site, policy = site_of(party)
-    _, entries = _log(site)
+    entries = _log(site)[1] if has_books(site) else []
     start = reference(federation, run, "", "").rstrip("/")
     mine = [(n, e) for n, e in entries if e.place.startswith(f"{start}/")]
     places = _runs(mine) or [Place(federation, run, {})]

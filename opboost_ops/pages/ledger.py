@@ -30,7 +30,7 @@ from opboost_ops.privacy.statement import exact_lines, forecasts, latest_curves
 
 #: How many points in time a curve has at most, and how many lines a page shows.
 _POINTS = 40
-_LINES = 50
+_LINES = 20
 
 Dated = Sequence[tuple[str, Release]]
 
@@ -215,7 +215,7 @@ def _spent(loss: Loss, budget: float | None) -> Cell:
     cell = number(float(loss))
     if budget is None:
         return cell
-    return Cell(cell.text, cell.value, share=min(1.0, float(loss) / budget))
+    return Cell(cell.text, cell.value, share=min(1.0, float(loss) / budget), limited=True)
 
 
 def _left(loss: Loss, budget: float | None) -> Cell:
@@ -340,7 +340,7 @@ def lines(dated: Dated, query: Query) -> Table:
         dated: Lines with their times, oldest first.
         query: What is asked for.
     """
-    page, pager = query.paged(list(reversed(dated)), _LINES)
+    page, pager = query.paged(list(reversed(dated)), _LINES, "entries")
     return Table(
         "lines",
         "Ledger lines",

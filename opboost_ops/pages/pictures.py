@@ -111,12 +111,12 @@ def bars(rows: Sequence[tuple[str, float, int]], *, title: str, unit: str = "") 
     """
     top = max((value for _, value, _ in rows), default=0.0) or 1.0
     height = 24 * len(rows) + 4
-    names, room = 150, _WIDTH - 150 - 52
+    names, room = 166, _WIDTH - 166 - 52
     parts = []
     for at, (name, value, group) in enumerate(rows):
         y = 24 * at + 4
         width = max(1.0, room * value / top)
-        shown = name if len(name) <= 23 else f"{name[:22]}…"
+        shown = name if len(name) <= 24 else f"{name[:23]}…"
         parts.append(
             f'<g class="k{group % KINDS}"><title>{escape(name)}</title>'
             f'<text class="y" x="{names - 6}" y="{y + 13}">{escape(shown)}</text>'
