@@ -33,9 +33,9 @@ def run(airflow: Standalone, client: Client, workspace: Path) -> str:
 
 def inside(page: Any) -> Any:
     """The frame in which Airflow shows a plugin's page."""
-    page.wait_for_selector("iframe")
-    page.wait_for_load_state("networkidle")
-    return page.frames[1]
+    frame = page.wait_for_selector("iframe").content_frame()
+    frame.wait_for_selector("main")
+    return frame
 
 
 def ground(frame: Any) -> str:
@@ -112,10 +112,9 @@ def test_from_a_run_to_its_report_its_model_and_a_table(
     page.go_back()
     frame = inside(page)
     frame.locator("dd a", has_text=re.compile("^[0-9a-f]{16}$")).first.click()
-    frame.wait_for_selector("iframe.inside")
+    card = frame.wait_for_selector("iframe.inside").content_frame()
+    card.wait_for_selector("text=Metrics on")
     shot(page, "version-1440-light")
-    card = page.frames[-1]
-    assert "Metrics on" in card.inner_text("body")
 
 
 def test_without_a_login_nothing_is_served(airflow: Standalone, run: str) -> None:
