@@ -58,7 +58,7 @@ def inspect_run(
         run: Its id.
     """
     places = [place.split("/")[2:] for place in store.list(f"{federation}/{run}")]
-    known = [(kind, about) for kind, about in places if kind in get_args(Kind)]
+    known = [(p[0], p[1]) for p in places if len(p) == 2 and p[0] in get_args(Kind)]
     holders = [about for kind, about in known if kind == "plan"]
     if not holders:
         return []

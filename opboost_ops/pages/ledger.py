@@ -57,12 +57,14 @@ def build(party: str, query: Query) -> list[Block]:
     ]
     if query.run is not None:
         shown = [(at, r) for at, r in shown if r.run == query.run]
-    found = forecasts(releases, policy)
+    # Budgets are for all federations: whoever may not see one of them is not told more is left.
+    visible = {release.column for release in releases}
+    found = {u: f for u, f in forecasts([r for _, r in everything], policy).items() if u in visible}
     blocks: list[Block] = warnings(waiting, releases)
     if found:
         blocks.append(_figures(found, policy.all_features, dated))
         blocks += [_columns(found, policy.all_features, shown, query)]
-        blocks.append(_history(dated, found))
+        blocks.append(_history(everything, found))
         blocks.append(loss_curves(release for _, release in shown))
     blocks.append(_exact(release for _, release in shown))
     blocks.append(lines(shown, query))

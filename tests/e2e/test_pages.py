@@ -88,7 +88,7 @@ def test_the_theme_follows_the_switch_of_the_ui(page: Any, airflow: Standalone, 
 def test_from_a_run_to_its_report_its_model_and_a_table(
     page: Any, airflow: Standalone, run: str, tmp_path: Path
 ) -> None:
-    page.set_viewport_size({"width": 1440, "height": 1000})
+    page.set_viewport_size({"width": 1440, "height": 900})
     page.evaluate("localStorage.setItem('theme', 'light')")
     page.goto(f"{airflow.url}/dags/{DAG}/runs/{run}")
     page.get_by_role("link", name="OpBoost").or_(
@@ -109,8 +109,8 @@ def test_from_a_run_to_its_report_its_model_and_a_table(
     assert {line["from"] for line in lines} == {"bank", "credit"}
     frame.get_by_role("link", name="passed").first.click()
     frame.wait_for_selector("text=Counts only, no value.")
-    page.go_back()
-    frame = inside(page)
+    frame.get_by_role("link", name="Models", exact=True).first.click()
+    frame.wait_for_selector("text=Decisions")
     frame.locator("dd a", has_text=re.compile("^[0-9a-f]{16}$")).first.click()
     card = frame.wait_for_selector("iframe.inside").content_frame()
     card.wait_for_selector("text=Metrics on")
