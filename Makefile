@@ -15,7 +15,7 @@ UV      ?= $(shell command -v uv 2>/dev/null)
 
 export PATH := $(BIN):$(PATH)
 
-.PHONY: help setup demo ui test test-slow lint type fmt bench docs lock clean
+.PHONY: help setup demo ui test test-slow lint type fmt bench docs tour lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -68,6 +68,12 @@ bench: setup ## the pipeline beside LightGBM alone, mechanisms beside pyope and 
 
 docs: setup ## build the documentation into ./site
 	mkdocs build --strict --quiet
+
+tour: setup ## make the pictures of docs/tour.md anew (needs chromium)
+	OPBOOST_SCREENSHOTS=$(CURDIR)/.opboost/tour pytest -m slow tests/e2e/test_pages.py
+	cd .opboost/tour && for picture in run-1440-light ledger-1440-light version-1440-light \
+		exchange-1440-light quality-1440-dark ledger-400-dark; do \
+		cp $$picture.png $(CURDIR)/docs/figures/tour-$$picture.png; done
 
 lock: ## renew requirements.lock (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

@@ -1,7 +1,6 @@
 """The one way to execute: load inputs, run a stage, publish, keep the ledger."""
 
 import contextlib
-import hashlib
 import logging
 import os
 import time
@@ -19,12 +18,15 @@ from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.encryption import private_key
 from opboost_ops.exchange.manifest import Kind, receiver_of, reference
 from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.run_id import run_id
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import open_store
 from opboost_ops.protocol import stages_of
 from opboost_ops.publication import Publisher, announce, publish, signer_of
 from opboost_ops.stages.catalogue import STAGES
 from opboost_ops.stages.stage import Context, Home
+
+__all__ = ["Run", "acceptance_of", "home_of", "keep", "run_id", "run_stage"]
 
 _LOG = logging.getLogger("opboost_ops")
 
@@ -47,16 +49,6 @@ class Run:
     run: str
     label_holder: str
     timeout: float = 0.0
-
-
-def run_id(dag_id: str, airflow_run_id: str) -> str:
-    """The run's id: path-safe, and the same after clear and retry.
-
-    Args:
-        dag_id: The DAG's id.
-        airflow_run_id: Airflow's id of the run.
-    """
-    return hashlib.sha256(f"{dag_id}{airflow_run_id}".encode()).hexdigest()[:16]
 
 
 def run_stage(

@@ -9,15 +9,11 @@ import typer
 from opboost_ops.errors import ArtifactError, ConfigError
 
 if TYPE_CHECKING:
-    from opboost_ops.config.federation import Federation
     from opboost_ops.exchange.manifest import Manifest
 
 app = typer.Typer(help="Read and verify exchange artifacts.", no_args_is_help=True)
 
 _Path = Annotated[Path, typer.Argument(help="Folder with the artifact's manifest.json.")]
-
-#: What encryption adds to a file: an X25519 key, a nonce, and an authentication tag.
-_OVERHEAD = 32 + 12 + 16
 
 
 @app.command("show")
@@ -49,33 +45,22 @@ def verify(
     """Check signature, canonical form, and the files' digests and sizes; print no values."""
     from opboost_ops.cli.pinning import require_public_key
     from opboost_ops.config.loading import load_federation
-    from opboost_ops.exchange.contents import opened
-    from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, parse_manifest
-    from opboost_ops.exchange.rejection import Rejected
-    from opboost_ops.exchange.signing import signed_by
+    from opboost_ops.exchange import verification
 
     if (key is None) == (federation is None):
         raise ConfigError("Name the signer's key: give either --key or --federation.")
     files, what = _read(path), path.name
-    if SIGNATURE not in files:
-        raise Rejected("malformed", f"{what}: the signature {SIGNATURE} is missing.")
-    manifest = parse_manifest(files[MANIFEST], what)
+    manifest = verification.read_manifest(files, what)
     if federation is not None:
-        key = _key_of(load_federation(federation), manifest, what)
+        key = verification.declared_key(load_federation(federation), manifest, what)
     assert key is not None
-    if not signed_by(require_public_key(key), files[MANIFEST], files[SIGNATURE]):
-        raise Rejected(
-            "bad_signature", f"{what}: the signature is not by this key of {manifest.party}."
-        )
-    if manifest.encrypted_to is None:
-        opened(manifest, files, None, what)
-        extent = "signature, form, and the digests and sizes of all files are right"
-    else:
-        _require_encrypted(manifest, files, what)
-        extent = (
-            "signature, form, and the names and sizes of its encrypted files are right; only the "
-            f"receiver, who holds key {manifest.encrypted_to}, can check their content"
-        )
+    verification.verify(manifest, files, require_public_key(key), what)
+    extent = (
+        "signature, form, and the digests and sizes of all files are right"
+        if manifest.encrypted_to is None
+        else "signature, form, and the names and sizes of its encrypted files are right; only the "
+        f"receiver, who holds key {manifest.encrypted_to}, can check their content"
+    )
     print(f"{manifest.reference}, signed by {manifest.party}: {extent}.")
     print(f"Digest: {manifest.digest}")
 
@@ -100,41 +85,6 @@ def _read(path: Path) -> dict[str, bytes]:
             "Name the folder of one artifact; `opboost store list` lists a store's.",
         )
     return files
-
-
-def _key_of(federation: "Federation", manifest: "Manifest", what: str) -> str:
-    from opboost_ops.exchange.encryption import key_name
-    from opboost_ops.exchange.manifest import receiver_of, sender_of
-    from opboost_ops.exchange.rejection import Rejected
-
-    if manifest.federation != federation.name:
-        raise Rejected("wrong_federation", f"{what}: it is of another federation.")
-    if not {manifest.party, manifest.about} <= set(federation.parties):
-        raise Rejected("unknown_party", f"{what}: the federation file knows no such party.")
-    holder = federation.label_holder
-    if manifest.party != sender_of(manifest.kind, manifest.about, holder):
-        raise Rejected(
-            "wrong_party", f"{what}: {manifest.party} may not publish this {manifest.kind}."
-        )
-    receiver = receiver_of(manifest.kind, manifest.about, holder)
-    key = federation.parties[receiver].encryption_key if receiver else None
-    if manifest.encrypted_to != (key and key_name(key)):
-        raise Rejected(
-            "not_for_me", f"{what}: it is not encrypted to the declared key of its receiver."
-        )
-    return federation.parties[manifest.party].signing_key
-
-
-def _require_encrypted(manifest: "Manifest", files: Mapping[str, bytes], what: str) -> None:
-    from opboost_ops.exchange.encryption import SUFFIX
-    from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE
-    from opboost_ops.exchange.rejection import Rejected
-
-    if set(files) != {MANIFEST, SIGNATURE, *(name + SUFFIX for name in manifest.files)}:
-        raise Rejected("malformed", f"{what}: its files are not those it lists.")
-    for name, file in manifest.files.items():
-        if len(files[name + SUFFIX]) != file.size + _OVERHEAD:
-            raise Rejected("bad_digest", f"{what}: {name}{SUFFIX} does not have the right size.")
 
 
 def _show(manifest: "Manifest", files: Mapping[str, bytes]) -> None:

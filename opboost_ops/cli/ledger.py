@@ -1,6 +1,6 @@
 """`opboost ledger`: what a party has released, what it cost, what is left."""
 
-from collections import defaultdict
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,9 +11,7 @@ from opboost_ops.errors import ConfigError
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from opboost_ops.config.policy import Policy
     from opboost_ops.privacy.accountant import Forecast
-    from opboost_ops.privacy.events import Release
     from opboost_ops.privacy.people import People
 
 app = typer.Typer(help="What a party released, and what it cost.", no_args_is_help=True)
@@ -39,14 +37,15 @@ def show(
 
     from opboost_ops.config.loading import POLICY, load_policy, load_site
     from opboost_ops.exchange.books import open_books
+    from opboost_ops.privacy import statement
     from opboost_ops.privacy.people import people as of_people
 
     declared, policy = load_site(site / "site.yaml"), load_policy(site / POLICY)
     with open_books(declared) as books:
         releases = books.ledger.releases()
         inside = of_people(releases, books.cells) if people else None
-    forecasts = _forecasts(releases, policy)
-    exact = _exact(releases)
+    forecasts = statement.forecasts(releases, policy)
+    exact = [asdict(line) for line in statement.exact_lines(releases)]
     if as_json:
         result: dict[str, Any] = {
             "party": declared.party,
@@ -96,64 +95,22 @@ def export(
 
     from opboost_ops.config.loading import load_site
     from opboost_ops.exchange.books import open_books
+    from opboost_ops.privacy.statement import PLAIN_FIELDS, plain_line
 
     declared = load_site(site / "site.yaml")
     with open_books(declared) as books:
-        lines = [
-            {"recorded_at": at, **release.model_dump(mode="json")}
-            for at, release in books.ledger.dated()
-        ]
+        dated = books.ledger.dated()
     if out.suffix == ".json":
+        lines = [{"recorded_at": at, **line.model_dump(mode="json")} for at, line in dated]
         out.write_text(json.dumps(lines, indent=1), encoding="utf-8")
     elif out.suffix == ".csv":
         with out.open("w", newline="", encoding="utf-8") as file:
-            names = ["recorded_at", *_release_fields(), "loss_1", "loss_whole"]
-            writer = csv.DictWriter(file, names)
+            writer = csv.DictWriter(file, PLAIN_FIELDS)
             writer.writeheader()
-            for line in lines:
-                curve = line.pop("loss")
-                ends = (
-                    {"loss_1": curve["loss"][0], "loss_whole": curve["loss"][-1]} if curve else {}
-                )
-                writer.writerow({**line, **ends, "edges": " ".join(map(str, line["edges"]))})
+            writer.writerows(plain_line(at, line) for at, line in dated)
     else:
         raise ConfigError(f"{out.name} is neither .csv nor .json.", "Name another file.")
-    print(f"Wrote {len(lines)} lines to {out}.")
-
-
-def _release_fields() -> list[str]:
-    from opboost_ops.privacy.events import Release
-
-    return [name for name in Release.model_fields if name != "loss"]
-
-
-def _forecasts(releases: "list[Release]", policy: "Policy") -> "dict[UUID, Forecast]":
-    from opboost_ops.config.policy import FeatureRule
-    from opboost_ops.privacy.accountant import accounts, forecast
-
-    latest: dict[Any, dict[str, Any]] = defaultdict(dict)
-    for release in releases:
-        if release.column is not None and release.loss is not None:
-            # The column's own curve and its missing bit's, whatever the column was called.
-            latest[release.column][(release.feature or "").partition("=")[2]] = release.loss
-    nothing = FeatureRule(mechanisms=("none",))
-    return {
-        uuid: forecast(
-            account, policy.features.get(account.feature, nothing), list(latest[uuid].values())
-        )
-        for uuid, account in accounts(releases).items()
-    }
-
-
-def _exact(releases: "list[Release]") -> list[dict[str, Any]]:
-    found: dict[tuple[str, str, str], int] = defaultdict(int)
-    for release in releases:
-        if release.account != "local_dp":
-            found[release.receiver, release.kind, release.discloses] += 1
-    return [
-        {"receiver": receiver, "kind": kind, "times": times, "discloses": discloses}
-        for (receiver, kind, discloses), times in found.items()
-    ]
+    print(f"Wrote {len(dated)} lines to {out}.")
 
 
 def _entry(uuid: "UUID", found: "Forecast") -> dict[str, Any]:

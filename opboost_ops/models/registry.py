@@ -192,6 +192,21 @@ class Registry:
             )
         return files
 
+    def file(self, version: str, name: str) -> bytes:
+        """One file of a version.
+
+        Args:
+            version: The version.
+            name: The file's name, without any folder.
+
+        Raises:
+            ContractError: There is no such version, or it has no such file.
+        """
+        path = self._folder / version / name
+        if version not in self.versions() or name != path.name or not path.is_file():
+            raise ContractError(f"Model version {version} has no file {name}.")
+        return path.read_bytes()
+
     def _note(self, version: str, event: Event, why: str) -> None:
         at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         entry = Decision(at=at, version=version, event=event, why=why)

@@ -1,8 +1,52 @@
-"""The Airflow plugin: the scheduler's look at pools. Registered by entry point and `plugins/`."""
+"""The Airflow plugin: the scheduler's look at pools, and pages in the UI.
+
+Registered by entry point and by `plugins/`. Every component of Airflow loads it, so it imports
+little; the pages' own imports are made by the API server, when the first page is asked for.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from functools import cache
+from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
 from opboost_ops.orchestration import pools
+
+#: Where the pages are mounted.
+PREFIX = "opboost"
+
+_Scope = MutableMapping[str, Any]
+_Receive = Callable[[], Awaitable[_Scope]]
+_Send = Callable[[_Scope], Awaitable[None]]
+
+
+class Pages:
+    """The pages' application, made when it is first needed."""
+
+    async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
+        """Answer as the pages' application does."""
+        app = await asyncio.to_thread(_pages)
+        await app(scope, receive, send)
+
+
+@cache
+def _pages() -> Any:
+    from opboost_ops.pages.app import make_app
+
+    return make_app()
+
+
+def _view(name: str, title: str) -> dict[str, Any]:
+    # Without a slash before it, the address holds where Airflow is served below a path.
+    return {
+        "name": title,
+        "href": f"{PREFIX}/{name}",
+        "url_route": f"opboost-{name}",
+        "destination": "nav",
+        "category": "OpBoost",
+        "icon": f"{PREFIX}/icon.svg",
+    }
 
 
 class OpBoostPlugin(AirflowPlugin):
@@ -10,3 +54,17 @@ class OpBoostPlugin(AirflowPlugin):
 
     name = "opboost"
     listeners = [pools]  # noqa: RUF012
+    fastapi_apps = [{"app": Pages(), "url_prefix": f"/{PREFIX}", "name": "OpBoost"}]  # noqa: RUF012
+    external_views = [  # noqa: RUF012
+        _view("ledger", "Privacy ledger"),
+        _view("models", "Models"),
+        _view("exchange", "Exchange"),
+        _view("quality", "Data quality"),
+        {
+            "name": "OpBoost",
+            "href": f"{PREFIX}/run?dag={{DAG_ID}}&run={{RUN_ID}}",
+            "url_route": "opboost-run",
+            "destination": "dag_run",
+            "icon": f"{PREFIX}/icon.svg",
+        },
+    ]

@@ -12,6 +12,7 @@ from opboost_ops.datasets import load
 from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
+from tests.browser import logged_in
 
 PARTIES = ("credit", "shop", "bank")
 
@@ -43,6 +44,12 @@ def airflow(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield running
         with contextlib.suppress(OSError):
             (home / "output" / "scheduler.log").read_text()
+
+
+@pytest.fixture(scope="module")
+def page(airflow: Standalone, client: Client) -> Iterator[Any]:
+    with logged_in(airflow) as page:
+        yield page
 
 
 @pytest.fixture(scope="session")

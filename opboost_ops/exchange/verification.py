@@ -1,0 +1,91 @@
+"""Whether a published artifact is what it claims to be, told by whoever sees the store."""
+
+from collections.abc import Mapping
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.exchange.contents import opened
+from opboost_ops.exchange.encryption import SUFFIX, key_name
+from opboost_ops.exchange.manifest import (
+    MANIFEST,
+    SIGNATURE,
+    Manifest,
+    parse_manifest,
+    receiver_of,
+    sender_of,
+)
+from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.signing import signed_by
+
+#: What encryption adds to a file: an X25519 key, a nonce, and an authentication tag.
+_OVERHEAD = 32 + 12 + 16
+
+
+def declared_key(federation: Federation, manifest: Manifest, what: str) -> str:
+    """The key of the one party that may publish an artifact, as the federation declares it.
+
+    Args:
+        federation: Whose artifact it is.
+        manifest: The artifact's.
+        what: Name of its place, for the error.
+
+    Raises:
+        Rejected: Its federation, its parties or its encryption are not the declared ones.
+    """
+    if manifest.federation != federation.name:
+        raise Rejected("wrong_federation", f"{what}: it is of another federation.")
+    if not {manifest.party, manifest.about} <= set(federation.parties):
+        raise Rejected("unknown_party", f"{what}: the federation file knows no such party.")
+    holder = federation.label_holder
+    if manifest.party != sender_of(manifest.kind, manifest.about, holder):
+        raise Rejected(
+            "wrong_party", f"{what}: {manifest.party} may not publish this {manifest.kind}."
+        )
+    receiver = receiver_of(manifest.kind, manifest.about, holder)
+    key = federation.parties[receiver].encryption_key if receiver else None
+    if manifest.encrypted_to != (key and key_name(key)):
+        raise Rejected(
+            "not_for_me", f"{what}: it is not encrypted to the declared key of its receiver."
+        )
+    return federation.parties[manifest.party].signing_key
+
+
+def read_manifest(files: Mapping[str, bytes], what: str) -> Manifest:
+    """The manifest of an artifact, whose signature is there but not verified yet.
+
+    Args:
+        files: All files of the artifact.
+        what: Name of its place, for the error.
+
+    Raises:
+        Rejected: Manifest or signature is missing or damaged.
+    """
+    for name, role in ((MANIFEST, "manifest"), (SIGNATURE, "signature")):
+        if name not in files:
+            raise Rejected("malformed", f"{what}: the {role} {name} is missing.")
+    return parse_manifest(files[MANIFEST], what)
+
+
+def verify(manifest: Manifest, files: Mapping[str, bytes], key: str, what: str) -> None:
+    """Check signature, form, and the files' digests; of encrypted files their names and sizes.
+
+    Args:
+        manifest: As `read_manifest` gave it.
+        files: All files of the artifact.
+        key: The signer's public key, base64.
+        what: Name of its place, for the error.
+
+    Raises:
+        Rejected: One of them is wrong.
+    """
+    if not signed_by(key, files[MANIFEST], files[SIGNATURE]):
+        raise Rejected(
+            "bad_signature", f"{what}: the signature is not by this key of {manifest.party}."
+        )
+    if manifest.encrypted_to is None:
+        opened(manifest, files, None, what)
+        return
+    if set(files) != {MANIFEST, SIGNATURE, *(name + SUFFIX for name in manifest.files)}:
+        raise Rejected("malformed", f"{what}: its files are not those it lists.")
+    for name, file in manifest.files.items():
+        if len(files[name + SUFFIX]) != file.size + _OVERHEAD:
+            raise Rejected("bad_digest", f"{what}: {name}{SUFFIX} does not have the right size.")

@@ -1,0 +1,273 @@
+"""The application that Airflow's API server mounts: routes behind its login, and their headers."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cache, partial
+from typing import Annotated
+
+from fastapi import FastAPI, HTTPException, Path, Request
+from fastapi import Query as Asked
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from starlette.exceptions import HTTPException as AnyHTTPException
+
+from opboost_ops.errors import ContractError
+from opboost_ops.exchange.run_id import run_id
+from opboost_ops.pages import exchange, ledger, models, quality, runs
+from opboost_ops.pages.access import LOGGED_IN, SeesDag
+from opboost_ops.pages.blocks import Block, Section, Table
+from opboost_ops.pages.deployment import Query, federations, guarded, parties, sections
+from opboost_ops.pages.rendering import PAGES, message_html, page_html, static, table_csv
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
+    "img-src 'self'; form-action 'self'; frame-src 'self'; frame-ancestors 'self'; "
+    "base-uri 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+}
+#: Pages that a run has written: they have their style inside, and no right to anything.
+_SANDBOX = {
+    "Content-Security-Policy": "sandbox allow-same-origin; default-src 'none'; "
+    "style-src 'unsafe-inline'; frame-ancestors 'self'"
+}
+
+_NAME = r"^[a-z][a-z0-9_]{0,47}$"
+_RUN = r"^[0-9a-f]{16}$"
+_BOUNDARY = r"^[a-z][a-z0-9_]{0,119}$"
+
+PartyName = Annotated[str, Path(pattern=_NAME)]
+FederationName = Annotated[str, Path(pattern=_NAME)]
+Run = Annotated[str, Path(pattern=_RUN)]
+Boundary = Annotated[str, Path(pattern=_BOUNDARY)]
+AskedName = Annotated[str, Asked(pattern=rf"{_NAME}|^$")]
+AskedRun = Annotated[str, Asked(pattern=rf"{_RUN}|^$")]
+AskedPage = Annotated[int, Asked(ge=1, le=10**6)]
+AskedCsv = Annotated[str, Asked(pattern=r"^[a-z][a-z0-9_]{0,47}\.[a-z_0-9]{1,60}$|^$")]
+
+_BUILDERS = {
+    "ledger": ledger.build,
+    "models": models.build,
+    "exchange": exchange.build,
+    "quality": quality.build,
+}
+_STATIC = {
+    "style.css": "text/css; charset=utf-8",
+    "theme.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+
+
+def make_app() -> FastAPI:
+    """The application; every route of it asks for a login."""
+    app = FastAPI(
+        title="OpBoost", dependencies=[LOGGED_IN], docs_url=None, redoc_url=None, openapi_url=None
+    )
+    app.middleware("http")(_secured)
+    app.exception_handler(AnyHTTPException)(_refused)
+    app.exception_handler(RequestValidationError)(_no_such_page)
+    app.exception_handler(ContractError)(_no_such_page)
+    app.get("/")(_home)
+    for name, media in _STATIC.items():
+        app.get(f"/{name}")(partial(_static, name, media))
+    for name, title, lead in PAGES:
+        app.get(f"/{name}", name=name)(_page(name, title, lead))
+    app.get("/run")(_run)
+    version = "/models/{party}/{federation}/{version}"
+    app.get(version)(_version)
+    app.get(version + "/{file}")(_version_file)
+    boundary = "/quality/{party}/{federation}/{run}/{boundary}"
+    app.get(boundary + ".html")(_report_html)
+    app.get(boundary)(_report)
+    return app
+
+
+async def _secured(request: Request, proceed: Callable[[Request], Awaitable[Response]]) -> Response:
+    response = await proceed(request)
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
+    return response
+
+
+def _refused(request: Request, error: Exception) -> HTMLResponse:  # noqa: ARG001
+    assert isinstance(error, AnyHTTPException)
+    titles = {401: "You are not logged in.", 403: "You may not see this.", 404: "No such page."}
+    told = "Log in to Airflow and load this page again." if error.status_code == 401 else ""
+    title = titles.get(error.status_code, "This cannot be done.")
+    return HTMLResponse(message_html(title, told), error.status_code)
+
+
+def _no_such_page(request: Request, error: Exception) -> HTMLResponse:  # noqa: ARG001
+    told = error.problem if isinstance(error, ContractError) else "There is nothing of that name."
+    return HTMLResponse(message_html("No such page.", told), 404)
+
+
+def _home(request: Request) -> Response:
+    return RedirectResponse(f"{request.scope.get('root_path', '')}/{PAGES[0][0]}")
+
+
+def _static(name: str, media: str) -> Response:
+    return Response(static(name), media_type=media)
+
+
+def _page(name: str, title: str, lead: str) -> Callable[..., Response]:
+    def page(
+        request: Request,
+        sees_dag: SeesDag,
+        party: AskedName = "",
+        federation: AskedName = "",
+        run: AskedRun = "",
+        page: AskedPage = 1,
+        entries: AskedPage = 1,
+        csv: AskedCsv = "",
+    ) -> Response:
+        query = Query(
+            _sees(sees_dag),
+            party or None,
+            federation or None,
+            run or None,
+            page,
+            entries,
+            bool(csv),
+        )
+        found = [part for part in sections(_BUILDERS[name], query) if part.blocks]
+        filters: list[tuple[str, str, list[str]]] = [("run", "Run", [])]
+        if len(known := federations(query)) > 1:
+            filters.insert(0, ("federation", "Federation", known))
+        if len(mine := parties()) > 1:
+            filters.insert(0, ("party", "Party", mine))
+        return _answer(request, name, title, lead, found, csv, filters if mine else [])
+
+    return page
+
+
+def _run(
+    request: Request,
+    sees_dag: SeesDag,
+    dag: Annotated[str, Asked(max_length=250)] = "",
+    run: Annotated[str, Asked(max_length=250)] = "",
+    id: AskedRun = "",  # noqa: A002  It is the name in the address.
+    party: AskedName = "",
+    entries: AskedPage = 1,
+    csv: AskedCsv = "",
+) -> Response:
+    if dag and not sees_dag(dag):
+        raise HTTPException(403)
+    if dag and run:
+        id = run_id(dag, run)  # noqa: A001
+    if not id:
+        raise HTTPException(404)
+    query = Query(_sees(sees_dag), party or None, run=id, entries=entries, whole=bool(csv))
+    found = sections(runs.build, query)
+    lead = f"OpBoost's id of {run}." if run else "All that the parties here have of this run."
+    return _answer(request, "run", f"Run {id}", lead, found, csv)
+
+
+def _version(
+    request: Request,
+    sees_dag: SeesDag,
+    party: PartyName,
+    federation: FederationName,
+    version: Run,
+    csv: AskedCsv = "",
+) -> Response:
+    _require(sees_dag, party, federation)
+    found = [Section(party, tuple(models.version(party, federation, version)))]
+    path = f"models/{party}/{federation}/{version}"
+    title, lead = f"Model version {version}", f"Of {federation}, kept by {party}."
+    return _answer(request, path, title, lead, found, csv, back=("Models", "models"))
+
+
+def _version_file(
+    sees_dag: SeesDag,
+    party: PartyName,
+    federation: FederationName,
+    version: Run,
+    file: str,
+    save: bool = False,
+) -> Response:
+    _require(sees_dag, party, federation)
+    if file not in models.FILES:
+        raise HTTPException(404)
+    content = models.version_file(party, federation, version, file)
+    headers = dict(_SANDBOX)
+    if save:
+        headers["Content-Disposition"] = f'attachment; filename="{federation}-{version}-{file}"'
+    return Response(content, media_type=models.FILES[file], headers=headers)
+
+
+def _report(
+    request: Request,
+    sees_dag: SeesDag,
+    party: PartyName,
+    federation: FederationName,
+    run: Run,
+    boundary: Boundary,
+    csv: AskedCsv = "",
+) -> Response:
+    _require(sees_dag, party, federation)
+    quality.report_file(party, federation, run, boundary, "json")
+    blocks: list[Block] = guarded(partial(quality.report, party, federation, run, boundary))
+    path = f"quality/{party}/{federation}/{run}/{boundary}"
+    title, lead = boundary.replace("_", " "), f"Run {run} of {federation}."
+    back = ("Data quality", "quality")
+    return _answer(request, path, title, lead, [Section(party, tuple(blocks))], csv, back=back)
+
+
+def _report_html(
+    sees_dag: SeesDag, party: PartyName, federation: FederationName, run: Run, boundary: Boundary
+) -> Response:
+    _require(sees_dag, party, federation)
+    content = quality.report_file(party, federation, run, boundary, "html")
+    return HTMLResponse(content, headers=_SANDBOX)
+
+
+def _answer(
+    request: Request,
+    path: str,
+    title: str,
+    lead: str,
+    found: Sequence[Section],
+    csv: str,
+    filters: Sequence[tuple[str, str, Sequence[str]]] = (),
+    back: tuple[str, str] | None = None,
+) -> Response:
+    if csv:
+        return _download(path, found, csv)
+    query = {k: v for k, v in request.query_params.items() if v and k != "csv"}
+    html = page_html(
+        base=request.scope.get("root_path", ""),
+        path=path,
+        title=title,
+        lead=lead,
+        query=query,
+        parts=found,
+        filters=filters,
+        back=back,
+    )
+    return HTMLResponse(html)
+
+
+def _download(path: str, found: Sequence[Section], csv: str) -> Response:
+    party, _, name = csv.partition(".")
+    for section in found:
+        for block in section.blocks:
+            if isinstance(block, Table) and (section.party, block.name) == (party, name):
+                file = f"opboost-{path.split('/')[0]}-{party}-{name}.csv"
+                disposition = {"Content-Disposition": f'attachment; filename="{file}"'}
+                return Response(
+                    table_csv(block), media_type="text/csv; charset=utf-8", headers=disposition
+                )
+    raise HTTPException(404)
+
+
+def _sees(sees_dag: Callable[[str], bool]) -> Callable[[str], bool]:
+    return cache(lambda federation: sees_dag(f"{federation}_train"))
+
+
+def _require(sees_dag: Callable[[str], bool], party: str, federation: str) -> None:
+    if party not in parties():
+        raise HTTPException(404)
+    if not sees_dag(f"{federation}_train"):
+        raise HTTPException(403)

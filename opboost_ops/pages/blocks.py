@@ -1,0 +1,186 @@
+"""What a page is made of: notes, facts, tables and pictures, all of them plain data."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from markupsafe import Markup
+
+#: How something stands; it is said in words too, never by colour alone.
+State = Literal["", "good", "bad", "warn", "muted"]
+
+Value = str | int | float | None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a table.
+
+    Attributes:
+        text: For people.
+        value: For programs, in the table's CSV; the text when None.
+        state: Shown as a badge if not empty.
+        href: Where a click leads, inside these pages.
+        share: Between 0 and 1, shown as a bar below the text.
+        limited: Whether a full bar is a limit that is reached.
+        title: What it says when pointed at; for what the text abbreviates.
+    """
+
+    text: str
+    value: Value = None
+    state: State = ""
+    href: str = ""
+    share: float | None = None
+    limited: bool = False
+    title: str = ""
+
+    @property
+    def number(self) -> bool:
+        """Whether it is set to the right, as numbers are."""
+        return isinstance(self.value, int | float) and not isinstance(self.value, bool)
+
+    @property
+    def plain(self) -> Value:
+        """What stands in the CSV."""
+        return self.text if self.value is None else self.value
+
+
+@dataclass(frozen=True)
+class Pager:
+    """Where in a longer list a page stands.
+
+    Attributes:
+        page: Counted from 1.
+        pages: How many there are.
+        field: Which field of the address turns this list's pages.
+    """
+
+    page: int
+    pages: int
+    field: str = "page"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; its name is that of its CSV file."""
+
+    kind: ClassVar[str] = "table"
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+    empty: str = "Nothing yet."
+    pager: Pager | None = None
+
+
+@dataclass(frozen=True)
+class Note:
+    """A sentence that must not be overlooked, and what to do about it."""
+
+    kind: ClassVar[str] = "note"
+    state: State
+    text: str
+    remedy: str = ""
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One figure with its name."""
+
+    label: str
+    value: str
+    hint: str = ""
+    state: State = ""
+    href: str = ""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Figures side by side."""
+
+    kind: ClassVar[str] = "facts"
+    facts: tuple[Fact, ...]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture with its caption."""
+
+    svg: Markup
+    caption: str
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Pictures side by side, as many as the width allows."""
+
+    kind: ClassVar[str] = "figures"
+    title: str
+    figures: tuple[Figure, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Links:
+    """Links to files and pages; each a text and where it leads."""
+
+    kind: ClassVar[str] = "links"
+    links: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A self-contained page, shown inside this one without any right."""
+
+    kind: ClassVar[str] = "frame"
+    title: str
+    href: str
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading inside a section."""
+
+    kind: ClassVar[str] = "heading"
+    text: str
+
+
+Block = Note | Facts | Table | Figures | Links | Frame | Heading
+
+
+@dataclass(frozen=True)
+class Section:
+    """A party's part of a page."""
+
+    party: str
+    blocks: tuple[Block, ...] = field(default=())
+
+
+def number(value: float | None, digits: int = 3) -> Cell:
+    """A number to some digits after the point; an empty cell for None, a sign for infinity."""
+    if value is None:
+        return Cell("", "")
+    if value == float("inf"):
+        return Cell("∞", "inf")
+    return Cell(f"{value:,.{digits}f}", float(value))
+
+
+def count(value: int | None) -> Cell:
+    """A whole number; an empty cell for None."""
+    return Cell("", "") if value is None else Cell(f"{value:,}", value)
+
+
+def moment(at: str) -> Cell:
+    """A time of day in UTC, without what nobody reads; whole in the CSV."""
+    return Cell(at[:16].replace("T", " "), at)
+
+
+def size(value: int) -> Cell:
+    """Bytes for people."""
+    short = float(value)
+    for unit in ("B", "kB", "MB"):
+        if short < 1000:
+            return Cell(f"{short:.0f} {unit}" if unit == "B" else f"{short:.1f} {unit}", value)
+        short /= 1000
+    return Cell(f"{short:.1f} GB", value)

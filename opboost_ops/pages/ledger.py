@@ -1,0 +1,385 @@
+"""The privacy ledger's page: what a party released, what it cost, and what is left."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from operator import attrgetter
+from uuid import UUID
+
+from opboost_ops.config.loading import site_of
+from opboost_ops.config.policy import AllFeatures
+from opboost_ops.exchange.books import open_books
+from opboost_ops.pages.blocks import (
+    Block,
+    Cell,
+    Fact,
+    Facts,
+    Figure,
+    Figures,
+    Note,
+    Table,
+    count,
+    moment,
+    number,
+)
+from opboost_ops.pages.deployment import Query, has_books
+from opboost_ops.pages.pictures import KINDS, Curve, chart
+from opboost_ops.privacy.accountant import Forecast, Loss, accounts, total
+from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.loss import LossCurve
+from opboost_ops.privacy.statement import exact_lines, forecasts, latest_curves
+
+#: How many points in time a curve has at most, and how many lines a page shows.
+_POINTS = 40
+_LINES = 20
+
+Dated = Sequence[tuple[str, Release]]
+
+
+def build(party: str, query: Query) -> list[Block]:
+    """A party's ledger.
+
+    Args:
+        party: Whose.
+        query: What is asked for.
+    """
+    site, policy = site_of(party)
+    if not has_books(site):
+        return [Note("muted", "Nothing was released yet: the party has no ledger.")]
+    with open_books(site) as books:
+        everything = books.ledger.dated()
+        waiting = books.ledger.uncommitted()
+    dated = [(at, r) for at, r in everything if r.federation == "all" or query.sees(r.federation)]
+    if not dated:
+        return [Note("muted", "Nothing was released yet.")]
+    releases = [release for _, release in dated]
+    shown = [
+        (at, r) for at, r in dated if r.federation == "all" or query.wants(r.federation, r.run)
+    ]
+    if query.run is not None:
+        shown = [(at, r) for at, r in shown if r.run == query.run]
+    # Budgets are for all federations: whoever may not see one of them is not told more is left.
+    visible = {release.column for release in releases}
+    found = {u: f for u, f in forecasts([r for _, r in everything], policy).items() if u in visible}
+    blocks: list[Block] = warnings(waiting, releases)
+    if found:
+        blocks.append(_figures(found, policy.all_features, dated))
+        blocks += [_columns(found, policy.all_features, shown, query)]
+        blocks.append(_history(everything, found))
+        blocks.append(loss_curves(release for _, release in shown))
+    blocks.append(_exact(release for _, release in shown))
+    blocks.append(lines(shown, query))
+    return blocks
+
+
+def warnings(waiting: Sequence[Release], releases: Sequence[Release]) -> list[Block]:
+    """What must be seen first.
+
+    Args:
+        waiting: Reservations that were never completed.
+        releases: All lines.
+    """
+    blocks: list[Block] = []
+    if any(release.experiment for release in releases):
+        blocks.append(
+            Note(
+                "warn",
+                "Some of this was made without any guarantee: with noise from a public seed, or "
+                "with edges read off a private table.",
+                "Such lines are marked below.",
+            )
+        )
+    if waiting:
+        runs = ", ".join(sorted({release.run for release in waiting}))
+        blocks.append(
+            Note(
+                "warn",
+                f"{len(waiting)} lines are charged, and it is not known that they were published "
+                f"(run {runs}).",
+                "Clear the run's task publish: it completes its own reservation at no further "
+                "cost.",
+            )
+        )
+    return blocks
+
+
+def _figures(found: dict[UUID, Forecast], caps: AllFeatures, dated: Dated) -> Facts:
+    step = total(f.account.step for f in found.values())
+    whole = total(f.account.whole for f in found.values())
+    left = [f for f in found.values() if f.retrainings is not None]
+    tightest = min(left, key=lambda f: f.retrainings or 0, default=None)
+    facts = [
+        Fact("A person, all features: loss(1)", _loss(step), _of(caps.budget_1)),
+        Fact("A person, all features: loss(R-L)", _loss(whole), _of(caps.budget_whole)),
+        Fact("Columns released", str(len(found)), f"{len(dated):,} ledger lines"),
+    ]
+    if tightest is None:
+        facts.append(Fact("Retrainings left", "no budget", "policy.yaml sets none", "muted"))
+    else:
+        fits = tightest.retrainings or 0
+        ends = _ends(dated, fits)
+        facts.append(
+            Fact(
+                "Retrainings left",
+                str(fits),
+                f"until the budget of {tightest.feature} ends{ends}",
+                "bad" if fits == 0 else "warn" if fits < 3 else "good",
+            )
+        )
+    return Facts(tuple(facts))
+
+
+def _of(budget: float | None) -> str:
+    return "worst case" if budget is None else f"worst case, of {budget:g}"
+
+
+def _ends(dated: Dated, fits: int) -> str:
+    """When that many retrainings will be used up at the pace so far."""
+    times = sorted({datetime.fromisoformat(at) for at, r in dated if r.account == "local_dp"})
+    runs = len({(r.federation, r.run) for _, r in dated if r.account == "local_dp"})
+    if runs < 2 or fits == 0:
+        return ""
+    pace = (times[-1] - times[0]) / (runs - 1)
+    if pace < timedelta(hours=1) or pace * fits > timedelta(days=3650):
+        return ""
+    return f", about {(times[-1] + pace * fits).date()} at the pace so far"
+
+
+def _columns(found: dict[UUID, Forecast], caps: AllFeatures, shown: Dated, query: Query) -> Table:
+    here = accounts(release for _, release in shown)
+    narrowed = query.federation is not None or query.run is not None
+    exactly = any(forecast.account.least_cell is not None for forecast in found.values())
+    rows = []
+    for uuid, forecast in found.items():
+        if narrowed and uuid not in here:
+            continue
+        account, rule = forecast.account, forecast.rule
+        left = forecast.retrainings
+        row = [
+            Cell(forecast.feature),
+            count(account.releases),
+            _spent(account.step, rule.budget_1),
+            number(rule.budget_1),
+            _left(account.step, rule.budget_1),
+            _spent(account.whole, rule.budget_whole),
+            number(rule.budget_whole),
+            _left(account.whole, rule.budget_whole),
+            Cell("no budget", state="muted")
+            if left is None
+            else Cell(f"{left:,}", left, "bad" if left == 0 else "warn" if left < 3 else ""),
+            *([number(account.least_cell, 4)] if exactly else []),
+        ]
+        if narrowed:
+            row[2:2] = [_spent(here[uuid].step, None), _spent(here[uuid].whole, None)]
+        rows.append(tuple(row))
+    if not narrowed and rows:
+        step = total(f.account.step for f in found.values())
+        whole = total(f.account.whole for f in found.values())
+        rows.append(
+            (
+                Cell("a person, all features"),
+                Cell("", ""),
+                _spent(step, caps.budget_1),
+                number(caps.budget_1),
+                _left(step, caps.budget_1),
+                _spent(whole, caps.budget_whole),
+                number(caps.budget_whole),
+                _left(whole, caps.budget_whole),
+                Cell("", ""),
+                *([Cell("", "")] if exactly else []),
+            )
+        )
+    names = [
+        "feature",
+        "releases",
+        "loss(1)",
+        "budget",
+        "left",
+        "loss(R-L)",
+        "budget",
+        "left",
+        "retrainings left",
+        *(["narrowest exact cell"] if exactly else []),
+    ]
+    if narrowed:
+        names[2:2] = ["loss(1) here", "loss(R-L) here"]
+    return Table(
+        "columns",
+        "What each feature has cost",
+        tuple(names),
+        tuple(rows),
+        "The worst case, from public facts alone: every release counts as if every person's value "
+        "had changed for it. loss(1) bounds a move by one step of the domain, loss(R-L) one "
+        "across it. Budgets are for all federations and runs together.",
+    )
+
+
+def _spent(loss: Loss, budget: float | None) -> Cell:
+    cell = number(float(loss))
+    if budget is None:
+        return cell
+    return Cell(cell.text, cell.value, share=min(1.0, float(loss) / budget), limited=True)
+
+
+def _left(loss: Loss, budget: float | None) -> Cell:
+    return number(None if budget is None else max(0.0, budget - float(loss)))
+
+
+def _history(dated: Dated, found: dict[UUID, Forecast]) -> Figures:
+    """Cumulative losses over time: the features that cost most, and their budgets."""
+    ends = [i for i in range(len(dated)) if i + 1 == len(dated) or dated[i + 1][0] != dated[i][0]]
+    every = max(1, -(-len(ends) // _POINTS))
+    picked = [end for i, end in enumerate(reversed(ends)) if i % every == 0][::-1]
+    order = sorted(found, key=lambda uuid: found[uuid].account.whole, reverse=True)
+    figures = []
+    for label, budget, of in (
+        ("loss(1)", "budget_1", attrgetter("step")),
+        ("loss(R-L)", "budget_whole", attrgetter("whole")),
+    ):
+        lines: dict[UUID, list[tuple[float, float]]] = {uuid: [] for uuid in order}
+        for end in picked:
+            at = datetime.fromisoformat(dated[end][0]).timestamp()
+            for uuid, account in accounts(r for _, r in dated[: end + 1]).items():
+                if uuid in lines:
+                    lines[uuid].append((at, float(of(account))))
+        curves = [Curve(name, points, steps=True) for name, points in _together(found, lines)]
+        caps = {getattr(found[u].rule, budget) for u in lines} - {None}
+        first, last = (datetime.fromisoformat(dated[i][0]) for i in (picked[0], picked[-1]))
+        curves += [
+            Curve(
+                f"budget {cap:g}",
+                [(first.timestamp(), cap), (last.timestamp(), cap)],
+                dashed=True,
+            )
+            for cap in sorted(caps)
+        ]
+        shown = "%Y-%m-%d" if (last - first).days > 1 else "%m-%d %H:%M"
+        svg = chart(
+            curves,
+            title=f"Sum of {label} by feature over time",
+            x_ticks=[(t.timestamp(), t.strftime(shown)) for t in dict.fromkeys((first, last))],
+        )
+        figures.append(Figure(svg, f"Sum of {label}"))
+    note = f"At most {KINDS} different curves, of the features that cost most."
+    return Figures("Charged over time", tuple(figures), note)
+
+
+def _together(
+    found: dict[UUID, Forecast], lines: dict[UUID, list[tuple[float, float]]]
+) -> list[tuple[str, list[tuple[float, float]]]]:
+    """Equal curves as one: features of one mechanism often cost the same."""
+    groups: dict[tuple[tuple[float, float], ...], list[str]] = {}
+    for uuid, points in lines.items():
+        groups.setdefault(tuple(points), []).append(found[uuid].feature)
+    return [
+        (
+            ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else ""),
+            [*points],
+        )
+        for points, names in list(groups.items())[:KINDS]
+    ]
+
+
+def loss_curves(releases: Iterable[Release]) -> Figures:
+    """A picture of each feature's last published loss curve.
+
+    Args:
+        releases: Oldest first.
+    """
+    releases = list(releases)
+    names = {r.column: (r.feature or "").partition("=")[0] for r in releases if r.column}
+    figures = []
+    for uuid, curves in latest_curves(releases).items():
+        for bit, curve in curves.items():
+            name = f"{names[uuid]}={bit}" if bit else names[uuid]
+            figures.append(_loss_curve(name, curve))
+    return Figures(
+        "Loss curves",
+        tuple(figures),
+        "How much more likely an output becomes when a value moves by t steps: the natural "
+        "logarithm of the ratio, computed from the very table that was sampled.",
+    )
+
+
+def _loss_curve(name: str, curve: LossCurve) -> Figure:
+    values = [float(v) for v in curve.loss]
+    points = [(float(t), v) for t, v in enumerate(values, 1)]
+    nominal = [(float(t), t * curve.epsilon) for t in (1, len(values))]
+    infinite = sum(v == float("inf") for v in values)
+    told = f"{name}: {curve.mechanism}"
+    if infinite:
+        told += f"; infinite from t = {len(values) - infinite + 1}"
+    elif not curve.certificate:
+        told += "; above t epsilon in places"
+    curves = [Curve("loss(t)", points), Curve("t epsilon", nominal, dashed=True)]
+    ticks = [(1.0, "1")] + ([(float(len(values)), str(len(values)))] if len(values) > 1 else [])
+    svg = chart(curves, title=f"Loss curve of {told}", x_ticks=ticks, x_label="t")
+    return Figure(svg, told)
+
+
+def _exact(releases: Iterable[Release]) -> Table:
+    found = exact_lines(list(releases))
+    return Table(
+        "exact",
+        "Told exactly, with no epsilon",
+        ("times", "what", "told to", "what it discloses"),
+        tuple(
+            (
+                count(line.times),
+                Cell(line.kind.replace("_", " ")),
+                Cell(line.receiver),
+                Cell(line.discloses),
+            )
+            for line in found
+        ),
+        "None of this is differentially private, and no budget limits it.",
+    )
+
+
+def lines(dated: Dated, query: Query) -> Table:
+    """The ledger's lines, newest first.
+
+    Args:
+        dated: Lines with their times, oldest first.
+        query: What is asked for.
+    """
+    page, pager = query.paged(list(reversed(dated)), _LINES, "entries")
+    return Table(
+        "lines",
+        "Ledger lines",
+        (
+            "reserved (UTC)",
+            "federation",
+            "run",
+            "what",
+            "feature",
+            "told to",
+            "account",
+            "loss(1)",
+            "loss(R-L)",
+            "rows",
+            "guarantee",
+            "artifact",
+        ),
+        tuple(
+            (
+                moment(at),
+                Cell(r.federation),
+                Cell(r.run, href=f"run?id={r.run}" if r.run else ""),
+                Cell(r.kind.replace("_", " ")),
+                Cell(r.feature or ""),
+                Cell(r.receiver),
+                Cell({"local_dp": "local DP"}.get(r.account, r.account)),
+                number(float(r.loss.loss[0]) if r.loss else None),
+                number(float(r.loss.loss[-1]) if r.loss else None),
+                count(r.rows),
+                Cell("none: experiment", state="warn") if r.experiment else Cell("as charged"),
+                Cell(r.artifact[:12], r.artifact, title=r.artifact),
+            )
+            for at, r in page
+        ),
+        pager=pager,
+    )
+
+
+def _loss(loss: Loss) -> str:
+    return number(float(loss)).text

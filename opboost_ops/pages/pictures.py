@@ -1,0 +1,227 @@
+"""Pictures drawn by hand: their colours are the page's, so they are right in light and dark."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+#: How many curves a picture tells apart: by colour, dash and marker, as the style sheet says.
+KINDS = 6
+
+_WIDTH, _HEIGHT = 440, 230
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 14, 34
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A curve.
+
+    Attributes:
+        name: For the legend.
+        points: Its points, from left to right; an infinite height ends the line.
+        steps: Drawn as a staircase.
+        dashed: A limit or a reference: thin, without markers.
+        rings: Positions of points with a ring around them.
+    """
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    steps: bool = False
+    dashed: bool = False
+    rings: tuple[int, ...] = ()
+
+
+def chart(
+    curves: Sequence[Curve],
+    *,
+    title: str,
+    x_ticks: Sequence[tuple[float, str]],
+    x_label: str = "",
+    from_zero: bool = True,
+) -> Markup:
+    """A chart of curves with a legend below it.
+
+    Args:
+        curves: At most `KINDS` of them, references apart.
+        title: What a reader hears who does not see.
+        x_ticks: Marks of the horizontal axis.
+        x_label: Its name.
+        from_zero: Whether the vertical axis begins at zero.
+    """
+    xs = [x for c in curves for x, _ in c.points] or [0.0]
+    ys = [y for c in curves for _, y in c.points if math.isfinite(y)] or [0.0]
+    low_x, high_x = min(xs), max(xs)
+    low_y, high_y = (0.0 if from_zero else min(ys)), max(ys)
+    ticks = _ticks(low_y, high_y)
+    low_y, high_y = min(low_y, ticks[0]), max(high_y, ticks[-1])
+
+    def x_of(x: float) -> float:
+        share = 0.5 if high_x == low_x else (x - low_x) / (high_x - low_x)
+        return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
+
+    def y_of(y: float) -> float:
+        share = 0.5 if high_y == low_y else (y - low_y) / (high_y - low_y)
+        return _HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM)
+
+    parts = [
+        f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y_of(t):.1f}" '
+        f'y2="{y_of(t):.1f}"/><text class="y" x="{_LEFT - 6}" y="{y_of(t) + 4:.1f}">'
+        f"{escape(_short(t, ticks))}</text>"
+        for t in ticks
+    ]
+    for x, text in x_ticks:
+        at = x_of(x)
+        side = "start" if at < _LEFT + 30 else "end" if at > _WIDTH - 50 else "middle"
+        parts.append(
+            f'<text class="x {side}" x="{at:.1f}" y="{_HEIGHT - _BOTTOM + 17}">'
+            f"{escape(text)}</text>"
+        )
+    if x_label:
+        parts.append(
+            f'<text class="x middle" x="{(_LEFT + _WIDTH - _RIGHT) / 2:.0f}" '
+            f'y="{_HEIGHT - 3}">{escape(x_label)}</text>'
+        )
+    kind = 0
+    entries = []
+    for curve in curves:
+        style = "ref" if curve.dashed else f"k{kind % KINDS}"
+        kind += not curve.dashed
+        placed = [(x_of(x), y_of(y)) for x, y in curve.points if math.isfinite(y)]
+        parts.append(_line(curve, placed, style))
+        entries.append(
+            f'<li><svg class="key" viewBox="0 0 26 10" width="26" height="10">'
+            f"{_key(style)}</svg>{escape(curve.name)}</li>"
+        )
+    svg = (
+        f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
+        f'aria-label="{escape(title)}">{"".join(parts)}</svg>'
+    )
+    legend = f'<ul class="legend">{"".join(entries)}</ul>' if len(curves) > 1 else ""
+    return Markup(svg + legend)  # noqa: S704  Every text in it is escaped above.
+
+
+def bars(rows: Sequence[tuple[str, float, int]], *, title: str, unit: str = "") -> Markup:
+    """Horizontal bars, longest first.
+
+    Args:
+        rows: Name, value and group; a group has one colour.
+        title: What a reader hears who does not see.
+        unit: Written after each value.
+    """
+    top = max((value for _, value, _ in rows), default=0.0) or 1.0
+    height = 24 * len(rows) + 4
+    names, room = 166, _WIDTH - 166 - 52
+    parts = []
+    for at, (name, value, group) in enumerate(rows):
+        y = 24 * at + 4
+        width = max(1.0, room * value / top)
+        shown = name if len(name) <= 24 else f"{name[:23]}…"
+        parts.append(
+            f'<g class="k{group % KINDS}"><title>{escape(name)}</title>'
+            f'<text class="y" x="{names - 6}" y="{y + 13}">{escape(shown)}</text>'
+            f'<rect class="bar" x="{names}" y="{y + 2}" width="{width:.1f}" height="14" rx="2"/>'
+            f'<text class="x start" x="{names + width + 6:.1f}" y="{y + 13}">'
+            f"{value:.1f}{escape(unit)}</text></g>"
+        )
+    return Markup(  # noqa: S704  Every text in it is escaped above.
+        f'<svg class="chart" viewBox="0 0 {_WIDTH} {height}" role="img" '
+        f'aria-label="{escape(title)}">{"".join(parts)}</svg>'
+    )
+
+
+@dataclass(frozen=True)
+class Message:
+    """An arrow of a sequence: from one party to another, or to all when there is no other."""
+
+    sender: str
+    receiver: str | None
+    text: str
+    good: bool
+
+
+def sequence(parties: Sequence[str], messages: Sequence[Message], *, title: str) -> Markup:
+    """Who sent what to whom, from top to bottom.
+
+    Args:
+        parties: From left to right.
+        messages: From first to last.
+        title: What a reader hears who does not see.
+    """
+    gap = 156
+    width = gap * len(parties)
+    height = 34 + 30 * len(messages) + 10
+    at = {name: gap * i + gap // 2 for i, name in enumerate(parties)}
+    parts = [
+        f'<line class="life" x1="{x}" x2="{x}" y1="26" y2="{height - 4}"/>'
+        f'<text class="party" x="{x}" y="17">{escape(name)}</text>'
+        for name, x in at.items()
+    ]
+    for i, message in enumerate(messages):
+        y = 34 + 30 * i + 18
+        style = "sent" if message.good else "sent broken"
+        receivers = [message.receiver] if message.receiver else list(parties)
+        for receiver in receivers:
+            if receiver == message.sender:
+                continue
+            x1, x2 = at[message.sender], at[receiver]
+            tip = 7 if x1 < x2 else -7
+            parts.append(
+                f'<g class="{style}"><line x1="{x1}" x2="{x2 - tip}" y1="{y}" y2="{y}"/>'
+                f'<path d="M{x2} {y} l{-tip} -4 v8 z"/><circle cx="{x1}" cy="{y}" r="2.5"/></g>'
+            )
+        ends = [at[message.sender], *(at[r] for r in receivers)]
+        middle = (min(ends) + max(ends)) / 2
+        # Long arrows cross other lifelines: their text stands beside the sender's.
+        if message.receiver and abs(ends[0] - ends[1]) > gap:
+            middle = ends[0] + (gap / 2 if ends[1] > ends[0] else -gap / 2)
+        parts.append(
+            f'<text class="what{"" if message.good else " broken"}" x="{middle:.0f}" '
+            f'y="{y - 5}">{escape(message.text)}</text>'
+        )
+    return Markup(  # noqa: S704  Every text in it is escaped above.
+        f'<svg class="sequence" viewBox="0 0 {width} {height}" width="{width}" '
+        f'role="img" aria-label="{escape(title)}">{"".join(parts)}</svg>'
+    )
+
+
+def _line(curve: Curve, placed: Sequence[tuple[float, float]], style: str) -> str:
+    if not placed:
+        return ""
+    path = [f"M{placed[0][0]:.1f} {placed[0][1]:.1f}"]
+    for x, y in placed[1:]:
+        path.append(f"H{x:.1f}V{y:.1f}" if curve.steps else f"L{x:.1f} {y:.1f}")
+    found = f'<path class="{style}" d="{"".join(path)}"/>'
+    if curve.dashed:
+        return found
+    every = max(1, len(placed) // 12)
+    marked = [p for i, p in enumerate(placed) if i % every == 0 or i == len(placed) - 1]
+    found += "".join(
+        f'<circle class="{style}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in marked
+    )
+    return found + "".join(
+        f'<circle class="ring" cx="{placed[i][0]:.1f}" cy="{placed[i][1]:.1f}" r="7"/>'
+        for i in curve.rings
+        if i < len(placed)
+    )
+
+
+def _key(style: str) -> str:
+    line = f'<path class="{style}" d="M1 5L25 5"/>'
+    return line if style == "ref" else f'{line}<circle class="{style}" cx="13" cy="5" r="3"/>'
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    spread = (high - low) or abs(high) or 1.0
+    raw = spread / 4
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * 0.999)
+    first = math.floor(low / step + 1e-9)
+    last = math.ceil(high / step - 1e-9)
+    return [i * step for i in range(first, max(last, first + 1) + 1)]
+
+
+def _short(value: float, ticks: Sequence[float]) -> str:
+    step = ticks[1] - ticks[0]
+    digits = max(0, -math.floor(math.log10(step) + 1e-9))
+    return f"{value:.{digits + (step * 10**digits % 1 > 0.01)}f}"

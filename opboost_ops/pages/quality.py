@@ -1,0 +1,283 @@
+"""The data-quality pages: which checks passed, by run and boundary, and each report."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from opboost_ops.config.loading import site_of
+from opboost_ops.errors import ContractError
+from opboost_ops.pages.blocks import (
+    Block,
+    Cell,
+    Fact,
+    Facts,
+    Links,
+    Note,
+    Table,
+    count,
+    moment,
+    number,
+)
+from opboost_ops.pages.deployment import Query
+
+#: Runs on a page; only their reports are read.
+_RUNS = 15
+
+_FEDERATION = re.compile(r"[a-z][a-z0-9_]{0,47}")
+_RUN = re.compile(r"[0-9a-f]{16}")
+_BOUNDARY = re.compile(r"[a-z][a-z0-9_]{0,119}")
+
+#: Boundaries in the order of a run; others come after them.
+_ORDER = (
+    "raw_table",
+    "preprocessed_table",
+    "release",
+    "attacks",
+    "acceptance",
+    "training_frame",
+    "model",
+)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A run's reports at home.
+
+    Attributes:
+        federation: The run's federation.
+        run: Its id.
+        at: When the last of them was written.
+        folder: Where they lie.
+    """
+
+    federation: str
+    run: str
+    at: str
+    folder: Path
+
+
+def build(party: str, query: Query) -> list[Block]:
+    """A party's reports, newest run first.
+
+    Args:
+        party: Whose.
+        query: What is asked for.
+    """
+    site, policy = site_of(party)
+    runs = [run for run in _runs(site.home) if query.wants(run.federation, run.run)]
+    if not runs:
+        return [Note("muted", "No check has run yet.")]
+    page, pager = query.paged(runs, _RUNS)
+    most = policy.checks.max_attack_gain
+    found = [(run, _verdicts(run.folder, most)) for run in page]
+    names = sorted({name for _, verdicts in found for name in verdicts}, key=_rank)
+    failed = sum(verdict is not True for _, verdicts in found for verdict in verdicts.values())
+    checks = sum(len(verdicts) for _, verdicts in found)
+    facts = Facts(
+        (
+            Fact("Runs", f"{len(runs):,}"),
+            Fact("Checks shown", f"{checks:,}"),
+            Fact(
+                "Not passed",
+                f"{failed:,}",
+                "of the checks shown",
+                state="bad" if failed else "good",
+            ),
+        )
+    )
+    several = len({run.federation for run in runs}) > 1
+    table = Table(
+        "checks",
+        "Checks by run and boundary",
+        (
+            "last (UTC)",
+            "run",
+            *(["federation"] if several else []),
+            *(name.replace("_", " ") for name in names),
+        ),
+        tuple(
+            (
+                moment(run.at),
+                Cell(run.run, href=f"run?id={run.run}"),
+                *([Cell(run.federation)] if several else []),
+                *(_cell(party, run, name, verdicts) for name in names),
+            )
+            for run, verdicts in found
+        ),
+        "A failed check stops the run before anything of that stage is published. Open one to see "
+        "its expectations, with counts.",
+        pager=pager,
+    )
+    return [facts, table]
+
+
+def run_blocks(party: str, federation: str, run: str) -> list[Block]:
+    """One run's checks, for the page of a run.
+
+    Args:
+        party: Whose view.
+        federation: The run's federation.
+        run: Its id.
+    """
+    query = Query(lambda name: name == federation, run=run)
+    return [block for block in build(party, query) if isinstance(block, Table)]
+
+
+def federation_of(party: str, run: str) -> str | None:
+    """The federation of a run that a party has something of at home.
+
+    Args:
+        party: The party.
+        run: The run's id.
+    """
+    site, _ = site_of(party)
+    for folder in _folders(site.home, _FEDERATION):
+        if (folder / run).is_dir():
+            return folder.name
+    return None
+
+
+def report(party: str, federation: str, run: str, boundary: str) -> list[Block]:
+    """One report: every expectation, with counts.
+
+    Args:
+        party: Whose.
+        federation: The run's federation.
+        run: Its id.
+        boundary: Which.
+    """
+    data = json.loads(report_file(party, federation, run, boundary, "json"))
+    if not isinstance(data, dict) or "results" not in data:
+        return [_gains(data)]
+    results: Sequence[Mapping[str, Any]] = data["results"]
+    failed = sum(not result["success"] for result in results)
+    passed = bool(data["passed"])
+    facts = Facts(
+        (
+            Fact("This check", "passed" if passed else "failed", state="good" if passed else "bad"),
+            Fact("Expectations", f"{len(results):,}", f"{failed:,} do not hold"),
+            Fact("It took", f"{float(data.get('seconds', 0)):.2f} s"),
+        )
+    )
+    rows = tuple(
+        (
+            Cell("pass", state="good") if result["success"] else Cell("fail", state="bad"),
+            Cell(result["column"] or "whole table"),
+            Cell(result["words"]),
+            count(result["unexpected"]),
+            Cell("", "")
+            if result["percent"] is None
+            else Cell(f"{result['percent']:.2f} %", result["percent"]),
+            count(result["missing"]),
+            count(result["rows"]),
+        )
+        for result in sorted(results, key=lambda result: result["success"])
+    )
+    columns = (
+        "result",
+        "column",
+        "expectation",
+        "unexpected rows",
+        "share",
+        "missing rows",
+        "rows",
+    )
+    start = f"quality/{party}/{federation}/{run}/{boundary}"
+    return [
+        facts,
+        Table("expectations", "Expectations", columns, rows, "Counts only, no value."),
+        Links((("The report as it is kept at home", f"{start}.html"),)),
+    ]
+
+
+def report_file(party: str, federation: str, run: str, boundary: str, suffix: str) -> bytes:
+    """A report as it lies at home.
+
+    Args:
+        party: Whose.
+        federation: The run's federation.
+        run: Its id.
+        boundary: Which.
+        suffix: ``json`` or ``html``.
+
+    Raises:
+        ContractError: There is none, or a name is none of such a thing.
+    """
+    site, _ = site_of(party)
+    named = _FEDERATION.fullmatch(federation) and _RUN.fullmatch(run)
+    if named and _BOUNDARY.fullmatch(boundary) and suffix in ("json", "html"):
+        path = site.home / federation / run / "quality" / f"{boundary}.{suffix}"
+        if path.is_file():
+            return path.read_bytes()
+    raise ContractError("There is no such report.", "Its run may have been removed.")
+
+
+def _gains(data: Any) -> Block:
+    rows = tuple((Cell(str(name)), number(float(gain), 4)) for name, gain in dict(data).items())
+    return Table(
+        "attacks",
+        "What an attack on the release gains",
+        ("column", "gain"),
+        rows,
+        "By how much the best guess of a feature's values beats guessing their median, once the "
+        "release is known.",
+    )
+
+
+def _runs(home: Path) -> list[Checked]:
+    """Runs with reports, newest first; only folders are looked at."""
+    found = []
+    for federation in _folders(home, _FEDERATION):
+        for run in _folders(federation, _RUN):
+            folder = run / "quality"
+            if folder.is_dir():
+                found.append((folder.stat().st_mtime, federation.name, run.name, folder))
+    return [
+        Checked(
+            federation, run, datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds"), folder
+        )
+        for at, federation, run, folder in sorted(found, reverse=True)
+    ]
+
+
+def _folders(parent: Path, form: re.Pattern[str]) -> list[Path]:
+    if not parent.is_dir():
+        return []
+    return [path for path in parent.iterdir() if form.fullmatch(path.name) and path.is_dir()]
+
+
+def _verdicts(folder: Path, most: float | None) -> dict[str, bool | None]:
+    """Whether each boundary's check passed; None where its report is damaged."""
+    found: dict[str, bool | None] = {}
+    for path in folder.glob("*.json"):
+        if not _BOUNDARY.fullmatch(path.stem):
+            continue
+        try:
+            data = json.loads(path.read_bytes())
+            if "results" in data:
+                found[path.stem] = bool(data["passed"])
+            else:
+                gain = max(map(float, data.values()), default=0.0)
+                found[path.stem] = most is None or gain <= most
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            found[path.stem] = None
+    return found
+
+
+def _rank(boundary: str) -> tuple[int, str]:
+    known = [at for at, name in enumerate(_ORDER) if boundary.startswith(name)]
+    return (known[0] if known else len(_ORDER), boundary)
+
+
+def _cell(party: str, run: Checked, name: str, verdicts: Mapping[str, bool | None]) -> Cell:
+    if name not in verdicts:
+        return Cell("", "")
+    verdict = verdicts[name]
+    href = f"quality/{party}/{run.federation}/{run.run}/{name}"
+    if verdict is None:
+        return Cell("damaged", state="warn")
+    return Cell("passed" if verdict else "failed", state="good" if verdict else "bad", href=href)

@@ -1,0 +1,124 @@
+"""Blocks become HTML without scripts of their own, and tables become CSV."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from opboost_ops.pages.blocks import Section, Table, Value
+from opboost_ops.pages.deployment import parties
+
+_HERE = Path(__file__).resolve().parent
+
+#: The pages of the navigation: path, title, and what they are for.
+PAGES = (
+    ("ledger", "Privacy ledger", "What each party released, what it cost, and what is left."),
+    ("models", "Models", "Which version is in use, how it came to be, and on what it stands."),
+    ("exchange", "Exchange", "Who sent what to whom, and whether it is what it claims to be."),
+    ("quality", "Data quality", "Which checks passed, by run and boundary."),
+)
+
+#: How spreadsheets recognise a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def page_html(
+    *,
+    base: str,
+    path: str,
+    title: str,
+    lead: str,
+    query: Mapping[str, str],
+    parts: Sequence[Section],
+    filters: Sequence[tuple[str, str, Sequence[str]]] = (),
+    back: tuple[str, str] | None = None,
+) -> str:
+    """A whole page.
+
+    Args:
+        base: Where these pages are mounted.
+        path: The page's own path below that.
+        title: Its title.
+        lead: One sentence below the title.
+        query: What was asked for; links on the page keep it.
+        parts: By party.
+        filters: Fields of the filter: name, label, and what may be chosen; free text when empty.
+        back: Text and path of the page above.
+    """
+
+    def link(**changes: str | int | None) -> str:
+        """This page with another question."""
+        asked = {**query, **changes}
+        given = {k: v for k, v in asked.items() if v not in (None, "")}
+        return f"{base}/{path}{'?' + urlencode(given) if given else ''}"
+
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            base=base,
+            path=path,
+            title=title,
+            lead=lead,
+            query=query,
+            parts=parts,
+            filters=filters,
+            back=back,
+            pages=PAGES,
+            deployed=bool(parties()),
+            link=link,
+        )
+    )
+
+
+def message_html(title: str, text: str) -> str:
+    """A page that says one thing and loads nothing."""
+    return _environment().get_template("message.html").render(title=title, text=text)
+
+
+def table_csv(table: Table) -> bytes:
+    """A table for a spreadsheet; no cell of it is taken for a formula.
+
+    Args:
+        table: The table.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(table.columns)
+    writer.writerows([_cell(cell.plain) for cell in row] for row in table.rows)
+    return text.getvalue().encode()
+
+
+def static(name: str) -> bytes:
+    """A file that the pages load.
+
+    Args:
+        name: Its name.
+    """
+    return (_HERE / "static" / name).read_bytes()
+
+
+def _cell(value: Value) -> Value:
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return "'" + value
+    return value
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        auto_reload=False,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    helpers: dict[str, Any] = {"words": lambda text: text.replace("_", " ")}
+    made.filters.update(helpers)
+    return made

@@ -1,0 +1,97 @@
+"""A party's ledger as people read it: forecasts by column, and all that has no epsilon."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from opboost_ops.config.policy import FeatureRule, Policy
+from opboost_ops.privacy.accountant import Forecast, accounts, forecast
+from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.loss import LossCurve
+
+#: What a column is judged by that the policy does not name.
+_NO_RULE = FeatureRule(mechanisms=("none",))
+
+
+@dataclass(frozen=True)
+class ExactLine:
+    """What was told without any epsilon, and how often."""
+
+    receiver: str
+    kind: str
+    times: int
+    discloses: str
+
+
+def latest_curves(releases: Sequence[Release]) -> dict[UUID, dict[str, LossCurve]]:
+    """The last published loss curves of each column.
+
+    Args:
+        releases: Of one party, oldest first.
+
+    Returns:
+        By column, its own curve under an empty name and its missing bit's under the bit's,
+        whatever the column was called.
+    """
+    latest: dict[UUID, dict[str, LossCurve]] = defaultdict(dict)
+    for release in releases:
+        if release.column is not None and release.loss is not None:
+            latest[release.column][(release.feature or "").partition("=")[2]] = release.loss
+    return latest
+
+
+def forecasts(releases: Sequence[Release], policy: Policy) -> dict[UUID, Forecast]:
+    """What is left of each column's budgets.
+
+    Args:
+        releases: Of one party, oldest first.
+        policy: The party's.
+    """
+    latest = latest_curves(releases)
+    return {
+        uuid: forecast(
+            account, policy.features.get(account.feature, _NO_RULE), list(latest[uuid].values())
+        )
+        for uuid, account in accounts(releases).items()
+    }
+
+
+def exact_lines(releases: Sequence[Release]) -> list[ExactLine]:
+    """All that has no epsilon, equal lines as one.
+
+    Args:
+        releases: Of one party.
+    """
+    found: dict[tuple[str, str, str], int] = defaultdict(int)
+    for release in releases:
+        if release.account != "local_dp":
+            found[release.receiver, release.kind, release.discloses] += 1
+    return [
+        ExactLine(receiver, kind, times, discloses)
+        for (receiver, kind, discloses), times in found.items()
+    ]
+
+
+#: Columns of `plain_line`, in their order.
+PLAIN_FIELDS = (
+    "recorded_at",
+    *(name for name in Release.model_fields if name != "loss"),
+    "loss_1",
+    "loss_whole",
+)
+
+
+def plain_line(at: str, release: Release) -> dict[str, Any]:
+    """A ledger line for a table of plain cells.
+
+    Args:
+        at: When it was reserved.
+        release: The line.
+    """
+    line: dict[str, Any] = {"recorded_at": at, **release.model_dump(mode="json", exclude={"loss"})}
+    line["edges"] = " ".join(map(str, release.edges))
+    if release.loss is not None:
+        line |= {"loss_1": release.loss.loss[0], "loss_whole": release.loss.loss[-1]}
+    return line

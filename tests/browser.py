@@ -1,0 +1,65 @@
+"""A headless Chromium that is logged in to an Airflow, and what it must not meet there."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opboost_ops.orchestration.standalone import Standalone
+
+#: Where screenshots stay, for people to look at.
+SHOTS = os.environ.get("OPBOOST_SCREENSHOTS")
+
+
+@contextmanager
+def logged_in(airflow: Standalone) -> Iterator[Any]:
+    """A page of a browser that is logged in as the administrator."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("no chromium on PATH")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(
+            executable_path=chromium,
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        page = browser.new_page(viewport={"width": 1600, "height": 1000})
+        page.problems = []
+        page.on("pageerror", lambda error: page.problems.append(f"page: {error}"))
+        page.on("response", lambda r: page.problems.append(r.url) if r.status >= 400 else None)
+        page.foreign = set()
+        page.on("request", lambda r: page.foreign.add(r.url) if foreign(r.url) else None)
+        user, password = next(iter(json.loads(airflow.passwords.read_text()).items()))
+        page.goto(f"{airflow.url}/auth/login")
+        page.fill("input[name=username]", user)
+        page.fill("input[name=password]", password)
+        page.click("button[type=submit]")
+        page.wait_for_url(f"{airflow.url}/**")
+        page.wait_for_load_state("networkidle")
+        page.problems.clear()
+        yield page
+        browser.close()
+
+
+def foreign(url: str) -> bool:
+    """Whether an address is of another host."""
+    return url.startswith(("http", "ws")) and "//127.0.0.1:" not in url
+
+
+def shot(page: Any, name: str) -> str:
+    """Look at a page: keep a picture where one is wanted, and give its text."""
+    page.wait_for_timeout(1500)
+    if SHOTS:
+        Path(SHOTS).mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=str(Path(SHOTS) / f"{name}.png"))
+    text = str(page.inner_text("body"))
+    assert page.problems == []
+    assert page.foreign == set()
+    for broken in ("undefined", "[object Object]", "NaN", "500 Internal", "Something went wrong"):
+        assert broken not in text
+    return text

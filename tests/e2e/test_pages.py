@@ -1,0 +1,124 @@
+"""The plugin's pages as people reach them: from the navigation and from a DAG run."""
+
+import csv
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from opboost_ops.cli.demo import follow
+from opboost_ops.orchestration.client import Client
+from opboost_ops.orchestration.standalone import Standalone
+from tests.browser import shot
+
+pytestmark = pytest.mark.slow
+
+DAG = "credit_scoring_train"
+PAGES = {
+    "Privacy ledger": ("ledger", "What each feature has cost"),
+    "Models": ("models", "Champion"),
+    "Exchange": ("exchange", "unbroken"),
+    "Data quality": ("quality", "Checks by run and boundary"),
+}
+
+
+@pytest.fixture(scope="module")
+def run(airflow: Standalone, client: Client, workspace: Path) -> str:
+    """Airflow's id of a finished run."""
+    follow(airflow, client, workspace / "federation.yaml", lambda *_: None)
+    return str(client.get(f"dags/{DAG}/dagRuns", order_by="-id")["dag_runs"][0]["dag_run_id"])
+
+
+def inside(page: Any) -> Any:
+    """The frame in which Airflow shows a plugin's page."""
+    frame = page.wait_for_selector("iframe").content_frame()
+    frame.wait_for_selector("main")
+    return frame
+
+
+def ground(frame: Any) -> str:
+    return str(frame.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+
+@pytest.mark.parametrize("title", PAGES)
+def test_from_the_navigation(page: Any, airflow: Standalone, run: str, title: str) -> None:
+    name, expected = PAGES[title]
+    page.set_viewport_size({"width": 1440, "height": 1000})
+    page.goto(airflow.url)
+    page.evaluate("localStorage.setItem('theme', 'light')")
+    page.reload()
+    page.get_by_role("button", name="Plugins").or_(
+        page.get_by_role("link", name="Plugins")
+    ).first.click()
+    page.get_by_text("OpBoost", exact=True).first.hover()
+    page.get_by_role("menuitem", name=title).first.click()
+    frame = inside(page)
+    assert frame.url == f"{airflow.url}/opboost/{name}"
+    assert expected in frame.inner_text("body")
+    grounds = set()
+    for theme in ("light", "dark"):
+        page.evaluate(f"localStorage.setItem('theme', '{theme}')")
+        for width in (1440, 400):
+            page.set_viewport_size({"width": width, "height": 1000})
+            page.goto(f"{airflow.url}/plugin/opboost-{name}")
+            frame = inside(page)
+            shot(page, f"{name}-{width}-{theme}")
+            assert expected in frame.inner_text("body")
+            assert frame.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
+                "only tables scroll sideways, each in its own place"
+            )
+            grounds.add(ground(frame))
+    assert len(grounds) == 2, "one ground for each theme"
+
+
+def test_the_theme_follows_the_switch_of_the_ui(page: Any, airflow: Standalone, run: str) -> None:
+    page.evaluate("localStorage.setItem('theme', 'light')")
+    page.goto(f"{airflow.url}/plugin/opboost-quality")
+    frame = inside(page)
+    light = ground(frame)
+    # As next-themes does it when somebody chooses in Airflow's menu.
+    page.evaluate("localStorage.setItem('theme', 'dark')")
+    frame.wait_for_function(
+        "before => getComputedStyle(document.body).backgroundColor !== before", arg=light
+    )
+
+
+def test_from_a_run_to_its_report_its_model_and_a_table(
+    page: Any, airflow: Standalone, run: str, tmp_path: Path
+) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.evaluate("localStorage.setItem('theme', 'light')")
+    page.goto(f"{airflow.url}/dags/{DAG}/runs/{run}")
+    page.get_by_role("link", name="OpBoost").or_(
+        page.get_by_role("tab", name="OpBoost")
+    ).first.click()
+    frame = inside(page)
+    frame.wait_for_selector("section#bank")
+    shot(page, "run-1440-light")
+    text = frame.inner_text("body")
+    assert run in text
+    assert "Model version" in text
+    with page.expect_download() as download:
+        frame.get_by_role("link", name="Download Artifacts as CSV").first.click()
+    path = tmp_path / "artifacts.csv"
+    download.value.save_as(path)
+    with path.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert {line["from"] for line in lines} == {"bank", "credit"}
+    frame.get_by_role("link", name="passed").first.click()
+    frame.wait_for_selector("text=Counts only, no value.")
+    frame.get_by_role("link", name="Models", exact=True).first.click()
+    frame.wait_for_selector("text=Decisions")
+    frame.locator("dd a", has_text=re.compile("^[0-9a-f]{16}$")).first.click()
+    card = frame.wait_for_selector("iframe.inside").content_frame()
+    card.wait_for_selector("text=Metrics on")
+    shot(page, "version-1440-light")
+
+
+def test_without_a_login_nothing_is_served(airflow: Standalone, run: str) -> None:
+    for path in ("", "ledger", "models", "exchange", "quality", f"run?dag={DAG}&run=x", "theme.js"):
+        reply = httpx.get(f"{airflow.url}/opboost/{path}", trust_env=False)
+        assert reply.status_code in (401, 403), path
+        assert "credit" not in reply.text

@@ -1,0 +1,91 @@
+"""The pages behind Airflow's own login, over a finished run and one that a check has stopped."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from opboost_ops.errors import OpBoostError
+from tests.federation import SECOND_RUN, Workspace
+
+SECRET = "a secret of these tests, long enough for the signature of a token: " + "0" * 32
+
+
+@pytest.fixture(scope="session")
+def application() -> Iterator[FastAPI]:
+    """The plugin's application, mounted as the API server does; its logins are real."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", SECRET)
+        from airflow import settings
+        from airflow.api_fastapi.app import create_auth_manager
+        from airflow.models.revoked_token import RevokedToken
+
+        from opboost_ops.orchestration.plugin import PREFIX, OpBoostPlugin
+
+        settings.configure_orm()
+        # Of Airflow's database, a login asks whether it was revoked, and nothing else.
+        RevokedToken.__table__.create(settings.engine, checkfirst=True)
+        create_auth_manager()
+        (mounted,) = OpBoostPlugin.fastapi_apps
+        assert mounted["url_prefix"] == f"/{PREFIX}"
+        parent = FastAPI()
+        parent.mount(mounted["url_prefix"], mounted["app"])
+        yield parent
+
+
+@pytest.fixture(scope="session")
+def token(application: FastAPI) -> str:
+    """What the least of Airflow's users is given at login."""
+    from airflow.api_fastapi.app import get_auth_manager
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+    user = SimpleAuthManagerUser(username="reader", role="viewer")
+    return str(get_auth_manager().generate_jwt(user))
+
+
+@pytest.fixture(scope="session")
+def stopped_once(trained_once: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A second run, on a table of the bank with an income far outside its bounds."""
+    copy = trained_once.copy(tmp_path_factory.mktemp("stopped") / "federation", SECOND_RUN)
+    copy.edit_table("bank", lambda table: table.with_columns(pl.col("income") * 1000))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in copy.environment().items():
+            patch.setenv(name, value)
+        step, error = copy.first_failure()
+    assert (step, isinstance(error, OpBoostError)) == ("bank.check_table", True)
+    return copy
+
+
+@pytest.fixture
+def untouched(stopped_once: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """Itself, with every party's site known. Tests look at it and never change it."""
+    for name, value in stopped_once.environment().items():
+        monkeypatch.setenv(name, value)
+    return stopped_once
+
+
+@pytest.fixture
+def shown(stopped_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """A copy of it, with every party's site known."""
+    copy = stopped_once.copy(tmp_path / "federation", SECOND_RUN)
+    for name, value in copy.environment().items():
+        monkeypatch.setenv(name, value)
+    return copy
+
+
+class Reader(TestClient):
+    """A browser that is logged in; addresses are those below the pages' own."""
+
+    def page(self, path: str, status: int = 200) -> str:
+        """The text of a page, which has the status that is expected of it."""
+        reply = self.get(f"/opboost/{path}")
+        assert reply.status_code == status, reply.text
+        return reply.text
+
+
+@pytest.fixture
+def reader(application: FastAPI, token: str) -> Reader:
+    return Reader(application, cookies={"_token": token})

@@ -1,0 +1,248 @@
+"""What the pages say is what the parties' own files say."""
+
+import csv
+import io
+import json
+import re
+import sqlite3
+
+import pytest
+
+from opboost_ops.exchange.run_id import run_id
+from opboost_ops.pages.blocks import Cell, Table
+from opboost_ops.pages.rendering import table_csv
+from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
+from tests.unit.pages.conftest import Reader
+
+PAGES = ("ledger", "models", "exchange", "quality")
+
+
+def plain(html: str) -> str:
+    """The words of a page."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
+
+
+def rows(reader: Reader, page: str, table: str) -> list[dict[str, str]]:
+    """A table as it is downloaded."""
+    reply = reader.get(f"/opboost/{page}{'&' if '?' in page else '?'}csv={table}")
+    assert reply.headers["content-disposition"].startswith("attachment")
+    assert reply.headers["content-type"] == "text/csv; charset=utf-8"
+    return list(csv.DictReader(io.StringIO(reply.text)))
+
+
+def test_every_table_can_be_downloaded(reader: Reader, untouched: Workspace) -> None:
+    version = f"models/credit/credit_scoring/{FIRST_RUN}"
+    report = f"quality/bank/credit_scoring/{SECOND_RUN}/raw_table"
+    names = set()
+    for page in (*PAGES, f"run?id={FIRST_RUN}", version, report):
+        for link in re.findall(r'href="/opboost/([^"]+csv=[^"]+)"', reader.page(page)):
+            link = link.replace("&amp;", "&")
+            names.add(link.partition("csv=")[2].partition(".")[2])
+            lines = reader.page(link).splitlines()
+            assert len(lines) >= 2
+    assert names >= {"columns", "exact", "lines", "artifacts", "log", "checks", "expectations"}
+    assert names >= {"metrics", "features", "versions_credit_scoring", "history_credit_scoring"}
+
+
+def test_the_ledger_is_the_ledger(reader: Reader, untouched: Workspace) -> None:
+    text = plain(reader.page("ledger?party=bank"))
+    assert "without any guarantee" in text
+    assert "Told exactly, with no epsilon" in text
+    found = {line["feature"]: line for line in rows(reader, "ledger", "bank.columns")}
+    database = sqlite3.connect(untouched.folder / "bank" / "ledger.sqlite")
+    events = [json.loads(event) for (event,) in database.execute("select event from releases")]
+    # Two runs on other tables: the second was stopped before it released anything.
+    charged = {e["feature"]: e["loss"]["loss"] for e in events if e["account"] == "local_dp"}
+    assert (
+        set(charged)
+        == set(found) - {"a person, all features"}
+        == set(untouched.declared.parties["bank"].features)
+    )
+    for feature, loss in charged.items():
+        assert float(found[feature]["loss(1)"]) == loss[0]
+        assert float(found[feature]["loss(R-L)"]) == loss[-1]
+    total = sum(loss[0] for loss in charged.values())
+    assert float(found["a person, all features"]["loss(1)"]) == pytest.approx(total)
+    assert len(rows(reader, "ledger", "bank.lines")) == len(events)
+    for run in (FIRST_RUN, SECOND_RUN):
+        listed = rows(reader, f"ledger?run={run}", "bank.lines")
+        assert len(listed) == sum(event["run"] == run for event in events)
+    nothing = plain(reader.page(f"ledger?party=bank&run={'f' * 16}"))
+    assert "income" not in nothing.partition("Charged over time")[0].partition("What each")[2]
+
+
+def test_budgets_and_what_is_left_of_them(reader: Reader, shown: Workspace) -> None:
+    def limit(policy: dict) -> None:  # type: ignore[type-arg]
+        policy["features"]["income"]["budget_whole"] = 1000.0
+
+    shown.edit_yaml("bank/policy.yaml", limit)
+    line = next(
+        line for line in rows(reader, "ledger", "bank.columns") if line["feature"] == "income"
+    )
+    spent = float(line["loss(R-L)"])
+    assert float(line["left"]) == pytest.approx(1000 - spent)
+    assert int(line["retrainings left"]) == int((1000 - spent) // spent)
+    assert "until the budget of income ends" in plain(reader.page("ledger?party=bank"))
+
+
+def test_models_with_metrics_named_by_their_mode(reader: Reader, untouched: Workspace) -> None:
+    (line,) = rows(reader, "models", "credit.versions_credit_scoring")
+    assert (line["version"], line["in use"]) == (FIRST_RUN, "champion")
+    folder = untouched.folder / "credit" / "models" / "credit_scoring" / FIRST_RUN
+    evaluation = json.loads((folder / "evaluation.json").read_text())["metrics"]
+    for mode, metrics in evaluation.items():
+        for name, value in metrics.items():
+            assert float(line[f"{name}, {mode.replace('_', ' ')}"]) == value
+    page = f"models/credit/credit_scoring/{FIRST_RUN}"
+    assert reader.page(f"{page}/model.txt") == (folder / "model.txt").read_text()
+    assert reader.page(f"{page}/card.html") == (folder / "card.html").read_text()
+    shares = [float(line["share"]) for line in rows(reader, page, "credit.features")]
+    assert sum(shares) == pytest.approx(1)
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_importance_of_the_card_where_it_has_one(reader: Reader, shown: Workspace) -> None:
+    path = shown.folder / "credit" / "models" / "credit_scoring" / FIRST_RUN / "card.json"
+    card = json.loads(path.read_text())
+    card["importance"] = [{"party": "bank", "feature": "income", "value": 2.5, "share": 1.0}]
+    path.chmod(0o644)
+    path.write_text(json.dumps(card))
+    page = f"models/credit/credit_scoring/{FIRST_RUN}"
+    first = rows(reader, page, "credit.features")[0]
+    assert (first["party"], first["feature"], first["share"]) == ("bank", "income", "1.0")
+    assert "mean absolute contribution" in plain(reader.page(page))
+
+
+def test_the_exchange_is_what_was_sent(reader: Reader, untouched: Workspace) -> None:
+    found = rows(reader, f"exchange?run={FIRST_RUN}", "bank.artifacts")
+    kinds = [line["what"] for line in found]
+    assert kinds == [
+        "plan",
+        "digests",
+        "alignment",
+        "ranks",
+        "holdout",
+        "split request",
+        "split values",
+    ]
+    assert all(line["verified now"].startswith("signature") for line in found)
+    assert all(line["in the log"] == "same digest" for line in found[1:])
+    ranks = found[3]
+    manifest = untouched.folder / "exchange" / "credit_scoring" / FIRST_RUN / "ranks" / "bank"
+    assert int(ranks["size"]) == sum(path.stat().st_size for path in manifest.iterdir())
+    assert int(ranks["rows"]) == json.loads((manifest / "manifest.json").read_text())["rows"]
+    assert (ranks["from"], ranks["to"], ranks["encrypted"]) == ("bank", "credit", "yes")
+    assert "unbroken" in plain(reader.page("exchange?party=bank"))
+
+
+def test_what_was_changed_on_its_way_is_said(reader: Reader, shown: Workspace) -> None:
+    shown.run = FIRST_RUN
+    shown.forge("ranks", "bank", "shop")
+    store = shown.folder / "exchange" / "credit_scoring" / FIRST_RUN
+    sealed = next((store / "holdout" / "bank").glob("table.parquet*"))
+    sealed.write_bytes(sealed.read_bytes() + b"x")
+    found = {
+        line["what"]: line
+        for line in rows(reader, f"exchange?run={FIRST_RUN}", "credit.artifacts")
+        if "bank" in (line["from"], line["to"])
+    }
+    assert "shop may not publish this ranks" in found["ranks"]["verified now"]
+    assert found["ranks"]["in the log"] == "another digest"
+    assert "does not have the right size" in found["holdout"]["verified now"]
+    assert found["digests"]["verified now"].startswith("signature")
+
+
+def test_a_run_on_its_own_page(reader: Reader, shown: Workspace) -> None:
+    name, at = "credit_scoring_train", "manual__2026-01-01T00:00:00+00:00"
+    mine = run_id(name, at)
+    for party in ("bank", "credit", "shop"):
+        home = shown.folder / party / "home" / "credit_scoring"
+        (home / FIRST_RUN).rename(home / mine)
+    text = plain(reader.page(f"run?dag={name}&run={at.replace('+', '%2B')}"))
+    assert f"Run {mine}" in text
+    assert "passed" in text
+    text = plain(reader.page(f"run?id={SECOND_RUN}"))
+    assert "failed" in text
+    assert "bank" in text
+    assert "has nothing of this run" in plain(reader.page(f"run?id={'f' * 16}"))
+
+
+def test_checks_and_the_report_of_a_failed_one(reader: Reader, shown: Workspace) -> None:
+    found = {line["run"]: line for line in rows(reader, "quality", "bank.checks")}
+    assert found[FIRST_RUN]["raw table"] == "passed"
+    assert found[SECOND_RUN]["raw table"] == "failed"
+    assert found[SECOND_RUN]["release"] == ""
+    page = f"quality/bank/credit_scoring/{SECOND_RUN}/raw_table"
+    broken = [line for line in rows(reader, page, "bank.expectations") if line["result"] == "fail"]
+    assert {line["column"] for line in broken} == {"income"}
+    home = shown.home("bank") / "quality"
+    assert reader.page(f"{page}.html") == (home / "raw_table.html").read_text()
+    # A boundary that these pages have not heard of is shown too.
+    (home / "drift.json").write_text((home / "raw_table.json").read_text())
+    assert rows(reader, "quality", "bank.checks")[0]["drift"] == "failed"
+
+
+FAULTS = {
+    "site.yaml": ("credit/site.yaml", "site.yaml", PAGES),
+    "policy.yaml": ("credit/policy.yaml", "policy.yaml", PAGES),
+    "champion.json": ("credit/models/credit_scoring/champion.json", "champion.json", ("models",)),
+    "database": ("credit/ledger.sqlite", "cannot be", ("ledger", "exchange")),
+    "report": (
+        f"credit/home/credit_scoring/{FIRST_RUN}/quality/model.json",
+        "damaged",
+        ("quality",),
+    ),
+    "plan": (f"exchange/credit_scoring/{FIRST_RUN}/plan/credit/manifest.json", "", ("exchange",)),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_one_partys_fault_is_told_and_spares_the_others(
+    reader: Reader, shown: Workspace, fault: str
+) -> None:
+    path, told, pages = FAULTS[fault]
+    before = {page: plain(reader.page(page)) for page in pages}
+    spoilt = shown.folder / path
+    spoilt.chmod(0o644)
+    spoilt.write_text("{]")
+    for page in PAGES:
+        text = reader.page(page)
+        if page in pages:
+            assert plain(text) != before[page]
+            assert told in plain(text)
+            others = [p for p in ("bank", "shop") if f'<section id="{p}">' in text]
+            assert others or page == "models"
+        assert str(shown.folder) not in text
+        assert "Traceback" not in text
+    reader.page(f"run?id={FIRST_RUN}")
+
+
+def test_a_broken_chain_is_said(reader: Reader, shown: Workspace) -> None:
+    database = sqlite3.connect(shown.folder / "bank" / "ledger.sqlite")
+    with database:
+        database.execute("update audit set entry = replace(entry, 'sent', 'answered')")
+    text = plain(reader.page("exchange?party=bank"))
+    assert "The audit log is broken at entry" in text
+    assert "unbroken" not in text
+
+
+def test_no_cell_is_taken_for_a_formula() -> None:
+    texts = ["=1+1", "+1", "-1", "@x", "\t=1", "plain"]
+    table = Table("t", "t", ("a",), tuple((Cell(text),) for text in texts))
+    found = [row[0] for row in csv.reader(io.StringIO(table_csv(table).decode()))][1:]
+    assert found == ["'=1+1", "'+1", "'-1", "'@x", "'\t=1", "plain"]
+    negative = Table("t", "t", ("a",), ((Cell("-1.00", -1.0),),))
+    assert table_csv(negative).decode().splitlines()[1] == "-1.0"
+
+
+def test_what_strangers_write_stays_text(reader: Reader, shown: Workspace) -> None:
+    database = sqlite3.connect(shown.folder / "bank" / "ledger.sqlite")
+    with database:
+        database.execute(
+            "update releases set event = json_set(event, '$.discloses', ?)"
+            " where json_extract(event, '$.account') = 'exact'",
+            ("<script>alert(1)</script>",),
+        )
+    text = reader.page("ledger?party=bank")
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert" in text
