@@ -208,7 +208,9 @@ def _plots(
                 for at, v in enumerate(versions)
                 if metric in metrics[v].get(mode, {})
             ]
-            rings = tuple(i for i, (_, _, v) in enumerate(found) if v == champion)
+            rings = tuple(
+                i for i, (_, _, v) in enumerate(found) if (v, mode) == (champion, modes[0])
+            )
             points = [(x, y) for x, y, _ in found]
             curves.append(Curve(mode.replace("_", " "), points, rings=rings))
         ends = {0: versions[0], len(versions) - 1: versions[-1]}

@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 KINDS = 6
 
 _WIDTH, _HEIGHT = 440, 230
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 14, 34
+_LEFT, _RIGHT, _TOP, _BOTTOM = 54, 12, 14, 34
 
 
 @dataclass(frozen=True)
