@@ -60,7 +60,8 @@ def test_the_whole_dags_with_their_exchange_on_s3(
     published = open_store(s3).list("credit_scoring")
     kinds = {place.split("/")[2] for place in published}
     assert kinds == {
-        "plan", "digests", "alignment", "ranks", "holdout", "split_request", "split_values", "values",
+        "plan", "digests", "alignment", "ranks", "holdout", "split_request", "split_values",
+        "values",
     }  # fmt: skip
     bucket, prefix = s3.removeprefix("s3://").split("/", 1)
     client = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"])
