@@ -22,7 +22,7 @@ from opboost_ops.exchange.manifest import parse_manifest, receiver_of
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import LocalStore
 from opboost_ops.opening import open_run
-from opboost_ops.protocol import Purpose, steps
+from opboost_ops.protocol import Purpose, phases
 from opboost_ops.runner import Run, run_stage
 
 ROWS = 400
@@ -101,9 +101,14 @@ class Workspace:
         return json.loads((self.home(party) / f"{name}.json").read_bytes())
 
     def steps(self) -> Iterator[Step]:
-        """All stages of all parties in an order in which every input is there."""
-        for party, stage in steps(self.declared, self.purpose):
-            yield Step(party, stage)
+        """All stages of all parties in an order in which every input is there.
+
+        Parties of a role go side by side, so that what the first fault leaves is the least.
+        """
+        federation = self.declared
+        for phase in phases(federation, self.purpose):
+            parties = [n for n, spec in federation.parties.items() if spec.role == phase.role]
+            yield from (Step(party, stage) for stage in phase.stages for party in parties)
 
     def open(self, form: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Publish the plan."""

@@ -23,15 +23,15 @@ def keep(folder: Path, version: str, name: str, table: pa.Table) -> tuple[Path, 
         ``<folder>/<version>/<name>.parquet``, and whether it is new.
 
     Raises:
-        ContractError: It is there with other content.
+        ContractError: It is there with other content, or damaged.
     """
     target = folder / version / f"{name}.parquet"
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if target.exists():
-        # By this thread alone, as everywhere: Arrow's own might outlive the interpreter.
-        if not pq.read_table(target, use_threads=False, memory_map=False).equals(table):
+        if not _holds(target, table):
             raise ContractError(
-                f"{target.name} holds other scores of the same rows by the same model.",
+                f"{target.name} is damaged, or holds other scores of the same rows by the same "
+                "model.",
                 "Scores are never changed: move the file away, and run the task again.",
             )
         return target, False
@@ -46,3 +46,11 @@ def keep(folder: Path, version: str, name: str, table: pa.Table) -> tuple[Path, 
         Path(temporary).unlink(missing_ok=True)
         raise
     return target, True
+
+
+def _holds(path: Path, table: pa.Table) -> bool:
+    try:
+        # By this thread alone, as everywhere: Arrow's own might outlive the interpreter.
+        return bool(pq.read_table(path, use_threads=False, memory_map=False).equals(table))
+    except (pa.ArrowException, OSError):
+        return False

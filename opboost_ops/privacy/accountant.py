@@ -55,7 +55,7 @@ def accounts(releases: Iterable[Release]) -> dict[UUID, Account]:
     found: dict[UUID, Account] = {}
     counted: set[tuple[UUID, str, str]] = set()
     for release in releases:
-        if release.column is None:
+        if release.account == "exact" or release.column is None:
             continue
         name = release.feature or ""
         feature, _, bit = name.partition("=")

@@ -31,7 +31,8 @@ def others(
 
     Raises:
         ArtifactError: An answer is not what it must be.
-        ContractError: In mode ``local``, the label holder's table lacks a column.
+        ContractError: In mode ``local``, the label holder's table lacks a column, or holds it
+            otherwise than declared.
     """
     if mode == "local":
         return _held(context, positions, set(used))
@@ -80,6 +81,7 @@ def _held(context: Context, positions: np.ndarray, used: set[str]) -> dict[str, 
             names = [f"{party}.{name}" for name in needed]
             raw = raw_table.read(context, names, "scoring.mode local needs")
             raw = raw.rename({f"{party}.{name}": name for name in needed})
+            raw_table.require_types(raw, party, context.federation.parties[party].features)
             table, _ = domain_integers(context, raw[positions], party)
         for column in columns:
             full = f"{party}.{column.name}"

@@ -1,6 +1,7 @@
 """Reading a party's own Parquet table as declared, with errors that show no cell."""
 
 import hashlib
+from collections.abc import Mapping
 
 import numpy as np
 import polars as pl
@@ -125,6 +126,34 @@ def numbers(values: pl.Series, feature: Feature) -> np.ndarray:
     return values.cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
 
+def require_types(frame: pl.DataFrame, party: str, features: Mapping[str, Feature]) -> None:
+    """Refuse columns of another type than declared.
+
+    Args:
+        frame: Raw columns, of which some are features.
+        party: Whose features they are.
+        features: Their declarations.
+
+    Raises:
+        ContractError: A numeric feature's column holds no numbers, or another's no categories.
+    """
+    for name, feature in features.items():
+        kind = frame.schema.get(name)
+        if kind is None:
+            continue
+        numeric = kind.is_numeric() or kind == pl.Boolean
+        if feature.type == "numeric" and not numeric:
+            raise ContractError(
+                f"{party}.{name} is declared numeric, and its column is of type {kind}.",
+                "Convert the column, or declare its type as ordinal or nominal.",
+            )
+        if feature.type != "numeric" and kind.is_nested():
+            raise ContractError(
+                f"{party}.{name}: a column of type {kind} holds no categories.",
+                "Convert the column to strings.",
+            )
+
+
 def missing(values: pl.Series) -> np.ndarray:
     """Which values of a raw column are missing, boolean, shape (n,)."""
     gaps = values.is_null()
@@ -152,21 +181,7 @@ def _check_types(context: Context, frame: pl.DataFrame) -> None:
             f"The label {label.column} is of type {kind}; regression needs numbers.",
             "Declare another task, or convert the column.",
         )
-    for name, feature in party.features.items():
-        kind = frame.schema.get(name)
-        if kind is None:
-            continue
-        numeric = kind.is_numeric() or kind == pl.Boolean
-        if feature.type == "numeric" and not numeric:
-            raise ContractError(
-                f"{context.party}.{name} is declared numeric, and its column is of type {kind}.",
-                "Convert the column, or declare its type as ordinal or nominal.",
-            )
-        if feature.type != "numeric" and kind.is_nested():
-            raise ContractError(
-                f"{context.party}.{name}: a column of type {kind} holds no categories.",
-                "Convert the column to strings.",
-            )
+    require_types(frame, context.party, party.features)
 
 
 _TEXT = (pl.String, pl.Categorical)

@@ -1,4 +1,4 @@
-"""The whole training DAG by Airflow, its exchange on an S3 server and encrypted."""
+"""Training and then scoring by Airflow, whole, their exchange on an S3 server and encrypted."""
 
 import json
 import os
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import boto3
+import polars as pl
 import pytest
 import yaml
 
@@ -17,7 +18,7 @@ from tests.unit.exchange.conftest import s3, s3_server  # noqa: F401
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_whole_dag_with_its_exchange_on_s3(
+def test_the_whole_dags_with_their_exchange_on_s3(
     tmp_path: Path,
     s3: str,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
@@ -45,13 +46,22 @@ def test_the_whole_dag_with_its_exchange_on_s3(
             [sys.executable, *command], env=environment, cwd=tmp_path, capture_output=True
         )
     assert done.returncode == 0, done.stdout.decode()[-3000:]
-    assert json.loads((tmp_path / "states.json").read_text()) == {"none": "success"}
-    assert list((workspace.folder / "credit" / "models").rglob("model.txt"))
+    states = json.loads((tmp_path / "states.json").read_text())
+    assert states == {"credit_scoring_train": "success", "credit_scoring_score": "success"}
+    (model,) = (workspace.folder / "credit" / "models").rglob("model.txt")
+    (scores,) = (workspace.folder / "credit" / "scores").rglob("*.parquet")
+    assert scores.parent.name == model.parent.name
+    people = [
+        set(pl.read_parquet(workspace.folder / party / "tables" / "score.parquet")["id"])
+        for party in workspace.declared.parties
+    ]
+    assert set(pl.read_parquet(scores)["id"]) == set.intersection(*people)
     assert not (workspace.folder / "exchange").joinpath("credit_scoring").exists()
     published = open_store(s3).list("credit_scoring")
     kinds = {place.split("/")[2] for place in published}
     assert kinds == {
         "plan", "digests", "alignment", "ranks", "holdout", "split_request", "split_values",
+        "values",
     }  # fmt: skip
     bucket, prefix = s3.removeprefix("s3://").split("/", 1)
     client = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"])

@@ -1,6 +1,7 @@
 """Runs one stage of one party and is killed at a point of its publication.
 
-Arguments: party, stage, run, point. Points are ``before`` or ``after`` and a function's name.
+Arguments: party, stage, run, point. Points are ``before`` or ``after`` and a function's name. The
+label holder is LABEL_HOLDER, or credit.
 """
 
 import os
@@ -8,6 +9,8 @@ import signal
 import sys
 from collections.abc import Callable
 from typing import Any
+
+import pyarrow.parquet
 
 from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.local_store import LocalStore
@@ -21,6 +24,7 @@ POINTS: dict[str, tuple[Any, str]] = {
     "put": (LocalStore, "put_once"),
     "audit": (Audit, "add"),
     "commit": (Ledger, "commit"),
+    "write": (pyarrow.parquet, "write_table"),
 }
 
 
@@ -40,7 +44,7 @@ def main() -> None:
     when, name = point.split(" ")
     owner, attribute = POINTS[name]
     setattr(owner, attribute, killed(getattr(owner, attribute), when))
-    run_stage(party, stage, Run("credit_scoring", run, "credit"))
+    run_stage(party, stage, Run("credit_scoring", run, os.environ.get("LABEL_HOLDER", "credit")))
 
 
 main()

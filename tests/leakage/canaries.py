@@ -16,6 +16,7 @@ FEATURES = {"bureau": ("age",), "shop": ("spend", "orders"), "bank": ("income", 
 PARTIES = tuple(FEATURES)
 NAME = "birdcage"
 ROWS = 400
+NEW_ROWS = 60
 
 
 @dataclass(frozen=True)
@@ -76,29 +77,36 @@ class Canaries:
         return str([table[column].to_list()[:3] for column in table.columns])
 
 
-def plant(root: Path, **changes: object) -> Canaries:
+def plant(root: Path) -> Canaries:
     """Write a workspace of three parties whose every cell and ID can be recognised."""
     rng = np.random.default_rng(7)
     common = [f"canary-common-{i:05d}" for i in range(ROWS)]
     own: dict[str, Marks] = {}
     tables: dict[str, pl.DataFrame] = {}
+    new_rows: dict[str, pl.DataFrame] = {}
+    new_people = [f"canary-common-new-{i:05d}" for i in range(NEW_ROWS)]
     serial = iter(range(1, 100))
     for party, names in FEATURES.items():
-        ids = rng.permutation(common + [f"canary-only-{party}-{i:04d}" for i in range(40)])
-        columns: dict[str, np.ndarray] = {"id": ids}
+        others = [f"canary-only-{party}-{i:04d}" for i in range(40)]
+        ids = rng.permutation(common + others)
+        new_ids = rng.permutation(new_people + [f"{name}-new" for name in others[:9]])
+        columns: dict[str, np.ndarray] = {"id": np.concatenate([ids, new_ids])}
         texts = [f"canary-only-{party}".encode()]
         for name in [*names, *(["target"] if party == "bureau" else [])]:
             # The fraction is the column's own, and nothing else has it.
             fraction = f"{next(serial) * 131077:07d}"
-            values = [float(f"{v}.{fraction}") for v in rng.integers(2000, 8000, ids.size)]
-            columns[name] = np.array(values)
+            drawn = rng.integers(2000, 8000, len(columns["id"]))
+            columns[name] = np.array([float(f"{v}.{fraction}") for v in drawn])
             texts.append(f".{fraction}".rstrip("0").encode())
         numbers = np.concatenate([columns[n] for n in columns if n != "id"]).view("<u8")
         if party == "bureau":
-            columns["branch"] = np.array([f"canary-branch-{i % 7}" for i in range(ids.size)])
+            kinds = range(len(columns["id"]))
+            columns["branch"] = np.array([f"canary-branch-{i % 7}" for i in kinds])
             texts.append(b"canary-branch")
         own[party] = Marks(tuple(texts), numbers)
-        tables[party] = pl.DataFrame(columns)
+        whole = pl.DataFrame(columns)
+        tables[party] = whole[: ids.size]
+        new_rows[party] = whole[ids.size :].drop("target", strict=False)
     protected = {"bounds": [0, 10_000]}
     dataset = Dataset(
         name=NAME,
@@ -115,8 +123,11 @@ def plant(root: Path, **changes: object) -> Canaries:
         epsilon=1.0,
         domain=(1, 10),
         notes="canaries",
+        new_rows=new_rows,
     )
-    path = write_workspace(dataset, root, training={"trees": 10})
+    # So that every stage there is has its place in training or in scoring.
+    scoring = {"mode": "desensitised", "evaluate": ["routed"]}
+    path = write_workspace(dataset, root, training={"trees": 10}, scoring=scoring)
     # Nothing is encrypted: the search must see what was sent.
     data = yaml.safe_load(path.read_text())
     for spec in data["parties"].values():

@@ -1,5 +1,7 @@
 """A stage that ends, its work done, in a foreign error that shows cells."""
 
+from typing import get_args
+
 from opboost_ops.config.federation import Federation
 from opboost_ops.protocol import Purpose, phases
 from opboost_ops.stages.stage import Context, Outcome, Stage
@@ -29,20 +31,25 @@ def failing(stage: Stage, text_at: dict[str, str]) -> Stage:
 
 
 def planned(
-    federation: Federation, purpose: Purpose, one_of_each: dict[str, str]
-) -> dict[str, tuple[str, str, str]]:
-    """For every stage, the task that is to fail, its party, and what its error says.
+    federation: Federation, one_of_each: dict[str, str]
+) -> dict[str, tuple[str, str, str, str]]:
+    """For every stage, the DAG and its task that is to fail, its party, and what its error says.
+
+    A stage that both DAGs have fails in training.
 
     Args:
-        federation: Whose DAG it is.
-        purpose: Of the run.
+        federation: Whose DAGs they are.
         one_of_each: Values of every column, by party; a feature holder comes first.
     """
     holder, owner = one_of_each
-    found: dict[str, tuple[str, str, str]] = {}
-    for phase in phases(federation, purpose):
-        party = holder if phase.role == "feature_holder" else owner
-        for name in phase.stages:
-            if name not in found or party == holder:
-                found[name] = (f"{party}_{phase.name}.{name}", party, one_of_each[party])
+    found: dict[str, tuple[str, str, str, str]] = {}
+    for purpose in get_args(Purpose):
+        here: dict[str, tuple[str, str, str, str]] = {}
+        for phase in phases(federation, purpose):
+            party = holder if phase.role == "feature_holder" else owner
+            task, text = f"{party}_{phase.name}", one_of_each[party]
+            for name in phase.stages:
+                if name not in here or party == holder:
+                    here[name] = (f"{federation.name}_{purpose}", f"{task}.{name}", party, text)
+        found = {**here, **found}
     return found

@@ -1,8 +1,9 @@
-"""Runs a federation's DAG by `dag.test()`: once whole, failing in each stage, and over a budget.
+"""Runs a federation's training and then its scoring by `dag.test()`, whole; then each stage fails.
 
 Its own process, so that all that Airflow prints and keeps can be searched afterwards. Writes the
-runs' states by what was made to fail. A failing run takes up what the whole one left,
-so that only the failing task has to be run: the slow suite runs them from the beginning.
+runs' states by DAG, or by the stage that was made to fail, or by the party that is over its budget.
+A failing run takes up what the whole one left, so that only the failing task has to be run: the
+slow suite runs them from the beginning.
 """
 
 import json
@@ -25,17 +26,18 @@ _sleep = time.sleep
 time.sleep = lambda seconds: _sleep(min(seconds, 0.01))
 
 states = {}
-bag = DagBag()
-(dag,) = bag.dags.values()
-whole = dag.test()
-states["none"] = str(whole.state)
+dags = DagBag().dags
+runs = {}
+for dag_id in sorted(dags, reverse=True):  # Training comes before scoring.
+    whole = dags[dag_id].test()
+    states[dag_id] = str(whole.state)
+    runs[dag_id] = runner.run_id(dag_id, whole.run_id)
 own_run = runner.run_id
-the_run = runner.run_id(dag.dag_id, whole.run_id)
-runner.run_id = lambda *_: the_run
-for name, (task, party, text) in FAILURES.items():
+runner.run_id = lambda dag_id, _: runs[dag_id]
+for name, (dag_id, task, party, text) in FAILURES.items():
     stage = catalogue.STAGES[name]
     catalogue.STAGES[name] = failing(stage, {party: text})
-    run = dag.test(mark_success_pattern=f"^(?!{task}$)")
+    run = dags[dag_id].test(mark_success_pattern=f"^(?!{task}$)")
     failed = [ti.task_id for ti in run.get_task_instances() if ti.state == "failed"]
     states[name] = f"{run.state} {' '.join(failed)}"
     catalogue.STAGES[name] = stage
@@ -44,7 +46,8 @@ runner.run_id = own_run
 for path in map(Path, sys.argv[3:]):
     policy = yaml.safe_load(path.read_text())
     path.write_text(yaml.safe_dump({**policy, "all_features": {"budget_1": 0.001}}))
-    run = dag.test()
+    (dag_id,) = (dag_id for dag_id in dags if dag_id.endswith("_train"))
+    run = dags[dag_id].test()
     failed = [ti.task_id for ti in run.get_task_instances() if ti.state == "failed"]
     states[f"{policy['party']} over budget"] = f"{run.state} {' '.join(failed)}"
 RESULT.write_text(json.dumps(states))

@@ -10,8 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from opboost_ops.config.loading import load_federation
 from opboost_ops.stages.catalogue import STAGES
-from tests.leakage.canaries import NAME, PARTIES, Canaries, plant
+from tests.leakage.canaries import NAME, NEW_ROWS, PARTIES, Canaries, plant
 from tests.leakage.failing_stage import planned
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +28,9 @@ def test_through_airflow_whole_and_failing_in_each_stage(
 ) -> None:
     outside = tmp_path / "airflow"
     outside.mkdir()
-    failures = planned({party: canaries.one_of_each(party) for party in ("shop", "bureau")})
+    federation = load_federation(canaries.federation)
+    values = {party: canaries.one_of_each(party) for party in ("shop", "bureau")}
+    failures = planned(federation, values)
     (tmp_path / "failures.json").write_text(json.dumps(failures))
     environment = {
         **os.environ,
@@ -56,11 +59,17 @@ def test_through_airflow_whole_and_failing_in_each_stage(
             )
     assert result.exists(), (outside / "output.log").read_text()[-3000:]
     states = json.loads(result.read_text())
-    assert states.pop("none") == "success"
+    assert states.pop(f"{NAME}_train") == "success"
+    assert states.pop(f"{NAME}_score") == "success"
     assert states.pop("bank over budget") == "failed bank_release.publish"
     assert set(states) == set(STAGES)
     for name, state in states.items():
-        assert state == f"failed {failures[name][0]}"
+        assert state == f"failed {failures[name][1]}"
+    # Training rows and new rows were answered for, and scored, where the search looks.
+    kinds = {path.parent.name for path in (canaries.root / "exchange").rglob("shop")}
+    assert {"ranks", "holdout", "values", "routes", "split_values"} <= kinds
+    (scores,) = (canaries.root / "bureau" / "scores").rglob("*.parquet")
+    assert pl.read_parquet(scores).height == NEW_ROWS
     # What went wrong is told outside in words of ours, and at home in full.
     assert b"failed unexpectedly (ComputeError)" in (outside / "output.log").read_bytes()
     kept = list((canaries.root / "shop" / "home" / NAME).glob("*/errors/rank.txt"))
@@ -70,16 +79,17 @@ def test_through_airflow_whole_and_failing_in_each_stage(
     assert b"the notifier SmtpNotifier of failure failed" in (outside / "output.log").read_bytes()
     assert [(entry["event"], entry["party"], entry["stage"]) for entry in told] == [
         ("champion_changed", "bureau", "register"),
-        *(("failure", failures[name][1], name) for name in states),
+        *(("failure", failures[name][2], name) for name in states),
         ("refused_budget", "bank", "publish"),
     ]
     assert "would pass the policy of bank: all_features.budget_1" in told[-1]["message"]
     assert canaries.outside(outside) == []
 
 
+@pytest.mark.parametrize("table_of", ["train", "score"])
 @pytest.mark.parametrize("party", PARTIES)
-def test_the_search_can_fail(canaries: Canaries, tmp_path: Path, party: str) -> None:
-    table = pl.read_parquet(canaries.root / party / "tables" / "train.parquet")
+def test_the_search_can_fail(canaries: Canaries, tmp_path: Path, party: str, table_of: str) -> None:
+    table = pl.read_parquet(canaries.root / party / "tables" / f"{table_of}.parquet")
     for column in table.columns:
         value = table[column][7]
         leaks = {

@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from opboost_ops.cli.demo import follow
-from opboost_ops.errors import OpBoostError
+from opboost_ops.config.loading import load_federation
+from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
 from opboost_ops.stages.catalogue import STAGES
 from tests.leakage.canaries import NAME, plant
 from tests.leakage.failing_stage import planned
 
 ROOT = Path(__file__).parents[2]
-DAG = f"{NAME}_train"
 
 #: Stages of the scheduler's children fail as a file says that is read at every call.
 _PATCH = """
@@ -54,39 +53,54 @@ def test_on_a_real_scheduler_whole_and_failing_in_each_stage(
     monkeypatch.setenv("NOTIFICATIONS_FILE", str(tmp_path / "airflow" / "told.jsonl"))
     monkeypatch.setenv("TEST_ROOT", str(ROOT))
     monkeypatch.setenv("TEST_FAILURE", str(failure))
-    failures = planned({party: canaries.one_of_each(party) for party in ("shop", "bureau")})
+    federation = load_federation(canaries.federation)
+    values = {party: canaries.one_of_each(party) for party in ("shop", "bureau")}
+    failures = planned(federation, values)
     messages = {}
     with Standalone(tmp_path / "airflow", canaries.root, canaries.sites) as airflow:
         client = airflow.client()
-        while not client.has_dag(DAG):
+        while not all(client.has_dag(f"{NAME}_{purpose}") for purpose in ("train", "score")):
             airflow.check()
         failure.write_text(json.dumps({"stage": "", "party": "", "text": ""}))
-        whole = follow(airflow, client, canaries.federation, lambda *_: None)
-        for name, (task, party, text) in failures.items():
+        whole = {
+            dag: ended(client, dag, client.trigger(dag), "success")
+            for dag in (f"{NAME}_train", f"{NAME}_score")
+        }
+        summaries = [
+            client.summary(dag, run, task) for dag, (run, tasks) in whole.items() for task in tasks
+        ]
+        for name, (dag, task, party, text) in failures.items():
             failure.write_text(json.dumps({"stage": name, "party": party, "text": text}))
-            with pytest.raises(OpBoostError) as caught:
-                follow(airflow, client, canaries.federation, lambda *_: None)
-            messages[name] = str(caught.value)
-            assert f"{task}: " in messages[name]
+            run, failed = ended(client, dag, client.trigger(dag), "failed")
+            assert failed == {task: "failed"}
+            messages[name] = client.error(dag, run, task, 1)
+            assert f"{name} at {party} failed unexpectedly (ComputeError)" in messages[name]
         # Callbacks run after Airflow has said how the task ended.
         told, deadline = tmp_path / "airflow" / "told.jsonl", time.monotonic() + 30
         while len(told.read_text().splitlines()) <= len(failures) and time.monotonic() < deadline:
             time.sleep(0.1)
     failure.unlink()
-    assert set(whole.summaries["bureau"]) == {
-        "open_run",
-        *(name for name, stage in STAGES.items() if "label_holder" in stage.groups),
-    }
-    for summary in (s for stages in whole.summaries.values() for s in stages.values()):
-        assert len(json.dumps(summary)) < 2048
-    for name, message in messages.items():
-        assert f"{name} at {failures[name][1]} failed unexpectedly (ComputeError)" in message
+    ran = {task.split(".")[1] for _, tasks in whole.values() for task in tasks}
+    assert ran == {"open_run", *STAGES} == {"open_run", *messages}
+    assert all(len(json.dumps(summary)) < 2048 for summary in summaries)
     assert list((tmp_path / "airflow" / "logs").rglob("*.log"))
     events = [json.loads(line) for line in told.read_text().splitlines()]
-    assert [(entry["event"], entry["stage"]) for entry in events] == [
+    # A run that fails in its last stage has promoted its model, and that one starts a scoring run.
+    assert {(entry["event"], entry["stage"]) for entry in events} == {
         ("champion_changed", "register"),
         *(("failure", name) for name in failures),
-    ]
+    }
     (tmp_path / "messages.txt").write_text("\n".join(messages.values()))
     assert canaries.outside(tmp_path / "airflow", patch) == []
     assert not canaries.own["shop"].found_in((tmp_path / "messages.txt").read_bytes())
+
+
+def ended(client: Client, dag: str, run: str, how: str) -> tuple[str, dict[str, str]]:
+    """Wait for a run to end so; its tasks that did, by name."""
+    deadline = time.monotonic() + 180
+    while (state := client.run(dag, run)["state"]) not in ("success", "failed"):
+        assert time.monotonic() < deadline, client.tasks(dag, run)
+        time.sleep(0.3)
+    assert state == how, client.tasks(dag, run)
+    states = {task["task_id"]: task["state"] for task in client.tasks(dag, run)}
+    return run, {task: state for task, state in states.items() if state == how}

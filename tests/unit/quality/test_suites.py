@@ -82,6 +82,16 @@ def predictions() -> pl.DataFrame:
     )
 
 
+def scored() -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "id": [f"p{i}" for i in range(ROWS)],
+            "score": [i / ROWS for i in range(ROWS)],
+            "class": ["no", "yes"] * (ROWS // 2),
+        }
+    )
+
+
 NAMES = ["own.x", "bank.a"]
 BANK = {"bank.a": 10}
 CHECKS = Checks(max_clipped_share=0.1, max_missing_share=0.2)
@@ -106,6 +116,8 @@ SUITES: dict[str, tuple[Suite, Callable[[], pl.DataFrame]]] = {
     ),
     "model": (suites.model("binary"), predictions),
     "model/regression": (suites.model("regression"), predictions),
+    "scores": (suites.scores("id", "binary", ["no", "yes"], ROWS), scored),
+    "scores/regression": (suites.scores("id", "regression", [], ROWS), scored),
 }
 
 Change = Callable[[pl.DataFrame], pl.DataFrame]
@@ -212,6 +224,20 @@ FAULTS: Mapping[str, Mapping[tuple[str, str, str], list[Change]]] = {
             put("threshold", -0.1),
             put("threshold", CANARY),
         ],
+    },
+    "scores": {
+        ("table", "table_row_count_to_equal", ""): [drop_row],
+        ("id", "column_values_to_not_be_null", ""): [put("id", None)],
+        ("id", "column_values_to_be_unique", ""): [put("id", CANARY_TEXT, CANARY_TEXT)],
+        ("prediction", "column_values_to_not_be_null", ""): [put("score", None)],
+        ("prediction", "column_values_to_be_in_set", "not_a_number"): [put("score", NAN)],
+        ("prediction", "column_values_to_be_between", ""): [put("score", INF)],
+        ("probability", "column_values_to_be_between", ""): [
+            put("score", -0.001),
+            put("score", CANARY),
+        ],
+        ("class", "column_values_to_not_be_null", ""): [put("class", None)],
+        ("class", "column_values_to_be_in_set", ""): [put("class", CANARY_TEXT)],
     },
 }
 

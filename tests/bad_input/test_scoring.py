@@ -1,0 +1,267 @@
+"""Scoring runs whose tables, model, form or federation file are not what they must be."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from opboost_ops.errors import ConfigError, ContractError, OpBoostError
+from opboost_ops.exchange.signing import new_signing_key
+from opboost_ops.stages.stage import SKIP
+from tests.bad_input.faults import CANARY_TEXT, failing, message_is_right
+from tests.bad_input.test_tables import first_rows
+from tests.books import books_of
+from tests.federation import FIRST_RUN, SCORING_RUN, Workspace
+
+PLAN = {"plan/credit"}
+PARTIES = ("credit", "shop", "bank")
+UNKNOWN = "f" * 16
+MODELS = Path("credit") / "models" / "credit_scoring"
+
+
+@pytest.fixture
+def run(workspace: Workspace) -> Workspace:
+    """A federation with a champion, about to score people whom nobody has seen."""
+    return workspace.scoring()
+
+
+def left_behind(run: Workspace) -> dict[str, Any]:
+    """What no scoring run that ends in an error may change."""
+    kept: dict[str, Any] = dict(run.files("credit", "models"))
+    kept |= run.files("exchange", "credit_scoring", FIRST_RUN)
+    kept["scores"] = [str(p) for p in (run.folder / "credit").glob("scores/**/*")]
+    for party in PARTIES:
+        with books_of(run, party) as books:
+            charged = [r for r in books.ledger.releases() if r.account != "exact"]
+        kept[f"charged to {party}"] = charged
+        assert all(line.run == FIRST_RUN for line in charged)
+    return kept
+
+
+def refused(
+    run: Workspace,
+    step: str,
+    error_class: type[OpBoostError],
+    *words: str,
+    published: set[str] = frozenset(),  # type: ignore[assignment]
+) -> None:
+    """Score until it fails; insist on where, how, and on what is left behind."""
+    before = left_behind(run)
+    failed, error = run.first_failure()
+    assert failed == step, str(error)
+    assert type(error) is error_class, str(error)
+    message_is_right(error, *words)
+    assert set(run.published()) == set(published)
+    assert left_behind(run) == before
+
+
+def scores(run: Workspace) -> pl.DataFrame:
+    (path,) = (run.folder / "credit" / "scores").rglob("*.parquet")
+    return pl.read_parquet(path)
+
+
+def test_new_people_columns_and_categories_are_no_fault(run: Workspace) -> None:
+    run.plain()
+    for party in PARTIES:
+        run.edit_table(party, lambda t: t.with_columns(remark=pl.lit(CANARY_TEXT)))
+    # The label holder's own categories count as missing when the training has not seen them.
+    run.edit_table("credit", first_rows("employment", CANARY_TEXT, rows=5))
+    summaries = run.all()
+    trained = set(pl.read_parquet(run.folder / "credit" / "tables" / "train.parquet")["id"])
+    made = scores(run)
+    assert not set(made["id"]) & trained
+    assert summaries["credit.write_scores"]["rows"] == made.height > 20
+    assert all(math.isfinite(score) for score in made["score"])
+    assert "remark" not in made.columns
+    for name, raw in run.files("exchange").items():
+        assert CANARY_TEXT.encode() not in raw, name
+
+
+@pytest.mark.parametrize("party", ["credit", "bank"])
+def test_a_declared_feature_is_missing(run: Workspace, party: str) -> None:
+    feature = {"credit": "age", "bank": "balance"}[party]
+    run.edit_table(party, lambda table: table.drop(feature))
+    refused(run, f"{party}.check_table", ContractError, party, feature, "Add it", published=PLAN)
+
+
+@pytest.mark.parametrize("party", ["credit", "bank"])
+def test_a_wrong_type(run: Workspace, party: str) -> None:
+    feature = {"credit": "age", "bank": "balance"}[party]
+    run.edit_table(party, lambda t: t.with_columns(pl.lit(CANARY_TEXT).alias(feature)))
+    words = (f"{party}.{feature}", "declared numeric", "Convert")
+    refused(run, f"{party}.check_table", ContractError, *words, published=PLAN)
+
+
+def test_an_undeclared_category_of_a_feature_holder(run: Workspace) -> None:
+    run.edit_table("shop", first_rows("payment", CANARY_TEXT))
+    refused(run, "shop.check_table", ContractError, "shop", "raw_table", published=PLAN)
+    assert {result["column"] for result in failing(run, "shop", "raw_table")} == {"payment"}
+
+
+def test_people_whom_nobody_else_knows(run: Workspace) -> None:
+    run.edit_table("bank", lambda t: t.with_columns(id=pl.lit("X") + pl.col("id")))
+    refused(
+        run,
+        "credit.align",
+        ContractError,
+        "No ID is common",
+        published={*PLAN, "digests/shop", "digests/bank"},
+    )
+
+
+@pytest.mark.parametrize("party", ["credit", "shop"])
+@pytest.mark.parametrize("content", ["no rows", "truncated", "absent"])
+def test_a_file_that_is_no_table(run: Workspace, party: str, content: str) -> None:
+    path = run.table_path(party)
+    if content == "no rows":
+        run.edit_table(party, lambda t: t.clear())
+    elif content == "absent":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    words = "no rows" if content == "no rows" else "missing, truncated or no Parquet"
+    refused(run, f"{party}.check_table", ContractError, party, words, published=PLAN)
+
+
+def without_new_rows(run: Workspace, party: str) -> None:
+    def change(site: Any) -> None:
+        del site["tables"]["credit_scoring"]["score"]
+
+    run.edit_yaml(f"{party}/site.yaml", change)
+
+
+def test_a_label_holder_without_new_rows_has_nothing_to_do(run: Workspace) -> None:
+    without_new_rows(run, "credit")
+    before = left_behind(run)
+    (skipped,) = run.open().items()
+    assert skipped[0] == SKIP
+    assert "tables.*.score" in skipped[1]
+    assert run.published() == []
+    assert left_behind(run) == before
+
+
+def test_a_feature_holder_without_new_rows(run: Workspace) -> None:
+    without_new_rows(run, "bank")
+    words = ("bank", "no table of new rows", "tables.credit_scoring.score")
+    refused(run, "bank.check_table", ConfigError, *words, published=PLAN)
+
+
+def test_a_table_that_is_rewritten_in_the_middle(run: Workspace) -> None:
+    run.until("score")
+    run.edit_table("credit", lambda t: t.head(30))
+    with pytest.raises(ContractError, match="was rewritten while the run"):
+        run.step("credit", "score")
+    with pytest.raises(ContractError):
+        run.step("credit", "check_scores")
+    assert not (run.folder / "credit" / "scores").exists()
+
+
+def leave(data: Any) -> None:
+    del data["parties"]["bank"]
+
+
+def join(data: Any) -> None:
+    new = json.loads(json.dumps(data["parties"]["bank"]))
+    new.pop("encryption_key")
+    new["signing_key"] = new_signing_key(b"8" * 32)[1]
+    for k, feature in enumerate(new["features"].values()):
+        feature["uuid"] = f"00000000-0000-4000-8000-{k:012d}"
+    data["parties"]["post"] = new
+
+
+def remap(data: Any) -> None:
+    data["parties"]["bank"]["features"]["debt_ratio"]["bounds"] = [0, 2]
+
+
+def add(data: Any) -> None:
+    data["parties"]["credit"]["features"]["tenure"] = {
+        "uuid": "00000000-0000-4000-8000-000000000000"
+    }
+
+
+def route(data: Any) -> None:
+    data["scoring"] = {"mode": "routed"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (leave, ["bank has left since"]),
+        (join, ["post has joined since"]),
+        (remap, ["other features, maps, roles or IDs"]),
+        (add, ["other features, maps, roles or IDs"]),
+        (route, ["never evaluated in mode routed", "scoring.evaluate"]),
+    ],
+)
+def test_a_model_that_does_not_fit_the_federation_file(
+    run: Workspace, change: Callable[[Any], None], words: list[str]
+) -> None:
+    run.edit_yaml("federation.yaml", change)
+    refused(run, "open_run", ContractError, FIRST_RUN, *words)
+
+
+def test_another_epsilon_is_for_the_next_training_alone(run: Workspace) -> None:
+    """New rows are randomised as the model was evaluated, not as the file says by now."""
+
+    def change(data: Any) -> None:
+        data["parties"]["bank"]["features"]["debt_ratio"]["mechanism"]["epsilon"] = 5.0
+
+    run.edit_yaml("federation.yaml", change)
+    run.open()
+    place = run.folder / "exchange" / "credit_scoring" / SCORING_RUN / "plan" / "credit"
+    plan = json.loads((place / "document.json").read_bytes())
+    bank = plan["federation"]["parties"]["bank"]["features"]
+    assert bank["debt_ratio"]["mechanism"]["epsilon"] == 0.64
+
+
+@pytest.mark.parametrize(
+    ("form", "error_class", "words"),
+    [
+        ({"version": UNKNOWN}, ContractError, f"no model version {UNKNOWN}"),
+        ({"version": "../../keys"}, ContractError, "no model version"),
+        ({"version": "", "trees": 3}, ConfigError, "unknown fields: trees"),
+    ],
+)
+def test_a_form_that_asks_for_what_there_is_not(
+    run: Workspace, form: dict[str, Any], error_class: type[OpBoostError], words: str
+) -> None:
+    before = left_behind(run)
+    with pytest.raises(error_class, match=words) as caught:
+        run.open(form)
+    assert type(caught.value) is error_class
+    assert run.published() == []
+    assert left_behind(run) == before
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": "' + UNKNOWN + '"}'])
+def test_a_damaged_champion_file(run: Workspace, content: str) -> None:
+    (run.folder / MODELS / "champion.json").write_text(content)
+    refused(run, "open_run", ContractError, "champion.json is damaged", "opboost models promote")
+
+
+def test_no_champion_yet(run: Workspace) -> None:
+    for path in (run.folder / MODELS).glob("*.json*"):
+        path.unlink()
+    refused(run, "open_run", ContractError, "no champion to score with", "Train a model")
+
+
+@pytest.mark.parametrize("file", ["model.txt", "columns.json"])
+def test_a_damaged_model(run: Workspace, file: str) -> None:
+    path = run.folder / MODELS / FIRST_RUN / file
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes()[:-20])
+    refused(run, "open_run", ContractError, FIRST_RUN, "is damaged", "backup")
+
+
+def test_a_model_that_is_damaged_once_the_run_is_open(run: Workspace) -> None:
+    run.until("score")
+    path = run.folder / MODELS / FIRST_RUN / "model.txt"
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ContractError, match="is damaged"):
+        run.step("credit", "score")
+    assert not (run.folder / "credit" / "scores").exists()

@@ -1,0 +1,141 @@
+"""Changed tables train, a promotion scores, and a model that got worse starts nothing."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from opboost_ops.models.registry import Registry
+from opboost_ops.orchestration.client import Client
+from opboost_ops.orchestration.standalone import Standalone
+from tests.federation import Workspace, small_credit
+
+pytestmark = pytest.mark.slow
+
+NAME = "credit_scoring"
+TRAIN, SCORE, TABLES = f"{NAME}_train", f"{NAME}_score", f"{NAME}_tables"
+PARTIES = ("credit", "shop", "bank")
+
+
+@pytest.fixture(scope="module")
+def bank_and_co(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """Little noise and many trees: whoever learns from shuffled labels is seen to be worse."""
+    workspace = Workspace.write(
+        tmp_path_factory.mktemp("unattended") / "credit",
+        small_credit(rows=1500),
+        seed=None,
+        epsilon=20,
+        training={"trees": 20, "depth": 3},
+    )
+    # Looked at by hand below; by itself on the first of January alone.
+    schedule = {"on_tables": "0 0 1 1 *"}
+    workspace.edit_yaml("federation.yaml", lambda data: data.update(schedule=schedule))
+    return workspace
+
+
+@pytest.fixture(scope="module")
+def client(bank_and_co: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    sites = {party: bank_and_co.folder / party / "site.yaml" for party in PARTIES}
+    home = tmp_path_factory.mktemp("airflow")
+    with Standalone(home, bank_and_co.folder, sites) as running:
+        client = running.client()
+        for dag in (TRAIN, SCORE, TABLES):
+            while not client.has_dag(dag):
+                running.check()
+        yield client
+
+
+def runs(client: Client, dag: str) -> list[dict[str, Any]]:
+    """Runs of a DAG that nobody triggered, oldest first."""
+    found = client.get(f"dags/{dag}/dagRuns", limit=100)["dag_runs"]
+    begun = [run for run in found if run["run_type"] == "asset_triggered"]
+    return sorted(begun, key=lambda run: run["run_after"])
+
+
+def ended(client: Client, dag: str, number: int, patience: float = 180) -> str:
+    """Wait for so many runs that nobody triggered, and for the last one to end; its id."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        found = runs(client, dag)
+        if len(found) >= number and found[-1]["state"] in ("success", "failed"):
+            tasks = client.tasks(dag, found[-1]["dag_run_id"])
+            assert found[-1]["state"] == "success", tasks
+            assert len(found) == number
+            return str(found[-1]["dag_run_id"])
+        time.sleep(0.5)
+    raise AssertionError(f"{dag}: {runs(client, dag)}")
+
+
+def look(client: Client) -> None:
+    """Let all parties look at their tables now."""
+    run = client.trigger(TABLES)
+    deadline = time.monotonic() + 120
+    while (state := client.run(TABLES, run)["state"]) not in ("success", "failed"):
+        assert time.monotonic() < deadline
+        time.sleep(0.3)
+    assert state == "success", client.tasks(TABLES, run)
+
+
+def states(client: Client, dag: str, run: str) -> dict[str, str]:
+    return {task["task_id"]: task["state"] for task in client.tasks(dag, run)}
+
+
+def score_files(workspace: Workspace) -> list[Path]:
+    return sorted((workspace.folder / "credit" / "scores").rglob("*.parquet"))
+
+
+def test_from_changed_tables_to_scores_without_a_hand(
+    client: Client, bank_and_co: Workspace
+) -> None:
+    # The first look, which may be Airflow's own, finds all tables new: they train, and the new
+    # champion scores; so do the tables of new rows, perhaps in a run of their own.
+    look(client)
+    training = ended(client, TRAIN, 1)
+    assert set(states(client, TRAIN, training).values()) == {"success"}
+    champion = client.summary(TRAIN, training, "credit_publish.announce_champion")["version"]
+    registry = Registry(bank_and_co.folder / "credit" / "models", NAME)
+    assert registry.champion() == champion
+    deadline = time.monotonic() + 180
+    while not score_files(bank_and_co) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    (path,) = score_files(bank_and_co)
+    assert path.parent.name == champion
+    people = [
+        set(pl.read_parquet(bank_and_co.folder / party / "tables" / "score.parquet")["id"])
+        for party in PARTIES
+    ]
+    assert set(pl.read_parquet(path)["id"]) == set.intersection(*people)
+    # Whatever began before there was a champion failed and said so; nothing runs any more.
+    while any(run["state"] in ("queued", "running") for run in runs(client, SCORE)):
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    last = runs(client, SCORE)[-1]
+    assert last["state"] == "success", client.tasks(SCORE, last["dag_run_id"])
+
+
+def test_a_model_that_got_worse_is_not_announced_and_scores_nothing(
+    client: Client, bank_and_co: Workspace
+) -> None:
+    registry = Registry(bank_and_co.folder / "credit" / "models", NAME)
+    before = (registry.champion(), score_files(bank_and_co), len(runs(client, SCORE)))
+    trained = len(runs(client, TRAIN))
+    for party in PARTIES:
+        change = pl.col("id")
+        if party == "credit":
+            change = pl.col("default").shuffle(seed=1)
+        bank_and_co.edit_table(party, lambda t, c=change: t.with_columns(c).reverse())
+    look(client)
+    training = ended(client, TRAIN, trained + 1)
+    found = states(client, TRAIN, training)
+    assert found.pop("credit_publish.announce_champion") == "skipped"
+    assert set(found.values()) == {"success"}
+    summary = client.summary(TRAIN, training, "credit_publish.register")
+    assert summary["champion"] is False
+    assert "is worse than the champion's" in summary["why"]
+    assert registry.history()[-1].event == "kept"
+    # What is promoted starts a scoring within a second or two: wait for much longer.
+    time.sleep(10)
+    assert (registry.champion(), score_files(bank_and_co), len(runs(client, SCORE))) == before

@@ -1,0 +1,177 @@
+"""With routed scoring the champion is compared on the same rows, by comparisons asked for it."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opboost_ops.boosting import metrics
+from opboost_ops.boosting.lightgbm_text import TextModel
+from opboost_ops.models.registry import Registry
+from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
+from tests.unit.stages.scoring_data import HOLDERS, NAME, dataset, held_out, on_clear_values
+
+OTHER = "0" * 15 + "9"
+
+
+@pytest.fixture(scope="module")
+def routed_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A good champion, trained and evaluated with routed scoring; nothing is encrypted."""
+    workspace = Workspace.write(
+        tmp_path_factory.mktemp("routed") / "federation",
+        dataset("regression"),
+        training={"trees": 10, "depth": 3},
+        scoring={"mode": "routed"},
+    )
+    workspace.plain()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in workspace.environment().items():
+            patch.setenv(name, value)
+        workspace.all()
+    return workspace
+
+
+@pytest.fixture
+def routed(routed_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """It is about to train a much worse model: one stump."""
+    copy = routed_once.copy(tmp_path / "federation", SECOND_RUN)
+    for name, value in copy.environment().items():
+        monkeypatch.setenv(name, value)
+    copy.edit_yaml("federation.yaml", lambda d: d["training"].update(trees=1, depth=1))
+    return copy
+
+
+def registry(workspace: Workspace, holder: str = "a") -> Registry:
+    return Registry(workspace.folder / holder / "models", NAME)
+
+
+def thresholds(workspace: Workspace, version: str) -> dict[str, set[float]]:
+    text = registry(workspace).files(version)["model.txt"].decode()
+    return {name: set(found) for name, found in TextModel.parse(text).numeric_splits().items()}
+
+
+def r2(workspace: Workspace, version: str) -> float:
+    """Of a version on clear domain values of the present run's held-out rows."""
+    people = held_out(workspace)
+    prediction = on_clear_values(workspace, people, version)
+    return metrics.evaluate("regression", people["y"].to_numpy(), prediction)["r2"]
+
+
+def test_a_worse_model_is_compared_on_the_same_rows_and_kept_aside(routed: Workspace) -> None:
+    summaries = routed.all()
+    gate = routed.home_json("a", "gate")
+    assert (gate["promote"], gate["version"]) == (False, FIRST_RUN)
+    assert "in mode routed is worse" in gate["why"]
+    assert "on the same rows" in gate["why"]
+    assert gate["value"] == r2(routed, FIRST_RUN)
+    assert gate["new"] == r2(routed, SECOND_RUN)
+    assert gate["new"] < gate["value"] - gate["tolerance"]
+    # All comparisons of both models were asked for, and no others.
+    old, new = thresholds(routed, FIRST_RUN), thresholds(routed, SECOND_RUN)
+    assert old != new
+    for party in HOLDERS:
+        place = routed.folder / "exchange" / NAME / SECOND_RUN / "route_request" / party
+        asked = json.loads((place / "document.json").read_bytes())["thresholds"]
+        both = {
+            name.removeprefix(f"{party}."): sorted(old.get(name, set()) | new.get(name, set()))
+            for name in old | new
+            if name.startswith(f"{party}.")
+        }
+        assert asked == both
+    assert registry(routed).champion() == FIRST_RUN
+    announced = summaries["a.announce_champion"]
+    assert announced["champion"] is False
+    assert "kept aside" in announced["skip"]
+
+
+def test_a_champion_put_in_place_during_the_run_stands_by_its_own_evaluation(
+    routed: Workspace,
+) -> None:
+    """Its comparisons were not asked for, and it is not compared on rows of the other's."""
+    routed.until("evaluate")
+    files = registry(routed).files(FIRST_RUN)
+    del files["sha256.json"]
+    registry(routed).register(OTHER, files)
+    registry(routed).promote(OTHER, "by hand")
+    routed.step("a", "evaluate")
+    gate = routed.home_json("a", "gate")
+    recorded = json.loads(files["evaluation.json"])["metrics"]["federated_routed"]["r2"]
+    assert (gate["version"], gate["value"], gate["promote"]) == (OTHER, recorded, False)
+    assert "its own held-out rows" in gate["why"]
+
+
+def test_a_run_that_is_cleared_asks_for_the_champion_with_which_it_began(
+    routed: Workspace,
+) -> None:
+    routed.until("answer_routes")
+    before = routed.files("exchange")
+    files = registry(routed).files(FIRST_RUN)
+    del files["sha256.json"]
+    registry(routed).register(OTHER, files)
+    registry(routed).promote(OTHER, "by hand")
+    routed.open()
+    routed.step("a", "request_routes")
+    assert routed.files("exchange") == before
+
+
+def begin_routing(workspace: Workspace) -> None:
+    """Change the declared mode, and all policies, of a federation that was desensitised."""
+
+    def allow(policy: Any) -> None:
+        policy["scoring"] = ["desensitised", "routed"]
+        for rule in policy["features"].values():
+            rule["least_cell_width"] = 0
+
+    workspace.edit_yaml("federation.yaml", lambda data: data.update(scoring={"mode": "routed"}))
+    for party in workspace.declared.feature_holders:
+        workspace.edit_yaml(f"{party}/policy.yaml", allow)
+
+
+def test_a_champion_never_evaluated_in_the_mode_is_evaluated_in_it_now(
+    workspace: Workspace,
+) -> None:
+    begin_routing(workspace)
+    workspace.all()
+    gate = workspace.home_json("credit", "gate")
+    files = registry(workspace, "credit").files(FIRST_RUN)
+    assert set(json.loads(files["evaluation.json"])["metrics"]) == {
+        "label_holder_alone",
+        "federated_desensitised",
+    }
+    # The same data and seeds give the same model, and so the same metric in the new mode.
+    assert gate["promote"] is True
+    assert gate["new"] == gate["value"]
+    assert "in mode routed is not worse" in gate["why"]
+    assert "on the same rows" in gate["why"]
+
+
+def test_a_champion_of_other_columns_never_evaluated_in_the_mode_is_left_to_people(
+    workspace: Workspace,
+) -> None:
+    begin_routing(workspace)
+
+    def widen(data: Any) -> None:
+        data["parties"]["bank"]["features"]["debt_ratio"]["bounds"] = [0, 2]
+
+    workspace.edit_yaml("federation.yaml", widen)
+    summaries = workspace.all()
+    gate = workspace.home_json("credit", "gate")
+    assert gate["promote"] is False
+    assert "never evaluated in mode routed" in gate["why"]
+    assert "promote one by hand" in gate["why"]
+    assert summaries["credit.register"]["champion"] is False
+    kept = registry(workspace, "credit")
+    assert (kept.champion(), kept.history()[-1].event) == (FIRST_RUN, "kept")
+
+
+def test_a_home_that_was_lost_does_not_change_the_answers(routed: Workspace) -> None:
+    """Routes hold no noise: a feature holder that starts over publishes the very same ones."""
+    routed.until("evaluate")
+    before = routed.files("exchange")
+    shutil.rmtree(routed.home("b1"))
+    for step in routed.steps():
+        if step.party == "b1":
+            routed.step(step.party, step.stage)
+    assert routed.files("exchange") == before

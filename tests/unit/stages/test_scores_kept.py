@@ -1,0 +1,244 @@
+"""The folder of scores: files are added whole, once, and never changed; and what it cost."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from opboost_ops.errors import ArtifactError, BudgetError, ContractError, PolicyError
+from opboost_ops.exchange.manifest import parse_manifest
+from opboost_ops.models import scores
+from opboost_ops.stages import catalogue
+from opboost_ops.stages.stage import Context, Outcome, Stage
+from tests.books import books_of
+from tests.federation import FIRST_RUN, Workspace
+from tests.unit.stages.scoring_data import NAME, dataset, score_files, scoring
+
+CRASH = Path(__file__).parents[2] / "e2e_local" / "crash.py"
+RUN, LATER = "0" * 15 + "a", "0" * 15 + "b"
+FEATURES = {"b0": {"w", "size"}, "b1": {"v", "colour"}}
+
+
+@pytest.fixture(scope="module")
+def trained_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    workspace = Workspace.write(
+        tmp_path_factory.mktemp("scores") / "federation",
+        dataset("binary"),
+        training={"trees": 4, "depth": 3},
+        scoring={"mode": "desensitised", "evaluate": ["routed"]},
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in workspace.environment().items():
+            patch.setenv(name, value)
+        workspace.all()
+    return workspace
+
+
+@pytest.fixture
+def trained(
+    trained_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Workspace]:
+    copy = trained_once.copy(tmp_path / "federation", FIRST_RUN)
+    for name, value in copy.environment().items():
+        monkeypatch.setenv(name, value)
+    yield copy
+
+
+def lines(workspace: Workspace, party: str, run: str, kind: str) -> list[Any]:
+    with books_of(workspace, party) as books:
+        return [r for r in books.ledger.releases() if (r.run, r.kind) == (run, kind)]
+
+
+@pytest.mark.parametrize("mode", ["desensitised", "routed"])
+def test_the_same_inputs_add_one_file_however_often(trained: Workspace, mode: str) -> None:
+    first = scoring(trained, mode, RUN).all()["a.write_scores"]
+    (path,) = score_files(trained)
+    assert (first["new"], first["file"]) == (True, path.name)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o077 == 0
+    before = (path.read_bytes(), path.stat().st_mtime_ns)
+    again = scoring(trained, mode, RUN).step("a", "write_scores")
+    later = scoring(trained, mode, LATER).all()["a.write_scores"]
+    assert (again["new"], later["new"]) == (False, False)
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+    # Other inputs, be it of one party alone, are another file.
+    third = scoring(trained, mode, "0" * 15 + "c")
+    third.edit_table("b1", lambda t: t.filter(pl.col("id") != t["id"][0]))
+    assert third.all()["a.write_scores"]["new"] is True
+    assert len(score_files(trained)) == 2
+    assert path.read_bytes() == before[0]
+
+
+def test_whatever_stage_fails_there_are_no_scores_until_the_last_one(
+    trained: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaking(stage: Stage) -> Stage:
+        def run(context: Context) -> Outcome:
+            stage(context)
+            raise RuntimeError("its work was done")
+
+        return run
+
+    run = scoring(trained, "routed", RUN)
+    models = trained.files("a", "models")
+    run.open()
+    for step in run.steps():
+        if step.stage == "write_scores":
+            break
+        whole = catalogue.STAGES[step.stage]
+        with monkeypatch.context() as patch:
+            patch.setitem(catalogue.STAGES, step.stage, breaking(whole))  # type: ignore[arg-type]
+            with pytest.raises(ContractError, match="failed unexpectedly"):
+                run.step(step.party, step.stage)
+        assert score_files(trained) == []
+        run.step(step.party, step.stage)
+    for module, function in [(scores.pq, "write_table"), (os, "fsync"), (os, "replace")]:
+        with monkeypatch.context() as patch:
+            patch.setattr(module, function, _full(getattr(module, function)))
+            with pytest.raises(ContractError, match="failed unexpectedly"):
+                run.step("a", "write_scores")
+        assert score_files(trained) == []
+    assert run.step("a", "write_scores")["new"] is True
+    assert len(score_files(trained)) == 1
+    assert trained.files("a", "models") == models
+
+
+def _full(real: Any) -> Any:
+    """The disk is full for scores; what went wrong can still be written at home."""
+
+    def call(*given: Any, **named: Any) -> Any:
+        if "errors" in str(given):
+            return real(*given, **named)
+        raise OSError(28, "No space left on device")
+
+    return call
+
+
+def test_a_kill_leaves_nothing_that_could_be_taken_for_scores(trained: Workspace) -> None:
+    run = scoring(trained, "desensitised", RUN)
+    run.until("write_scores")
+    done = subprocess.run(
+        [sys.executable, CRASH, "a", "write_scores", RUN, "after write"],
+        env={**os.environ, "LABEL_HOLDER": "a"},
+        cwd=CRASH.parents[2],
+        capture_output=True,
+    )
+    assert done.returncode == -9, done.stderr.decode()
+    (partial,) = score_files(trained)
+    assert partial.name.startswith(".part-")
+    assert partial.suffix != ".parquet"
+    summary = run.step("a", "write_scores")
+    assert summary["new"] is True
+    assert [p.name for p in score_files(trained) if p.suffix == ".parquet"] == [summary["file"]]
+
+
+@pytest.mark.parametrize("how", ["damaged", "others"])
+def test_other_content_is_told_and_never_overwritten(trained: Workspace, how: str) -> None:
+    run = scoring(trained, "desensitised", RUN)
+    run.all()
+    (path,) = score_files(trained)
+    if how == "damaged":
+        path.write_bytes(path.read_bytes()[:200])
+    else:
+        pl.read_parquet(path).with_columns(score=pl.lit(0.5)).write_parquet(path)
+    before = path.read_bytes()
+    with pytest.raises(ContractError, match=r"is damaged, or holds other scores") as caught:
+        run.step("a", "write_scores")
+    assert path.name in str(caught.value)
+    assert "move the file away" in str(caught.value)
+    assert score_files(trained) == [path]
+    assert path.read_bytes() == before
+    path.unlink()
+    assert run.step("a", "write_scores")["new"] is True
+
+
+def test_desensitised_rows_are_charged_and_released_once(trained: Workspace) -> None:
+    scoring(trained, "desensitised", RUN).all()
+    for party, features in FEATURES.items():
+        charged = lines(trained, party, RUN, "values")
+        assert {line.account for line in charged} == {"local_dp"}
+        assert {line.feature.partition("=")[0] for line in charged} == features
+        assert all(line.loss.loss[-1] > 0 and line.draws for line in charged)
+        assert all(line.receiver == "a" for line in charged)
+        assert lines(trained, party, RUN, "routes") == []
+    # The same people scored again are the same draws, so they cost nothing more.
+    scoring(trained, "desensitised", LATER).all()
+    for party in FEATURES:
+        draws = [{r.draws for r in lines(trained, party, run, "values")} for run in (RUN, LATER)]
+        assert draws[0] == draws[1]
+
+
+def test_routes_are_lines_of_structure_with_their_edges(trained: Workspace) -> None:
+    run = scoring(trained, "routed", RUN)
+    run.all()
+    edges: dict[str, tuple[float, ...]] = {}
+    for party, features in FEATURES.items():
+        told = lines(trained, party, RUN, "routes")
+        assert {line.account for line in told} == {"structural"}
+        assert {line.feature.partition("=")[0] for line in told} == features
+        assert all(line.loss is None and line.discloses for line in told)
+        assert lines(trained, party, RUN, "values") == []
+        edges |= {line.feature: line.edges for line in told}
+    # Thresholds of a number lie where its domain values meet, in its own unit.
+    assert edges["w"]
+    assert all(round(edge * 9, 9) == round(edge * 9) for edge in edges["w"])
+    assert set(edges["colour"]) <= {-0.5, 0.5, 1.5, 2.5}
+    assert edges["w=missing"] == ()
+
+
+@pytest.mark.parametrize("purpose", ["train", "score"])
+def test_cells_narrower_than_the_policy_allows(trained: Workspace, purpose: str) -> None:
+    def wide(policy: Any) -> None:
+        policy["features"]["w"]["least_cell_width"] = 0.5
+
+    trained.edit_yaml("b0/policy.yaml", wide)
+    run = scoring(trained, "routed", RUN)
+    run.purpose = purpose  # type: ignore[assignment]
+    step, error = run.first_failure()
+    # What the first run has disclosed is too narrow already: a training does not get so far.
+    where = "b0.answer_routes" if purpose == "score" else "b0.publish"
+    assert (step, type(error)) == (where, BudgetError)
+    assert "features.w.least_cell_width is 0.5" in str(error)
+    assert not {"routes/b0", "ranks/b0"} & set(run.published())
+    assert not [line for kind in ("routes", "ranks") for line in lines(trained, "b0", RUN, kind)]
+    assert score_files(trained) == []
+
+
+@pytest.mark.parametrize("what", ["mode", "width"])
+def test_a_policy_without_routed_scoring(trained: Workspace, what: str) -> None:
+    def narrow(policy: Any) -> None:
+        if what == "mode":
+            policy["scoring"] = ["local", "desensitised"]
+        else:
+            del policy["features"]["v"]["least_cell_width"]
+
+    trained.edit_yaml("b1/policy.yaml", narrow)
+    run = scoring(trained, "routed", RUN)
+    step, error = run.first_failure()
+    assert (step, type(error)) == ("b1.answer_routes", PolicyError)
+    assert "scoring: routed" in str(error) or "features.v.least_cell_width" in str(error)
+    assert "routes/b1" not in run.published()
+    assert lines(trained, "b1", RUN, "routes") == []
+    assert score_files(trained) == []
+
+
+def test_routes_that_name_more_cells_than_there_are(trained: Workspace) -> None:
+    run = scoring(trained, "routed", RUN)
+    run.until("accept")
+    request = run.store.get(f"{NAME}/{RUN}/routes/b0")
+    assert request is not None
+    manifest = parse_manifest(request["manifest.json"], "routes")
+    columns = {name: pa.array([99] * manifest.rows, pa.int8()) for name in manifest.columns}
+    run.forge("routes", "b0", "b0", table=pa.table(columns))
+    with pytest.raises(ContractError, match="acceptance_b0 failed"):
+        run.step("a", "accept")
+    # Scoring does not rely on the check before it.
+    with pytest.raises(ArtifactError, match="name more thresholds than were asked for"):
+        run.step("a", "score")
+    assert score_files(trained) == []

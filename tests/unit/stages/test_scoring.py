@@ -1,0 +1,157 @@
+"""A batch gives every person the score that the training's evaluation gave, to the bit."""
+
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import polars as pl
+import pytest
+
+from opboost_ops.boosting.lightgbm_text import TextModel
+from opboost_ops.config.federation import ScoringMode
+from tests.federation import FIRST_RUN, Workspace
+from tests.unit.stages.scoring_data import (
+    HOLDERS,
+    NAME,
+    clear,
+    dataset,
+    held_out,
+    on_clear_values,
+    predicted,
+    score_files,
+    scoring,
+)
+
+#: A run of each mode, so that all can score in one workspace.
+RUNS = {mode: f"{k + 10:016x}" for k, mode in enumerate(get_args(ScoringMode))}
+
+
+@pytest.fixture(scope="module", params=["binary", "multiclass", "regression"])
+def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A model that was evaluated in all modes; its exchange is not encrypted."""
+    workspace = Workspace.write(
+        tmp_path_factory.mktemp(request.param) / "federation",
+        dataset(request.param),
+        training={"trees": 8, "depth": 3},
+        scoring={"mode": "desensitised", "evaluate": ["routed", "local"]},
+    )
+    workspace.plain()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in workspace.environment().items():
+            patch.setenv(name, value)
+        workspace.all()
+        yield workspace
+
+
+def splits_of(workspace: Workspace) -> dict[str, list[float]]:
+    model = workspace.folder / "a" / "models" / NAME / FIRST_RUN / "model.txt"
+    return TextModel.parse(model.read_text()).numeric_splits()
+
+
+def place(workspace: Workspace, run: str, kind: str, party: str) -> Path:
+    return workspace.folder / "exchange" / NAME / run / kind / party
+
+
+@pytest.mark.parametrize("mode", list(RUNS))
+def test_the_people_of_the_training_get_the_evaluations_predictions(
+    trained: Workspace, mode: str
+) -> None:
+    before = predicted(trained, mode)
+    people = held_out(trained)
+    run = scoring(trained, mode, RUNS[mode])
+    summaries = run.all()
+    assert summaries["a.score"]["mode"] == mode
+    (path,) = (p for p in score_files(trained) if p.name.startswith(mode))
+    assert path.parent == trained.folder / "a" / "scores" / NAME / FIRST_RUN
+    scores = pl.read_parquet(path)
+    assert scores.columns == ["id", "score", "class", "model_version"]
+    assert set(scores["model_version"]) == {FIRST_RUN}
+
+    tables = {p: pl.read_parquet(trained.folder / p / "tables" / "score.parquet") for p in HOLDERS}
+    whole = set(pl.read_parquet(trained.table_path("a"))["id"])
+    common = whole & set(tables["b0"]["id"]) & set(tables["b1"]["id"])
+    assert sorted(scores["id"]) == sorted(whole if mode == "local" else common)
+    assert len(common) < len(whole)
+
+    same = people.select("id").join(scores, on="id", how="left", maintain_order="left")
+    best = before if before.ndim == 1 else before.max(axis=1)
+    assert len(best) > 50
+    assert same["score"].to_numpy().tobytes() == best.tobytes()
+    classes = trained.declared.parties["a"].label.classes or ()  # type: ignore[union-attr]
+    if classes:
+        chosen = before > 0.5 if before.ndim == 1 else before.argmax(axis=1)
+        assert same["class"].to_list() == [classes[int(c)] for c in chosen]
+    else:
+        assert same["class"].null_count() == len(same)
+
+
+@pytest.mark.parametrize("mode", ["routed", "local"])
+def test_routed_and_local_predictions_are_those_on_clear_domain_values(
+    trained: Workspace, mode: str
+) -> None:
+    # A category and a missing bit are among what the trees split on.
+    used = set(splits_of(trained))
+    assert any(name.startswith("b1.colour=") for name in used)
+    assert "b0.w=missing" in used
+    expected = on_clear_values(trained, held_out(trained))
+    assert predicted(trained, mode).tobytes() == expected.tobytes()
+    assert not np.array_equal(predicted(trained, "desensitised"), expected)
+
+
+@pytest.mark.parametrize("run", [FIRST_RUN, RUNS["routed"]])
+def test_routes_are_cell_numbers_and_nothing_else(trained: Workspace, run: str) -> None:
+    if not place(trained, run, "plan", "a").is_dir():
+        scoring(trained, "routed", run).all()
+    splits = splits_of(trained)
+    for party in HOLDERS:
+        document = place(trained, run, "route_request", party) / "document.json"
+        asked = json.loads(document.read_bytes())
+        names = [name for name in splits if name.startswith(f"{party}.")]
+        assert asked == {"thresholds": {n.removeprefix(f"{party}."): splits[n] for n in names}}
+        folder = place(trained, run, "routes", party)
+        assert not (folder / "document.json").exists()
+        routes = pl.read_parquet(folder / "table.parquet")
+        assert set(routes.columns) == set(asked["thresholds"])
+        assert all(kind.is_integer() for kind in routes.dtypes)
+        people = held_out(trained) if run == FIRST_RUN else _scored(trained)
+        known = clear(people)
+        for name, thresholds in asked["thresholds"].items():
+            values = known[f"{party}.{name}"]
+            passed = (values[:, None] > np.array(thresholds)[None, :]).sum(axis=1)
+            assert routes[name].to_list() == passed.tolist()
+
+
+def _scored(workspace: Workspace) -> pl.DataFrame:
+    """The people whom the routed run scored, in its order."""
+    (path,) = (p for p in score_files(workspace) if p.name.startswith("routed"))
+    ids = pl.read_parquet(path).select("id")
+    return ids.join(
+        pl.read_parquet(workspace.table_path("a")), on="id", how="left", maintain_order="left"
+    )
+
+
+@pytest.mark.parametrize("fault", ["missing", "text", "category", "number"])
+def test_a_column_of_another_party_that_the_label_holder_does_not_hold_as_declared(
+    trained: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    copy = trained.copy(tmp_path / "federation", FIRST_RUN)
+    for name, value in copy.environment().items():
+        monkeypatch.setenv(name, value)
+    run = scoring(copy, "local", "f" * 16)
+    change, words = {
+        "missing": (pl.col("b0.w").alias("elsewhere"), "no column b0.w, which scoring.mode local"),
+        "text": (pl.lit("zq7canary").alias("b0.w"), "b0.w is declared numeric"),
+        "category": (pl.lit("zq7canary").alias("b1.colour"), "not declared"),
+        "number": (pl.lit(None, pl.Float64).alias("b1.v"), "b1.v has missing or infinite values"),
+    }[fault]
+    run.edit_table("a", lambda t: t.with_columns(change))
+    if fault == "missing":
+        run.edit_table("a", lambda t: t.drop("b0.w"))
+    before = score_files(copy)
+    step, error = run.first_failure()
+    assert step == "a.score"
+    assert words in str(error)
+    assert error.remedy
+    assert "zq7canary" not in str(error)
+    assert score_files(copy) == before
