@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.run_id import run_id
-from opboost_ops.pages import exchange, ledger, models, quality, runs
+from opboost_ops.pages import exchange, ledger, model_version, models, quality, runs
 from opboost_ops.pages.access import LOGGED_IN, SeesDag
 from opboost_ops.pages.blocks import Block, Section, Table
 from opboost_ops.pages.deployment import Query, federations, guarded, parties, sections
@@ -29,7 +29,7 @@ _HEADERS = {
 }
 #: Pages that a run has written: they have their style inside, and no right to anything.
 _SANDBOX = {
-    "Content-Security-Policy": "sandbox allow-same-origin; default-src 'none'; "
+    "Content-Security-Policy": "sandbox; default-src 'none'; "
     "style-src 'unsafe-inline'; frame-ancestors 'self'"
 }
 
@@ -173,7 +173,7 @@ def _version(
     csv: AskedCsv = "",
 ) -> Response:
     _require(sees_dag, party, federation)
-    found = [Section(party, tuple(models.version(party, federation, version)))]
+    found = [Section(party, tuple(model_version.version(party, federation, version)))]
     path = f"models/{party}/{federation}/{version}"
     title, lead = f"Model version {version}", f"Of {federation}, kept by {party}."
     return _answer(request, path, title, lead, found, csv, back=("Models", "models"))
@@ -188,13 +188,13 @@ def _version_file(
     save: bool = False,
 ) -> Response:
     _require(sees_dag, party, federation)
-    if file not in models.FILES:
+    if file not in model_version.FILES:
         raise HTTPException(404)
-    content = models.version_file(party, federation, version, file)
+    content = model_version.version_file(party, federation, version, file)
     headers = dict(_SANDBOX)
     if save:
         headers["Content-Disposition"] = f'attachment; filename="{federation}-{version}-{file}"'
-    return Response(content, media_type=models.FILES[file], headers=headers)
+    return Response(content, media_type=model_version.FILES[file], headers=headers)
 
 
 def _report(

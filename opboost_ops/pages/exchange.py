@@ -1,58 +1,32 @@
 """The exchange's page: who sent what to whom, and whether it is what it claims to be."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 from opboost_ops.config.loading import site_of
-from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.books import open_books
-from opboost_ops.exchange.manifest import Kind, reference
-from opboost_ops.exchange.store import Store, open_store
+from opboost_ops.exchange.manifest import reference
+from opboost_ops.pages.artifacts import Place, artifacts
 from opboost_ops.pages.blocks import (
     Block,
     Cell,
     Fact,
     Facts,
-    Figure,
-    Figures,
     Note,
-    Pager,
     Table,
     count,
     moment,
-    size,
 )
 from opboost_ops.pages.deployment import Query, guarded, has_books
-from opboost_ops.pages.inspection import Inspected, inspect_run
-from opboost_ops.pages.pictures import Message, sequence
 
 #: Runs and log entries on a page. All artifacts of a shown run are read and verified.
 _RUNS = 3
 _ENTRIES = 20
 
-#: Kinds in the order of the protocol.
-_ORDER: Mapping[str, int] = {kind: at for at, kind in enumerate(get_args(Kind))}
-
 Numbered = Sequence[tuple[int, Entry]]
-
-
-@dataclass(frozen=True)
-class Place:
-    """A run that the audit log knows, and what it says of its artifacts.
-
-    Attributes:
-        federation: The run's federation.
-        run: Its id.
-        noted: The last entry at each place, by ``<kind>/<party>``.
-    """
-
-    federation: str
-    run: str
-    noted: Mapping[str, Entry]
 
 
 def build(party: str, query: Query) -> list[Block]:
@@ -170,121 +144,6 @@ def rejections(entries: Sequence[Entry]) -> list[Block]:
     note = "Nothing of a rejected artifact was used."
     columns = ("at (UTC)", "run", "stage", "reason")
     return [Table("rejected", "Rejected", columns, rows, note)]
-
-
-def artifacts(
-    party: str, site: Site, policy: Policy, runs: Sequence[Place], pager: Pager | None
-) -> list[Block]:
-    """The artifacts of some runs that a party sent or may read, each verified now.
-
-    Args:
-        party: Whose view.
-        site: Its site.
-        policy: Its policy, which pins the label holder's key.
-        runs: The runs.
-        pager: Where in the list of runs this is.
-    """
-    store = open_store(site.store)
-    rows: list[tuple[Cell, ...]] = []
-    figures: list[Figure] = []
-    for run in runs:
-        found = _inspect(store, party, site, policy, run)
-        rows += [_row(run, one, run.noted.get(f"{one.kind}/{one.about}")) for one in found]
-        if found:
-            figures.append(_picture(run, found))
-    columns = (
-        "run",
-        "noted (UTC)",
-        "what",
-        "from",
-        "to",
-        "rows",
-        "size",
-        "encrypted",
-        "verified now",
-        "in the log",
-        "artifact",
-    )
-    table = Table(
-        "artifacts",
-        "Artifacts",
-        columns,
-        tuple(rows),
-        "Verified now: the signature is by the pinned or declared key, and the files have the "
-        "digests of the manifest; of encrypted files only their receiver can tell more than names "
-        "and sizes. In the log: the digest is the one that this party noted when it was sent or "
-        "received.",
-        pager=pager,
-    )
-    blocks: list[Block] = []
-    if figures:
-        blocks.append(Figures("Who sent what to whom", tuple(figures)))
-    return [*blocks, table]
-
-
-def _inspect(store: Store, party: str, site: Site, policy: Policy, run: Place) -> list[Inspected]:
-    found = inspect_run(store, party, site, policy, run.federation, run.run)
-    there = {f"{one.kind}/{one.about}" for one in found}
-    gone = []
-    for place, entry in run.noted.items():
-        if place not in there:
-            kind, about = place.split("/")
-            ends = (entry.party, party) if entry.action == "received" else (party, entry.party)
-            gone.append(Inspected(kind, about, *ends, gone=True))
-    return sorted([*found, *gone], key=lambda one: (_ORDER.get(one.kind, 99), one.about))
-
-
-def _row(run: Place, one: Inspected, noted: Entry | None) -> tuple[Cell, ...]:
-    manifest = one.manifest
-    if one.gone:
-        verdict = Cell("no longer in the store", state="muted")
-    elif one.rejected is not None:
-        told = f"{one.rejected.problem} {one.rejected.remedy}"
-        verdict = Cell(one.rejected.reason.replace("_", " "), told, "bad", title=told)
-    else:
-        sealed = manifest is not None and manifest.encrypted_to is not None
-        verdict = Cell("signature, sizes" if sealed else "signature, digests", state="good")
-    digest = manifest.digest if manifest else ""
-    if noted is None:
-        logged = Cell("for all" if one.receiver is None else "not noted", state="muted")
-    elif not digest:
-        logged = Cell("noted", state="muted")
-    else:
-        same = noted.artifact == digest
-        logged = Cell("same digest" if same else "another digest", state="good" if same else "bad")
-    return (
-        Cell(run.run, href=f"run?id={run.run}"),
-        moment(noted.at) if noted else Cell("", ""),
-        Cell(one.kind.replace("_", " ")),
-        Cell(one.sender),
-        Cell(one.receiver or "all"),
-        count(manifest.rows if manifest else None),
-        size(one.size) if one.size else Cell("", ""),
-        Cell("" if manifest is None else "yes" if manifest.encrypted_to else "no"),
-        verdict,
-        logged,
-        Cell(digest[:12], digest, title=digest),
-    )
-
-
-def _picture(run: Place, found: Sequence[Inspected]) -> Figure:
-    names = sorted({n for one in found for n in (one.sender, one.receiver) if n})
-    holder = next((one.sender for one in found if one.kind == "plan"), None)
-    if holder in names:
-        # In the middle, because everything comes from it or goes to it.
-        names.remove(holder)
-        names.insert(len(names) // 2, holder)
-    messages = [
-        Message(
-            one.sender,
-            one.receiver,
-            one.kind.replace("_", " ") + (f", {size(one.size).text}" if one.size else ""),
-            one.rejected is None,
-        )
-        for one in found
-    ]
-    title = f"Who sent what to whom in run {run.run}"
-    return Figure(sequence(names, messages, title=title), f"Run {run.run} of {run.federation}")
 
 
 def _entries(entries: Numbered, query: Query) -> Table:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import ContractError, OpBoostError
@@ -16,32 +15,18 @@ from opboost_ops.pages.blocks import (
     Facts,
     Figure,
     Figures,
-    Frame,
     Heading,
-    Links,
     Note,
     Table,
-    count,
     moment,
     number,
 )
 from opboost_ops.pages.deployment import Query, guarded
-from opboost_ops.pages.pictures import Curve, bars, chart
+from opboost_ops.pages.pictures import Curve, chart
 
 #: Versions on a page and in a plot.
 _VERSIONS = 20
 _PLOTTED = 30
-
-#: Features in the picture of importance.
-_FEATURES = 20
-
-#: What may be downloaded of a version, and how it is served.
-FILES: Mapping[str, str] = {
-    "model.txt": "text/plain; charset=utf-8",
-    "card.json": "application/json",
-    "card.html": "text/html; charset=utf-8",
-    "evaluation.json": "application/json",
-}
 
 #: The mode by which versions are compared, where they have it.
 _MAIN_MODE = "federated_desensitised"
@@ -226,129 +211,6 @@ def _plots(
         tuple(figures),
         "Oldest to the left; a ring marks the champion. On held-out rows.",
     )
-
-
-def version(party: str, federation: str, name: str) -> list[Block]:
-    """One version: what it is made of, and its card.
-
-    Args:
-        party: The label holder.
-        federation: Whose model.
-        name: The version.
-    """
-    registry = _registry(party, federation)
-    made = registry.file(name, "card.json")
-    start = f"models/{party}/{federation}/{name}"
-    links = Links(tuple((f"Download {file}", f"{start}/{file}?save=1") for file in FILES))
-    blocks: list[Block] = guarded(lambda: _card(json.loads(made), registry.champion() == name))
-    return [*blocks, links, Heading("Card"), Frame(f"Card of {name}", f"{start}/card.html")]
-
-
-def version_file(party: str, federation: str, name: str, file: str) -> bytes:
-    """A file of a version.
-
-    Args:
-        party: The label holder.
-        federation: Whose model.
-        name: The version.
-        file: One of `FILES`.
-
-    Raises:
-        ContractError: There is none.
-    """
-    return _registry(party, federation).file(name, file)
-
-
-def _registry(party: str, federation: str) -> Registry:
-    site, _ = site_of(party)
-    if federation not in federations(site.models):
-        raise ContractError(f"{party} keeps no models of {federation}.")
-    return Registry(site.models, federation)
-
-
-def _card(card: Mapping[str, Any], champion: bool) -> list[Block]:
-    # Read as plain JSON: a version keeps the card of the software that made it.
-    blocks: list[Block] = []
-    if card.get("experiment"):
-        blocks.append(Note("warn", "An experiment, without any guarantee."))
-    training = card.get("training", {})
-    blocks.append(
-        Facts(
-            (
-                Fact("In use", "champion" if champion else "no", state="good" if champion else ""),
-                Fact("Predicts", str(card.get("label", "")), str(card.get("task", ""))),
-                Fact("Trees", str(training.get("trees", "")), f"depth {training.get('depth', '')}"),
-                Fact("Held-out rows", f"{card.get('held_out_rows', 0):,}"),
-            )
-        )
-    )
-    metrics = card.get("metrics", {})
-    names = sorted({name for of in metrics.values() for name in of})
-    blocks.append(
-        Table(
-            "metrics",
-            "Metrics on held-out rows",
-            ("trained on, evaluated in mode", *names),
-            tuple(
-                (Cell(mode.replace("_", " ")), *(number(of.get(name), 4) for name in names))
-                for mode, of in metrics.items()
-            ),
-        )
-    )
-    return [*blocks, *_importance(card)]
-
-
-def _importance(card: Mapping[str, Any]) -> list[Block]:
-    parties = [p["name"] for p in card.get("parties", [])]
-    splits = {(f["party"], f["name"]): int(f["splits"]) for f in card.get("features", [])}
-    listed = card.get("importance") or []
-    shares = {(i["party"], i["feature"]): float(i["share"]) for i in listed}
-    told = "Share of the mean absolute contribution to held-out predictions."
-    if not shares:
-        whole = sum(splits.values()) or 1
-        shares = {key: found / whole for key, found in splits.items()}
-        told = "Share of all splits of the trees."
-    mechanisms = {(f["party"], f["name"]): f.get("mechanism") for f in card.get("features", [])}
-    keys = sorted({*shares, *splits}, key=lambda key: -shares.get(key, 0.0))
-    group = {name: at for at, name in enumerate(parties)}
-    by_party = {p: sum(s for (of, _), s in shares.items() if of == p) for p in parties}
-    features = Figure(
-        bars(
-            [
-                (f"{p}.{f}", 100 * shares.get((p, f), 0.0), group.get(p, 0))
-                for p, f in keys[:_FEATURES]
-            ],
-            title="Importance of features",
-            unit=" %",
-        ),
-        "by feature" if len(keys) <= _FEATURES else f"the {_FEATURES} first features",
-    )
-    whole_parties = Figure(
-        bars(
-            [(p, 100 * share, group[p]) for p, share in by_party.items()],
-            title="Importance of parties",
-            unit=" %",
-        ),
-        "by party",
-    )
-    rows = tuple(
-        (
-            Cell(p),
-            Cell(f),
-            Cell(mechanisms.get((p, f)) or "none: it stays with the label holder"),
-            Cell(
-                f"{100 * shares.get((p, f), 0.0):.1f} %",
-                shares.get((p, f), 0.0),
-                share=shares.get((p, f), 0.0) / (max(shares.values(), default=0.0) or 1.0),
-            ),
-            count(splits.get((p, f))),
-        )
-        for p, f in keys
-    )
-    return [
-        Figures("Importance", (whole_parties, features), told),
-        Table("features", "Features", ("party", "feature", "protection", "share", "splits"), rows),
-    ]
 
 
 def run_blocks(party: str, federation: str, run: str) -> list[Block]:

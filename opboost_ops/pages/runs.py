@@ -7,6 +7,7 @@ from opboost_ops.exchange.books import open_books
 from opboost_ops.pages import exchange, ledger, models, quality
 from opboost_ops.pages.blocks import Block, Fact, Facts, Heading, Links, Note, number
 from opboost_ops.pages.deployment import Query, guarded, has_books
+from opboost_ops.pages.ledger_pictures import loss_curves
 from opboost_ops.privacy.accountant import accounts, total
 
 
@@ -71,5 +72,5 @@ def _charged(party: str, query: Query) -> list[Block]:
     )
     blocks: list[Block] = ledger.warnings(waiting, releases)
     if charged:
-        blocks += [facts, ledger.loss_curves(releases)]
+        blocks += [facts, loss_curves(releases)]
     return [*blocks, ledger.lines(dated, query)]

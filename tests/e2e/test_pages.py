@@ -28,7 +28,8 @@ PAGES = {
 def run(airflow: Standalone, client: Client, workspace: Path) -> str:
     """Airflow's id of a finished run."""
     follow(airflow, client, workspace / "federation.yaml", lambda *_: None)
-    return str(client.get(f"dags/{DAG}/dagRuns", order_by="-id")["dag_runs"][0]["dag_run_id"])
+    ended = client.get(f"dags/{DAG}/dagRuns", order_by="-id", state="success")
+    return str(ended["dag_runs"][0]["dag_run_id"])
 
 
 def inside(page: Any) -> Any:

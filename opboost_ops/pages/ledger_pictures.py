@@ -1,0 +1,115 @@
+"""The privacy ledger in pictures: losses over time, and loss curves."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from operator import attrgetter
+from uuid import UUID
+
+from opboost_ops.pages.blocks import Figure, Figures
+from opboost_ops.pages.pictures import KINDS, Curve, chart
+from opboost_ops.privacy.accountant import Forecast, accounts
+from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.loss import LossCurve
+from opboost_ops.privacy.statement import latest_curves
+
+#: How many points in time a curve has at most.
+_POINTS = 40
+
+Dated = Sequence[tuple[str, Release]]
+
+
+def history(dated: Dated, found: dict[UUID, Forecast]) -> Figures:
+    """Cumulative losses over time: the features that cost most, and their budgets.
+
+    Args:
+        dated: Lines with their times, oldest first.
+        found: The columns that are drawn.
+    """
+    ends = [i for i in range(len(dated)) if i + 1 == len(dated) or dated[i + 1][0] != dated[i][0]]
+    every = max(1, -(-len(ends) // _POINTS))
+    picked = [end for i, end in enumerate(reversed(ends)) if i % every == 0][::-1]
+    order = sorted(found, key=lambda uuid: found[uuid].account.whole, reverse=True)
+    figures = []
+    for label, budget, of in (
+        ("loss(1)", "budget_1", attrgetter("step")),
+        ("loss(R-L)", "budget_whole", attrgetter("whole")),
+    ):
+        lines: dict[UUID, list[tuple[float, float]]] = {uuid: [] for uuid in order}
+        for end in picked:
+            at = datetime.fromisoformat(dated[end][0]).timestamp()
+            for uuid, account in accounts(r for _, r in dated[: end + 1]).items():
+                if uuid in lines:
+                    lines[uuid].append((at, float(of(account))))
+        curves = [Curve(name, points, steps=True) for name, points in _together(found, lines)]
+        caps = {getattr(found[u].rule, budget) for u in lines} - {None}
+        first, last = (datetime.fromisoformat(dated[i][0]) for i in (picked[0], picked[-1]))
+        curves += [
+            Curve(
+                f"budget {cap:g}",
+                [(first.timestamp(), cap), (last.timestamp(), cap)],
+                dashed=True,
+            )
+            for cap in sorted(caps)
+        ]
+        shown = "%Y-%m-%d" if (last - first).days > 1 else "%m-%d %H:%M"
+        svg = chart(
+            curves,
+            title=f"Sum of {label} by feature over time",
+            x_ticks=[(t.timestamp(), t.strftime(shown)) for t in dict.fromkeys((first, last))],
+        )
+        figures.append(Figure(svg, f"Sum of {label}"))
+    note = f"At most {KINDS} different curves, of the features that cost most."
+    return Figures("Charged over time", tuple(figures), note)
+
+
+def _together(
+    found: dict[UUID, Forecast], lines: dict[UUID, list[tuple[float, float]]]
+) -> list[tuple[str, list[tuple[float, float]]]]:
+    """Equal curves as one: features of one mechanism often cost the same."""
+    groups: dict[tuple[tuple[float, float], ...], list[str]] = {}
+    for uuid, points in lines.items():
+        groups.setdefault(tuple(points), []).append(found[uuid].feature)
+    return [
+        (
+            ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else ""),
+            [*points],
+        )
+        for points, names in list(groups.items())[:KINDS]
+    ]
+
+
+def loss_curves(releases: Iterable[Release]) -> Figures:
+    """A picture of each feature's last published loss curve.
+
+    Args:
+        releases: Oldest first.
+    """
+    releases = list(releases)
+    names = {r.column: (r.feature or "").partition("=")[0] for r in releases if r.column}
+    figures = []
+    for uuid, curves in latest_curves(releases).items():
+        for bit, curve in curves.items():
+            name = f"{names[uuid]}={bit}" if bit else names[uuid]
+            figures.append(_loss_curve(name, curve))
+    return Figures(
+        "Loss curves",
+        tuple(figures),
+        "How much more likely an output becomes when a value moves by t steps: the natural "
+        "logarithm of the ratio, computed from the very table that was sampled.",
+    )
+
+
+def _loss_curve(name: str, curve: LossCurve) -> Figure:
+    values = [float(v) for v in curve.loss]
+    points = [(float(t), v) for t, v in enumerate(values, 1)]
+    nominal = [(float(t), t * curve.epsilon) for t in (1, len(values))]
+    infinite = sum(v == float("inf") for v in values)
+    told = f"{name}: {curve.mechanism}"
+    if infinite:
+        told += f"; infinite from t = {len(values) - infinite + 1}"
+    elif not curve.certificate:
+        told += "; above t epsilon in places"
+    curves = [Curve("loss(t)", points), Curve("t epsilon", nominal, dashed=True)]
+    ticks = [(1.0, "1")] + ([(float(len(values)), str(len(values)))] if len(values) > 1 else [])
+    svg = chart(curves, title=f"Loss curve of {told}", x_ticks=ticks, x_label="t")
+    return Figure(svg, told)
