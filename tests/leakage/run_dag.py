@@ -6,6 +6,7 @@ one left, so that only the failing task has to be run: the slow suite runs them 
 """
 
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -34,7 +35,7 @@ runner.run_id = lambda dag_id, _: runs[dag_id]
 for name, (dag_id, task, party, text) in FAILURES.items():
     stage = catalogue.STAGES[name]
     catalogue.STAGES[name] = failing(stage, {party: text})
-    run = dags[dag_id].test(mark_success_pattern=f"^(?!{task}$)")
+    run = dags[dag_id].test(mark_success_pattern=rf"(?!{re.escape(task)}$).*")
     failed = [ti.task_id for ti in run.get_task_instances() if ti.state == "failed"]
     states[name] = f"{run.state} {' '.join(failed)}"
     catalogue.STAGES[name] = stage
