@@ -1,11 +1,13 @@
 """Changed tables train, a promotion scores, and a model that got worse starts nothing."""
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow.feather as feather
 import pytest
 
 from opboost_ops.models.registry import Registry
@@ -83,6 +85,15 @@ def states(client: Client, dag: str, run: str) -> dict[str, str]:
     return {task["task_id"]: task["state"] for task in client.tasks(dag, run)}
 
 
+def held_out(workspace: Workspace, version: str) -> list[str]:
+    """IDs of the people on whom a version was judged; a keyed hash of the ID alone decides it."""
+    home = Workspace(workspace.folder, version).home("credit")
+    rows = json.loads((home / "alignment.json").read_bytes())["holdout"]
+    positions = feather.read_table(home / "alignment.arrow").column("position").to_numpy()
+    ids = pl.read_parquet(workspace.folder / "credit" / "tables" / "train.parquet")["id"]
+    return [str(ids[int(position)]) for position in positions[-rows:]]
+
+
 def score_files(workspace: Workspace) -> list[Path]:
     return sorted((workspace.folder / "credit" / "scores").rglob("*.parquet"))
 
@@ -122,10 +133,12 @@ def test_a_model_that_got_worse_is_not_announced_and_scores_nothing(
     registry = Registry(bank_and_co.folder / "credit" / "models", NAME)
     before = (registry.champion(), score_files(bank_and_co), len(runs(client, SCORE)))
     trained = len(runs(client, TRAIN))
+    # Labels are turned round where the model learns, and not where it is judged: if both were,
+    # the champion would be as bad on these rows, and the new model as good.
+    judged = held_out(bank_and_co, str(before[0]))
+    turned = pl.when(pl.col("id").is_in(judged)).then("default").otherwise(1 - pl.col("default"))
     for party in PARTIES:
-        change = pl.col("id")
-        if party == "credit":
-            change = pl.col("default").shuffle(seed=1)
+        change = turned.alias("default") if party == "credit" else pl.col("id")
         bank_and_co.edit_table(party, lambda t, c=change: t.with_columns(c).reverse())
     look(client)
     training = ended(client, TRAIN, trained + 1)

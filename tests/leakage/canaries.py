@@ -61,8 +61,12 @@ class Canaries:
 
     def outside(self, *roots: Path) -> list[str]:
         """Where canaries are found outside their own party's folder; empty is good."""
+        return self.found_in(self.root, *roots)
+
+    def found_in(self, *roots: Path) -> list[str]:
+        """The same, in these folders alone."""
         found = []
-        for path in _files(self.root, *roots):
+        for path in _files(*roots):
             owner = next((p for p in PARTIES if (self.root / p) in path.parents), None)
             foreign = {party: marks for party, marks in self.own.items() if party != owner}
             if owner is None:

@@ -101,9 +101,9 @@ def test_the_search_can_fail(canaries: Canaries, tmp_path: Path, party: str, tab
         for name, leak in leaks.items():
             path = tmp_path / f"{party}-{column}-{name}.log"
             path.write_bytes(leak)
-            assert canaries.outside(path.parent), f"{name} of {column} is not found"
+            assert canaries.found_in(path.parent), f"{name} of {column} is not found"
             path.unlink()
         table.select(column).write_parquet(tmp_path / "leak.parquet", compression="zstd")
-        assert canaries.outside(tmp_path)
+        assert canaries.found_in(tmp_path)
         (tmp_path / "leak.parquet").unlink()
     assert canaries.outside(tmp_path) == []
