@@ -6,17 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow.feather as feather
 import pytest
 
 from opboost_ops import table_watch
-from opboost_ops.config.loading import load_site
+from opboost_ops.config.loading import load_policy, load_site, parse_federation
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.manifest import parse_manifest
 from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.runner import Run, run_stage
+from opboost_ops.stages import list_shards as listing
+from opboost_ops.stages import raw_table
 from opboost_ops.stages.list_shards import DISCLOSES
+from opboost_ops.stages.stage import Context, Home
+from tests.bad_input.faults import CANARY_TEXT, message_is_right
 from tests.books import books_of
-from tests.federation import SECOND_RUN, Workspace, small_credit
+from tests.federation import Workspace, small_credit
 
 PARTY = "bank"
 NAME = "credit_scoring"
@@ -116,8 +121,8 @@ def sent(workspace: Workspace) -> dict[str, Any]:
     """All that was published but the plan, which differs; what answers what follows from it."""
     found: dict[str, Any] = {}
     for name, content in workspace.files("exchange", NAME).items():
-        run, kind, _, file = name.split("/")
-        if kind == "plan" or file in ("signature", "manifest.sig", "published.json"):
+        _, kind, _, file = name.split("/")
+        if kind == "plan" or file == "manifest.sig":
             continue
         if file == "manifest.json":
             manifest = parse_manifest(content, "").model_dump()
@@ -144,8 +149,7 @@ def test_training_and_scoring_are_the_same_to_the_byte(
         workspace = copied(in_shards)
         workspace.all()
         models.append(workspace.files("credit", "models", NAME, workspace.run)["model.txt"])
-        routed = workspace.scoring()
-        routed.all() if in_shards else routed.until("score")
+        workspace.scoring().until("accept")
         workspace.edit_yaml("federation.yaml", lambda d: d["scoring"].update(mode="desensitised"))
         workspace.scoring("0" * 15 + "b").until("accept")
         told.append(sent(workspace))
@@ -165,3 +169,166 @@ def test_training_and_scoring_are_the_same_to_the_byte(
     assert {f"{what}-{i}.arrow" for what in ("held", "positions") for i in range(3)} <= parts
     for name in ("preprocessed.arrow", "positions.arrow", "randomised.arrow", "held.arrow"):
         assert homes[0][f"{workspace.run}/{name}"] == homes[1][f"{workspace.run}/{name}"]
+
+
+def context_of(workspace: Workspace) -> Context:
+    """What a stage of the bank's may use before a run."""
+    folder = workspace.folder / PARTY
+    site, policy = load_site(folder / "site.yaml"), load_policy(folder / "policy.yaml")
+    home = Home(site.home)
+    return Context(workspace.declared, "", PARTY, site, policy, home, workspace.store, "", 0.0)
+
+
+def test_a_folder_is_read_as_the_file_would_be(made: Workspace, tmp_path: Path) -> None:
+    """Also where no shards are declared; names do not matter, order and contents do."""
+    workspace = made.copy(tmp_path / "federation", made.run)
+    whole = raw_table.read(context_of(workspace))
+    alone = raw_table.fingerprint(context_of(workspace))
+    folder = split(workspace, (2, 120))
+    context = context_of(workspace)
+    assert raw_table.read(context).equals(whole)
+    parts = [raw_table.read(context, shard=i) for i in range(3)]
+    assert [part.height for part in parts] == [1, 118, whole.height - 119]
+    assert pl.concat(parts).equals(whole)
+    before = raw_table.fingerprint(context)
+    assert before != alone
+    for number in range(3):
+        (folder / f"part-{number}.parquet").rename(folder / f"of-{number}.parquet")
+    assert raw_table.fingerprint(context) == before
+    (folder / "of-2.parquet").rename(folder / "a.parquet")
+    assert raw_table.fingerprint(context) != before
+    assert not raw_table.read(context).equals(whole)
+
+
+def test_a_folder_is_watched(copied: Callable[[bool], Workspace]) -> None:
+    workspace = copied(True)
+    folder = workspace.table_path(PARTY).with_suffix("")
+
+    def changed(look: str) -> bool:
+        return table_watch.changed(PARTY, NAME, look)
+
+    assert changed("1")
+    (folder / "part-2.parquet").rename(folder / "part-3.parquet")
+    assert not changed("2")
+    pl.read_parquet(folder / "part-1.parquet").head(5).write_parquet(folder / "part-2.parquet")
+    assert changed("3")
+    for path in folder.glob("*.parquet"):
+        path.unlink()
+    with pytest.raises(ContractError, match="cannot be read"):
+        changed("4")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("type", ("disagree", "income", "same types")),
+        ("column", ("A file of the table", "income", "Add it")),
+        ("text", ("missing, truncated or no Parquet",)),
+        ("nothing", ("missing, truncated or no Parquet",)),
+    ],
+)
+def test_files_that_are_no_table(
+    copied: Callable[[bool], Workspace], content: str, words: tuple[str, ...]
+) -> None:
+    workspace = copied(True)
+    folder = workspace.table_path(PARTY).with_suffix("")
+    path = folder / "part-1.parquet"
+    table = pl.read_parquet(path)
+    if content == "type":
+        table.with_columns(income=pl.lit(CANARY_TEXT)).write_parquet(path)
+    elif content == "column":
+        table.drop("income").write_parquet(path)
+    elif content == "text":
+        path.write_text(CANARY_TEXT)
+    else:
+        for file in folder.iterdir():
+            file.unlink()
+    workspace.open()
+    with pytest.raises(ContractError) as caught:
+        workspace.step(PARTY, "check_table")
+    message_is_right(caught.value, PARTY, *words)
+    assert "part-" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def listed_once(made: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """In shards, as far as `list_shards`. Tests copy it and never change it."""
+    workspace = made.copy(tmp_path_factory.mktemp("listed") / "federation", made.run)
+    split(workspace, (2, 120))
+    sharded(workspace)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in workspace.environment().items():
+            patch.setenv(name, value)
+        workspace.until("preprocess", PARTY)
+    return workspace
+
+
+@pytest.fixture
+def listed(listed_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """A copy of that."""
+    copy = listed_once.copy(tmp_path / "federation", listed_once.run)
+    for name, value in copy.environment().items():
+        monkeypatch.setenv(name, value)
+    return copy
+
+
+def of_shard(workspace: Workspace, stage: str, shard: int) -> dict[str, Any]:
+    return run_stage(PARTY, stage, Run(NAME, workspace.run, "credit"), shard)
+
+
+@pytest.mark.parametrize("what", ["rewritten", "gone", "one more before", "forgotten"])
+def test_a_file_that_changes_after_it_was_listed(listed: Workspace, what: str) -> None:
+    folder = listed.table_path(PARTY).with_suffix("")
+    path = folder / "part-2.parquet"
+    if what == "rewritten":
+        pl.read_parquet(path).reverse().write_parquet(path)
+    elif what == "gone":
+        path.unlink()
+    elif what == "one more before":
+        pl.read_parquet(path).head(3).write_parquet(folder / "part-10.parquet")
+    else:
+        site = load_site(listed.folder / PARTY / "site.yaml")
+        Forgotten(site.forgotten).add(site.noise_secret(), pl.read_parquet(path)["id"][0])
+    told = "missing" if what == "gone" else "was rewritten"
+    with pytest.raises(ContractError, match=told):
+        of_shard(listed, "preprocess", 2)
+    assert not (listed.home(PARTY) / "preprocessed-2.arrow").exists()
+    with pytest.raises(ContractError):
+        listed.step(PARTY, "preprocess")
+    with pytest.raises(ContractError):
+        listed.step(PARTY, "merge_shards")
+
+
+def test_parts_that_do_not_make_up_the_rows_are_not_merged(listed: Workspace) -> None:
+    for shard in (2, 0, 1):
+        of_shard(listed, "preprocess", shard)
+        of_shard(listed, "desensitize", shard)
+    path = listed.home(PARTY) / "positions-2.arrow"
+    kept = feather.read_table(path)
+    feather.write_feather(kept.slice(1), path)
+    with pytest.raises(ContractError, match="do not make up the aligned rows"):
+        listed.step(PARTY, "merge_shards")
+    assert not (listed.home(PARTY) / "randomised.arrow").exists()
+    feather.write_feather(kept, path)
+    assert listed.step(PARTY, "merge_shards")["shards"] == 3
+
+
+def test_what_is_no_shard(listed: Workspace) -> None:
+    for shard in (3, -1):
+        with pytest.raises(ConfigError, match=f"has no shard {shard}"):
+            of_shard(listed, "preprocess", shard)
+    with pytest.raises(ConfigError, match="not run for single files"):
+        of_shard(listed, "rank", 0)
+
+
+def test_too_many_files(listed: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MOST", 2)
+    with pytest.raises(ContractError, match="more than 2 files"):
+        listed.step(PARTY, "list_shards")
+
+
+def test_a_label_holder_declares_no_shards(made: Workspace) -> None:
+    data = made.declared.model_dump(mode="json")
+    data["parties"]["credit"]["shards"] = True
+    with pytest.raises(ConfigError, match=r"parties\.credit\.shards: is only for feature holders"):
+        parse_federation(data, "federation.yaml")
