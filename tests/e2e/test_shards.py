@@ -38,7 +38,7 @@ def test_mapped_tasks_on_a_real_scheduler(tmp_path: Path) -> None:
             lambda party, event: events.append((event["event"], f"{party}.{event['stage']}")),
         )
         (run,) = client.get(f"dags/{NAME}_train/dagRuns")["dag_runs"]
-        instances = [t for t in client.tasks(f"{NAME}_train", run["dag_run_id"])]
+        instances = client.tasks(f"{NAME}_train", run["dag_run_id"])
     mapped = {(t["task_id"], t["map_index"]) for t in instances if t["map_index"] >= 0}
     stages = ("preprocess", "desensitize")
     assert mapped == {(f"shop_release.{stage}", i) for stage in stages for i in range(FILES)}
