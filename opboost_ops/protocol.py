@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from opboost_ops.config.federation import Federation, Role
+from opboost_ops.config.federation import Federation, Party, Role
 
 #: What a run is for.
 Purpose = Literal["train", "score"]
@@ -15,6 +15,9 @@ Purpose = Literal["train", "score"]
 PhaseName = Literal[
     "open", "ids", "align", "release", "train", "answer", "publish", "route", "register", "score"
 ]
+
+#: Stages that a party which declares ``shards`` runs once for each file of its table.
+SHARDED = ("preprocess", "desensitize")
 
 
 @dataclass(frozen=True)
@@ -24,12 +27,25 @@ class Phase:
     Attributes:
         name: Its name.
         role: Whose phase it is; all parties of a role run it side by side.
-        stages: Its stages, in order.
+        stages: Its stages, in order, at a party whose table is one piece.
     """
 
     name: PhaseName
     role: Role
     stages: tuple[str, ...]
+
+    def stages_at(self, party: Party) -> tuple[str, ...]:
+        """Its stages at a party: where shards are declared, two more enclose those of a file.
+
+        Args:
+            party: As declared.
+        """
+        sharded = [at for at, stage in enumerate(self.stages) if stage in SHARDED]
+        if not party.shards or not sharded:
+            return self.stages
+        first, end = sharded[0], sharded[-1] + 1
+        before, each, after = self.stages[:first], self.stages[first:end], self.stages[end:]
+        return (*before, "list_shards", *each, "merge_shards", *after)
 
 
 def phases(federation: Federation, purpose: Purpose) -> tuple[Phase, ...]:
@@ -52,8 +68,9 @@ def stages_of(federation: Federation, purpose: Purpose, party: str) -> tuple[str
         purpose: What the run is for.
         party: Its name.
     """
-    role = federation.parties[party].role
-    return tuple(s for p in phases(federation, purpose) if p.role == role for s in p.stages)
+    spec = federation.parties[party]
+    mine = (phase for phase in phases(federation, purpose) if phase.role == spec.role)
+    return tuple(stage for phase in mine for stage in phase.stages_at(spec))
 
 
 def steps(federation: Federation, purpose: Purpose) -> Iterator[tuple[str, str]]:
@@ -66,7 +83,7 @@ def steps(federation: Federation, purpose: Purpose) -> Iterator[tuple[str, str]]
     for phase in phases(federation, purpose):
         for party, spec in federation.parties.items():
             if spec.role == phase.role:
-                yield from ((party, stage) for stage in phase.stages)
+                yield from ((party, stage) for stage in phase.stages_at(spec))
 
 
 _FIRST = ("check_table", "check_drift", "digest_ids")

@@ -5,7 +5,7 @@ import logging
 import os
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -21,10 +21,10 @@ from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import open_store
-from opboost_ops.protocol import stages_of
+from opboost_ops.protocol import SHARDED, stages_of
 from opboost_ops.publication import Publisher, announce, publish, signer_of
 from opboost_ops.stages.catalogue import STAGES
-from opboost_ops.stages.stage import Context, Home
+from opboost_ops.stages.stage import SHARDS, Context, Home
 
 __all__ = ["Run", "acceptance_of", "home_of", "keep", "run_id", "run_stage"]
 
@@ -52,7 +52,11 @@ class Run:
 
 
 def run_stage(
-    party: str, stage: str, run: Run, notice: Callable[[str], None] = lambda _: None
+    party: str,
+    stage: str,
+    run: Run,
+    shard: int | None = None,
+    notice: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Run one stage of one party.
 
@@ -60,6 +64,8 @@ def run_stage(
         party: Whose.
         stage: Its name.
         run: Of which run.
+        shard: For which file of the party's table alone, where it declares shards; when absent,
+            for one after the other.
         notice: Called with what the party's own people should look at; see `Outcome.notices`.
 
     Returns:
@@ -73,7 +79,7 @@ def run_stage(
     failure: OpBoostError | ConnectionError
     try:
         publisher = Publisher(party, site, policy, open_store(site.store))
-        return _run_stage(publisher, stage, run, notice)
+        return _run_stage(publisher, stage, run, shard, notice)
     except Rejected as error:
         failure = error
         # The log is about the rejection; whether it can be written does not change the error.
@@ -87,17 +93,30 @@ def run_stage(
     except Exception as error:
         # The text of a foreign error may print cells; it is kept where only the party reads.
         home = home_of(site, run.federation, run.run)
-        home.write(f"errors/{stage}.txt", traceback.format_exc().encode())
+        file = f"errors/{stage}.txt" if shard is None else f"errors/{stage}-{shard}.txt"
+        home.write(file, traceback.format_exc().encode())
         failure = ContractError(
             f"{stage} at {party} failed unexpectedly ({type(error).__name__}).",
-            f"The details are in {run.federation}/{run.run}/errors/{stage}.txt in the home folder "
-            f"of {party}.",
+            f"The details are in {run.federation}/{run.run}/{file} in the home folder of {party}.",
         )
     raise failure
 
 
+def together(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The summary of a stage that was run for several files of a table.
+
+    Args:
+        summaries: One a file, at least one.
+    """
+    if len(summaries) == 1:
+        return dict(summaries[0])
+    added = ("rows", "seconds", "quality_seconds")
+    sums = {name: sum(summary[name] for summary in summaries) for name in added}
+    return {**summaries[0], **sums}
+
+
 def _run_stage(
-    party: Publisher, stage: str, run: Run, notice: Callable[[str], None]
+    party: Publisher, stage: str, run: Run, shard: int | None, notice: Callable[[str], None]
 ) -> dict[str, Any]:
     acceptance, plan = _plan(party, run)
     federation = acceptance.federation
@@ -105,6 +124,15 @@ def _run_stage(
     purpose = acceptance.plan.purpose
     if stage not in stages_of(federation, purpose, party.name):
         raise ConfigError(f"{party.name} ({role}) has no stage {stage} in a {purpose} run.")
+    home = home_of(party.site, run.federation, run.run)
+    if stage in SHARDED and federation.parties[party.name].shards:
+        count = len(home.json(SHARDS)["sha256"])
+        if shard is None:
+            return together([_run_stage(party, stage, run, i, notice) for i in range(count)])
+        if not 0 <= shard < count:
+            raise ConfigError(f"The table of {party.name} has no shard {shard} in this run.")
+    elif shard is not None:
+        raise ConfigError(f"{stage} of {party.name} is not run for single files of its table.")
     signer = signer_of(party.site, federation, party.name)
     declared = federation.parties[party.name].encryption_key
     acceptance.keys = Keys(
@@ -116,13 +144,14 @@ def _run_stage(
         party=party.name,
         site=party.site,
         policy=party.policy,
-        home=home_of(party.site, run.federation, run.run),
+        home=home,
         store=party.store,
         plan=plan,
         timeout=run.timeout,
         purpose=purpose,
         model=acceptance.plan.model,
         acceptance=acceptance,
+        shard=shard,
     )
     known_before = set(acceptance.memory.accepted)
     begin = time.perf_counter()
@@ -143,7 +172,9 @@ def _run_stage(
     _note_received(party.site, acceptance, run, known_before)
     for draft, digest in zip(outcome.drafts, digests, strict=True):
         acceptance.published(draft, digest)
-    keep(acceptance, context.home)
+    if shard is None:
+        # What shards accept, side by side, `list_shards` has accepted before them.
+        keep(acceptance, context.home)
     for name in outcome.notices:
         notice(name)
     seconds = time.perf_counter() - begin - sum(context.waited) - outcome.quality_seconds

@@ -9,6 +9,7 @@ from opboost_ops.privacy.events import Release
 from opboost_ops.protocol import Purpose
 from opboost_ops.publication import enter
 from opboost_ops.stages.stage import Home, table_of
+from opboost_ops.stages.table_files import digest_of, files_of
 
 _SEEN: dict[Purpose, str] = {"train": "table_version", "score": "new_rows_version"}
 
@@ -36,14 +37,14 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
     path = table_of(site, federation, purpose)
     digest: bytes | None = None
     try:
-        with open(path, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").digest()
+        files = files_of(path)
+        digest = digest_of(files) if files else None
     except OSError:
         digest = None
     if digest is None:
         raise ContractError(
             f"The table of {party} cannot be read.",
-            "Look at tables in its site.yaml, and at the job that writes the file.",
+            "Look at tables in its site.yaml, and at the job that writes what it names.",
         )
     key = noise.receiver_secret(site.noise_secret(), ":table")
     fingerprint = hashlib.blake2b(digest, key=key, digest_size=16).hexdigest()

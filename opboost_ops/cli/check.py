@@ -52,10 +52,12 @@ def command(
             table.add_row(name, curve.mechanism, *ends, holds)
         console.print(table)
     console.print("Also sent, exact, with no epsilon:")
-    from opboost_ops.stages import align, digest_ids, request_splits
+    from opboost_ops.stages import align, digest_ids, list_shards, request_splits
 
     for party in federation.feature_holders:
         console.print(f"  {party} to {receiver}: {digest_ids.DISCLOSES}")
+        if federation.parties[party].shards:
+            console.print(f"  {party} to everyone who sees the run: {list_shards.DISCLOSES}")
         console.print(f"  {receiver} to {party}: {align.DISCLOSES}")
         console.print(f"  {receiver} to {party}: {request_splits.DISCLOSES}")
     console.print(

@@ -180,8 +180,8 @@ def follow(
         airflow.check()
         state = client.run(dag, run)["state"]
         tasks = client.tasks(dag, run)
-        for task in sorted(tasks, key=lambda t: t["start_date"] or ""):
-            _show(client, task, seen, finished, progress, purpose)
+        for instances in _by_task(tasks):
+            _show(client, instances, seen, finished, progress, purpose)
         if state == "success":
             return finished
         if state == "failed":
@@ -189,17 +189,37 @@ def follow(
         time.sleep(0.3)
 
 
+def _by_task(tasks: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The instances of each task, in the order in which the tasks began."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for task in sorted(tasks, key=lambda t: t["start_date"] or "~"):
+        found.setdefault(task["task_id"], []).append(task)
+    return list(found.values())
+
+
+def _state(instances: list[dict[str, Any]]) -> str:
+    """What a task is at: a mapped one has ended well when all its instances have."""
+    states = {str(task["state"]) for task in instances}
+    if "failed" in states:
+        return "failed"
+    if len(states) == 1:
+        return states.pop()
+    return "running" if states & {"running", "success"} else ""
+
+
 def _show(
     client: "Client",
-    task: dict[str, Any],
+    instances: list[dict[str, Any]],
     seen: set[tuple[str, str]],
     finished: "Finished",
     progress: Any,
     purpose: "Purpose",
 ) -> None:
     from opboost_ops.protocol import stages_of
+    from opboost_ops.runner import together
 
-    name, state = task["task_id"], task["state"]
+    task = instances[0]
+    name, state = task["task_id"], _state(instances)
     event = {"running": "started", "success": "finished", "failed": "failed"}.get(state)
     if event is None or (name, event) in seen:
         return
@@ -210,7 +230,9 @@ def _show(
     opens = party == finished.federation.label_holder
     told: dict[str, Any] = {"event": event, "stage": stage, "of": len(stages) + opens}
     if event == "finished":
-        told["summary"] = client.summary(task["dag_id"], task["dag_run_id"], name)
+        told["summary"] = together(
+            [client.summary(t["dag_id"], t["dag_run_id"], name, t["map_index"]) for t in instances]
+        )
         finished.summaries.setdefault(party, {})[stage] = told["summary"]
     progress(party, told)
 
@@ -219,7 +241,7 @@ def _failure(client: "Client", dag: str, run: str, tasks: list[dict[str, Any]]) 
     failed = [task for task in tasks if task["state"] == "failed"]
     lines = [f"{dag} failed."]
     for task in sorted(failed, key=lambda t: t["end_date"] or ""):
-        message = client.error(dag, run, task["task_id"], task["try_number"])
+        message = client.error(dag, run, task["task_id"], task["try_number"], task["map_index"])
         lines.append(f"{task['task_id']}: {message or 'no message; see its log'}")
     return "\n".join(lines)
 

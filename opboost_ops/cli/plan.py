@@ -124,6 +124,7 @@ def _marginals(
     from opboost_ops.config.loading import load_site
     from opboost_ops.local_run import party_site_file
     from opboost_ops.stages import raw_table
+    from opboost_ops.stages.table_files import read_all
 
     home = Path()
     path = sample
@@ -140,7 +141,7 @@ def _marginals(
         path, home = site.tables[declared.name].train, site.home / declared.name
     frame: pl.DataFrame | None = None
     try:
-        frame = pl.read_parquet(path)
+        frame = read_all(path)
     except (pl.exceptions.PolarsError, OSError):
         frame = None
     if frame is None:

@@ -58,6 +58,12 @@ def federation_faults(federation: Federation) -> Iterator[Fault]:
 def _party_faults(federation: Federation, where: str, party: Party) -> Iterator[Fault]:
     if party.role == "label_holder" and party.label is None:
         yield Fault(f"{where}.label", "is required of the label holder")
+    if party.role == "label_holder" and party.shards:
+        yield Fault(
+            f"{where}.shards",
+            "is only for feature holders",
+            "its table may be a folder of files all the same: take the line out",
+        )
     if party.role == "feature_holder":
         if party.label is not None:
             yield Fault(f"{where}.label", "is only for the label holder")

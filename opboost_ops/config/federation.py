@@ -141,6 +141,8 @@ class Party(Record):
             whoever reads the store reads all of it.
         label: The label holder's target.
         features: Its columns.
+        shards: Its table is several files, and each is preprocessed and desensitised by a task of
+            its own (feature holders).
     """
 
     role: Role
@@ -151,6 +153,7 @@ class Party(Record):
     encryption_key: PublicKey | None = None
     label: Label | None = None
     features: Mapping[FeatureName, Feature] = Field(default_factory=dict)
+    shards: bool = False
 
 
 class HoldoutColumn(Record):

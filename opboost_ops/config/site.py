@@ -19,8 +19,8 @@ class Tables(Record):
     """A party's tables for one federation.
 
     Attributes:
-        train: The people to learn from, a Parquet file.
-        score: New rows to score, a Parquet file, for parties that take part in scoring.
+        train: The people to learn from: a Parquet file, or a folder of them.
+        score: New rows to score, likewise, for parties that take part in scoring.
     """
 
     train: Path

@@ -26,6 +26,7 @@ from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import category_codes, encode_label
 from opboost_ops.stages.stage import Home
+from opboost_ops.stages.table_files import read_all
 
 
 def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: str) -> Any:
@@ -132,7 +133,7 @@ def _joined(
     identity = federation.id.column
     domain = federation.domain.to_domain()
     own = federation.label_holder
-    table = pl.read_parquet(sites[own].tables[federation.name].train)
+    table = read_all(sites[own].tables[federation.name].train)
     own_rows = table[integers(home.table("alignment"), "position")]
     order = own_rows.select(identity)
     label = federation.parties[own].label
@@ -142,7 +143,7 @@ def _joined(
     for party, spec in federation.parties.items():
         rows = own_rows
         if party != own:
-            other = pl.read_parquet(sites[party].tables[federation.name].train)
+            other = read_all(sites[party].tables[federation.name].train)
             rows = order.join(other, on=identity, how="left", maintain_order="left")
         for name, feature in spec.features.items():
             full = f"{party}.{name}"

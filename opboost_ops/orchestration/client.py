@@ -4,6 +4,14 @@ from typing import Any
 
 import httpx
 
+from opboost_ops.orchestration.tasks import SUMMARY
+
+#: How the API numbers the one instance of a task that is not mapped.
+UNMAPPED = -1
+
+#: Most instances that the API gives at a time, unless it was set up otherwise.
+_PAGE = 100
+
 _ERRORS = (httpx.TransportError, httpx.HTTPStatusError)
 
 
@@ -73,21 +81,47 @@ class Client:
         return found
 
     def tasks(self, dag: str, run: str) -> list[dict[str, Any]]:
-        """The task instances of a run."""
-        found = self.get(f"dags/{dag}/dagRuns/{run}/taskInstances", limit=1000)
-        return list(found["task_instances"])
+        """The task instances of a run; of a mapped task, one a ``map_index``."""
+        found: list[dict[str, Any]] = []
+        while True:
+            # In an order that stays, as the API gives no more than a page at a time.
+            page = self.get(
+                f"dags/{dag}/dagRuns/{run}/taskInstances",
+                limit=_PAGE,
+                offset=len(found),
+                order_by="id",
+            )
+            found += page["task_instances"]
+            if len(found) >= page["total_entries"] or not page["task_instances"]:
+                return found
 
-    def summary(self, dag: str, run: str, task: str) -> dict[str, Any]:
-        """What a task left in XCom."""
-        path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/return_value"
-        found: dict[str, Any] = self.get(path, deserialize=True)["value"]
-        return found
+    def summary(self, dag: str, run: str, task: str, index: int = UNMAPPED) -> dict[str, Any]:
+        """What a task left in XCom for people.
 
-    def error(self, dag: str, run: str, task: str, attempt: int) -> str:
-        """The message with which a task failed; empty if its log has none."""
+        Args:
+            dag: Id of the DAG.
+            run: Airflow's id of the run.
+            task: Id of the task.
+            index: Which instance of a mapped task.
+        """
+        path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries"
+        key = SUMMARY if task.endswith(".list_shards") else "return_value"
+        entry = self.get(f"{path}/{key}", deserialize=True, map_index=index)
+        return dict(entry["value"])
+
+    def error(self, dag: str, run: str, task: str, attempt: int, index: int = UNMAPPED) -> str:
+        """The message with which a task failed; empty if its log has none.
+
+        Args:
+            dag: Id of the DAG.
+            run: Airflow's id of the run.
+            task: Id of the task.
+            attempt: Which try.
+            index: Which instance of a mapped task.
+        """
         path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{attempt}"
         found = ""
-        for line in self.get(path, full_content=True)["content"]:
+        for line in self.get(path, full_content=True, map_index=index)["content"]:
             for part in (line.get("error_detail") or []) if isinstance(line, dict) else []:
                 found = str(part["exc_value"])
         return found

@@ -1,6 +1,7 @@
 """A run's task groups: one for each phase of each party, acyclic among themselves."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,10 @@ from airflow.sdk import Asset, TaskGroup, task
 from opboost_ops.config.federation import Federation
 from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.phases import DESCRIPTIONS, TITLES
-from opboost_ops.protocol import Phase, Purpose, phases
+from opboost_ops.protocol import SHARDED, Phase, Purpose, phases
+
+#: What the UI calls one of the tasks that treat a file each.
+_FILE = "file {{ task.op_kwargs['shard'] }}"
 
 
 def add_groups(
@@ -72,8 +76,22 @@ def _tasks(
         yield task(task_id="open_run", doc_md=DESCRIPTIONS["open_run"], **common)(tasks.open_run)(
             first, purpose
         )
-    for stage in phase.stages:
+    of: dict[str, Any] = {
+        "party": party,
+        "federation": federation.name,
+        "label_holder": federation.label_holder,
+    }
+    shards: Any = None
+    for stage in phase.stages_at(spec):
         emits = [outlets[stage]] if stage in outlets else []
-        yield task(
-            task_id=stage, pool=spec.pool, doc_md=DESCRIPTIONS[stage], outlets=emits, **common
-        )(tasks.run_stage)(party, stage, federation.name, federation.label_holder)
+        made = partial(
+            task, task_id=stage, pool=spec.pool, doc_md=DESCRIPTIONS[stage], outlets=emits, **common
+        )
+        if stage == "list_shards":
+            shards = made()(tasks.list_shards)(**of)
+            yield shards
+        elif shards is not None and stage in SHARDED:
+            mapped = made(map_index_template=_FILE)(tasks.run_stage)
+            yield mapped.partial(stage=stage, **of).expand(shard=shards)
+        else:
+            yield made()(tasks.run_stage)(stage=stage, **of)

@@ -18,6 +18,9 @@ from opboost_ops.protocol import Purpose
 #: Most bytes that a task may leave in XCom.
 XCOM_LIMIT = 2048
 
+#: Key of a summary that is not what its task returns.
+SUMMARY = "summary"
+
 _NETWORK = {
     errno.ENETDOWN,
     errno.ENETUNREACH,
@@ -55,7 +58,9 @@ def open_run(federation_file: str, purpose: Purpose) -> dict[str, Any]:
     return execute("open_run", work)
 
 
-def run_stage(party: str, stage: str, federation: str, label_holder: str) -> dict[str, Any]:
+def run_stage(
+    party: str, stage: str, federation: str, label_holder: str, shard: int | None = None
+) -> dict[str, Any]:
     """Run one stage of one party.
 
     Args:
@@ -63,6 +68,7 @@ def run_stage(party: str, stage: str, federation: str, label_holder: str) -> dic
         stage: Its name.
         federation: Name of the federation.
         label_holder: Who opened the run.
+        shard: For which file of its table; for all when absent.
     """
     context = get_current_context()
     dag_run = context["dag_run"]
@@ -72,9 +78,27 @@ def run_stage(party: str, stage: str, federation: str, label_holder: str) -> dic
 
         run = runner.Run(federation, runner.run_id(dag_run.dag_id, dag_run.run_id), label_holder)
         # Told by the party's own worker to its own notifiers; no summary has it.
-        return runner.run_stage(party, stage, run, partial(notifications.notice, context))
+        notice = partial(notifications.notice, context)
+        return runner.run_stage(party, stage, run, shard, notice)
 
     return execute(f"{stage} at {party}", work)
+
+
+def list_shards(party: str, federation: str, label_holder: str) -> list[int]:
+    """Count the files of a party's table.
+
+    Args:
+        party: Whose.
+        federation: Name of the federation.
+        label_holder: Who opened the run.
+
+    Returns:
+        Their numbers: Airflow maps tasks over what a task returns and over no other XCom, so that
+        here the summary is the one under another key, `SUMMARY`.
+    """
+    summary = run_stage(party, "list_shards", federation, label_holder)
+    get_current_context()["ti"].xcom_push(SUMMARY, summary)
+    return list(range(summary["shards"]))
 
 
 def look_at_table(party: str, federation: str, purpose: Purpose) -> dict[str, Any]:

@@ -19,7 +19,9 @@ from opboost_ops.stages.checks import (
 from opboost_ops.stages.desensitize import desensitize
 from opboost_ops.stages.digest_ids import digest_ids
 from opboost_ops.stages.evaluate import evaluate
+from opboost_ops.stages.list_shards import list_shards
 from opboost_ops.stages.materialise import materialise
+from opboost_ops.stages.merge_shards import merge_shards
 from opboost_ops.stages.preprocess import preprocess
 from opboost_ops.stages.publish import publish
 from opboost_ops.stages.rank import rank
@@ -36,8 +38,10 @@ _STAGES: tuple[Stage, ...] = (
     check_drift,
     digest_ids,
     align,
+    list_shards,
     preprocess,
     desensitize,
+    merge_shards,
     rank,
     check_release,
     publish,

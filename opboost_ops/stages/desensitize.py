@@ -18,8 +18,8 @@ def desensitize(context: Context) -> Outcome:
         PolicyError: The party's policy does not allow a feature or a mechanism.
     """
     require_consent(context.policy, context.federation, context.party)
-    table = context.home.table("preprocessed")
-    positions = integers(context.home.table("positions"), "position")
+    table = context.home.table(context.part("preprocessed"))
+    positions = integers(context.home.table(context.part("positions")), "position")
     keys = person_keys(context)[positions]
     secret = context.noise_secret()
     people, cells = noise.person_hashes(secret, keys), Cells(context.site.cells)
@@ -59,7 +59,7 @@ def desensitize(context: Context) -> Outcome:
         columns[column.name] = smallest_integers(released)
     kept = pa.table({name: smallest_integers(values) for name, values in held.items()})
     return Outcome(
-        tables={"randomised": pa.table(columns), "held": kept},
+        tables={context.part("randomised"): pa.table(columns), context.part("held"): kept},
         summary={"rows": table.num_rows},
     )
 

@@ -1,5 +1,7 @@
 """Arrow: a feature holder's raw table -> integers of the declared domain."""
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -7,41 +9,87 @@ import pyarrow as pa
 from opboost_ops.config.columns import missing_name
 from opboost_ops.config.federation import Fill
 from opboost_ops.errors import ContractError
+from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import integers, smallest_integers
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.digest_ids import changed
-from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.stages.stage import SHARDS, Context, Outcome
 
 
 def preprocess(context: Context) -> Outcome:
     """Map the aligned rows onto the domain; rows come in the common order, held-out ones last.
 
+    For one shard: those of them that lie in its file, with their places in the common order.
+
     Raises:
         ContractError: The table was rewritten, the alignment does not fit it, or a value is
             missing where no rule for missing values is declared.
     """
+    features = list(context.federation.parties[context.party].features)
+    if context.shard is not None:
+        return _of_one_file(context, features, context.shard)
     if raw_table.fingerprint(context) != context.home.json("table")["sha256"]:
         raise changed(context)
     alignment = context.receive("alignment", context.party)
+    frame = raw_table.read(context, features)
+    table, clipped = domain_integers(context, frame[aligned_rows(alignment, frame.height)])
+    return Outcome(
+        tables={"preprocessed": table, "positions": alignment.table},
+        documents={"preprocessed": facts(alignment, clipped)},
+        summary={"rows": table.num_rows, "features": table.num_columns},
+    )
+
+
+def _of_one_file(context: Context, features: list[str], shard: int) -> Outcome:
+    shards = context.home.json(SHARDS)
+    if raw_table.fingerprint(context, shard) != shards["sha256"][shard]:
+        raise changed(context)
+    begin, end = shards["offsets"][shard : shard + 2]
+    positions = aligned_rows(context.receive("alignment", context.party), shards["offsets"][-1])
+    places = np.flatnonzero((positions >= begin) & (positions < end))
+    frame = raw_table.read(context, features, shard=shard)
+    table, clipped = domain_integers(context, frame[positions[places] - begin])
+    of_rows = {"position": positions[places], "place": places}
+    return Outcome(
+        tables={
+            context.part("preprocessed"): table,
+            context.part("positions"): pa.table(
+                {name: smallest_integers(values) for name, values in of_rows.items()}
+            ),
+        },
+        documents={context.part("preprocessed"): {"clipped": clipped}},
+        summary={"rows": table.num_rows, "features": table.num_columns},
+    )
+
+
+def aligned_rows(alignment: Artifact, height: int) -> np.ndarray:
+    """Which rows of the table are the common ones, in the common order, int64, shape (n,).
+
+    Args:
+        alignment: The accepted alignment.
+        height: How many rows the table has.
+
+    Raises:
+        ContractError: A row is named twice, or the table does not have it.
+    """
     positions = integers(alignment.table, "position")
-    frame = raw_table.read(context, list(context.federation.parties[context.party].features))
-    if len(np.unique(positions)) != len(positions) or positions.max() >= frame.height:
+    if len(np.unique(positions)) != len(positions) or positions.max() >= height:
         raise ContractError(
             "The alignment names a row twice, or a row that the table does not have.",
             "Trigger a new run.",
         )
-    table, clipped = domain_integers(context, frame[positions])
-    return Outcome(
-        tables={"preprocessed": table, "positions": alignment.table},
-        documents={
-            "preprocessed": {
-                "alignment": alignment.digest,
-                "clipped": clipped,
-                **{side: alignment.document[side] for side in ("train", "holdout")},
-            }
-        },
-        summary={"rows": len(positions), "features": table.num_columns},
-    )
+    return positions
+
+
+def facts(alignment: Artifact, clipped: dict[str, int]) -> dict[str, Any]:
+    """What later stages go by, a JSON value.
+
+    Args:
+        alignment: The accepted alignment.
+        clipped: How many values of each feature were clipped.
+    """
+    sides = {side: alignment.document[side] for side in ("train", "holdout")}
+    return {"alignment": alignment.digest, "clipped": clipped, **sides}
 
 
 def domain_integers(

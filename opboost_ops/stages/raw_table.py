@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -10,6 +11,7 @@ from opboost_ops.config.federation import Feature, Fill, HoldoutColumn
 from opboost_ops.errors import ContractError
 from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.stages.stage import Context
+from opboost_ops.stages.table_files import digest_of, files_of
 
 
 def declared_columns(context: Context) -> list[str]:
@@ -27,25 +29,54 @@ def declared_columns(context: Context) -> list[str]:
     return list(dict.fromkeys(columns))
 
 
-def fingerprint(context: Context) -> str:
-    """Sha256 of the table's file and of who is forgotten; it stays at home.
+def files(context: Context, shard: int | None = None) -> tuple[Path, ...]:
+    """The files that make up the table, in the order of their names.
+
+    Args:
+        context: The party's.
+        shard: Number of the one that is wanted; all of them when absent.
 
     Raises:
-        ContractError: The file cannot be read.
+        ContractError: There is none.
     """
+    found: tuple[Path, ...] = ()
     try:
-        with open(context.table_path, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256")
+        found = files_of(context.table_path)
+    except OSError:
+        found = ()
+    if shard is not None:
+        found = found[shard : shard + 1]
+    if not found:
+        raise _unreadable(context)
+    return found
+
+
+def fingerprint(context: Context, shard: int | None = None) -> str:
+    """Sha256 of the table's files, in their order, and of who is forgotten; it stays at home.
+
+    Args:
+        context: The party's.
+        shard: Number of the file that is meant; all of them when absent.
+
+    Raises:
+        ContractError: A file cannot be read.
+    """
+    paths = files(context, shard)
+    try:
+        digest = digest_of(paths)
         if context.site.forgotten.is_file():
-            digest.update(context.site.forgotten.read_bytes())
-        return digest.hexdigest()
+            digest = hashlib.sha256(digest + context.site.forgotten.read_bytes()).digest()
+        return digest.hex()
     except OSError:
         pass
     raise _unreadable(context)
 
 
 def read(
-    context: Context, columns: list[str] | None = None, why: str = "the federation file declares"
+    context: Context,
+    columns: list[str] | None = None,
+    why: str = "the federation file declares",
+    shard: int | None = None,
 ) -> pl.DataFrame:
     """The party's table.
 
@@ -53,38 +84,24 @@ def read(
         context: The party's.
         columns: Which columns; all declared ones when absent.
         why: Who asks for them, for the error.
+        shard: Number of the one file to read, which may be without rows; all files, one after
+            the other, when absent.
 
     Returns:
         The columns, with the types that their declaration asks for, without the rows of persons
         whom the party has forgotten.
 
     Raises:
-        ContractError: No readable Parquet, no rows, a declared column is missing, or a type is
-            not the declared one.
+        ContractError: No readable Parquet, no rows, a declared column is missing, a type is
+            not the declared one, or the files disagree about it.
     """
     wanted = columns or declared_columns(context)
     forgotten = Forgotten(context.site.forgotten)
     identity = context.federation.id
     if len(forgotten) and identity.column not in wanted:
-        return read(context, [identity.column, *wanted], why).drop(identity.column)
-    path = context.table_path
-    schema: dict[str, pl.DataType] | None = None
-    frame: pl.DataFrame | None = None
-    try:
-        schema = dict(pl.read_parquet_schema(path))
-        if all(column in schema for column in wanted):
-            frame = pl.read_parquet(path, columns=wanted)
-    except (pl.exceptions.PolarsError, OSError, ValueError):
-        schema = None
-    if schema is None:
-        raise _unreadable(context)
-    missing = [column for column in wanted if column not in schema]
-    if missing or frame is None:
-        raise ContractError(
-            f"The table of {context.party} has no column {', '.join(missing)}, which {why}.",
-            "Add it to the table, or take it out of the federation file.",
-        )
-    if frame.height == 0:
+        return read(context, [identity.column, *wanted], why, shard).drop(identity.column)
+    frame = _parquet(context, files(context, shard), wanted, why)
+    if frame.height == 0 and shard is None:
         raise ContractError(
             f"The table of {context.party} has no rows.", "Look at the job that writes it."
         )
@@ -162,6 +179,40 @@ def missing(values: pl.Series) -> np.ndarray:
     return gaps.to_numpy()
 
 
+def _parquet(
+    context: Context, paths: tuple[Path, ...], wanted: list[str], why: str
+) -> pl.DataFrame:
+    frames: list[pl.DataFrame] = []
+    readable = False
+    missing: list[str] = []
+    differing: list[str] = []
+    try:
+        schemas = [dict(pl.read_parquet_schema(path)) for path in paths]
+        missing = [c for c in wanted if not all(c in schema for schema in schemas)]
+        if not missing:
+            differing = [c for c in wanted if len({schema[c] for schema in schemas}) > 1]
+        if not missing and not differing:
+            frames = [pl.read_parquet(path, columns=wanted) for path in paths]
+        readable = True
+    except (pl.exceptions.PolarsError, OSError, ValueError):
+        pass
+    if not readable:
+        raise _unreadable(context)
+    some = "A file of the table" if len(paths) > 1 else "The table"
+    if missing:
+        raise ContractError(
+            f"{some} of {context.party} has no column {', '.join(missing)}, which {why}.",
+            "Add it to the table, or take it out of the federation file.",
+        )
+    if differing:
+        raise ContractError(
+            f"The files of {context.party}'s table disagree about the type of "
+            f"{', '.join(differing)}.",
+            "Write all of them with the same types.",
+        )
+    return pl.concat(frames)
+
+
 def _check_types(context: Context, frame: pl.DataFrame) -> None:
     declared = context.federation.id
     ids = frame.schema.get(declared.column)
@@ -190,5 +241,5 @@ _TEXT = (pl.String, pl.Categorical)
 def _unreadable(context: Context) -> ContractError:
     return ContractError(
         f"The table of {context.party} is missing, truncated or no Parquet file.",
-        "Look at tables in its site.yaml, and at the job that writes the file.",
+        "Look at tables in its site.yaml, and at the job that writes what it names.",
     )

@@ -98,6 +98,8 @@ class Context:
         model: The version that a scoring run uses; in a training run, the champion before it.
         timeout: Seconds to wait for another party's artifact.
         acceptance: What the party accepts of the run; only stages that receive need it.
+        shard: Number of the file of the party's table that the stage is for; the whole table when
+            absent.
         waited: Seconds spent waiting.
     """
 
@@ -113,6 +115,7 @@ class Context:
     purpose: Purpose = "train"
     model: str | None = None
     acceptance: Acceptance | None = None
+    shard: int | None = None
     waited: list[float] = field(default_factory=list)
 
     def receive(
@@ -161,6 +164,14 @@ class Context:
         """
         return columns_of(self.federation, party or self.party)
 
+    def part(self, name: str) -> str:
+        """The name by which this shard's part of something is kept at home.
+
+        Args:
+            name: That of the whole.
+        """
+        return name if self.shard is None else f"{name}-{self.shard}"
+
     @property
     def lasting(self) -> Home:
         """The party's private folder for the federation, which outlives its runs."""
@@ -168,7 +179,7 @@ class Context:
 
     @property
     def table_path(self) -> Path:
-        """The party's table: the training table, or that of new rows.
+        """The party's table, a file or a folder: the training table, or that of new rows.
 
         Raises:
             ConfigError: ``site.yaml`` names none for this federation.
@@ -229,6 +240,9 @@ class Outcome:
     quality_seconds: float = 0.0
     failure: ContractError | None = None
 
+
+#: Name of the document that says where the rows of each file of a sharded table begin.
+SHARDS = "shards"
 
 #: In a summary: why there was nothing to do; tasks that come after it are skipped.
 SKIP = "skip"

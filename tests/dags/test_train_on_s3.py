@@ -1,4 +1,4 @@
-"""Training and then scoring by Airflow, whole, their exchange on an S3 server and encrypted."""
+"""Training and scoring by Airflow: exchange on an S3 server, encrypted; a table in shards."""
 
 import json
 import os
@@ -12,10 +12,22 @@ import pytest
 import yaml
 
 from opboost_ops.exchange.store import open_store
+from opboost_ops.orchestration.tasks import XCOM_LIMIT
 from tests.federation import Workspace
 from tests.unit.exchange.conftest import s3, s3_server  # noqa: F401
 
 ROOT = Path(__file__).parents[2]
+
+
+def in_three(workspace: Workspace, party: str) -> None:
+    """Declare that a party's table is several files, and make it so."""
+    path = workspace.table_path(party)
+    table = pl.read_parquet(path)
+    path.unlink()
+    path.mkdir()
+    for number, rows in enumerate((slice(0, 7), slice(7, 300), slice(300, None))):
+        table[rows].write_parquet(path / f"{number}.parquet")
+    workspace.edit_yaml("federation.yaml", lambda d: d["parties"][party].update(shards=True))
 
 
 def test_the_whole_dags_with_their_exchange_on_s3(
@@ -29,6 +41,7 @@ def test_the_whole_dags_with_their_exchange_on_s3(
         site = yaml.safe_load(path.read_text())
         path.write_text(yaml.safe_dump({**site, "store": f"env:STORE_OF_{party.upper()}"}))
         monkeypatch.setenv(f"STORE_OF_{party.upper()}", s3)
+    in_three(workspace, "bank")
     environment = {
         **os.environ,
         **workspace.environment(),
@@ -38,16 +51,31 @@ def test_the_whole_dags_with_their_exchange_on_s3(
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
         "OPBOOST_FEDERATIONS": str(workspace.folder),
     }
-    driver = ROOT / "tests" / "leakage" / "run_dag.py"
-    (tmp_path / "failures.json").write_text("{}")
-    arguments = [str(driver), str(tmp_path / "failures.json"), str(tmp_path / "states.json")]
+    driver = Path(__file__).with_name("run_dags.py")
+    arguments = [str(driver), str(tmp_path / "result.json")]
     for command in (["-m", "airflow", "db", "migrate"], arguments):
         done = subprocess.run(
             [sys.executable, *command], env=environment, cwd=tmp_path, capture_output=True
         )
     assert done.returncode == 0, done.stdout.decode()[-3000:]
-    states = json.loads((tmp_path / "states.json").read_text())
-    assert states == {"credit_scoring_train": "success", "credit_scoring_score": "success"}
+    results = json.loads((tmp_path / "result.json").read_text())
+    assert list(results) == ["credit_scoring_train", "credit_scoring_score"]
+    for result in results.values():
+        assert result["state"] == "success"
+        assert {state for _, _, state in result["tasks"]} == {"success"}
+        assert all(len(json.dumps(value)) < XCOM_LIMIT for _, _, value in result["xcom"])
+        mapped = {(task, index) for task, index, _ in result["tasks"] if index >= 0}
+        shards = 3 if result is results["credit_scoring_train"] else 1
+        assert mapped == {
+            (f"bank_release.{stage}", i)
+            for stage in ("preprocess", "desensitize")
+            for i in range(shards)
+        }
+    result = results["credit_scoring_train"]
+    assert result["labels"]["bank_release.preprocess 2"] == "file 2"
+    listed = {key: value for task, key, value in result["xcom"] if task.endswith(".list_shards")}
+    assert listed["return_value"] == [0, 1, 2]
+    assert listed["summary"]["shards"] == 3
     (model,) = (workspace.folder / "credit" / "models").rglob("model.txt")
     (scores,) = (workspace.folder / "credit" / "scores").rglob("*.parquet")
     assert scores.parent.name == model.parent.name

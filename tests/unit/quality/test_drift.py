@@ -92,8 +92,8 @@ def test_what_leaves_is_nothing_or_one_bit(workspace: Workspace, tell: bool) -> 
         told = [r for r in books.ledger.releases() if r.kind == "check_drift"]
     noticed: list[str] = []
     run = Run("credit_scoring", workspace.run, "credit")
-    summary = run_stage("bank", "check_drift", run, noticed.append)
-    run_stage("shop", "check_drift", run, noticed.append)
+    summary = run_stage("bank", "check_drift", run, notice=noticed.append)
+    run_stage("shop", "check_drift", run, notice=noticed.append)
     assert noticed == ["drift"]
     assert ("drift" in summary) is tell
     assert [line.account for line in told] == (["exact"] if tell else [])

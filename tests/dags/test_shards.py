@@ -1,0 +1,71 @@
+"""A party whose table is several files: its mapped tasks, and how they are followed."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from airflow.serialization.serialized_objects import DagSerialization
+
+from opboost_ops.cli.demo import _by_task, _state
+from opboost_ops.orchestration.dags import build_dags
+from opboost_ops.runner import together
+
+
+def test_where_shards_are_declared_two_stages_are_mapped(federations: Path) -> None:
+    path = federations / "credit.yaml"
+    data = yaml.safe_load(path.read_text())
+    data["parties"]["bank"]["shards"] = True
+    data["scoring"] = {"mode": "routed"}
+    path.write_text(yaml.safe_dump(data, sort_keys=False))
+    dags = build_dags(federations)
+    train, score = dags["credit_scoring_train"], dags["credit_scoring_score"]
+    assert {task.task_id for task in train.tasks if task.is_mapped} == {
+        "bank_release.preprocess",
+        "bank_release.desensitize",
+    }
+    assert {task.task_id for task in score.tasks if task.is_mapped} == {"bank_route.preprocess"}
+    chain = ["list_shards", "preprocess", "desensitize", "merge_shards", "rank"]
+    for before, after in pairwise(f"bank_release.{stage}" for stage in chain):
+        assert after in train.get_task(before).downstream_task_ids
+    assert score.get_task("bank_route.merge_shards").downstream_task_ids == {
+        "bank_route.answer_routes"
+    }
+    assert "shop_release.list_shards" not in train.task_ids
+    for dag in (train, score):
+        DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
+        dag.task_group.topological_sort()
+
+
+@pytest.mark.parametrize(
+    ("states", "told"),
+    [
+        ([None], "None"),
+        (["queued", "queued"], "queued"),
+        (["queued", "running"], "running"),
+        (["success", "scheduled"], "running"),
+        (["success", "success"], "success"),
+        (["success", "failed", "running"], "failed"),
+    ],
+)
+def test_a_mapped_task_has_ended_when_all_its_instances_have(
+    states: list[str | None], told: str
+) -> None:
+    assert _state([{"state": state} for state in states]) == told
+
+
+def test_instances_are_followed_as_one_task() -> None:
+    def instance(name: str, index: int, start: str | None) -> dict[str, Any]:
+        return {"task_id": name, "map_index": index, "start_date": start}
+
+    tasks = [
+        instance("b.rank", -1, None),
+        instance("b.preprocess", 1, "2"),
+        instance("b.preprocess", 0, "1"),
+    ]
+    first, second = _by_task(tasks)
+    assert [task["map_index"] for task in first] == [0, 1]
+    assert [task["task_id"] for task in second] == ["b.rank"]
+    summary = {"rows": 3, "features": 2, "published": [], "seconds": 0.5, "quality_seconds": 0.0}
+    assert together([summary, summary]) == {**summary, "rows": 6, "seconds": 1.0}

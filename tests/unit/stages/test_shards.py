@@ -1,0 +1,334 @@
+"""A table of several files gives, to the byte, what one file gives."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow.feather as feather
+import pytest
+
+from opboost_ops import table_watch
+from opboost_ops.config.loading import load_policy, load_site, parse_federation
+from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.exchange.manifest import parse_manifest
+from opboost_ops.privacy.forgotten import Forgotten
+from opboost_ops.runner import Run, run_stage
+from opboost_ops.stages import list_shards as listing
+from opboost_ops.stages import raw_table
+from opboost_ops.stages.list_shards import DISCLOSES
+from opboost_ops.stages.stage import Context, Home
+from tests.bad_input.faults import CANARY_TEXT, message_is_right
+from tests.books import books_of
+from tests.federation import Workspace, small_credit
+
+PARTY = "bank"
+NAME = "credit_scoring"
+
+
+def split(workspace: Workspace, sizes: tuple[int, ...], files: str = "part-{}.parquet") -> Path:
+    """Put a folder of files of these sizes, and the rest, in the place of the bank's table."""
+    path = workspace.table_path(PARTY)
+    table = pl.read_parquet(path)
+    folder = path.with_suffix("")
+    folder.mkdir()
+    path.unlink()
+    begin = 0
+    for number, size in enumerate([*sizes, table.height - sum(sizes)]):
+        table[begin : begin + size].write_parquet(folder / files.format(number))
+        begin += size
+    # Neither is part of it.
+    (folder / ".part-9.parquet").write_bytes(b"half a file")
+    (folder / "_SUCCESS").touch()
+
+    def change(site: Any) -> None:
+        site["tables"][NAME][workspace.purpose] = f"tables/{workspace.purpose}"
+
+    workspace.edit_yaml(f"{PARTY}/site.yaml", change)
+    return folder
+
+
+def strangers_first(workspace: Workspace, rows: int) -> None:
+    """Let the bank's first rows be of people whom nobody else knows."""
+
+    def change(table: pl.DataFrame) -> pl.DataFrame:
+        known = pl.read_parquet(workspace.folder / "credit" / "tables" / path.name)["id"]
+        strange = ~table["id"].is_in(known.to_list())
+        assert strange.sum() >= rows
+        return pl.concat([table.filter(strange), table.filter(~strange)])
+
+    path = workspace.table_path(PARTY)
+    workspace.edit_table(PARTY, change)
+
+
+def forget(workspace: Workspace, rows: tuple[int, ...]) -> None:
+    site = load_site(workspace.folder / PARTY / "site.yaml")
+    ids = pl.read_parquet(workspace.table_path(PARTY))["id"]
+    for row in rows:
+        Forgotten(site.forgotten).add(site.noise_secret(), ids[row])
+
+
+def sharded(workspace: Workspace) -> None:
+    workspace.edit_yaml("federation.yaml", lambda d: d["parties"][PARTY].update(shards=True))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """Two parties; the bank's first rows are of strangers, and some of its people forgotten."""
+    whole = small_credit()
+    parties = ("credit", PARTY)
+    small = replace(
+        whole,
+        tables={party: whole.tables[party] for party in parties},
+        features={party: whole.features[party] for party in parties},
+        new_rows={party: whole.new_rows[party] for party in parties},
+    )
+    workspace = Workspace.write(
+        tmp_path_factory.mktemp("made") / "federation",
+        small,
+        scoring={"mode": "routed", "evaluate": ["desensitised"]},
+        training={"trees": 2},
+    )
+    workspace.plain()
+    for each in (workspace, workspace.scoring()):
+        strangers_first(each, 2)
+        forget(each, (1, 20, 21))
+    return workspace
+
+
+@pytest.fixture
+def copied(
+    made: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[bool], Workspace]:
+    """A copy of it, whose sites are then the known ones: as one file, or in shards."""
+
+    def copy(in_shards: bool) -> Workspace:
+        found = made.copy(tmp_path / ("shards" if in_shards else "one"), made.run)
+        for name, value in found.environment().items():
+            monkeypatch.setenv(name, value)
+        if in_shards:
+            # The first file holds nobody whom all parties have.
+            split(found, (2, 120))
+            split(found.scoring(), (2, 19))
+            sharded(found)
+        return found
+
+    return copy
+
+
+def sent(workspace: Workspace) -> dict[str, Any]:
+    """All that was published but the plan, which differs; what answers what follows from it."""
+    found: dict[str, Any] = {}
+    for name, content in workspace.files("exchange", NAME).items():
+        _, kind, _, file = name.split("/")
+        if kind == "plan" or file == "manifest.sig":
+            continue
+        if file == "manifest.json":
+            manifest = parse_manifest(content, "").model_dump()
+            found[name] = {k: v for k, v in manifest.items() if k != "answers"}
+        else:
+            found[name] = content
+    return found
+
+
+def books(workspace: Workspace) -> tuple[list[dict[str, Any]], list[str]]:
+    """The bank's ledger but for the digests, and the lines of `list_shards`."""
+    with books_of(workspace, PARTY) as kept:
+        lines = [release.model_dump(mode="json") for release in kept.ledger.releases()]
+    listed = [line["discloses"] for line in lines if line["kind"] == "list_shards"]
+    rest = [line for line in lines if line["kind"] != "list_shards"]
+    return [{k: v for k, v in line.items() if k != "artifact"} for line in rest], listed
+
+
+def test_training_and_scoring_are_the_same_to_the_byte(
+    copied: Callable[[bool], Workspace],
+) -> None:
+    told, models, cells, kept, lines, homes = [], [], [], [], [], []
+    for in_shards in (False, True):
+        workspace = copied(in_shards)
+        workspace.all()
+        models.append(workspace.files("credit", "models", NAME, workspace.run)["model.txt"])
+        workspace.scoring().until("accept")
+        workspace.edit_yaml("federation.yaml", lambda d: d["scoring"].update(mode="desensitised"))
+        workspace.scoring("0" * 15 + "b").until("accept")
+        told.append(sent(workspace))
+        cells.append(workspace.files(PARTY, "cells"))
+        ledger, listed = books(workspace)
+        kept.append(ledger)
+        lines.append(listed)
+        homes.append(workspace.files(PARTY, "home", NAME))
+    assert {name.split("/")[1] for name in told[0]} >= {"ranks", "holdout", "routes", "values"}
+    assert told[0] == told[1]
+    assert models[0] == models[1]
+    assert cells[0] == cells[1]
+    assert kept[0] == kept[1]
+    assert lines == [[], [DISCLOSES] * 3]
+    # Nobody of the first file is in a release, and yet it was treated like the others.
+    parts = {name.split("/")[1] for name in homes[1]} - {n.split("/")[1] for n in homes[0]}
+    assert {f"{what}-{i}.arrow" for what in ("held", "positions") for i in range(3)} <= parts
+    for name in ("preprocessed.arrow", "positions.arrow", "randomised.arrow", "held.arrow"):
+        assert homes[0][f"{workspace.run}/{name}"] == homes[1][f"{workspace.run}/{name}"]
+
+
+def context_of(workspace: Workspace) -> Context:
+    """What a stage of the bank's may use before a run."""
+    folder = workspace.folder / PARTY
+    site, policy = load_site(folder / "site.yaml"), load_policy(folder / "policy.yaml")
+    home = Home(site.home)
+    return Context(workspace.declared, "", PARTY, site, policy, home, workspace.store, "", 0.0)
+
+
+def test_a_folder_is_read_as_the_file_would_be(made: Workspace, tmp_path: Path) -> None:
+    """Also where no shards are declared; names do not matter, order and contents do."""
+    workspace = made.copy(tmp_path / "federation", made.run)
+    whole = raw_table.read(context_of(workspace))
+    alone = raw_table.fingerprint(context_of(workspace))
+    folder = split(workspace, (2, 120))
+    context = context_of(workspace)
+    assert raw_table.read(context).equals(whole)
+    parts = [raw_table.read(context, shard=i) for i in range(3)]
+    assert [part.height for part in parts] == [1, 118, whole.height - 119]
+    assert pl.concat(parts).equals(whole)
+    before = raw_table.fingerprint(context)
+    assert before != alone
+    for number in range(3):
+        (folder / f"part-{number}.parquet").rename(folder / f"of-{number}.parquet")
+    assert raw_table.fingerprint(context) == before
+    (folder / "of-2.parquet").rename(folder / "a.parquet")
+    assert raw_table.fingerprint(context) != before
+    assert not raw_table.read(context).equals(whole)
+
+
+def test_a_folder_is_watched(copied: Callable[[bool], Workspace]) -> None:
+    workspace = copied(True)
+    folder = workspace.table_path(PARTY).with_suffix("")
+
+    def changed(look: str) -> bool:
+        return table_watch.changed(PARTY, NAME, look)
+
+    assert changed("1")
+    (folder / "part-2.parquet").rename(folder / "part-3.parquet")
+    assert not changed("2")
+    pl.read_parquet(folder / "part-1.parquet").head(5).write_parquet(folder / "part-2.parquet")
+    assert changed("3")
+    for path in folder.glob("*.parquet"):
+        path.unlink()
+    with pytest.raises(ContractError, match="cannot be read"):
+        changed("4")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("type", ("disagree", "income", "same types")),
+        ("column", ("A file of the table", "income", "Add it")),
+        ("text", ("missing, truncated or no Parquet",)),
+        ("nothing", ("missing, truncated or no Parquet",)),
+    ],
+)
+def test_files_that_are_no_table(
+    copied: Callable[[bool], Workspace], content: str, words: tuple[str, ...]
+) -> None:
+    workspace = copied(True)
+    folder = workspace.table_path(PARTY).with_suffix("")
+    path = folder / "part-1.parquet"
+    table = pl.read_parquet(path)
+    if content == "type":
+        table.with_columns(income=pl.lit(CANARY_TEXT)).write_parquet(path)
+    elif content == "column":
+        table.drop("income").write_parquet(path)
+    elif content == "text":
+        path.write_text(CANARY_TEXT)
+    else:
+        for file in folder.iterdir():
+            file.unlink()
+    workspace.open()
+    with pytest.raises(ContractError) as caught:
+        workspace.step(PARTY, "check_table")
+    message_is_right(caught.value, PARTY, *words)
+    assert "part-" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def listed_once(made: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """In shards, as far as `list_shards`. Tests copy it and never change it."""
+    workspace = made.copy(tmp_path_factory.mktemp("listed") / "federation", made.run)
+    split(workspace, (2, 120))
+    sharded(workspace)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in workspace.environment().items():
+            patch.setenv(name, value)
+        workspace.until("preprocess", PARTY)
+    return workspace
+
+
+@pytest.fixture
+def listed(listed_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """A copy of that."""
+    copy = listed_once.copy(tmp_path / "federation", listed_once.run)
+    for name, value in copy.environment().items():
+        monkeypatch.setenv(name, value)
+    return copy
+
+
+def of_shard(workspace: Workspace, stage: str, shard: int) -> dict[str, Any]:
+    return run_stage(PARTY, stage, Run(NAME, workspace.run, "credit"), shard)
+
+
+@pytest.mark.parametrize("what", ["rewritten", "gone", "one more before", "forgotten"])
+def test_a_file_that_changes_after_it_was_listed(listed: Workspace, what: str) -> None:
+    folder = listed.table_path(PARTY).with_suffix("")
+    path = folder / "part-2.parquet"
+    if what == "rewritten":
+        pl.read_parquet(path).reverse().write_parquet(path)
+    elif what == "gone":
+        path.unlink()
+    elif what == "one more before":
+        pl.read_parquet(path).head(3).write_parquet(folder / "part-10.parquet")
+    else:
+        site = load_site(listed.folder / PARTY / "site.yaml")
+        Forgotten(site.forgotten).add(site.noise_secret(), pl.read_parquet(path)["id"][0])
+    told = "missing" if what == "gone" else "was rewritten"
+    with pytest.raises(ContractError, match=told):
+        of_shard(listed, "preprocess", 2)
+    assert not (listed.home(PARTY) / "preprocessed-2.arrow").exists()
+    with pytest.raises(ContractError):
+        listed.step(PARTY, "preprocess")
+    with pytest.raises(ContractError):
+        listed.step(PARTY, "merge_shards")
+
+
+def test_parts_that_do_not_make_up_the_rows_are_not_merged(listed: Workspace) -> None:
+    for shard in (2, 0, 1):
+        of_shard(listed, "preprocess", shard)
+        of_shard(listed, "desensitize", shard)
+    path = listed.home(PARTY) / "positions-2.arrow"
+    kept = feather.read_table(path)
+    feather.write_feather(kept.slice(1), path)
+    with pytest.raises(ContractError, match="do not make up the aligned rows"):
+        listed.step(PARTY, "merge_shards")
+    assert not (listed.home(PARTY) / "randomised.arrow").exists()
+    feather.write_feather(kept, path)
+    assert listed.step(PARTY, "merge_shards")["shards"] == 3
+
+
+def test_what_is_no_shard(listed: Workspace) -> None:
+    for shard in (3, -1):
+        with pytest.raises(ConfigError, match=f"has no shard {shard}"):
+            of_shard(listed, "preprocess", shard)
+    with pytest.raises(ConfigError, match="not run for single files"):
+        of_shard(listed, "rank", 0)
+
+
+def test_too_many_files(listed: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MOST", 2)
+    with pytest.raises(ContractError, match="more than 2 files"):
+        listed.step(PARTY, "list_shards")
+
+
+def test_a_label_holder_declares_no_shards(made: Workspace) -> None:
+    data = made.declared.model_dump(mode="json")
+    data["parties"]["credit"]["shards"] = True
+    with pytest.raises(ConfigError, match=r"parties\.credit\.shards: is only for feature holders"):
+        parse_federation(data, "federation.yaml")
