@@ -43,7 +43,8 @@ def page(card: "Card") -> str:
 
 
 def _booster(card: "Card") -> str:
-    return BACKENDS[card.training.get("trainer", "lightgbm")].name
+    trainer = card.training.get("trainer")
+    return next((b.name for name, b in BACKENDS.items() if name == trainer), "the booster")
 
 
 def _metrics(card: "Card") -> str:
