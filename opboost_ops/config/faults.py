@@ -8,7 +8,7 @@ from opboost_ops.config.schema import FEATURE_NAME
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.mechanisms import UnaryEncoding
 
-#: Up to here 32-bit floats hold every midpoint of two integers.
+#: Up to here 32-bit floats hold every midpoint of two integers, also of as many ranks.
 _XGBOOST_FARTHEST = 2**22
 
 
