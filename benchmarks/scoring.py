@@ -19,7 +19,7 @@ from opboost_ops.boosting.trainer import predict
 from opboost_ops.datasets.dataset import Dataset, row_ids
 from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.local_run import run_federation
-from opboost_ops.models.registry import Registry
+from opboost_ops.models.registry import Registry, model_in
 
 PARTIES = ("a", "b0", "b1")
 BOUNDS = (-4.0, 4.0)
@@ -76,7 +76,7 @@ def measured(options: Any, folder: Path) -> dict[str, Any]:
     # Of all processes that have ended, the largest: in KiB.
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     registry = Registry(folder / "a" / "models", "scored")
-    model = registry.files(str(registry.champion()))["model.txt"].decode()
+    model = model_in(registry.files(str(registry.champion())))
     alone = predict_seconds(model, new.select(names).to_numpy())
     seconds = finished.seconds()
     return {

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from opboost_ops.boosting.trainer import BACKENDS
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_federation, parse_federation, site_of
 from opboost_ops.errors import ConfigError, ContractError
@@ -55,6 +56,7 @@ def open_run(
     earlier = _planned_before(party.store, reference(declared.name, run, "plan", me))
     # A run that is cleared goes on with the model with which it was opened.
     model = earlier["model"] if earlier else asked.get("version") or registry.champion()
+    _require_boosters(declared, purpose, registry.names(model) if model else frozenset())
     if purpose == "train":
         plan = Plan(with_form(declared, asked), purpose, model, asked)
     else:
@@ -157,6 +159,17 @@ def for_model(declared: Federation, version: str, files: Mapping[str, bytes]) ->
             f"Train a model with scoring.mode {mode}, or with {mode} in scoring.evaluate.",
         )
     return scored
+
+
+def _require_boosters(declared: Federation, purpose: Purpose, model: frozenset[str]) -> None:
+    """Refuse a run whose boosters are not installed here, before anything is published.
+
+    A training run needs that of the champion, too, to compare both models on the same rows.
+    """
+    for trainer, backend in BACKENDS.items():
+        trains = purpose == "train" and trainer == declared.training.trainer
+        if trains or backend.file in model:
+            backend.require()
 
 
 def _own(federation: Federation) -> Any:

@@ -56,6 +56,8 @@ def test_lock_satisfies_what_the_project_declares() -> None:
     project = PROJECT["project"]
     declared = chain(project["dependencies"], *project["optional-dependencies"].values())
     for requirement in map(Requirement, declared):
+        if requirement.marker is not None and not requirement.marker.evaluate():
+            continue  # For another system.
         name = requirement.name.lower()
         assert requirement.specifier.contains(versions[name]), f"{requirement}: `make lock`"
 

@@ -1,5 +1,6 @@
 """LightGBM's text model, read and edited as text."""
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -58,6 +59,14 @@ class TextModel:
             for feature in features:
                 counts[self.feature_names[int(feature)]] += 1
         return counts
+
+    def rank_below(self, threshold: float) -> int:
+        """The greatest rank at most the threshold: LightGBM puts it just above r + 1/2."""
+        return math.floor(threshold)
+
+    def integer_comparisons(self) -> dict[str, list[float]]:
+        """Thresholds t whose comparisons ``value <= t`` decide every split: the splits' own."""
+        return self.numeric_splits()
 
     def replace_thresholds(
         self, feature: str, new: Mapping[float, float], info: tuple[float, float]

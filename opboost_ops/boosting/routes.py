@@ -20,15 +20,18 @@ def cells(values: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
 
 
 def stand_ins(found: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """A number for each cell that compares with every threshold as the cell's values do.
+    """An integer for each cell that compares with every threshold as the cell's values do.
+
+    It is the greatest integer of the cell, a value that a row might have: so it does not matter
+    whether trees ask ``<=`` or ``<``.
 
     Args:
-        found: Integers 0..k, shape (n,), as `cells` gives them.
+        found: Integers 0..k, shape (n,), as `cells` gives them for integer values.
         thresholds: Strictly increasing, shape (k,), k > 0.
 
     Returns:
-        float64, shape (n,): trees that know no other thresholds send it where the value itself
-        would go.
+        float64, shape (n,): trees whose comparisons are among the thresholds send it where the
+        value itself would go.
     """
-    values = np.append(thresholds, thresholds[-1] + 1.0)
+    values = np.floor(np.append(thresholds, thresholds[-1] + 1.0))
     return np.asarray(values[found])

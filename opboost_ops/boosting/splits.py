@@ -1,11 +1,10 @@
 """Split replacement: thresholds on dense ranks become thresholds on domain values."""
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from opboost_ops.boosting.lightgbm_text import TextModel
+from opboost_ops.boosting.trainer import model_of
 from opboost_ops.errors import ContractError
 
 
@@ -19,9 +18,10 @@ def used_splits(text: str, ranked: Sequence[str]) -> dict[str, list[int]]:
     Returns:
         By feature, each rank r such that a tree splits between the dense ranks r and r + 1.
     """
-    splits = TextModel.parse(text).numeric_splits()
+    model = model_of(text)
+    splits = model.numeric_splits()
     return {
-        name: sorted({_rank(threshold) for threshold in splits[name]})
+        name: sorted({model.rank_below(threshold) for threshold in splits[name]})
         for name in ranked
         if name in splits
     }
@@ -61,20 +61,15 @@ def materialise(
     Raises:
         ContractError: A split has no value.
     """
-    model = TextModel.parse(text)
+    model = model_of(text)
     splits = model.numeric_splits()
     for name, bounds in domain_info.items():
         given = values.get(name, {})
         new: dict[float, float] = {}
         for threshold in splits.get(name, []):
-            rank = _rank(threshold)
+            rank = model.rank_below(threshold)
             if rank not in given:
                 raise ContractError(f"A split on {name} has no value.", "Ask its holder again.")
             new[threshold] = given[rank]
         model = model.replace_thresholds(name, new, bounds)
     return model.text()
-
-
-def _rank(threshold: float) -> int:
-    # LightGBM puts its threshold just above r + 1/2.
-    return math.floor(threshold)

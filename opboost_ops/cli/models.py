@@ -103,7 +103,10 @@ def export(
     site: Site,
     out: Annotated[Path, typer.Option(help="The new file.")],
     version: Annotated[str | None, typer.Argument(help="The champion when absent.")] = None,
-    form: Annotated[str, typer.Option("--format", help="text or json, LightGBM's own.")] = "text",
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="text (LightGBM's file) or json; the model's own if absent."),
+    ] = None,
     federation: Federation = None,
 ) -> None:
     """Write a model for other programs, and beside it how its columns must be mapped."""

@@ -8,6 +8,9 @@ from opboost_ops.config.schema import FEATURE_NAME
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.mechanisms import UnaryEncoding
 
+#: Up to here 32-bit floats hold every midpoint of two integers, also of as many ranks.
+_XGBOOST_FARTHEST = 2**22
+
 
 def federation_faults(federation: Federation) -> Iterator[Fault]:
     """Everything that is wrong with a federation although each entry has its form.
@@ -23,6 +26,7 @@ def federation_faults(federation: Federation) -> Iterator[Fault]:
         yield Fault("parties", f"has {len(holders)} label holders", "exactly one is needed")
     if not federation.feature_holders:
         yield Fault("parties", "has no feature holder", "at least one is needed")
+    yield from _booster_faults(federation)
     uuids: dict[str, str] = {}
     keys: dict[str, str] = {}
     for name, party in federation.parties.items():
@@ -53,6 +57,41 @@ def federation_faults(federation: Federation) -> Iterator[Fault]:
                     "every column has its own, for ever",
                 )
             uuids[str(declared.uuid)] = place
+
+
+def _booster_faults(federation: Federation) -> Iterator[Fault]:
+    training = federation.training
+    if training.trainer != "xgboost":
+        if training.method is not None:
+            yield Fault(
+                "training.method",
+                f"is not for {training.trainer}",
+                "leave it out, or declare trainer: xgboost",
+            )
+        return
+    if max(-federation.domain.lower, federation.domain.upper) > _XGBOOST_FARTHEST:
+        yield Fault(
+            "domain",
+            f"reaches beyond {_XGBOOST_FARTHEST:,}, where XGBoost's 32-bit thresholds are too "
+            "coarse",
+            "declare a smaller domain, or trainer: lightgbm",
+        )
+    for name, party in federation.parties.items():
+        for feature, declared in party.features.items():
+            where = f"parties.{name}.features.{feature}"
+            if any("<" in word for word in (feature, *(declared.categories or ()))):
+                yield Fault(
+                    where,
+                    "has < in its name or in a category's, which XGBoost's names may not hold",
+                    "rename it in table and file, or declare trainer: lightgbm",
+                )
+            nominal = party.role == "label_holder" and declared.type == "nominal"
+            if nominal and training.method == "exact":
+                yield Fault(
+                    "training.method",
+                    f"exact knows no nominal features, and {name}.{feature} is one",
+                    "declare hist, or an order of its categories (ordinal)",
+                )
 
 
 def _party_faults(federation: Federation, where: str, party: Party) -> Iterator[Fault]:
@@ -117,7 +156,7 @@ def _missing_faults(where: str, party: Party, feature: Feature) -> Iterator[Faul
         yield Fault(
             f"{where}.missing.bit",
             "is only for feature holders",
-            "LightGBM sees what is missing in own features: declare `missing: keep`",
+            "the booster sees what is missing in own features: declare `missing: keep`",
         )
 
 

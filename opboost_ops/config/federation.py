@@ -166,11 +166,15 @@ class Training(Record):
     """How the booster is trained.
 
     Attributes:
+        trainer: Which booster. XGBoost is an extra, needed by the label holder alone.
+        method: How XGBoost looks for splits: over bins (``hist``, when absent), one for each
+            rank, or over all values (``exact``), which knows no nominal features.
         tolerance: By how much a new model's main metric (auc, or r2 in regression) may be worse
             than the champion's on the held-out rows, and yet become champion.
     """
 
-    trainer: Literal["lightgbm"] = "lightgbm"
+    trainer: Literal["lightgbm", "xgboost"] = "lightgbm"
+    method: Literal["hist", "exact"] | None = None
     engine: Literal["local"] = "local"
     trees: int = Field(default=80, ge=1, le=10_000)
     learning_rate: float = Field(default=0.1, gt=0, le=1)

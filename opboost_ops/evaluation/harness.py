@@ -14,7 +14,7 @@ import polars as pl
 
 from opboost_ops.boosting import metrics as scores
 from opboost_ops.boosting import trainer
-from opboost_ops.boosting.trainer import Frame, Parameters, predict
+from opboost_ops.boosting.trainer import BACKENDS, Frame, predict
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_site, parse_federation
@@ -27,6 +27,7 @@ from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import category_codes, encode_label
 from opboost_ops.stages.stage import Home
 from opboost_ops.stages.table_files import read_all
+from opboost_ops.stages.train import parameters_of
 
 
 def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: str) -> Any:
@@ -52,20 +53,13 @@ def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: 
     label_spec = declared.parties[label_holder].label
     assert label_spec is not None
     labels, classes = encode_label(raw.pop("label"), label_spec, train)
-    parameters = Parameters(
-        task=facts["task"],
-        classes=len(classes),
-        trees=declared.training.trees,
-        learning_rate=declared.training.learning_rate,
-        depth=declared.training.depth,
-        seed=declared.training.seed,
-    )
+    parameters = parameters_of(declared.training, facts["task"], classes)
     categorical = tuple(facts["categories"])
     everything = np.column_stack([raw[name] for name in facts["names"]])
     names = tuple(facts["names"])
     frame = Frame(names=names, matrix=everything[:train], categorical=categorical, ranked=())
     centralised = trainer.train(frame, labels[:train], parameters)
-    model = home.read("model.txt").decode()
+    model = home.read(BACKENDS[declared.training.trainer].file).decode()
     held_out = np.column_stack([clear[name] for name in names])[train:]
     truth = labels[train:]
     task = facts["task"]

@@ -1,11 +1,13 @@
 """The model card: what was trained, by whom, on what, and what it told to whom."""
 
 from collections.abc import Mapping
-from importlib.metadata import version
 from platform import python_version
 from typing import Any
 
+import numpy as np
+
 from opboost_ops import __version__
+from opboost_ops.boosting.trainer import BACKENDS
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
 from opboost_ops.models import card_page
@@ -156,6 +158,7 @@ def make_card(
     """
     label = federation.parties[federation.label_holder].label
     assert label is not None
+    backend = BACKENDS[federation.training.trainer]
     lines: list[FeatureLine] = []
     for (party, name), columns in columns_by_feature(federation).items():
         declared = federation.parties[party].features
@@ -176,7 +179,7 @@ def make_card(
         task=label.task,
         label=label.column,
         domain=(federation.domain.lower, federation.domain.upper),
-        training=federation.training.model_dump(mode="json"),
+        training=federation.training.model_dump(mode="json", exclude_none=True),
         training_rows=training_rows,
         metrics=evaluation["metrics"],
         modes=modes_of(federation, evaluation["metrics"]),
@@ -199,8 +202,8 @@ def make_card(
         experiment=experiment,
         software={
             "OpBoost Ops": __version__,
-            "LightGBM": version("lightgbm"),
-            "NumPy": version("numpy"),
+            backend.name: backend.version(),
+            "NumPy": np.__version__,
             "Python": python_version(),
         },
     )

@@ -4,6 +4,7 @@ import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from opboost_ops.boosting.trainer import BACKENDS
 from opboost_ops.models.charts import importance_bars, sparkline
 from opboost_ops.privacy.loss import LossCurve
 
@@ -34,10 +35,16 @@ def page(card: "Card") -> str:
         parties=_parties(card),
         importance=_importance(card),
         features=_features(card),
+        booster=_booster(card),
         disclosed=_list(card.disclosed),
         limits=_list(card.limits),
         software=html.escape(", ".join(f"{k} {v}" for k, v in card.software.items())),
     )
+
+
+def _booster(card: "Card") -> str:
+    trainer = card.training.get("trainer")
+    return next((b.name for name, b in BACKENDS.items() if name == trainer), "the booster")
 
 
 def _metrics(card: "Card") -> str:
@@ -82,7 +89,8 @@ def _importance(card: "Card") -> str:
         return ""
     target = _SCORES.get(card.task, "raw score")
     bars = importance_bars(card.importance, [line.name for line in card.parties])
-    return _IMPORTANCE.format(rows=f"{card.importance_rows:,}", target=target, bars=bars)
+    rows, booster = f"{card.importance_rows:,}", _booster(card)
+    return _IMPORTANCE.format(rows=rows, target=target, booster=booster, bars=bars)
 
 
 def _features(card: "Card") -> str:
@@ -141,7 +149,7 @@ _EXPERIMENT = (
 _SCORES = {"binary": "log odds", "regression": "predicted number"}
 
 _IMPORTANCE = """<h2>What the model goes by</h2>
-<p>The mean absolute contribution to the {target} (SHAP, computed by LightGBM) over {rows}
+<p>The mean absolute contribution to the {target} (SHAP, computed by {booster}) over {rows}
 held-out rows, as a share of all. Other parties' features are randomised there, as they are in
 training: a feature with much noise looks less important than it is.</p>{bars}
 """
@@ -170,7 +178,7 @@ Domain of protected features: {domain}.</p>
 <h2>Parties</h2>{parties}
 {importance}<h2>Features</h2>
 <p>loss(t) bounds how much more likely any output becomes when one value moves by up to t steps
-of the domain; it is computed from the very table that was sampled. Gain is what LightGBM's
+of the domain; it is computed from the very table that was sampled. Gain is what {booster}'s
 objective won by a feature's splits in training.</p>{features}
 <h2>What was told to whom</h2>{disclosed}
 <h2>Limits of use</h2>{limits}

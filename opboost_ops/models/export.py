@@ -4,15 +4,16 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from opboost_ops.boosting.trainer import booster_of
+from opboost_ops.boosting.trainer import BACKENDS
 from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.federation import Feature, Federation, Fill
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ConfigError
+from opboost_ops.models.registry import backend_in, model_in
 
-#: LightGBM's own two. Why ONNX is not among them: docs/adr/0006-export.md.
-FORMATS = ("text", "json")
+#: The boosters' own. Why ONNX is not among them: docs/adr/0006-export.md.
+FORMATS = tuple(dict.fromkeys(form for backend in BACKENDS.values() for form in backend.forms))
 
 _NOTE = (
     "The model takes a matrix of 64-bit floats, its columns in this order. It expects of other "
@@ -71,26 +72,29 @@ class ModelColumns(Record):
         return self.model_dump_json(indent=1).encode()
 
 
-def export_model(files: Mapping[str, bytes], form: str) -> bytes:
+def export_model(files: Mapping[str, bytes], form: str | None = None) -> bytes:
     """A registered version's model in another program's form; its predictions are the same.
 
     Args:
         files: The version's files.
-        form: ``text``, LightGBM's own file, or ``json``, what LightGBM's ``dump_model`` gives.
+        form: ``text``, LightGBM's own file; ``json``, XGBoost's own file, or what LightGBM's
+            ``dump_model`` gives; its booster's own file when absent.
 
     Raises:
-        ConfigError: There is no such form.
+        ConfigError: There is no such form of this model.
     """
-    if form == "text":
-        return files["model.txt"]
-    if form == "json":
-        # Python writes the shortest decimal that reads back as the same float.
-        dumped = booster_of(files["model.txt"].decode()).dump_model()
-        return json.dumps(dumped, allow_nan=False, indent=1).encode()
-    raise ConfigError(
-        f"A model is exported as {' or '.join(FORMATS)}, not as {form}.",
-        "ONNX would not be exact: docs/models.md says why." if form == "onnx" else "",
-    )
+    if form is not None and form not in FORMATS:
+        raise ConfigError(
+            f"A model is exported as {' or '.join(FORMATS)}, not as {form}.",
+            "ONNX would not be exact: docs/models.md says why." if form == "onnx" else "",
+        )
+    backend = backend_in(files)
+    if form is not None and form not in backend.forms:
+        raise ConfigError(
+            f"This model is {backend.name}'s, which is exported as {' or '.join(backend.forms)}, "
+            f"not as {form}."
+        )
+    return backend.export(model_in(files), form or backend.forms[0]).encode()
 
 
 def model_columns(files: Mapping[str, bytes]) -> ModelColumns:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opboost_ops.boosting.lightgbm_text import TextModel
-from opboost_ops.boosting.trainer import Frame, booster_of, contributions
+from opboost_ops.boosting.trainer import Frame, contributions, gains, model_of
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
@@ -84,7 +83,7 @@ def importance_of(federation: Federation, text: str, held_out: Frame) -> Importa
     """
     chosen = _evenly(len(held_out.matrix), _row_cap(text))
     parts = contributions(text, held_out.matrix[chosen])
-    gains = booster_of(text).feature_importance("gain")
+    gained = gains(text)
     at = {name: i for i, name in enumerate(held_out.names)}
     values: dict[tuple[str, str], float] = {}
     gain: dict[tuple[str, str], float] = {}
@@ -93,7 +92,7 @@ def importance_of(federation: Federation, text: str, held_out: Frame) -> Importa
         # Bits of one feature are added before the absolute value: what they say, they say together.
         together = np.abs(parts[:, :, columns].sum(axis=2))
         values[feature] = float(together.mean()) if len(chosen) else 0.0
-        gain[feature] = float(gains[columns].sum())
+        gain[feature] = float(gained[columns].sum())
     return Importance(len(chosen), _lines(values, gain))
 
 
@@ -116,7 +115,7 @@ def _lines(
 
 def _row_cap(text: str) -> int:
     # A tree of s splits has s + 1 leaves: at most twice as many.
-    leaves = 2 * sum(TextModel.parse(text).split_counts().values())
+    leaves = 2 * sum(model_of(text).split_counts().values())
     return min(_ROWS, max(_FEWEST_ROWS, _ROWS_TIMES_LEAVES // max(leaves, 1)))
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Literal
 
+from opboost_ops.boosting.backend import Backend
+from opboost_ops.boosting.trainer import BACKENDS
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ContractError
 
@@ -207,6 +209,11 @@ class Registry:
             raise ContractError(f"Model version {version} has no file {name}.")
         return path.read_bytes()
 
+    def names(self, version: str) -> frozenset[str]:
+        """Names of a version's files, unread; none if there is no such version."""
+        folder = self._folder / version
+        return frozenset(path.name for path in folder.iterdir()) if folder.is_dir() else frozenset()
+
     def _note(self, version: str, event: Event, why: str) -> None:
         at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         entry = Decision(at=at, version=version, event=event, why=why)
@@ -220,3 +227,30 @@ class Registry:
             return []
         folders = [p for p in self._folder.iterdir() if p.is_dir() and p.name[0] != "."]
         return [path.name for path in sorted(folders, key=lambda path: path.stat().st_mtime_ns)]
+
+
+def backend_in(files: Mapping[str, bytes]) -> Backend:
+    """The booster that made a version, by the name of its model file.
+
+    Args:
+        files: The version's files.
+
+    Raises:
+        ContractError: There is no model among them.
+    """
+    for backend in BACKENDS.values():
+        if backend.file in files:
+            return backend
+    raise ContractError("A model version holds no model file.", "Put another one into use.")
+
+
+def model_in(files: Mapping[str, bytes]) -> str:
+    """A version's model.
+
+    Args:
+        files: The version's files.
+
+    Raises:
+        ContractError: There is no model among them.
+    """
+    return files[backend_in(files).file].decode()

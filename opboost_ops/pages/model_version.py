@@ -32,6 +32,7 @@ _FEATURES = 20
 #: What may be downloaded of a version, and how it is served.
 FILES: Mapping[str, str] = {
     "model.txt": "text/plain; charset=utf-8",
+    "model.json": "application/json",
     "card.json": "application/json",
     "card.html": "text/html; charset=utf-8",
     "evaluation.json": "application/json",

@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.boosting.lightgbm_text import TextModel
-from opboost_ops.boosting.trainer import predict
+from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.config.loading import site_file
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
@@ -20,6 +19,7 @@ from opboost_ops.quality.checks import run_suite
 from opboost_ops.quality.tightening import tightened
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import frame_of
+from opboost_ops.stages.materialise import materialised_model
 from opboost_ops.stages.stage import Context, Outcome
 
 DISCLOSES = "whether each data-quality check of this stage passed (a bit a check)"
@@ -121,10 +121,10 @@ def check_frame(context: Context) -> Outcome:
 def check_model(context: Context) -> Outcome:
     """Check the materialised model: its predictions and its thresholds."""
     facts = context.home.json("frame")
-    text = context.home.read("model.txt").decode()
+    text = materialised_model(context)
     frame = frame_of(context.home.table("holdout_frame"), facts)
     prediction = predict(text, frame.matrix)
-    splits = TextModel.parse(text).numeric_splits()
+    splits = model_of(text).numeric_splits()
     # Where in its own domain each threshold lies, as a share: domains differ from column to column.
     thresholds = [
         (threshold - domain.lower) / (domain.upper - domain.lower)

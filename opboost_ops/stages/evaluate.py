@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.boosting import metrics, trainer
-from opboost_ops.boosting.lightgbm_text import TextModel
-from opboost_ops.boosting.trainer import predict
+from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.config.federation import ScoringMode
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.gate import comparable_champion, gate
+from opboost_ops.stages.materialise import materialised_model
 from opboost_ops.stages.others import others
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.train import parameters_of
@@ -26,12 +26,12 @@ def evaluate(context: Context) -> Outcome:
     facts = context.home.json("frame")
     holdout = context.home.table("holdout_frame")
     truth = np.asarray(holdout.column(LABEL).to_numpy())
-    model = context.home.read("model.txt").decode()
+    model = materialised_model(context)
     task, mode = facts["task"], context.federation.scoring.mode
-    used = set(TextModel.parse(model).numeric_splits())
+    used = set(model_of(model).numeric_splits())
     champion = comparable_champion(context, facts)
     if champion is not None:
-        used |= set(TextModel.parse(champion).numeric_splits())
+        used |= set(model_of(champion).numeric_splits())
     frames: dict[ScoringMode, np.ndarray] = {
         name: _frame(context, name, facts, holdout, used)
         for name in dict.fromkeys((*context.federation.scoring.modes, "desensitised"))
@@ -67,10 +67,10 @@ def _alone(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> np.
     table = context.home.table("frame")
     label = np.asarray(table.column(LABEL).to_numpy())
     own = frame_of(table, facts, f"{context.party}.")
-    task, classes = facts["task"], len(facts["classes"])
+    task, classes = facts["task"], facts["classes"]
     if not own.names:
-        return metrics.constant_prediction(task, classes, label, holdout.num_rows)
-    alone = trainer.train(own, label, parameters_of(context, task, classes))
+        return metrics.constant_prediction(task, len(classes), label, holdout.num_rows)
+    alone = trainer.train(own, label, parameters_of(context.federation.training, task, classes))
     return predict(alone, frame_of(holdout, facts, f"{context.party}.").matrix)
 
 

@@ -11,7 +11,7 @@ from opboost_ops.boosting.trainer import predict
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
-from opboost_ops.models.registry import Registry
+from opboost_ops.models.registry import Registry, model_in
 from opboost_ops.stages.stage import Context
 
 
@@ -35,7 +35,7 @@ def comparable_champion(context: Context, facts: Mapping[str, Any]) -> str | Non
         return None
     files = registry.files(champion)
     same = same_columns(context.federation, facts, files)
-    return files["model.txt"].decode() if same else None
+    return model_in(files) if same else None
 
 
 def gate(

@@ -3,9 +3,11 @@
 from itertools import pairwise
 
 from opboost_ops.boosting import splits
+from opboost_ops.boosting.trainer import BACKENDS
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ArtifactError
 from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.stages.train import partial_model
 
 
 def materialise(context: Context) -> Outcome:
@@ -14,7 +16,7 @@ def materialise(context: Context) -> Outcome:
     Raises:
         ArtifactError: An answer lacks a split, or its values do not rise with the ranks.
     """
-    partial = context.home.read("partial_model.txt").decode()
+    partial = partial_model(context)
     values: dict[str, dict[int, float]] = {}
     bounds: dict[str, tuple[int, int]] = {}
     for party in context.federation.feature_holders:
@@ -38,10 +40,20 @@ def materialise(context: Context) -> Outcome:
             )
     text = splits.materialise(partial, values, bounds)
     return Outcome(
-        files={"model.txt": text.encode()},
+        files={model_file(context): text.encode()},
         documents={"split_values": values},
         summary={"splits": {name: len(v) for name, v in values.items()}},
     )
+
+
+def model_file(context: Context) -> str:
+    """Name of the model's file, as its booster calls it."""
+    return BACKENDS[context.federation.training.trainer].file
+
+
+def materialised_model(context: Context) -> str:
+    """The model on domain values that this run has made."""
+    return context.home.read(model_file(context)).decode()
 
 
 def _rising(numbers: list[float | None], domain: Domain) -> bool:

@@ -2,11 +2,12 @@
 
 import logging
 
-from opboost_ops.boosting.lightgbm_text import TextModel
+from opboost_ops.boosting.trainer import model_of
 from opboost_ops.models.card import make_card
 from opboost_ops.models.importance import importance_of
 from opboost_ops.models.registry import Registry
 from opboost_ops.stages.assemble import frame_of
+from opboost_ops.stages.materialise import materialised_model, model_file
 from opboost_ops.stages.stage import Context, Outcome
 
 _LOG = logging.getLogger("opboost_ops")
@@ -19,7 +20,7 @@ def register(context: Context) -> Outcome:
         ContractError: The model was not checked, or this version exists with other content.
     """
     context.home.json("checked_model")
-    model = context.home.read("model.txt")
+    model = materialised_model(context)
     losses = {
         f"{party}.{name}": curve
         for party in context.federation.feature_holders
@@ -31,19 +32,20 @@ def register(context: Context) -> Outcome:
         evaluation=context.home.json("evaluation"),
         training_rows=context.home.json("alignment")["train"],
         losses=losses,
-        splits=TextModel.parse(model.decode()).split_counts(),
+        splits=model_of(model).split_counts(),
         experiment=any(
             context.receive("ranks", party).manifest.experiment
             for party in context.federation.feature_holders
         ),
         importance=importance_of(
             context.federation,
-            model.decode(),
+            model,
             frame_of(context.home.table("holdout_frame"), context.home.json("frame")),
         ),
     )
+    file = model_file(context)
     files = {
-        "model.txt": model,
+        file: model.encode(),
         "card.json": card.json_bytes(),
         "card.html": card.html_bytes(),
         "evaluation.json": context.home.read("evaluation.json"),
@@ -58,7 +60,7 @@ def register(context: Context) -> Outcome:
     if not decision["promote"]:
         _LOG.warning("model version %s was kept aside: %s", context.run, decision["why"])
     return Outcome(
-        documents={"registered": {"version": context.run, "model": str(folder / "model.txt")}},
+        documents={"registered": {"version": context.run, "model": str(folder / file)}},
         summary={"version": context.run, "champion": champion, "why": decision["why"]},
         discloses="whether the model became champion, a function of the held-out rows",
     )

@@ -1,10 +1,11 @@
 """Arrow: model -> route request, all thresholds that its trees have on others' features."""
 
-from opboost_ops.boosting.lightgbm_text import TextModel
+from opboost_ops.boosting.trainer import model_of
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.manifest import Kind
-from opboost_ops.models.registry import Registry
+from opboost_ops.models.registry import Registry, model_in
 from opboost_ops.stages.gate import same_columns
+from opboost_ops.stages.materialise import materialised_model
 from opboost_ops.stages.stage import Context, Outcome
 
 DISCLOSES = "at which values of each feature the trees split (structure of the labels)"
@@ -22,15 +23,15 @@ def request_routes(context: Context) -> Outcome:
     texts = []
     registry = Registry(context.site.models, context.federation.name)
     if context.purpose == "train":
-        texts.append(context.home.read("model.txt").decode())
+        texts.append(materialised_model(context))
     if context.model is not None:
         files = registry.files(context.model)
         facts = context.home.json("frame") if context.purpose == "train" else None
         if facts is None or same_columns(context.federation, facts, files):
-            texts.append(files["model.txt"].decode())
+            texts.append(model_in(files))
     wanted: dict[str, set[float]] = {}
     for text in texts:
-        for name, thresholds in TextModel.parse(text).numeric_splits().items():
+        for name, thresholds in model_of(text).integer_comparisons().items():
             wanted.setdefault(name, set()).update(thresholds)
     before: Kind = "split_values" if context.purpose == "train" else "alignment"
     drafts = []

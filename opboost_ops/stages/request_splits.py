@@ -3,6 +3,7 @@
 from opboost_ops.boosting.splits import used_splits
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.stages.train import partial_model
 
 DISCLOSES = "at which ranks of each feature the trees split (structure of the labels)"
 
@@ -10,7 +11,7 @@ DISCLOSES = "at which ranks of each feature the trees split (structure of the la
 def request_splits(context: Context) -> Outcome:
     """Ask each feature holder for the values of the splits on its features."""
     facts = context.home.json("frame")
-    used = used_splits(context.home.read("partial_model.txt").decode(), facts["ranked"])
+    used = used_splits(partial_model(context), facts["ranked"])
     accepted = context.home.json("accepted")
     drafts = []
     counts: dict[str, int] = {}

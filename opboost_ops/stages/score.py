@@ -6,10 +6,9 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from opboost_ops.boosting.lightgbm_text import TextModel
-from opboost_ops.boosting.trainer import predict
+from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.exchange.encoding import integers
-from opboost_ops.models.registry import Registry
+from opboost_ops.models.registry import Registry, model_in
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import own_columns
 from opboost_ops.stages.digest_ids import changed
@@ -30,7 +29,7 @@ def score(context: Context) -> Outcome:
     """
     assert context.model is not None
     files = Registry(context.site.models, context.federation.name).files(context.model)
-    facts, text = json.loads(files["columns.json"]), files["model.txt"].decode()
+    facts, text = json.loads(files["columns.json"]), model_in(files)
     if raw_table.fingerprint(context) != context.home.json("table")["sha256"]:
         raise changed(context)
     mode = context.federation.scoring.mode
@@ -41,7 +40,7 @@ def score(context: Context) -> Outcome:
         positions = integers(context.home.table("alignment"), "position")
     rows = table[positions]
     columns = own_columns(context, rows, facts["categories"])
-    columns |= others(context, mode, positions, TextModel.parse(text).numeric_splits())
+    columns |= others(context, mode, positions, model_of(text).numeric_splits())
     matrix = np.empty((len(positions), len(facts["names"])), dtype=np.float64, order="F")
     for i, name in enumerate(facts["names"]):
         matrix[:, i] = columns.pop(name)

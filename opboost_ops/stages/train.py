@@ -1,9 +1,12 @@
 """Arrow: training frame -> partial model, whose thresholds on others' features are ranks."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from opboost_ops.boosting import trainer
-from opboost_ops.boosting.trainer import Parameters
+from opboost_ops.boosting.trainer import BACKENDS, Parameters
+from opboost_ops.config.federation import Training
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.stage import Context, Outcome
 
@@ -18,21 +21,38 @@ def train(context: Context) -> Outcome:
     table, facts = context.home.table("frame"), context.home.json("frame")
     frame = frame_of(table, facts)
     label = np.asarray(table.column(LABEL).to_numpy())
-    text = trainer.train(frame, label, parameters_of(context, facts["task"], len(facts["classes"])))
+    training = context.federation.training
+    text = trainer.train(frame, label, parameters_of(training, facts["task"], facts["classes"]))
     return Outcome(
-        files={"partial_model.txt": text.encode()},
-        summary={"rows": table.num_rows, "trees": context.federation.training.trees},
+        files={_partial(context): text.encode()},
+        summary={"rows": table.num_rows, "trees": training.trees},
     )
 
 
-def parameters_of(context: Context, task: str, classes: int) -> Parameters:
-    """The booster's parameters in this run."""
-    training = context.federation.training
+def partial_model(context: Context) -> str:
+    """The partial model that this run has trained."""
+    return context.home.read(_partial(context)).decode()
+
+
+def _partial(context: Context) -> str:
+    return f"partial_{BACKENDS[context.federation.training.trainer].file}"
+
+
+def parameters_of(training: Training, task: str, classes: Sequence[str | int]) -> Parameters:
+    """The booster's parameters.
+
+    Args:
+        training: What the federation declares.
+        task: What is learnt.
+        classes: Its classes; none in regression.
+    """
     return Parameters(
         task=task,  # type: ignore[arg-type]
-        classes=classes,
+        classes=len(classes),
         trees=training.trees,
         learning_rate=training.learning_rate,
         depth=training.depth,
         seed=training.seed,
+        trainer=training.trainer,
+        method=training.method or "hist",
     )

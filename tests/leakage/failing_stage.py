@@ -35,21 +35,24 @@ def planned(
 ) -> dict[str, tuple[str, str, str, str]]:
     """For every stage, the DAG and its task that is to fail, its party, and what its error says.
 
-    A stage that both DAGs have fails in training.
+    A stage that both DAGs have fails in training; of the feature holders it fails at the first one,
+    unless only another one has it.
 
     Args:
         federation: Whose DAGs they are.
-        one_of_each: Values of every column, by party; a feature holder comes first.
+        one_of_each: Values of every column, by party.
     """
-    holder, owner = one_of_each
     found: dict[str, tuple[str, str, str, str]] = {}
     for purpose in get_args(Purpose):
         here: dict[str, tuple[str, str, str, str]] = {}
         for phase in phases(federation, purpose):
-            party = holder if phase.role == "feature_holder" else owner
-            task, text = f"{party}_{phase.name}", one_of_each[party]
-            for name in phase.stages:
-                if name not in here or party == holder:
-                    here[name] = (f"{federation.name}_{purpose}", f"{task}.{name}", party, text)
+            parties = [n for n, spec in federation.parties.items() if spec.role == phase.role]
+            own: dict[str, tuple[str, str, str, str]] = {}
+            for party in parties:
+                for name in phase.stages_at(federation.parties[party]):
+                    task, text = f"{party}_{phase.name}.{name}", one_of_each[party]
+                    own.setdefault(name, (f"{federation.name}_{purpose}", task, party, text))
+            # What both roles have, such as a look at the table, fails at a feature holder.
+            here |= own if phase.role == "feature_holder" else {**own, **here}
         found = {**here, **found}
     return found

@@ -29,7 +29,7 @@ def test_through_airflow_whole_and_failing_in_each_stage(
     outside = tmp_path / "airflow"
     outside.mkdir()
     federation = load_federation(canaries.federation)
-    values = {party: canaries.one_of_each(party) for party in ("shop", "bureau")}
+    values = {party: canaries.one_of_each(party) for party in PARTIES}
     failures = planned(federation, values)
     (tmp_path / "failures.json").write_text(json.dumps(failures))
     environment = {

@@ -11,7 +11,7 @@ from opboost_ops.config.loading import load_federation
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
 from opboost_ops.stages.catalogue import STAGES
-from tests.leakage.canaries import NAME, plant
+from tests.leakage.canaries import NAME, PARTIES, plant
 from tests.leakage.failing_stage import planned
 
 ROOT = Path(__file__).parents[2]
@@ -54,7 +54,7 @@ def test_on_a_real_scheduler_whole_and_failing_in_each_stage(
     monkeypatch.setenv("TEST_ROOT", str(ROOT))
     monkeypatch.setenv("TEST_FAILURE", str(failure))
     federation = load_federation(canaries.federation)
-    values = {party: canaries.one_of_each(party) for party in ("shop", "bureau")}
+    values = {party: canaries.one_of_each(party) for party in PARTIES}
     failures = planned(federation, values)
     messages = {}
     with Standalone(tmp_path / "airflow", canaries.root, canaries.sites) as airflow:

@@ -182,6 +182,28 @@ def test_the_text_is_deterministic_and_tells_nothing_local() -> None:
         assert not re.search(r"num_threads|\[data:|input_model|output_model|tmp", text)
 
 
+@pytest.mark.parametrize("task", TASKS)
+def test_the_text_is_stock_lightgbms(task: str) -> None:
+    """To the byte: what is asked of LightGBM is what it always was, whatever other boosters do."""
+    rng = np.random.RandomState(0)
+    matrix = np.column_stack([rng.normal(size=900), rng.randint(1, 300, size=900)]).astype(float)
+    label = np.searchsorted((0, 1), matrix[:, 0] + matrix[:, 1] / 300).astype(float)
+    label = np.minimum(label, 1) if task == "binary" else label
+    asked = {"objective": task, "learning_rate": 0.3, "max_depth": 4, "num_leaves": 16,
+             "max_bin_by_feature": [255, 301], "max_bin": 301, "min_data_in_bin": 1,
+             "bin_construct_sample_cnt": 900, "feature_pre_filter": False, "deterministic": True,
+             "force_col_wise": True, "seed": 5, "num_threads": 1, "verbosity": -1}  # fmt: skip
+    if task == "multiclass":
+        asked["num_class"] = 3
+    names = ["a.x", "b.x"]
+    data = lightgbm.Dataset(matrix, label=label, feature_name=names, params=asked)
+    stock = lightgbm.train(asked, data, num_boost_round=9).model_to_string()
+    local = r"(?m)^(tree_sizes=|\[(num_threads|data|valid|output_model|input_model):).*\n"
+    frame = Frame(("a.x", "b.x"), matrix, (), ("b.x",))
+    parameters = Parameters(task, 3 if task == "multiclass" else 0, 9, 0.3, 4, 5, 1)  # type: ignore[arg-type]
+    assert train(frame, label, parameters) == re.sub(local, "", stock)
+
+
 def test_the_files_ranges_are_the_declared_ones() -> None:
     _, model, _, _ = trained(case_of([np.arange(400) % 7 + 3]), "binary")
     infos = re.search(r"^feature_infos=(.*)$", model, re.M)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opboost_ops.boosting.trainer import Frame, Parameters, booster_of, contributions, train
+from opboost_ops.boosting.lightgbm_backend import booster_of
+from opboost_ops.boosting.trainer import Frame, Parameters, contributions, train
 from opboost_ops.models import importance
 from opboost_ops.models.importance import columns_by_feature, importance_of
 from opboost_ops.stages.assemble import frame_of

@@ -1,0 +1,65 @@
+"""What every booster is given: features as numbers, and how to train on them."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+Trainer = Literal["lightgbm", "xgboost"]
+Method = Literal["hist", "exact"]
+
+#: Cells below which a second thread costs more than it gives, most of all on a busy machine.
+_SMALL = 250_000
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """How the booster is trained.
+
+    Attributes:
+        task: What is learnt.
+        classes: How many classes; 0 for regression.
+        trees: Boosting rounds.
+        learning_rate: Shrinkage.
+        depth: Deepest leaf; a tree has at most 2^depth leaves.
+        seed: The booster's own seed.
+        threads: 0 for as many as the frame is worth.
+        trainer: Which booster.
+        method: How XGBoost looks for splits: over bins, or over all values.
+    """
+
+    task: Literal["binary", "multiclass", "regression"]
+    classes: int
+    trees: int
+    learning_rate: float
+    depth: int
+    seed: int
+    threads: int = 0
+    trainer: Trainer = "lightgbm"
+    method: Method = "hist"
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Features as the booster takes them.
+
+    Attributes:
+        names: Full feature names, ``<party>.<feature>``.
+        matrix: float64, shape (n, features).
+        categorical: Own nominal features: codes from 0, NaN for missing or unknown.
+        ranked: Features of others: dense ranks 1..k, every one of them present.
+    """
+
+    names: tuple[str, ...]
+    matrix: np.ndarray
+    categorical: tuple[str, ...]
+    ranked: tuple[str, ...]
+
+
+def threads_for(cells: int) -> int:
+    """How many threads a matrix is worth; 0 for all.
+
+    Args:
+        cells: Its rows times columns; for explanations also times trees.
+    """
+    return 1 if cells < _SMALL else 0

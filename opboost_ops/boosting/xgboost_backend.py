@@ -1,0 +1,132 @@
+"""Stock XGBoost: the second booster, an extra."""
+
+from typing import Any
+
+import numpy as np
+
+from opboost_ops.boosting.frame import Frame, Parameters, threads_for
+from opboost_ops.boosting.xgboost_json import JsonModel
+from opboost_ops.errors import ConfigError
+
+_OBJECTIVES = {
+    "binary": "binary:logistic",
+    "multiclass": "multi:softprob",
+    "regression": "reg:squarederror",
+}
+_OWN_BINS = 256
+
+#: XGBoost takes 32-bit floats and refuses infinite ones; twice this is still finite.
+_FARTHEST = 1e38
+
+
+class XGBoost:
+    """XGBoost behind the protocol."""
+
+    name = "XGBoost"
+    file = "model.json"
+    forms: tuple[str, ...] = ("json",)
+
+    def require(self) -> None:
+        """Make sure that the extra is installed.
+
+        Raises:
+            ConfigError: It is not.
+        """
+        _xgboost()
+
+    def version(self) -> str:
+        """Of the library."""
+        return str(_xgboost().__version__)
+
+    def parse(self, text: str) -> JsonModel:
+        """Read a JSON model."""
+        return JsonModel.parse(text)
+
+    def train(self, frame: Frame, label: np.ndarray, parameters: Parameters) -> str:
+        """Train; in method ``hist`` with a bin for each rank.
+
+        Args:
+            frame: Training rows.
+            label: Numbers or class indices, shape (n,).
+            parameters: How.
+
+        Returns:
+            The JSON model.
+        """
+        xgboost = _xgboost()
+        threads = parameters.threads or threads_for(frame.matrix.size)
+        settings: dict[str, Any] = {
+            "objective": _OBJECTIVES[parameters.task],
+            "learning_rate": parameters.learning_rate,
+            "max_depth": parameters.depth,
+            "tree_method": parameters.method,
+            "seed": parameters.seed,
+            "nthread": threads,
+            "verbosity": 0,
+        }
+        if parameters.method == "hist":
+            # One number for all columns: with as many bins as ranks none of them shares one.
+            ranked = [frame.names.index(name) for name in frame.ranked]
+            highest = frame.matrix[:, ranked].max(initial=0)
+            settings["max_bin"] = max(int(highest) + 2, _OWN_BINS)
+        if parameters.task == "multiclass":
+            settings["num_class"] = parameters.classes
+        data = xgboost.DMatrix(
+            _narrow(frame.matrix),
+            label=label,
+            feature_names=list(frame.names),
+            feature_types=["c" if name in frame.categorical else "float" for name in frame.names],
+            enable_categorical=True,
+            nthread=threads,
+        )
+        booster = xgboost.train(settings, data, num_boost_round=parameters.trees)
+        return JsonModel.parse(booster.save_raw("json").decode()).text()
+
+    def predict(self, text: str, matrix: np.ndarray) -> np.ndarray:
+        """Predict as stock XGBoost does: 32-bit numbers, given as float64."""
+        booster = _booster(text, threads_for(matrix.size))
+        found = booster.inplace_predict(_narrow(matrix), validate_features=False)
+        return np.asarray(found, dtype=np.float64)
+
+    def contributions(self, text: str, matrix: np.ndarray) -> np.ndarray:
+        """XGBoost's own SHAP values (TreeSHAP)."""
+        features = matrix.shape[1]
+        booster = _booster(text, 1)
+        threads = threads_for(matrix.size * booster.num_boosted_rounds())
+        booster.set_param({"nthread": threads})
+        data = _xgboost().DMatrix(_narrow(matrix), nthread=threads)
+        found = booster.predict(data, pred_contribs=True, validate_features=False)
+        parts = np.asarray(found, dtype=np.float64)
+        return parts.reshape(len(matrix), -1, features + 1)[:, :, :features]
+
+    def gains(self, text: str) -> np.ndarray:
+        """Sums of gains, float64, shape (features,)."""
+        booster = _booster(text, 1)
+        found = booster.get_score(importance_type="total_gain")
+        return np.array([found.get(name, 0.0) for name in booster.feature_names or ()])
+
+    def export(self, text: str, form: str) -> str:  # noqa: ARG002
+        """``json``, XGBoost's own file, is the only form."""
+        return text
+
+
+def _narrow(matrix: np.ndarray) -> np.ndarray:
+    clipped = np.clip(matrix, -_FARTHEST, _FARTHEST)
+    return np.asarray(clipped, dtype=np.float32, order="C")
+
+
+def _booster(text: str, threads: int) -> Any:
+    booster = _xgboost().Booster({"nthread": threads, "verbosity": 0})
+    booster.load_model(bytearray(text.encode()))
+    return booster
+
+
+def _xgboost() -> Any:
+    try:
+        import xgboost
+    except ImportError:
+        raise ConfigError(
+            "The label holder's booster is XGBoost, which is not installed here.",
+            "Install the extra: pip install 'opboost-ops[xgboost]'; or train with LightGBM.",
+        ) from None
+    return xgboost

@@ -1,0 +1,138 @@
+"""Whole runs with XGBoost, also beside a champion of LightGBM."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.feather as feather
+import pytest
+import xgboost
+
+from opboost_ops.boosting.trainer import model_of, predict
+from opboost_ops.config.columns import columns_of
+from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.encoding import integers
+from opboost_ops.models.export import export_model
+from opboost_ops.models.registry import Registry, model_in
+from opboost_ops.stages.assemble import frame_of
+from opboost_ops.stages.stage import Home
+from tests.federation import SECOND_RUN, Workspace
+from tests.unit.stages.test_whole_runs import dataset, frames
+
+
+def trainer(workspace: Workspace, **entries: object) -> None:
+    workspace.edit_yaml("federation.yaml", lambda data: data["training"].update(entries))
+
+
+def clear_holdout(workspace: Workspace) -> np.ndarray:
+    """The held-out rows with the exact domain values, which only their holders have."""
+    home = Home(workspace.home("credit"))
+    frame = frame_of(home.table("holdout_frame"), home.json("frame"))
+    federation = workspace.declared
+    for party in federation.feature_holders:
+        other = Home(workspace.home(party))
+        table = other.table("preprocessed").slice(other.json("preprocessed")["train"])
+        for column in columns_of(federation, party):
+            values = integers(table, column.source)
+            at = frame.names.index(f"{party}.{column.name}")
+            frame.matrix[:, at] = values if column.bit is None else values == column.bit
+    return frame.matrix
+
+
+def test_a_challenger_of_xgboost_in_routed_scoring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One route request serves both models, the champion's ``<=`` and the challenger's ``<``."""
+    first = Workspace.write(
+        tmp_path / "first",
+        scoring={"mode": "routed", "evaluate": ["desensitised"]},
+        training={"trees": 6, "depth": 3, "tolerance": 1.0},
+    )
+    for name, value in first.environment().items():
+        monkeypatch.setenv(name, value)
+    first.all()
+    workspace = Workspace(first.folder, SECOND_RUN)
+    trainer(workspace, trainer="xgboost")
+    workspace.all()
+    home = Home(workspace.home("credit"))
+    model = home.read("model.json").decode()
+    matrix = clear_holdout(workspace)
+    predictions = home.table("predictions")
+    found = predictions.column("routed").to_numpy()
+    assert found.tobytes() == predict(model, matrix).tobytes()
+    noisy = frame_of(home.table("holdout_frame"), home.json("frame")).matrix
+    found = predictions.column("desensitised").to_numpy()
+    assert found.tobytes() == predict(model, noisy).tobytes()
+    gate = home.json("gate")
+    assert "on the same rows" in gate["why"]
+    assert gate["promote"]
+    champion = model_in(Registry(first.folder / "credit/models", "credit_scoring").files(first.run))
+    evaluated = json.loads(Home(first.home("credit")).read("evaluation.json"))["metrics"]
+    assert gate["value"] == evaluated["federated_routed"]["auc"]
+    thresholds = set().union(*model_of(champion).numeric_splits().values())
+    assert thresholds & set().union(*model_of(model).integer_comparisons().values())
+
+    files = workspace.files("credit", "models", "credit_scoring", SECOND_RUN)
+    assert export_model(files) == export_model(files, "json") == files["model.json"]
+    assert "model.txt" not in files
+    with pytest.raises(ConfigError, match="XGBoost's, which is exported as json, not as text"):
+        export_model(files, "text")
+    card = json.loads(files["card.json"])
+    assert card["software"]["XGBoost"] == xgboost.__version__
+    assert "LightGBM" not in card["software"]
+    assert (card["training"]["trainer"], card["importance"][0]["value"] > 0) == ("xgboost", True)
+    assert "computed by XGBoost" in files["card.html"].decode()
+
+    for mode, run in (("routed", "0" * 15 + "b"), ("desensitised", "0" * 15 + "c")):
+        workspace.edit_yaml("federation.yaml", lambda d, m=mode: d["scoring"].update(mode=m))
+        scoring = workspace.scoring(run)
+        told = scoring.all()["credit.score"]
+        assert (told["mode"], told["version"]) == (mode, SECOND_RUN)
+        scores = Home(scoring.home("credit")).table("scores").column("score").to_numpy()
+        assert len(scores) == told["rows"] > 20
+        assert len(np.unique(scores)) > 5
+
+
+@pytest.mark.parametrize(("task", "method"), [("multiclass", "exact"), ("regression", "hist")])
+def test_training_rows_on_ranks_and_on_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, method: str
+) -> None:
+    training = {"trees": 5, "depth": 3, "trainer": "xgboost", "method": method}
+    made = dataset(task)
+    if method == "exact":
+        del made.features["a"]["kind"]  # type: ignore[attr-defined]
+    workspace = Workspace.write(tmp_path / "federation", made, training=training)
+    for name, value in workspace.environment().items():
+        monkeypatch.setenv(name, value)
+    summaries = workspace.all()
+    metrics = summaries["a.evaluate"]["metrics"]
+    better = "r2" if task == "regression" else "auc"
+    assert metrics["federated_desensitised"][better] > metrics["label_holder_alone"][better]
+    names, on_ranks, _ = frames(workspace, "frame")
+    on_values = on_ranks.copy()
+    train = summaries["a.align"]["train"]
+    table = feather.read_table(workspace.home("b0") / "randomised.arrow")
+    for feature in ("w", "size"):
+        on_values[:, names.index(f"b0.{feature}")] = table.column(feature).to_numpy()[:train]
+    assert not np.array_equal(on_ranks, on_values)
+    partial = (workspace.home("a") / "partial_model.json").read_text()
+    registered = workspace.folder / "a/models/credit_scoring" / workspace.run / "model.json"
+    before, after = predict(partial, on_ranks), predict(registered.read_text(), on_values)
+    assert before.tobytes() == after.tobytes()
+    stock = xgboost.Booster(model_file=registered)
+    assert tuple(stock.feature_names) == tuple(names)
+    found = stock.inplace_predict(on_values, validate_features=False)
+    assert found.astype(float).tobytes() == after.tobytes()
+
+
+def test_a_missing_extra_is_told_before_anything_is_published(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer(workspace, trainer="xgboost")
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    step, error = workspace.first_failure()
+    assert (step, type(error)) == ("open_run", ConfigError)
+    assert "XGBoost, which is not installed here" in str(error)
+    assert "opboost-ops[xgboost]" in error.remedy
+    assert workspace.published() == []
