@@ -94,21 +94,18 @@ def test_a_challenger_of_xgboost_in_routed_scoring(
         assert len(np.unique(scores)) > 5
 
 
-@pytest.mark.parametrize(("task", "method"), [("multiclass", "exact"), ("regression", "hist")])
 def test_training_rows_on_ranks_and_on_values(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, method: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    training = {"trees": 5, "depth": 3, "trainer": "xgboost", "method": method}
-    made = dataset(task)
-    if method == "exact":
-        del made.features["a"]["kind"]  # type: ignore[attr-defined]
+    training = {"trees": 5, "depth": 3, "trainer": "xgboost", "method": "exact"}
+    made = dataset("multiclass")
+    del made.features["a"]["kind"]  # type: ignore[attr-defined]
     workspace = Workspace.write(tmp_path / "federation", made, training=training)
     for name, value in workspace.environment().items():
         monkeypatch.setenv(name, value)
     summaries = workspace.all()
     metrics = summaries["a.evaluate"]["metrics"]
-    better = "r2" if task == "regression" else "auc"
-    assert metrics["federated_desensitised"][better] > metrics["label_holder_alone"][better]
+    assert metrics["federated_desensitised"]["auc"] > metrics["label_holder_alone"]["auc"]
     names, on_ranks, _ = frames(workspace, "frame")
     on_values = on_ranks.copy()
     train = summaries["a.align"]["train"]
