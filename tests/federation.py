@@ -108,7 +108,10 @@ class Workspace:
         federation = self.declared
         for phase in phases(federation, self.purpose):
             parties = [n for n, spec in federation.parties.items() if spec.role == phase.role]
-            yield from (Step(party, stage) for stage in phase.stages for party in parties)
+            chains = {party: phase.stages_at(federation.parties[party]) for party in parties}
+            # The longest one has all stages of the others, in the same order.
+            every = max(chains.values(), key=len, default=())
+            yield from (Step(p, stage) for stage in every for p in parties if stage in chains[p])
 
     def open(self, form: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Publish the plan."""

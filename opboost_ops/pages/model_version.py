@@ -50,7 +50,10 @@ def version(party: str, federation: str, name: str) -> list[Block]:
     registry = _registry(party, federation)
     made = registry.file(name, "card.json")
     start = f"models/{party}/{federation}/{name}"
-    links = Links(tuple((f"Download {file}", f"{start}/{file}?save=1") for file in FILES))
+    there = registry.names(name)
+    links = Links(
+        tuple((f"Download {file}", f"{start}/{file}?save=1") for file in FILES if file in there)
+    )
     blocks: list[Block] = guarded(lambda: _card(json.loads(made), registry.champion() == name))
     return [*blocks, links, Heading("Card"), Frame(f"Card of {name}", f"{start}/card.html")]
 

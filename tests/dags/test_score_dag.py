@@ -14,7 +14,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from opboost_ops.opening import FORM
 from opboost_ops.orchestration.dags import build_dags
 
-IDS = ["check_table", "digest_ids"]
+IDS = ["check_table", "check_drift", "digest_ids"]
 RELEASE = ["preprocess", "desensitize", "check_release", "publish"]
 SCORE = ["score", "check_scores", "write_scores"]
 GROUPS = {
@@ -36,7 +36,7 @@ GROUPS = {
         "bank_route": ["preprocess", "answer_routes"],
         "credit_score": ["accept", *SCORE],
     },
-    "local": {"credit_open": ["open_run", "check_table"], "credit_score": SCORE},
+    "local": {"credit_open": ["open_run", "check_table", "check_drift"], "credit_score": SCORE},
 }
 CHAMPION = "credit_scoring_champion"
 

@@ -38,7 +38,8 @@ runner.run_id = lambda dag_id, _: runs[dag_id]
 for name, (dag_id, task, party, text) in FAILURES.items():
     stage = catalogue.STAGES[name]
     catalogue.STAGES[name] = failing(stage, {party: text})
-    run = dags[dag_id].test(mark_success_pattern=rf"(?!{re.escape(task)}$).*")
+    # Without its list of files no mapped task begins, and none that comes after it.
+    run = dags[dag_id].test(mark_success_pattern=rf"(?!({re.escape(task)}|.*list_shards)$).*")
     failed = [ti.task_id for ti in run.get_task_instances() if ti.state == "failed"]
     states[name] = f"{run.state} {' '.join(failed)}"
     catalogue.STAGES[name] = stage
