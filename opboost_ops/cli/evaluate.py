@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from opboost_ops.errors import ConfigError
+
 app = typer.Typer(help="The papers' workloads, by one command each.", no_args_is_help=True)
 
 #: Measurements are many and cheap to have again: they are not part of the project.
@@ -50,6 +52,7 @@ def accuracy(
     seeds: Annotated[int, typer.Option(help="How many splits and draws of noise.")] = 10,
     quick: Annotated[bool, typer.Option(help="One seed, two tables, one epsilon.")] = False,
     dataset: Annotated[list[str] | None, typer.Option(help="Only these tables.")] = None,
+    booster: Annotated[str, typer.Option(help="lightgbm, xgboost or both.")] = "lightgbm",
     curves: Annotated[bool, typer.Option(help="All epsilons of the figures.")] = False,
     work: Annotated[Path, typer.Option(help="Where measurements are kept.")] = _WORK,
     summary: Annotated[Path | None, typer.Option(help="Write the summary there, too.")] = None,
@@ -64,6 +67,9 @@ def accuracy(
     from opboost_ops.cli.progress import counting
     from opboost_ops.evaluation import accuracy as experiment
 
+    if booster not in experiment.TRAINERS:
+        raise ConfigError(f"There is no booster {booster}.", "lightgbm, xgboost or both.")
+    trainers = experiment.TRAINERS[booster]
     tables = tuple(dataset or experiment.DATASETS)
     epsilons: tuple[float, ...] = experiment.TABLE_EPSILONS
     alphas: tuple[float, ...] = experiment.ALPHAS
@@ -72,7 +78,7 @@ def accuracy(
     if quick:
         seeds, tables, epsilons, alphas = 1, ("powerplant", "pendigits"), (1.28,), (2.0,)
     with counting("measurements") as progress:
-        found = experiment.experiment(tables, epsilons, seeds, work, progress, alphas)
+        found = experiment.experiment(tables, epsilons, seeds, work, progress, alphas, trainers)
     if summary is not None:
         summary.parent.mkdir(parents=True, exist_ok=True)
         summary.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
@@ -83,11 +89,12 @@ def accuracy(
     from rich.table import Table
 
     shown = Table(title="Accuracy, or MSE in regression, as a share of no protection")
-    for head in ("dataset", "map", "method", "epsilon", "seeds", "ratio", "spread"):
+    for head in ("dataset", "booster", "map", "method", "epsilon", "seeds", "ratio", "spread"):
         shown.add_column(head)
     for line in found["rows"]:
         shown.add_row(
             line["dataset"],
+            line["trainer"],
             line["scale"],
             experiment.name_of(line),
             f"{line['epsilon']:g}",
