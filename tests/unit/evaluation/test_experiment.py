@@ -93,7 +93,7 @@ def test_hardly_any_noise_is_training_on_the_domain_itself(booster: Any) -> None
     found = trainer.predict(table.materialised(model, frame), test)
     # Only the lower bound itself is laid on 1: the values 2 to 10 have the ranks 1 to 9.
     assert set(frame.matrix[:, 1]) == set(range(1, 10))
-    values = frame.matrix + [0, 1, 1]
+    values = np.add(frame.matrix, [0, 1, 1])
     plain = Frame(frame.names, values, frame.categorical, frame.ranked)
     expected = trainer.predict(trainer.train(plain, table.label[:300], parameters), test)
     assert np.array_equal(found, expected)
