@@ -64,9 +64,8 @@ def open_run(
         if tables is None or tables.score is None:
             return {SKIP: f"site.yaml of {me} names no table of new rows (tables.*.score)"}
         if model is None:
-            raise ContractError(
-                f"{declared.name} has no champion to score with.", "Train a model first."
-            )
+            # New rows may well be there before the first model is.
+            return {SKIP: f"{declared.name} has no champion to score with: train a model first"}
         federation = for_model(declared, model, registry.files(model))
         plan = Plan(federation, purpose, model, asked)
     signer = signer_of(site, plan.federation, me)

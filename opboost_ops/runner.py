@@ -94,7 +94,9 @@ def run_stage(
         # The text of a foreign error may print cells; it is kept where only the party reads.
         home = home_of(site, run.federation, run.run)
         file = f"errors/{stage}.txt" if shard is None else f"errors/{stage}-{shard}.txt"
-        home.write(file, traceback.format_exc().encode())
+        # On a full disk there is no room for the reason, either.
+        with contextlib.suppress(OSError):
+            home.write(file, traceback.format_exc().encode())
         failure = ContractError(
             f"{stage} at {party} failed unexpectedly ({type(error).__name__}).",
             f"The details are in {run.federation}/{run.run}/{file} in the home folder of {party}.",

@@ -26,7 +26,10 @@ def keep(folder: Path, version: str, name: str, table: pa.Table) -> tuple[Path, 
         ContractError: It is there with other content, or damaged.
     """
     target = folder / version / f"{name}.parquet"
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for parent in reversed((target.parent, *target.parent.parents)):
+        # One by one: the mode would hold for the last one alone.
+        if not parent.is_dir():
+            parent.mkdir(exist_ok=True, mode=0o700)
     if target.exists():
         if not _holds(target, table):
             raise ContractError(
