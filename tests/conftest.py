@@ -37,8 +37,7 @@ def trained_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """A federation after one good run. Tests copy it and never change it."""
     workspace = Workspace.write(tmp_path_factory.mktemp("trained") / "federation")
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in workspace.environment().items():
-            patch.setenv(name, value)
+        workspace.known_to(patch)
         workspace.all()
     return workspace
 
@@ -49,8 +48,7 @@ def workspace(
 ) -> Workspace:
     """A copy of it, about to begin its second run, with every party's site known."""
     copy = trained_once.copy(tmp_path / "federation", SECOND_RUN)
-    for name, value in copy.environment().items():
-        monkeypatch.setenv(name, value)
+    copy.known_to(monkeypatch)
     return copy
 
 
@@ -59,8 +57,7 @@ def asked_once(trained_once: Workspace, tmp_path_factory: pytest.TempPathFactory
     """Its second run, as far as the split requests. Tests copy it and never change it."""
     copy = trained_once.copy(tmp_path_factory.mktemp("asked") / "federation", SECOND_RUN)
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in copy.environment().items():
-            patch.setenv(name, value)
+        copy.known_to(patch)
         copy.until("answer_splits")
     return copy
 
@@ -69,6 +66,5 @@ def asked_once(trained_once: Workspace, tmp_path_factory: pytest.TempPathFactory
 def asked(asked_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """A copy of that, where every feature holder has a split request to answer."""
     copy = asked_once.copy(tmp_path / "federation", SECOND_RUN)
-    for name, value in copy.environment().items():
-        monkeypatch.setenv(name, value)
+    copy.known_to(monkeypatch)
     return copy

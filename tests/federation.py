@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pytest
 import yaml
 
 from opboost_ops.config.federation import Federation
@@ -90,6 +91,11 @@ class Workspace:
         """Where each party's site is."""
         parties = [path.parent for path in self.folder.glob("*/site.yaml")]
         return {f"OPBOOST_SITE_{p.name.upper()}": str(p / "site.yaml") for p in parties}
+
+    def known_to(self, patch: pytest.MonkeyPatch) -> None:
+        """Let this process know every party's site, as long as the patch lasts."""
+        for name, value in self.environment().items():
+            patch.setenv(name, value)
 
     def home(self, party: str) -> Path:
         """A party's private folder of the present run."""

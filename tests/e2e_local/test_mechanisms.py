@@ -40,8 +40,7 @@ def test_every_mechanism_in_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     workspace = Workspace.write(tmp_path / "w")
     declare(workspace, "bank")
     allow(workspace, "bank", sorted({m["name"] for m in MECHANISMS}))
-    for name, value in workspace.environment().items():
-        monkeypatch.setenv(name, value)
+    workspace.known_to(monkeypatch)
     workspace.all()
     registry = Registry(tmp_path / "w" / "credit" / "models", "credit_scoring")
     assert registry.champion() == workspace.run
@@ -53,8 +52,7 @@ def test_a_policy_that_does_not_name_local_map(
     workspace = Workspace.write(tmp_path / "w")
     declare(workspace, "bank")
     allow(workspace, "bank", ["adj_map", "bucket_response", "grr"])
-    for name, value in workspace.environment().items():
-        monkeypatch.setenv(name, value)
+    workspace.known_to(monkeypatch)
     step, error = workspace.first_failure()
     assert step == "bank.desensitize"
     assert isinstance(error, PolicyError)

@@ -102,8 +102,7 @@ def test_rotation_is_explicit_and_in_the_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace = Workspace.write(tmp_path / "fed", seed=None)
-    for name, value in workspace.environment().items():
-        monkeypatch.setenv(name, value)
+    workspace.known_to(monkeypatch)
     secret = workspace.folder / "bank" / "keys" / "noise.secret"
     old = secret.read_bytes()
     told = run(workspace.folder, "keys", "rotate", "bank", fails=True)

@@ -67,7 +67,9 @@ def test_on_a_real_scheduler_whole_and_failing_in_each_stage(
             for dag in (f"{NAME}_train", f"{NAME}_score")
         }
         summaries = [
-            client.summary(dag, run, task) for dag, (run, tasks) in whole.items() for task in tasks
+            client.summary(dag, run, task["task_id"], task["map_index"])
+            for dag, (run, _) in whole.items()
+            for task in client.tasks(dag, run)
         ]
         for name, (dag, task, party, text) in failures.items():
             failure.write_text(json.dumps({"stage": name, "party": party, "text": text}))

@@ -73,8 +73,7 @@ def released_once(trained_once: Workspace, tmp_path_factory: pytest.TempPathFact
     """A second run in which every feature holder has published. Tests copy it."""
     copy = trained_once.copy(tmp_path_factory.mktemp("released") / "federation", SECOND_RUN)
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in copy.environment().items():
-            patch.setenv(name, value)
+        copy.known_to(patch)
         copy.until("accept")
     return copy
 
@@ -84,8 +83,7 @@ def released(
     released_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Workspace:
     copy = released_once.copy(tmp_path / "federation", SECOND_RUN)
-    for name, value in copy.environment().items():
-        monkeypatch.setenv(name, value)
+    copy.known_to(monkeypatch)
     return copy
 
 
@@ -286,8 +284,7 @@ def plain_once(trained_once: Workspace, tmp_path_factory: pytest.TempPathFactory
     copy = trained_once.copy(tmp_path_factory.mktemp("plain") / "federation", SECOND_RUN)
     copy.plain()
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in copy.environment().items():
-            patch.setenv(name, value)
+        copy.known_to(patch)
         copy.all()
     return copy
 

@@ -119,8 +119,7 @@ def test_importance_stays_on_the_card(
     trained_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = trained_once.copy(tmp_path / "federation", trained_once.run)
-    for name, value in copy.environment().items():
-        monkeypatch.setenv(name, value)
+    copy.known_to(monkeypatch)
     summary = copy.step("credit", "register")
     files = copy.files("credit", "models", "credit_scoring", copy.run)
     lines = json.loads(files["card.json"])["importance"]

@@ -52,8 +52,7 @@ def stopped_once(trained_once: Workspace, tmp_path_factory: pytest.TempPathFacto
     copy = trained_once.copy(tmp_path_factory.mktemp("stopped") / "federation", SECOND_RUN)
     copy.edit_table("bank", lambda table: table.with_columns(pl.col("income") * 1000))
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in copy.environment().items():
-            patch.setenv(name, value)
+        copy.known_to(patch)
         step, error = copy.first_failure()
     assert (step, isinstance(error, OpBoostError)) == ("bank.check_table", True)
     return copy
@@ -62,8 +61,7 @@ def stopped_once(trained_once: Workspace, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture
 def untouched(stopped_once: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """Itself, with every party's site known. Tests look at it and never change it."""
-    for name, value in stopped_once.environment().items():
-        monkeypatch.setenv(name, value)
+    stopped_once.known_to(monkeypatch)
     return stopped_once
 
 
@@ -71,8 +69,7 @@ def untouched(stopped_once: Workspace, monkeypatch: pytest.MonkeyPatch) -> Works
 def shown(stopped_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """A copy of it, with every party's site known."""
     copy = stopped_once.copy(tmp_path / "federation", SECOND_RUN)
-    for name, value in copy.environment().items():
-        monkeypatch.setenv(name, value)
+    copy.known_to(monkeypatch)
     return copy
 
 

@@ -17,8 +17,7 @@ def canaries(tmp_path_factory: pytest.TempPathFactory) -> Canaries:
     planted = plant(tmp_path_factory.mktemp("canaries") / "parties")
     workspace = Workspace(planted.root)
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in workspace.environment().items():
-            patch.setenv(name, value)
+        workspace.known_to(patch)
         workspace.all()
     return planted
 

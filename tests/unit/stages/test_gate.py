@@ -25,8 +25,7 @@ def good_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
         training={"trees": 30, "depth": 3},
     )
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in workspace.environment().items():
-            patch.setenv(name, value)
+        workspace.known_to(patch)
         workspace.all()
     return workspace
 
@@ -34,8 +33,7 @@ def good_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 @pytest.fixture
 def good(good_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     copy = good_once.copy(tmp_path / "good", SECOND_RUN)
-    for name, value in copy.environment().items():
-        monkeypatch.setenv(name, value)
+    copy.known_to(monkeypatch)
     return copy
 
 

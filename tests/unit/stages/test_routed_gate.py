@@ -27,8 +27,7 @@ def routed_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     )
     workspace.plain()
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in workspace.environment().items():
-            patch.setenv(name, value)
+        workspace.known_to(patch)
         workspace.all()
     return workspace
 
@@ -37,8 +36,7 @@ def routed_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 def routed(routed_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """It is about to train a much worse model: one stump."""
     copy = routed_once.copy(tmp_path / "federation", SECOND_RUN)
-    for name, value in copy.environment().items():
-        monkeypatch.setenv(name, value)
+    copy.known_to(monkeypatch)
     copy.edit_yaml("federation.yaml", lambda d: d["training"].update(trees=1, depth=1))
     return copy
 

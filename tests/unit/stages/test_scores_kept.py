@@ -34,8 +34,7 @@ def trained_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
         scoring={"mode": "desensitised", "evaluate": ["routed"]},
     )
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in workspace.environment().items():
-            patch.setenv(name, value)
+        workspace.known_to(patch)
         workspace.all()
     return workspace
 
@@ -45,8 +44,7 @@ def trained(
     trained_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Workspace]:
     copy = trained_once.copy(tmp_path / "federation", FIRST_RUN)
-    for name, value in copy.environment().items():
-        monkeypatch.setenv(name, value)
+    copy.known_to(monkeypatch)
     yield copy
 
 

@@ -38,8 +38,7 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     )
     workspace.plain()
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in workspace.environment().items():
-            patch.setenv(name, value)
+        workspace.known_to(patch)
         workspace.all()
         yield workspace
 
@@ -136,8 +135,7 @@ def test_a_column_of_another_party_that_the_label_holder_does_not_hold_as_declar
     trained: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     copy = trained.copy(tmp_path / "federation", FIRST_RUN)
-    for name, value in copy.environment().items():
-        monkeypatch.setenv(name, value)
+    copy.known_to(monkeypatch)
     run = scoring(copy, "local", "f" * 16)
     change, words = {
         "missing": (pl.col("b0.w").alias("elsewhere"), "no column b0.w, which scoring.mode local"),

@@ -105,8 +105,7 @@ def copied(
 
     def copy(in_shards: bool) -> Workspace:
         found = made.copy(tmp_path / ("shards" if in_shards else "one"), made.run)
-        for name, value in found.environment().items():
-            monkeypatch.setenv(name, value)
+        found.known_to(monkeypatch)
         if in_shards:
             # The first file holds nobody whom all parties have.
             split(found, (2, 120))
@@ -257,8 +256,7 @@ def listed_once(made: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Wo
     split(workspace, (2, 120))
     sharded(workspace)
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in workspace.environment().items():
-            patch.setenv(name, value)
+        workspace.known_to(patch)
         workspace.until("preprocess", PARTY)
     return workspace
 
@@ -267,8 +265,7 @@ def listed_once(made: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Wo
 def listed(listed_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """A copy of that."""
     copy = listed_once.copy(tmp_path / "federation", listed_once.run)
-    for name, value in copy.environment().items():
-        monkeypatch.setenv(name, value)
+    copy.known_to(monkeypatch)
     return copy
 
 

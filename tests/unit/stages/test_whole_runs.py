@@ -55,8 +55,7 @@ def run(
     folder: Path, monkeypatch: pytest.MonkeyPatch, made: Dataset, **options: Any
 ) -> tuple[Workspace, dict[str, Any]]:
     workspace = Workspace.write(folder / "federation", made, **options)
-    for name, value in workspace.environment().items():
-        monkeypatch.setenv(name, value)
+    workspace.known_to(monkeypatch)
     return workspace, workspace.all()
 
 
@@ -141,8 +140,7 @@ def test_integer_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             lambda t, kind=kind: t.with_columns(id=pl.col("id").str.slice(1).cast(kind)),
         )
     workspace.edit_yaml("federation.yaml", lambda data: data["id"].update(type="integer"))
-    for name, value in workspace.environment().items():
-        monkeypatch.setenv(name, value)
+    workspace.known_to(monkeypatch)
     summaries = workspace.all()
     assert summaries["a.align"]["train"] + summaries["a.align"]["holdout"] == 500
 
@@ -153,16 +151,14 @@ def test_a_declared_holdout_column(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         tmp_path / "federation", made, training={"trees": 2, "holdout": {"column": "late"}}
     )
     workspace.edit_table("a", lambda t: t.with_columns(late=pl.col("y") > 9))
-    for name, value in workspace.environment().items():
-        monkeypatch.setenv(name, value)
+    workspace.known_to(monkeypatch)
     workspace.all()
     assert frames(workspace, "frame")[2].max() <= 9 < frames(workspace, "holdout_frame")[2].min()
 
 
 def test_the_form_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = Workspace.write(tmp_path / "federation", dataset("binary"))
-    for name, value in workspace.environment().items():
-        monkeypatch.setenv(name, value)
+    workspace.known_to(monkeypatch)
     workspace.all({"epsilon": 0.5, "trees": 7, "learning_rate": "", "depth": None})
     version = workspace.folder / "a" / "models" / NAME / FIRST_RUN
     registered = json.loads((version / "federation.json").read_text())
@@ -187,8 +183,7 @@ def test_a_category_only_in_the_held_out_rows_is_missing_and_no_error(
             kind=pl.when(pl.col("y") > 9).then(pl.lit("violet")).otherwise("kind"),
         ),
     )
-    for name, value in workspace.environment().items():
-        monkeypatch.setenv(name, value)
+    workspace.known_to(monkeypatch)
     workspace.all()
     names, frame, _ = frames(workspace, "holdout_frame")
     assert np.isnan(frame[:, names.index("a.kind")]).all()

@@ -49,8 +49,7 @@ def test_a_challenger_of_xgboost_in_routed_scoring(
         scoring={"mode": "routed", "evaluate": ["desensitised"]},
         training={"trees": 6, "depth": 3, "tolerance": 1.0},
     )
-    for name, value in first.environment().items():
-        monkeypatch.setenv(name, value)
+    first.known_to(monkeypatch)
     first.all()
     workspace = Workspace(first.folder, SECOND_RUN)
     trainer(workspace, trainer="xgboost")
@@ -101,8 +100,7 @@ def test_training_rows_on_ranks_and_on_values(
     made = dataset("multiclass")
     del made.features["a"]["kind"]  # type: ignore[attr-defined]
     workspace = Workspace.write(tmp_path / "federation", made, training=training)
-    for name, value in workspace.environment().items():
-        monkeypatch.setenv(name, value)
+    workspace.known_to(monkeypatch)
     summaries = workspace.all()
     metrics = summaries["a.evaluate"]["metrics"]
     assert metrics["federated_desensitised"]["auc"] > metrics["label_holder_alone"]["auc"]
