@@ -55,7 +55,11 @@ def test_on_a_real_scheduler_whole_and_failing_in_each_stage(
     monkeypatch.setenv("TEST_FAILURE", str(failure))
     federation = load_federation(canaries.federation)
     values = {party: canaries.one_of_each(party) for party in PARTIES}
-    failures = planned(federation, values)
+    # The last stage of each phase: errors are handled by the same code in all tasks, and the
+    # ordinary suite makes every stage fail.
+    every = planned(federation, values)
+    last = {task.split(".")[0]: name for name, (_, task, _, _) in every.items()}
+    failures = {name: every[name] for name in last.values()}
     messages = {}
     with Standalone(tmp_path / "airflow", canaries.root, canaries.sites) as airflow:
         client = airflow.client()
@@ -83,7 +87,8 @@ def test_on_a_real_scheduler_whole_and_failing_in_each_stage(
             time.sleep(0.1)
     failure.unlink()
     ran = {task.split(".")[1] for _, tasks in whole.values() for task in tasks}
-    assert ran == {"open_run", *STAGES} == {"open_run", *messages}
+    assert ran == {"open_run", *STAGES}
+    assert len(messages) == len(failures) >= 10
     assert all(len(json.dumps(summary)) < 2048 for summary in summaries)
     assert list((tmp_path / "airflow" / "logs").rglob("*.log"))
     events = [json.loads(line) for line in told.read_text().splitlines()]
