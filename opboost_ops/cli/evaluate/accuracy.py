@@ -1,0 +1,63 @@
+"""`opboost evaluate accuracy`."""
+
+from typing import Annotated
+
+import typer
+
+from opboost_ops.cli.evaluate.options import WORK, Json, Quick, Seeds, Summary, Work, keep
+from opboost_ops.errors import ConfigError
+
+
+def command(
+    seeds: Seeds = 10,
+    quick: Quick = False,
+    dataset: Annotated[list[str] | None, typer.Option(help="Only these tables.")] = None,
+    booster: Annotated[str, typer.Option(help="lightgbm, xgboost or both.")] = "lightgbm",
+    curves: Annotated[bool, typer.Option(help="All epsilons of the figures.")] = False,
+    work: Work = WORK,
+    summary: Summary = None,
+    as_json: Json = False,
+) -> None:
+    """What protection leaves of accuracy: the workload of OpBoost's Table 6 and its figures.
+
+    An interrupted run goes on where it was: measurements are kept one by one.
+    """
+    import json
+
+    from opboost_ops.cli.progress import counting
+    from opboost_ops.evaluation import accuracy as experiment
+
+    if booster not in experiment.TRAINERS:
+        raise ConfigError(f"There is no booster {booster}.", "lightgbm, xgboost or both.")
+    trainers = experiment.TRAINERS[booster]
+    tables = tuple(dataset or experiment.DATASETS)
+    epsilons: tuple[float, ...] = experiment.TABLE_EPSILONS
+    alphas: tuple[float, ...] = experiment.ALPHAS
+    if curves:
+        epsilons = experiment.EPSILONS
+    if quick:
+        seeds, tables, epsilons, alphas = 1, ("powerplant", "pendigits"), (1.28,), (2.0,)
+    with counting("measurements") as progress:
+        found = experiment.experiment(tables, epsilons, seeds, work, progress, alphas, trainers)
+    keep(found, summary)
+    if as_json:
+        print(json.dumps(found))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(title="Accuracy, or MSE in regression, as a share of no protection")
+    for head in ("dataset", "booster", "map", "method", "epsilon", "seeds", "ratio", "spread"):
+        shown.add_column(head)
+    for line in found["rows"]:
+        shown.add_row(
+            line["dataset"],
+            line["trainer"],
+            line["scale"],
+            experiment.name_of(line),
+            f"{line['epsilon']:g}",
+            str(line["seeds"]),
+            f"{line['ratio']:.4f}",
+            f"{line['ratio_sd']:.4f}",
+        )
+    Console().print(shown)

@@ -1,0 +1,30 @@
+"""What the experiments' commands have in common."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Seeds = Annotated[int, typer.Option(min=1, help="How many splits and draws of noise.")]
+Quick = Annotated[bool, typer.Option("--quick", help="A small share of it, in seconds.")]
+Work = Annotated[Path, typer.Option(help="Folder where measurements are kept, one by one.")]
+Summary = Annotated[Path | None, typer.Option(help="Write the result there, too, as JSON.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")]
+
+#: Measurements are many and cheap to have again: they are not part of the project.
+WORK = Path("runs/evaluation")
+
+
+def keep(found: Mapping[str, Any], path: Path | None) -> None:
+    """Write a result where it was asked for.
+
+    Args:
+        found: The result.
+        path: The file, or None.
+    """
+    import json
+
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
