@@ -13,6 +13,9 @@ def command(
     quick: Quick = False,
     dataset: Annotated[list[str] | None, typer.Option(help="Only these tables.")] = None,
     booster: Annotated[str, typer.Option(help="lightgbm, xgboost or both.")] = "lightgbm",
+    scale: Annotated[
+        list[str] | None, typer.Option(help="Only this map: linear or quantile.")
+    ] = None,
     curves: Annotated[bool, typer.Option(help="All epsilons of the figures.")] = False,
     work: Work = WORK,
     summary: Summary = None,
@@ -29,7 +32,11 @@ def command(
 
     if booster not in experiment.TRAINERS:
         raise ConfigError(f"There is no booster {booster}.", "lightgbm, xgboost or both.")
+    for name in scale or ():
+        if name not in experiment.SCALES:
+            raise ConfigError(f"There is no map {name}.", "linear or quantile.")
     trainers = experiment.TRAINERS[booster]
+    scales = tuple(scale or experiment.SCALES)
     tables = tuple(dataset or experiment.DATASETS)
     epsilons: tuple[float, ...] = experiment.TABLE_EPSILONS
     alphas: tuple[float, ...] = experiment.ALPHAS
@@ -38,7 +45,9 @@ def command(
     if quick:
         seeds, tables, epsilons, alphas = 1, ("powerplant", "pendigits"), (1.28,), (2.0,)
     with counting("measurements") as progress:
-        found = experiment.experiment(tables, epsilons, seeds, work, progress, alphas, trainers)
+        found = experiment.experiment(
+            tables, epsilons, seeds, work, progress, alphas, trainers, scales
+        )
     keep(found, summary)
     if as_json:
         print(json.dumps(found))
