@@ -30,6 +30,7 @@ def in_three(workspace: Workspace, party: str) -> None:
     workspace.edit_yaml("federation.yaml", lambda d: d["parties"][party].update(shards=True))
 
 
+@pytest.mark.slow
 def test_the_whole_dags_with_their_exchange_on_s3(
     tmp_path: Path,
     s3: str,  # noqa: F811
