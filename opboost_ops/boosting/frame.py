@@ -26,6 +26,7 @@ class Parameters:
         threads: 0 for as many as the frame is worth.
         trainer: Which booster.
         method: How XGBoost looks for splits: over bins, or over all values.
+        penalty: On squared leaf values (lambda); None for the booster's own default.
     """
 
     task: Literal["binary", "multiclass", "regression"]
@@ -37,6 +38,7 @@ class Parameters:
     threads: int = 0
     trainer: Trainer = "lightgbm"
     method: Method = "hist"
+    penalty: float | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -70,6 +70,8 @@ class LightGBM:
             "num_threads": parameters.threads or threads_for(frame.matrix.size),
             "verbosity": -1,
         }
+        if parameters.penalty is not None:
+            settings["lambda_l2"] = parameters.penalty
         if parameters.task == "multiclass":
             settings["num_class"] = parameters.classes
         data = lightgbm.Dataset(

@@ -69,6 +69,8 @@ class XGBoost:
             ranked = [frame.names.index(name) for name in frame.ranked]
             highest = frame.matrix[:, ranked].max(initial=0)
             settings["max_bin"] = max(int(highest) + 2, _OWN_BINS)
+        if parameters.penalty is not None:
+            settings["lambda"] = parameters.penalty
         if parameters.task == "multiclass":
             settings["num_class"] = parameters.classes
         data = xgboost.DMatrix(

@@ -122,6 +122,11 @@ class TwoParties:
         frame = Frame(names, np.asfortranarray(matrix), self._nominal, ranked)
         return frame, np.asfortranarray(test)
 
+    def released(self, frame: Frame) -> dict[str, np.ndarray]:
+        """Released values of the training rows behind the ranks of a frame, by feature."""
+        columns = {name: frame.matrix[:, frame.names.index(name)] for name in frame.ranked}
+        return {n: self._values[n][ranks.astype(np.int64) - 1] for n, ranks in columns.items()}
+
     def materialised(self, model: str, frame: Frame) -> str:
         """The model on domain values, as label holder and feature holder make it together."""
         used = splits.used_splits(model, frame.ranked)

@@ -1,0 +1,45 @@
+"""`opboost evaluate improvements`."""
+
+from opboost_ops.cli.evaluate.options import WORK, Json, Quick, Seeds, Summary, Work, keep
+
+
+def command(
+    seeds: Seeds = 5,
+    quick: Quick = False,
+    work: Work = WORK,
+    summary: Summary = None,
+    as_json: Json = False,
+) -> None:
+    """What knowing the channel does for accuracy: calibration, and a penalty on leaves."""
+    import json
+
+    from opboost_ops.cli.printing import table
+    from opboost_ops.cli.progress import counting
+    from opboost_ops.evaluation import improvements as experiment
+
+    tables: tuple[str, ...] = experiment.DATASETS
+    epsilons: tuple[float, ...] = experiment.TABLE_EPSILONS
+    if quick:
+        seeds, tables, epsilons = 1, ("powerplant",), (0.32,)
+    with counting("measurements") as progress:
+        found = experiment.experiment(tables, epsilons, seeds, work, progress)
+    keep(found, summary)
+    if as_json:
+        print(json.dumps(found))
+        return
+    from rich.console import Console
+
+    heads = ("dataset", "map", "method", "epsilon", "variant", "plain", "value", "better in")
+    shown = table("Accuracy, or mean squared error in regression, on clear rows", *heads)
+    for line in found["rows"]:
+        shown.add_row(
+            line["dataset"],
+            line["scale"],
+            line["method"],
+            f"{line['epsilon']:g}",
+            line["variant"],
+            f"{line['plain']:.4f}",
+            f"{line['value']:.4f}",
+            f"{line['better']} of {line['seeds']}",
+        )
+    Console().print(shown)
