@@ -2,11 +2,21 @@
 
 import typer
 
-from opboost_ops.cli.evaluate import accuracy, figures, improvements, month, table5
+from opboost_ops.cli.evaluate import (
+    accuracy,
+    federation,
+    figures,
+    improvements,
+    month,
+    report,
+    table5,
+)
 
 app = typer.Typer(help="The papers' workloads, by one command each.", no_args_is_help=True)
 
 app.command("accuracy")(accuracy.command)
+app.command("federation")(federation.command)
+app.command("report")(report.command)
 app.command("improvements")(improvements.command)
 app.command("table5")(table5.command)
 app.command("month")(month.command)

@@ -16,6 +16,7 @@ def command(
     scale: Annotated[
         list[str] | None, typer.Option(help="Only this map: linear or quantile.")
     ] = None,
+    alpha: Annotated[list[float] | None, typer.Option(help="Only these of Adj-map.")] = None,
     curves: Annotated[bool, typer.Option(help="All epsilons of the figures.")] = False,
     work: Work = WORK,
     summary: Summary = None,
@@ -39,7 +40,7 @@ def command(
     scales = tuple(scale or experiment.SCALES)
     tables = tuple(dataset or experiment.DATASETS)
     epsilons: tuple[float, ...] = experiment.TABLE_EPSILONS
-    alphas: tuple[float, ...] = experiment.ALPHAS
+    alphas = tuple(alpha or experiment.ALPHAS)
     if curves:
         epsilons = experiment.EPSILONS
     if quick:
@@ -48,6 +49,10 @@ def command(
         found = experiment.experiment(
             tables, epsilons, seeds, work, progress, alphas, trainers, scales
         )
+    chosen = [("booster", [booster]), ("dataset", dataset), ("scale", scale), ("alpha", alpha)]
+    more = [f"--{name} {value}" for name, values in chosen for value in values or ()]
+    more += ["--curves"] * curves + ["--quick"] * quick
+    found["command"] = " ".join(["opboost evaluate accuracy", f"--seeds {seeds}", *more])
     keep(found, summary)
     if as_json:
         print(json.dumps(found))

@@ -23,6 +23,7 @@ def command(
         seeds, tables, epsilons = 1, ("powerplant",), (0.32,)
     with counting("measurements") as progress:
         found = experiment.experiment(tables, epsilons, seeds, work, progress)
+    found["command"] = f"opboost evaluate improvements --seeds {seeds}" + " --quick" * quick
     keep(found, summary)
     if as_json:
         print(json.dumps(found))
