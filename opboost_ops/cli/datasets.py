@@ -9,11 +9,17 @@ app = typer.Typer(help="Named tables for experiments.", no_args_is_help=True)
 
 @app.command("list")
 def list_() -> None:
-    """List the names."""
-    from opboost_ops.datasets import NAMES
+    """What there is: task, size, which rows are held out, which paper uses it, its licence."""
+    from opboost_ops.datasets.catalogue import CATALOGUE
 
-    for name in NAMES:
-        print(name)
+    for name, entry in CATALOGUE.items():
+        own, others = entry.columns
+        print(f"{name}: {entry.title}")
+        print(
+            f"  {entry.task}, {entry.rows:,} rows, {own} columns of the label holder and {others} "
+            f"of others; held out: {entry.split}"
+        )
+        print(f"  used by: {entry.used_by or 'the demo'}; licence: {entry.licence}")
 
 
 @app.command("fetch")

@@ -1,18 +1,10 @@
 """Tables for demos, tests and benchmarks: one generated federation, and public tables."""
 
+from opboost_ops.datasets.catalogue import CATALOGUE
 from opboost_ops.datasets.dataset import Dataset
 from opboost_ops.errors import ConfigError
 
-NAMES = (
-    "credit",
-    "adult",
-    "pendigits",
-    "powerplant",
-    "casp",
-    "credit_default",
-    "give_me_some_credit",
-    "abalone",
-)
+NAMES = tuple(CATALOGUE)
 
 
 def load(name: str, *, seed: int = 0, rows: int | None = None) -> Dataset:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import polars as pl
 
 ID = "id"
+Task = Literal["binary", "multiclass", "regression"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Dataset:
     """
 
     name: str
-    task: Literal["binary", "multiclass", "regression"]
+    task: Task
     tables: Mapping[str, pl.DataFrame]
     label_holder: str
     label: Mapping[str, Any]
