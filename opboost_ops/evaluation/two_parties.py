@@ -42,6 +42,7 @@ class TwoParties:
         train: How many rows are training rows; they come first.
         label: All labels, numbers or class indices.
         own: Party A's columns, by name.
+        maps: How each of party B's columns is laid on the domain.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class TwoParties:
         other = dataset.tables[holder][order]
         self._raw: dict[str, np.ndarray] = {}
         self._clear: dict[str, np.ndarray] = {}
-        self._digest: dict[str, bytes] = {}
+        self.maps: dict[str, DomainMap] = {}
         for column, declared in dataset.features[holder].items():
             feature = Feature.model_validate({"uuid": _UUID, **declared})
             values = raw_table.numbers(other.get_column(column), feature)
@@ -76,7 +77,7 @@ class TwoParties:
                 mapping = DomainMap(domain, mapping.bounds, "edges", edges)
             self._raw[column] = values
             self._clear[column] = mapping.encode(values)
-            self._digest[column] = mapping.digest()
+            self.maps[column] = mapping
         self._released: dict[str, dict[str, np.ndarray]] = {}
 
     def evaluated(self, prediction: np.ndarray) -> dict[str, float]:
@@ -85,13 +86,16 @@ class TwoParties:
         first = "mse" if self.task == "regression" else "accuracy"
         return {"metric": found[first], "second": found[metrics.main_metric(self.task)]}
 
-    def frames(self, method: str, mechanism: Mechanism | None = None) -> tuple[Frame, np.ndarray]:
+    def frames(
+        self, method: str, mechanism: Mechanism | Mapping[str, Mechanism] | None = None
+    ) -> tuple[Frame, np.ndarray]:
         """Training frame and test matrix, both with A's columns first.
 
         Args:
             method: ``raw`` for B's columns as they are, ``alone`` for none of them; otherwise their
                 ranks, and domain values in the test matrix.
-            mechanism: What randomises them then.
+            mechanism: What randomises them then, all of them or each by its name; ranks without
+                noise when absent.
         """
         others: dict[str, np.ndarray] = {}
         ranked: tuple[str, ...] = ()
@@ -105,18 +109,22 @@ class TwoParties:
         test = np.column_stack([columns[n][self.train :] for n in names])
         if ranked:
             self._values: dict[str, np.ndarray] = {}
-            assert mechanism is not None
             for i, name in enumerate(ranked):
-                released = randomise(
-                    self._clear[name][: self.train],
-                    self._keys[: self.train],
-                    mechanism,
-                    self._domain,
-                    self._digest[name],
-                    self._secret,
-                    UUID(int=_UUID.int + i),
-                )
-                self._values[name], inverse = np.unique(released, return_inverse=True)
+                released = self._clear[name][: self.train]
+                chosen = mechanism.get(name) if isinstance(mechanism, Mapping) else mechanism
+                if chosen is not None:
+                    released = randomise(
+                        released,
+                        self._keys[: self.train],
+                        chosen,
+                        self._domain,
+                        self.maps[name].digest(),
+                        self._secret,
+                        UUID(int=_UUID.int + i),
+                    )
+                distinct, inverse = np.unique(released, return_inverse=True)
+                own = chosen.channel(self._domain).span(distinct) if chosen else distinct
+                self._values[name] = own
                 columns[name] = inverse.reshape(-1) + 1.0
         matrix = np.column_stack([columns[n][: self.train] for n in names])
         frame = Frame(names, np.asfortranarray(matrix), self._nominal, ranked)

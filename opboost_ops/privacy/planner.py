@@ -66,7 +66,7 @@ class Candidate:
 
     def declaration(self) -> dict[str, Any]:
         """The ``mechanism`` entry of a federation file."""
-        return self.mechanism.model_dump(mode="json", exclude_none=True, exclude={"sampler"})
+        return self.mechanism.model_dump(mode="json", exclude_none=True, exclude={"sampler", "source"})
 
 
 def candidates(
