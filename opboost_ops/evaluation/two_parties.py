@@ -14,6 +14,7 @@ import polars as pl
 
 from opboost_ops.boosting import metrics, splits
 from opboost_ops.boosting.frame import Frame
+from opboost_ops.boosting.redraw import redraw
 from opboost_ops.config.federation import Feature, Label
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.domain import Domain, DomainMap, quantile_edges
@@ -70,11 +71,13 @@ class TwoParties:
         for column, declared in dataset.features[holder].items():
             feature = Feature.model_validate({"uuid": _UUID, **declared})
             values = raw_table.numbers(other.get_column(column), feature)
-            mapping = feature.domain_map(domain)
             if scale == "quantile":
                 # Read off the training rows, which leaves no guarantee: to compare with the paper.
                 edges = quantile_edges(values[: self.train], domain.size)
-                mapping = DomainMap(domain, mapping.bounds, "edges", edges)
+                assert feature.bounds is not None
+                mapping = DomainMap(domain, feature.bounds, "edges", edges)
+            else:
+                mapping = feature.domain_map(domain)
             self._raw[column] = values
             self._clear[column] = mapping.encode(values)
             self.maps[column] = mapping
@@ -87,7 +90,10 @@ class TwoParties:
         return {"metric": found[first], "second": found[metrics.main_metric(self.task)]}
 
     def frames(
-        self, method: str, mechanism: Mechanism | Mapping[str, Mechanism] | None = None
+        self,
+        method: str,
+        mechanism: Mechanism | Mapping[str, Mechanism] | None = None,
+        redrawn: bool = False,
     ) -> tuple[Frame, np.ndarray]:
         """Training frame and test matrix, both with A's columns first.
 
@@ -96,6 +102,7 @@ class TwoParties:
                 ranks, and domain values in the test matrix.
             mechanism: What randomises them then, all of them or each by its name; ranks without
                 noise when absent.
+            redrawn: Whether A draws the values behind them back, given its labels.
         """
         others: dict[str, np.ndarray] = {}
         ranked: tuple[str, ...] = ()
@@ -125,10 +132,19 @@ class TwoParties:
                 distinct, inverse = np.unique(released, return_inverse=True)
                 own = chosen.channel(self._domain).span(distinct) if chosen else distinct
                 self._values[name] = own
-                columns[name] = inverse.reshape(-1) + 1.0
+                ranks = inverse.reshape(-1) + 1
+                columns[name] = self._redrawn(ranks, chosen, i) if redrawn and chosen else ranks
         matrix = np.column_stack([columns[n][: self.train] for n in names])
         frame = Frame(names, np.asfortranarray(matrix), self._nominal, ranked)
         return frame, np.asfortranarray(test)
+
+    def _redrawn(self, ranks: np.ndarray, mechanism: Mechanism, column: int) -> np.ndarray:
+        # A's own draws: under another secret than the noise.
+        secret = hashlib.sha256(self._secret + b"redraw").digest()
+        keys, uuid = self._keys[: self.train], UUID(int=_UUID.int + column)
+        words = noise.cell_words(secret, uuid, b"redraw", keys, ranks)
+        groups = self.label[: self.train].astype(np.int64)
+        return redraw(ranks, groups, mechanism.channel(self._domain), self._domain, words)
 
     def materialised(self, model: str, frame: Frame) -> str:
         """The model on domain values, as label holder and feature holder make it together."""
