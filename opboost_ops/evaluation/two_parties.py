@@ -14,11 +14,12 @@ import polars as pl
 
 from opboost_ops.boosting import metrics, splits
 from opboost_ops.boosting.frame import Frame
-from opboost_ops.boosting.redraw import redraw
+from opboost_ops.boosting.redraw import redrawn as drawn_back
 from opboost_ops.config.federation import Feature, Label
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.domain import Domain, DomainMap, quantile_edges
 from opboost_ops.mechanisms import Mechanism, noise
+from opboost_ops.mechanisms.channel import Channel
 from opboost_ops.mechanisms.release import randomise
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import category_codes, encode_label
@@ -132,19 +133,28 @@ class TwoParties:
                 distinct, inverse = np.unique(released, return_inverse=True)
                 own = chosen.channel(self._domain).span(distinct) if chosen else distinct
                 self._values[name] = own
-                ranks = inverse.reshape(-1) + 1
-                columns[name] = self._redrawn(ranks, chosen, i) if redrawn and chosen else ranks
+                columns[name] = inverse.reshape(-1) + 1.0
         matrix = np.column_stack([columns[n][: self.train] for n in names])
         frame = Frame(names, np.asfortranarray(matrix), self._nominal, ranked)
+        if redrawn:
+            frame = self._redrawn(frame, mechanism)
         return frame, np.asfortranarray(test)
 
-    def _redrawn(self, ranks: np.ndarray, mechanism: Mechanism, column: int) -> np.ndarray:
+    def _redrawn(
+        self, frame: Frame, mechanism: Mechanism | Mapping[str, Mechanism] | None
+    ) -> Frame:
         # A's own draws: under another secret than the noise.
         secret = hashlib.sha256(self._secret + b"redraw").digest()
-        keys, uuid = self._keys[: self.train], UUID(int=_UUID.int + column)
-        words = noise.cell_words(secret, uuid, b"redraw", keys, ranks)
-        groups = self.label[: self.train].astype(np.int64)
-        return redraw(ranks, groups, mechanism.channel(self._domain), self._domain, words)
+        channels: dict[str, Channel] = {}
+        words: dict[str, np.ndarray] = {}
+        for i, name in enumerate(frame.ranked):
+            chosen = mechanism.get(name) if isinstance(mechanism, Mapping) else mechanism
+            if chosen is not None:
+                channels[name] = chosen.channel(self._domain)
+                ranks = frame.matrix[:, frame.names.index(name)].astype(np.int64)
+                keys, uuid = self._keys[: self.train], UUID(int=_UUID.int + i)
+                words[name] = noise.cell_words(secret, uuid, b"redraw", keys, ranks)
+        return drawn_back(frame, self.label[: self.train], channels, self._domain, words)
 
     def materialised(self, model: str, frame: Frame) -> str:
         """The model on domain values, as label holder and feature holder make it together."""

@@ -1,6 +1,6 @@
 """`opboost evaluate federboost`."""
 
-import typer
+from collections.abc import Sequence
 
 from opboost_ops.cli.evaluate.options import WORK, Json, Quick, Seeds, Summary, Work, keep
 
@@ -21,7 +21,9 @@ def command(
     from opboost_ops.cli.progress import counting
     from opboost_ops.evaluation import federboost as experiment
 
-    tables, buckets, epsilons = experiment.DATASETS, experiment.BUCKETS, experiment.EPSILONS
+    tables: Sequence[str] = experiment.DATASETS
+    buckets: Sequence[int] = experiment.BUCKETS
+    epsilons: Sequence[float] = experiment.EPSILONS
     if quick:
         seeds, tables, buckets, epsilons = 1, (experiment.MADE_UP,), (16,), (1.0, 4.0)
     with counting("measurements") as progress:
@@ -36,7 +38,8 @@ def command(
     from rich.table import Table
 
     shown = Table(title="AUC in points, tested on unrandomised rows")
-    for head in ("dataset", "edges", "buckets", "epsilon", "redrawn", "seeds", "AUC", "spread", "loss"):
+    heads = ("dataset", "edges", "buckets", "epsilon", "redrawn", "seeds", "AUC", "spread", "loss")
+    for head in heads:
         shown.add_column(head)
     for line in found["rows"]:
         shown.add_row(
