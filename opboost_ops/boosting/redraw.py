@@ -86,7 +86,7 @@ def _guess(frame: Frame, others: list[int], ranks: np.ndarray, strata: int) -> n
 
 def _levels(values: np.ndarray, count: int) -> np.ndarray:
     edges = np.quantile(values, np.arange(1, count) / count)
-    return np.searchsorted(edges, values)
+    return np.asarray(np.searchsorted(edges, values))
 
 
 def _law(channel: Channel, domain: Domain) -> np.ndarray:

@@ -27,8 +27,8 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         "## FederBoost, vertical: buckets and their noise",
         "",
         f"AUC in points of 100, mean of {seeds} seeds (splits and draws of noise) with its "
-        f"standard deviation; made by {made}. {found['trees']} trees of depth {found['depth']} (3 layers of "
-        f"splits, 8 leaves), learning rate {found['rate']:g} (the paper's is not known here), two "
+        f"standard deviation; made by {made}. {found['trees']} trees of depth "
+        f"{found['depth']} (3 layers of splits, 8 leaves), learning rate {found['rate']:g} (the paper's is not known here), two "
         "thirds of the rows for training. The label holder's own features stay as they are "
         "(give_me_some_credit: age and dependents; credit_default: X2 to X5); all others are put "
         "into buckets and randomised. A missing income is a bucket of its own. Models are tested "
