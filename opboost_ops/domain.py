@@ -142,4 +142,8 @@ def quantile_edges(values: np.ndarray, cells: int) -> tuple[float, ...]:
         )
     shares = np.arange(1, cells) / cells
     edges = np.unique(np.quantile(np.asarray(values, dtype=np.float64), shares, method="lower"))
-    return tuple(float(edge) for edge in edges[edges < values.max()])
+    edges = edges[edges < values.max()]
+    if not len(edges):
+        # The greatest value fills all cells but one: it has one of its own.
+        edges = values[values < values.max()].max(keepdims=True)
+    return tuple(float(edge) for edge in edges)

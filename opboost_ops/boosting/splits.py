@@ -28,18 +28,21 @@ def used_splits(text: str, ranked: Sequence[str]) -> dict[str, list[int]]:
 
 
 def split_values(ranks: Sequence[int], table: np.ndarray) -> list[float]:
-    """The values of splits: midpoints of the values of the ranks r and r + 1.
+    """The values of splits: halfway between what the ranks r and r + 1 stand for.
 
     Args:
         ranks: Splits, as `used_splits` names them.
-        table: Value of each dense rank, rising, shape (k,); ``table[r - 1]`` belongs to rank r.
+        table: What each dense rank stands for, rising; ``table[r - 1]`` belongs to rank r. A value
+            each, shape (k,), or the ends of a bucket each, shape (k, 2): a value between two
+            buckets' middles may well lie in the first, so halves are taken between their ends.
 
     Raises:
         ContractError: A rank lies outside the table.
     """
     if any(not 1 <= rank < len(table) for rank in ranks):
         raise ContractError("A split lies outside the ranks that were released.")
-    return [(float(table[rank - 1]) + float(table[rank])) / 2 for rank in ranks]
+    ends = table if table.ndim == 2 else np.stack([table, table], axis=1)
+    return [(float(ends[rank - 1][1]) + float(ends[rank][0])) / 2 for rank in ranks]
 
 
 def materialise(

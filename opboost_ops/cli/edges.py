@@ -1,7 +1,7 @@
 """`opboost edges`: quantile edges from a public sample, to be declared in the federation file."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,9 +15,13 @@ def command(
     private: Annotated[
         bool, typer.Option(help="The rows are private: for experiments, without guarantee.")
     ] = False,
+    epsilon: Annotated[
+        float | None, typer.Option(min=0, help="Also a bucket_response, with a bucket a cell.")
+    ] = None,
+    lower: Annotated[int, typer.Option(help="L of the domain, for its buckets.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
 ) -> None:
-    """Print the `scale` entry whose cells hold equal shares of the sample."""
+    """Print the `scale` entry whose cells hold equal shares of the sample, as far as ties allow."""
     import json
 
     import polars as pl
@@ -37,5 +41,9 @@ def command(
     values = frame.get_column(column).cast(pl.Float64).drop_nulls().drop_nans()
     edges = quantile_edges(values.to_numpy(), cells)
     source = "private_table" if private else "public_sample"
-    scale = {"scale": {"edges": list(edges), "source": source}}
-    print(json.dumps(scale) if as_json else yaml.safe_dump(scale, sort_keys=False), end="\n")
+    entry: dict[str, Any] = {"scale": {"edges": list(edges), "source": source}}
+    if epsilon is not None:
+        # The cells are the domain's first integers: no bucket stays empty, and noise counts these.
+        starts = list(range(lower + 1, lower + 1 + len(edges)))
+        entry["mechanism"] = {"name": "bucket_response", "epsilon": epsilon, "edges": starts}
+    print(json.dumps(entry) if as_json else yaml.safe_dump(entry, sort_keys=False), end="\n")

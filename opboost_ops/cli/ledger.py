@@ -45,11 +45,14 @@ def show(
         releases = books.ledger.releases()
         inside = of_people(releases, books.cells) if people else None
     forecasts = statement.forecasts(releases, policy)
+    words = statement.protections(releases)
     exact = [asdict(line) for line in statement.exact_lines(releases)]
     if as_json:
         result: dict[str, Any] = {
             "party": declared.party,
-            "columns": [_entry(uuid, f) for uuid, f in forecasts.items()],
+            "columns": [
+                {**_entry(uuid, f), "mechanism": words.get(uuid)} for uuid, f in forecasts.items()
+            ],
             **_readings(forecasts),
             "exact": exact,
         }
@@ -57,7 +60,7 @@ def show(
             result["people"] = _people(inside)
         print(json.dumps(result))
         return
-    _print(declared.party, forecasts, exact, inside)
+    _print(declared.party, forecasts, words, exact, inside)
 
 
 @app.command("check")
@@ -167,6 +170,7 @@ def _number(value: Any) -> float | str:
 def _print(
     party: str,
     forecasts: "dict[UUID, Forecast]",
+    words: "dict[UUID, str]",
     exact: list[dict[str, Any]],
     inside: "People | None",
 ) -> None:
@@ -189,11 +193,13 @@ def _print(
             width = f"{entry['least_cell_width']:g}"
             console.print(f"{found.feature}: cells of {width} are disclosed exactly.")
     console.print(table)
+    for uuid, found in forecasts.items():
+        console.print(f"{found.feature}: {words.get(uuid, 'nothing randomised was released')}.")
     readings = _readings(forecasts)
-    for name, words in (("person", "A person, all features"), ("element", "A single element")):
+    for name, whose in (("person", "A person, all features"), ("element", "A single element")):
         one = readings[name]
         console.print(
-            f"{words}: loss(1) {_text(one['loss_1'])}, loss(R-L) {_text(one['loss_whole'])}."
+            f"{whose}: loss(1) {_text(one['loss_1'])}, loss(R-L) {_text(one['loss_whole'])}."
         )
     if inside is not None:
         table = Table(title="Inside: what cells have released; keep it at home")

@@ -30,6 +30,7 @@ class Column:
         mechanism: What randomises it.
         map_digest: Digest of the public map onto the source's domain.
         bit: Which category's bit it is; None for all other columns.
+        guarantee: What holds for a cell, where that hangs on where edges come from.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Column:
     mechanism: Mechanism | MissingBit
     map_digest: bytes
     bit: int | None = None
+    guarantee: str = ""
 
     def noise_context(self, secret: bytes) -> bytes:
         """Name of all that keys this column's noise besides its UUID: a cell's state is under it.
@@ -100,6 +102,7 @@ def _columns(name: str, feature: Feature, domain: Domain) -> Iterator[Column]:
             source_domain=domain,
             mechanism=feature.mechanism,
             map_digest=feature.domain_map(domain).digest(),
+            guarantee=feature.guarantee,
         )
     if isinstance(feature.missing, Fill) and feature.missing.bit is not None:
         missing = missing_name(name)

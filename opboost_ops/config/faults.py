@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from opboost_ops.config.federation import Feature, Federation, Fill, Party
 from opboost_ops.config.schema import FEATURE_NAME
 from opboost_ops.errors import ConfigError, Fault
-from opboost_ops.mechanisms import UnaryEncoding
+from opboost_ops.mechanisms import BucketResponse, UnaryEncoding
 
 #: Up to here 32-bit floats hold every midpoint of two integers, also of as many ranks.
 _XGBOOST_FARTHEST = 2**22
@@ -137,6 +137,7 @@ def _feature_faults(
     yield from _missing_faults(where, party, feature)
     if party.role == "feature_holder":
         yield from _protection_faults(federation, where, feature)
+        yield from _bucket_faults(federation, where, feature)
 
 
 def _missing_faults(where: str, party: Party, feature: Feature) -> Iterator[Fault]:
@@ -190,6 +191,20 @@ def _protection_faults(federation: Federation, where: str, feature: Feature) -> 
                 feature.mechanism.require(domain)
         except ConfigError as error:
             yield Fault(where, error.problem, error.remedy)
+
+
+def _bucket_faults(federation: Federation, where: str, feature: Feature) -> Iterator[Fault]:
+    if (
+        isinstance(feature.mechanism, BucketResponse)
+        and "private_table" in feature.edge_sources
+        and federation.scoring.modes != ("routed",)
+    ):
+        yield Fault(
+            f"{where}.mechanism",
+            "has buckets read off private data, which leave no guarantee and are for experiments "
+            "with routed scoring alone",
+            "declare public edges, or scoring: {mode: routed} without evaluate",
+        )
 
 
 def _nominal_faults(where: str, feature: Feature) -> Iterator[Fault]:

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from opboost_ops.config.schema import FeatureName, Name, PublicKey, Record
 from opboost_ops.domain import Domain, DomainMap
-from opboost_ops.mechanisms import Mechanism, MissingBit
+from opboost_ops.mechanisms import BucketResponse, Mechanism, MissingBit
 
 Role = Literal["label_holder", "feature_holder"]
 IdType = Literal["string", "integer"]
@@ -94,6 +94,24 @@ class Feature(Record):
     categories: tuple[str, ...] | None = None
     missing: Literal["forbid", "keep"] | Fill = "forbid"
     mechanism: Mechanism | None = None
+
+    @property
+    def edge_sources(self) -> frozenset[str]:
+        """Where the edges of its cells and of its buckets come from; equal parts are declared."""
+        scale = self.scale.source if isinstance(self.scale, Edges) else "declared"
+        buckets = self.mechanism.source if isinstance(self.mechanism, BucketResponse) else scale
+        return frozenset({scale, buckets})
+
+    @property
+    def guarantee(self) -> str:
+        """What holds for a cell, in words, where that hangs on where edges come from."""
+        if "private_table" in self.edge_sources:
+            return "no guarantee: edges read off private data"
+        if not isinstance(self.mechanism, BucketResponse):
+            return ""
+        sampled = "public_sample" in self.edge_sources
+        edges = "edges of a public sample" if sampled else "declared edges"
+        return f"element-level local DP, per cell, by {edges}"
 
     def domain_map(self, domain: Domain) -> DomainMap:
         """The public map from this feature's values to the domain.
@@ -242,7 +260,7 @@ class Federation(Record):
             f"{party}.{name}"
             for party, spec in self.parties.items()
             for name, feature in spec.features.items()
-            if isinstance(feature.scale, Edges) and feature.scale.source == "private_table"
+            if "private_table" in feature.edge_sources
         )
 
     @property

@@ -231,6 +231,8 @@ def _read_edges(dataset: Dataset, data: Mapping[str, Any]) -> None:
 
 
 def _mechanism(feature: Mapping[str, Any], mechanism: Mapping[str, Any]) -> dict[str, Any]:
+    if "mechanism" in feature:
+        return dict(feature["mechanism"])
     if feature.get("type") == "nominal":
         return {"name": "unary", "epsilon": mechanism["epsilon"]}
     return dict(mechanism)

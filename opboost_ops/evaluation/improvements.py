@@ -106,7 +106,7 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float | None]:
     by = None
     if table.task != "multiclass":
         channels = dict.fromkeys(frame.ranked, channel)
-        by = attenuation(frame, label, plain, table.released(frame), channels)
+        by = attenuation(frame, label, plain, table.released(mechanism_of(cell)), channels)
         models["calibrated"] = calibrated(model, frame.ranked, by)
     found: dict[str, float | None] = {"factor": by, "penalty": penalty}
     for variant in VARIANTS:

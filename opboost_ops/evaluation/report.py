@@ -15,6 +15,7 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
     "accuracy": ("accuracy_section", "section"),
     "accuracy-curves": ("accuracy_section", "curves_section"),
     "improvements": ("improvements_section", "section"),
+    "federboost": ("federboost_section", "section"),
 }
 
 _HEAD = """# Evaluation

@@ -14,15 +14,20 @@ import polars as pl
 
 from opboost_ops.boosting import metrics, splits
 from opboost_ops.boosting.frame import Frame
+from opboost_ops.boosting.redraw import redrawn as drawn_back
 from opboost_ops.config.federation import Feature, Label
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.domain import Domain, DomainMap, quantile_edges
 from opboost_ops.mechanisms import Mechanism, noise
+from opboost_ops.mechanisms.channel import Channel
 from opboost_ops.mechanisms.release import randomise
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import category_codes, encode_label
 
 _UUID = UUID("6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b12")
+
+#: What randomises B's columns: all of them, or each by its name; None leaves them as they are.
+Chosen = Mechanism | Mapping[str, Mechanism] | None
 
 
 class TwoParties:
@@ -42,6 +47,7 @@ class TwoParties:
         train: How many rows are training rows; they come first.
         label: All labels, numbers or class indices.
         own: Party A's columns, by name.
+        maps: How each of party B's columns is laid on the domain.
     """
 
     def __init__(
@@ -65,18 +71,20 @@ class TwoParties:
         other = dataset.tables[holder][order]
         self._raw: dict[str, np.ndarray] = {}
         self._clear: dict[str, np.ndarray] = {}
-        self._digest: dict[str, bytes] = {}
+        self.maps: dict[str, DomainMap] = {}
         for column, declared in dataset.features[holder].items():
             feature = Feature.model_validate({"uuid": _UUID, **declared})
             values = raw_table.numbers(other.get_column(column), feature)
-            mapping = feature.domain_map(domain)
             if scale == "quantile":
                 # Read off the training rows, which leaves no guarantee: to compare with the paper.
                 edges = quantile_edges(values[: self.train], domain.size)
-                mapping = DomainMap(domain, mapping.bounds, "edges", edges)
+                assert feature.bounds is not None
+                mapping = DomainMap(domain, feature.bounds, "edges", edges)
+            else:
+                mapping = feature.domain_map(domain)
             self._raw[column] = values
             self._clear[column] = mapping.encode(values)
-            self._digest[column] = mapping.digest()
+            self.maps[column] = mapping
         self._released: dict[str, dict[str, np.ndarray]] = {}
 
     def evaluated(self, prediction: np.ndarray) -> dict[str, float]:
@@ -85,13 +93,20 @@ class TwoParties:
         first = "mse" if self.task == "regression" else "accuracy"
         return {"metric": found[first], "second": found[metrics.main_metric(self.task)]}
 
-    def frames(self, method: str, mechanism: Mechanism | None = None) -> tuple[Frame, np.ndarray]:
+    def frames(
+        self,
+        method: str,
+        mechanism: Chosen = None,
+        redrawn: bool = False,
+    ) -> tuple[Frame, np.ndarray]:
         """Training frame and test matrix, both with A's columns first.
 
         Args:
             method: ``raw`` for B's columns as they are, ``alone`` for none of them; otherwise their
                 ranks, and domain values in the test matrix.
-            mechanism: What randomises them then.
+            mechanism: What randomises them then, all of them or each by its name; ranks without
+                noise when absent.
+            redrawn: Whether A draws the values behind them back, given its labels.
         """
         others: dict[str, np.ndarray] = {}
         ranked: tuple[str, ...] = ()
@@ -105,27 +120,61 @@ class TwoParties:
         test = np.column_stack([columns[n][self.train :] for n in names])
         if ranked:
             self._values: dict[str, np.ndarray] = {}
-            assert mechanism is not None
-            for i, name in enumerate(ranked):
-                released = randomise(
-                    self._clear[name][: self.train],
-                    self._keys[: self.train],
-                    mechanism,
-                    self._domain,
-                    self._digest[name],
-                    self._secret,
-                    UUID(int=_UUID.int + i),
-                )
-                self._values[name], inverse = np.unique(released, return_inverse=True)
+            for name, released in self.released(mechanism).items():
+                chosen = _of(mechanism, name)
+                distinct, inverse = np.unique(released, return_inverse=True)
+                own = chosen.channel(self._domain).span(distinct) if chosen else distinct
+                self._values[name] = own
                 columns[name] = inverse.reshape(-1) + 1.0
         matrix = np.column_stack([columns[n][: self.train] for n in names])
         frame = Frame(names, np.asfortranarray(matrix), self._nominal, ranked)
+        if redrawn:
+            frame = self._redrawn(frame, mechanism)
         return frame, np.asfortranarray(test)
 
-    def released(self, frame: Frame) -> dict[str, np.ndarray]:
-        """Released values of the training rows behind the ranks of a frame, by feature."""
-        columns = {name: frame.matrix[:, frame.names.index(name)] for name in frame.ranked}
-        return {n: self._values[n][ranks.astype(np.int64) - 1] for n, ranks in columns.items()}
+    @property
+    def protected(self) -> dict[str, np.ndarray]:
+        """B's training rows as integers of the domain, by column, before they are randomised."""
+        return {name: values[: self.train] for name, values in self._clear.items()}
+
+    def released(self, mechanism: Chosen, draw: int = 0) -> dict[str, np.ndarray]:
+        """B's training rows as a mechanism releases them, by column.
+
+        Args:
+            mechanism: What randomises them, as in `frames`.
+            draw: Others than 0, which is what A trains on, are independent of it, as releases to
+                other receivers are.
+        """
+        secret = hashlib.sha256(self._secret + bytes([draw])).digest() if draw else self._secret
+        found: dict[str, np.ndarray] = {}
+        for i, (name, values) in enumerate(self.protected.items()):
+            chosen = _of(mechanism, name)
+            found[name] = values
+            if chosen is not None:
+                found[name] = randomise(
+                    values,
+                    self._keys[: self.train],
+                    chosen,
+                    self._domain,
+                    self.maps[name].digest(),
+                    secret,
+                    UUID(int=_UUID.int + i),
+                )
+        return found
+
+    def _redrawn(self, frame: Frame, mechanism: Chosen) -> Frame:
+        # A's own draws: under another secret than the noise.
+        secret = hashlib.sha256(self._secret + b"redraw").digest()
+        channels: dict[str, Channel] = {}
+        words: dict[str, np.ndarray] = {}
+        for i, name in enumerate(frame.ranked):
+            chosen = _of(mechanism, name)
+            if chosen is not None:
+                channels[name] = chosen.channel(self._domain)
+                ranks = frame.matrix[:, frame.names.index(name)].astype(np.int64)
+                keys, uuid = self._keys[: self.train], UUID(int=_UUID.int + i)
+                words[name] = noise.cell_words(secret, uuid, b"redraw", keys, ranks)
+        return drawn_back(frame, self.label[: self.train], channels, self._domain, words)
 
     def materialised(self, model: str, frame: Frame) -> str:
         """The model on domain values, as label holder and feature holder make it together."""
@@ -161,3 +210,7 @@ def _held_out(own: pl.DataFrame, holdout: Any, keys: np.ndarray, share: float) -
     held = np.zeros(len(keys), dtype=bool)
     held[order[: round(len(keys) * share)]] = True
     return held
+
+
+def _of(mechanism: Chosen, name: str) -> Mechanism | None:
+    return mechanism.get(name) if isinstance(mechanism, Mapping) else mechanism

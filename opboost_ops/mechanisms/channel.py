@@ -27,11 +27,14 @@ class Channel:
         inputs: Domain values, int64, one a row.
         outputs: Released values, int64, one a column.
         counts: Integers of shape (inputs, outputs); each row sums to 2^64.
+        spans: The least and the greatest domain value for which an output stands, int64, shape
+            (outputs, 2); None where it stands for itself. Public, and no part of the noise's key.
     """
 
     inputs: np.ndarray
     outputs: np.ndarray
     counts: tuple[tuple[int, ...], ...]
+    spans: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if any(sum(row) != TOTAL or min(row) < 0 for row in self.counts):
@@ -45,6 +48,19 @@ class Channel:
     def probabilities(self) -> np.ndarray:
         """Counts as float64 probabilities, for showing and planning only."""
         return np.array([[count / TOTAL for count in row] for row in self.counts])
+
+    def span(self, released: np.ndarray) -> np.ndarray:
+        """Of which domain values released ones speak: between a bucket's ends, or of themselves.
+
+        Args:
+            released: Outputs of this channel, integers, shape (n,).
+
+        Returns:
+            Least and greatest value, int64, shape (n, 2).
+        """
+        if self.spans is None:
+            return np.stack([released, released], axis=1)
+        return np.asarray(self.spans[np.searchsorted(self.outputs, released)])
 
     def digest(self) -> bytes:
         """Sha256 of values and counts."""

@@ -2,15 +2,20 @@
 
 from decimal import Decimal
 from functools import lru_cache
-from typing import Literal
+from itertools import pairwise
+from typing import Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms.channel import Channel, counts_of, precise
 from opboost_ops.mechanisms.parameters import Epsilon, Parameters
+from opboost_ops.mechanisms.partitions import Partitions
+
+#: Buckets where nothing else is said, as in the paper.
+BUCKETS = 16
 
 
 class GeneralisedResponse(Parameters):
@@ -25,7 +30,7 @@ class GeneralisedResponse(Parameters):
 
     def channel(self, domain: Domain) -> Channel:
         """The exact channel on a domain; built once."""
-        return _channel(self.epsilon, domain, domain.size)
+        return _channel(self.epsilon, domain, tuple(range(domain.lower, domain.upper + 1)))
 
     def label(self) -> str:
         """What people read."""
@@ -35,49 +40,88 @@ class GeneralisedResponse(Parameters):
 class BucketResponse(Parameters):
     """Stay in the bucket with e^eps / (e^eps + q - 1), else uniformly one of the other q - 1.
 
-    A bucket is released as its middle value. Buckets are equal parts of the declared domain,
-    never read off the data.
+    A bucket is released as its middle value. Buckets are equal parts of the declared domain, or
+    lie between declared edges; q counts those that are there. The loss is that of single cells,
+    and it holds for edges that do not depend on the table alone.
 
     Attributes:
         epsilon: Loss between any two values.
-        buckets: Their number q.
+        buckets: Their number q, as equal parts of the domain; 16 when neither is given.
+        edges: Uneven buckets instead: the domain value with which each but the first begins.
+        source: Where the edges come from, as of a feature's scale. Edges read off the private
+            table carry no guarantee: experiments with routed scoring alone may use them.
     """
 
     name: Literal["bucket_response"] = "bucket_response"
     epsilon: Epsilon
-    buckets: int = Field(default=16, ge=2)
+    buckets: int | None = Field(default=None, ge=2)
+    edges: tuple[int, ...] | None = Field(default=None, min_length=1)
+    source: Literal["declared", "public_sample", "private_table"] = "declared"
+
+    @model_validator(mode="after")
+    def _one_kind_of_bucket(self) -> Self:
+        if self.buckets is not None and self.edges is not None:
+            raise ValueError("give either buckets or edges")
+        if self.source != "declared" and self.edges is None:
+            raise ValueError("a source is that of edges: give them, too")
+        if any(a >= b for a, b in pairwise(self.edges or ())):
+            raise ValueError("the edges of buckets must rise")
+        return self
+
+    @property
+    def count(self) -> int:
+        """How many buckets there are, q."""
+        return (self.buckets or BUCKETS) if self.edges is None else len(self.edges) + 1
 
     def require(self, domain: Domain) -> None:
-        """Refuse more buckets than values."""
-        if self.buckets > domain.size:
+        """Refuse more buckets than values, and edges outside the domain."""
+        if self.count > domain.size:
             raise ConfigError(
-                f"{self.buckets} buckets are more than the domain's {domain.size} values.",
+                f"{self.count} buckets are more than the domain's {domain.size} values.",
                 "Declare fewer buckets, or a larger domain.",
+            )
+        if self.edges is not None and not (
+            domain.lower < self.edges[0] and self.edges[-1] <= domain.upper
+        ):
+            raise ConfigError(
+                "A bucket's edge lies outside the domain, or leaves the first bucket empty.",
+                "Give the domain value with which each bucket but the first begins.",
             )
 
     def channel(self, domain: Domain) -> Channel:
         """The exact channel on a domain, |D| x q; built once.
 
         Raises:
-            ConfigError: There are more buckets than values.
+            ConfigError: There are more buckets than values, or edges outside the domain.
         """
         self.require(domain)
-        return _channel(self.epsilon, domain, self.buckets)
+        if self.edges is not None:
+            return _channel(self.epsilon, domain, (domain.lower, *self.edges))
+        # The value x lies in bucket floor((x - L) q / |D|).
+        starts = (domain.lower - (-b * domain.size // self.count) for b in range(self.count))
+        return _channel(self.epsilon, domain, tuple(starts))
 
     def label(self) -> str:
         """What people read."""
-        return f"Bucketed randomised response, epsilon {self.epsilon:g}, {self.buckets} buckets"
+        uneven = "" if self.edges is None else " between edges"
+        return (
+            f"Bucketed randomised response, epsilon {self.epsilon:g}, {self.count} buckets{uneven}"
+        )
 
 
 @lru_cache(maxsize=64)
-def _channel(epsilon: float, domain: Domain, buckets: int) -> Channel:
+def _channel(epsilon: float, domain: Domain, starts: tuple[int, ...]) -> Channel:
     with precise():
         stay = Decimal(epsilon).exp()
-    home = (domain.values() - domain.lower) * buckets // domain.size
-    middles = [np.median(domain.values()[home == b]) for b in range(buckets)]
+    parts, buckets = Partitions(domain, starts), len(starts)
+    members = [parts.members(b) for b in range(buckets)]
     rows = [
         counts_of([stay if b == own else Decimal(1) for b in range(buckets)])
         for own in range(buckets)
     ]
-    outputs = np.floor(middles).astype(np.int64)
-    return Channel(domain.values(), outputs, tuple(rows[own] for own in home))
+    return Channel(
+        domain.values(),
+        np.array([values[(len(values) - 1) // 2] for values in members], dtype=np.int64),
+        tuple(row for row, values in zip(rows, members, strict=True) for _ in values),
+        np.array([(values[0], values[-1]) for values in members], dtype=np.int64),
+    )

@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from opboost_ops.config.columns import Column
@@ -60,7 +61,8 @@ def category_loss(mechanism: UnaryEncoding, categories: int) -> LossCurve:
 def column_losses(columns: Iterable[Column]) -> dict[str, LossCurve]:
     """The loss curves of released columns, by what they are charged to.
 
-    The bits of one category are one charge; a missing bit is a charge of its own.
+    The bits of one category are one charge; a missing bit is a charge of its own. What hangs on
+    where edges come from is said beside the mechanism, so that artifacts, ledger and card say it.
     """
     columns = list(columns)
     groups = {c.charge: [d for d in columns if d.charge == c.charge] for c in columns}
@@ -71,6 +73,9 @@ def column_losses(columns: Iterable[Column]) -> dict[str, LossCurve]:
             losses[charge] = category_loss(first.mechanism, len(group))
         else:
             losses[charge] = loss_curve(first.mechanism, first.domain)
+        if first.guarantee:
+            words = f"{losses[charge].mechanism} ({first.guarantee})"
+            losses[charge] = losses[charge].model_copy(update={"mechanism": words})
     return losses
 
 
@@ -101,10 +106,19 @@ def worst_ratios(counts: tuple[tuple[int, ...], ...]) -> list[Fraction | None]:
     Args:
         counts: Integers, shape (inputs, outputs).
     """
+    # Inputs of one bucket have one row: no two rows are compared twice.
+    kinds: dict[tuple[int, ...], int] = {}
+    kind = np.array([kinds.setdefault(row, len(kinds)) for row in counts])
+    rows = list(kinds)
+    compared = np.eye(len(rows), dtype=bool)
     result: list[Fraction | None] = []
     worst: Fraction | None = Fraction(1)
     for t in range(1, len(counts)):
-        for x in range(len(counts) - t):
+        new = np.flatnonzero(~compared[kind[:-t], kind[t:]])
+        for x in new.tolist():
+            if compared[kind[x], kind[x + t]]:
+                continue
+            compared[kind[x], kind[x + t]] = compared[kind[x + t], kind[x]] = True
             for a, b in zip(counts[x], counts[x + t], strict=True):
                 high, low = (a, b) if a > b else (b, a)
                 if worst is None or high * worst.denominator <= low * worst.numerator:

@@ -66,7 +66,8 @@ class Candidate:
 
     def declaration(self) -> dict[str, Any]:
         """The ``mechanism`` entry of a federation file."""
-        return self.mechanism.model_dump(mode="json", exclude_none=True, exclude={"sampler"})
+        unsaid = {"sampler", "source"}
+        return self.mechanism.model_dump(mode="json", exclude_none=True, exclude=unsaid)
 
 
 def candidates(

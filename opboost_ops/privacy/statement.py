@@ -42,6 +42,16 @@ def latest_curves(releases: Sequence[Release]) -> dict[UUID, dict[str, LossCurve
     return latest
 
 
+def protections(releases: Sequence[Release]) -> dict[UUID, str]:
+    """How each column was last protected, in words, and what hangs on where edges come from.
+
+    Args:
+        releases: Of one party, oldest first.
+    """
+    latest = latest_curves(releases)
+    return {uuid: curves[""].mechanism for uuid, curves in latest.items() if "" in curves}
+
+
 def forecasts(releases: Sequence[Release], policy: Policy) -> dict[UUID, Forecast]:
     """What is left of each column's budgets.
 
@@ -78,6 +88,7 @@ def exact_lines(releases: Sequence[Release]) -> list[ExactLine]:
 PLAIN_FIELDS = (
     "recorded_at",
     *(name for name in Release.model_fields if name != "loss"),
+    "mechanism",
     "loss_1",
     "loss_whole",
 )
@@ -93,5 +104,6 @@ def plain_line(at: str, release: Release) -> dict[str, Any]:
     line: dict[str, Any] = {"recorded_at": at, **release.model_dump(mode="json", exclude={"loss"})}
     line["edges"] = " ".join(map(str, release.edges))
     if release.loss is not None:
+        line |= {"mechanism": release.loss.mechanism}
         line |= {"loss_1": release.loss.loss[0], "loss_whole": release.loss.loss[-1]}
     return line

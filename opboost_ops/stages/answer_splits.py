@@ -12,6 +12,8 @@ from opboost_ops.stages.stage import Context, Outcome
 def answer_splits(context: Context) -> Outcome:
     """Give the midpoint of the two randomised values on either side of each split.
 
+    A value that stands for a declared bucket is taken as the bucket's nearer end.
+
     Raises:
         ArtifactError: The request is malformed, or for other ranks than those released.
         PolicyError: It asks for a feature that the party did not release, or for too many.
@@ -20,9 +22,10 @@ def answer_splits(context: Context) -> Outcome:
     splits = _parse(request.document)
     require_splits_allowed(context.policy, context.federation, context.party, splits)
     tables = context.home.json("rank_values")
+    channels = {c.name: c.mechanism.channel(c.domain) for c in context.columns()}
     values: dict[str, dict[str, float]] = {}
     for name, ranks in splits.items():
-        table = np.asarray(tables[name])
+        table = channels[name].span(np.asarray(tables[name]))
         if any(not 1 <= rank < len(table) for rank in ranks):
             raise ArtifactError(
                 f"The split request asks for ranks of {name} that were never released.",

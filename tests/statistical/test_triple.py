@@ -113,6 +113,19 @@ def response_law(buckets: int) -> Callable[[float, Domain, int], np.ndarray]:
     return law
 
 
+def uneven_law(*cuts: int) -> Callable[[float, Domain, int], np.ndarray]:
+    """Buckets that begin so many values above the least one."""
+
+    def law(epsilon: float, domain: Domain, x: int) -> np.ndarray:
+        result = np.zeros(domain.size)
+        for first, end in zip((0, *cuts), (*cuts, domain.size), strict=True):
+            weight = np.exp(epsilon if first <= x - domain.lower < end else 0)
+            result[(first + end - 1) // 2] = weight / (np.exp(epsilon) + len(cuts))
+        return result
+
+    return law
+
+
 def piecewise_law(epsilon: float, domain: Domain, x: int) -> np.ndarray:
     """The density of Wang et al. between the cuts at which its output is rounded."""
     root = np.exp(epsilon / 2)
@@ -180,6 +193,7 @@ CASES = [
             for q in (2, 4)
         ),
         (BucketResponse(epsilon=2.56, buckets=16), response_law(16), WIDE, (-20, 9, 43)),
+        (BucketResponse(epsilon=1.0, edges=(2, 5)), uneven_law(1, 4), TEN, (1, 4, 10)),
         *((GeneralisedResponse(epsilon=e), response_law(10), TEN, (1, 10)) for e in (1.0, 5.12)),
         (GeneralisedResponse(epsilon=2.56), response_law(64), WIDE, (-20, 9, 43)),
         *((Piecewise(epsilon=e), piecewise_law, TEN, (1, 4, 10)) for e in (1.0, 5.12)),

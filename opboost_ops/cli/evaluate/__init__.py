@@ -5,6 +5,7 @@ import typer
 from opboost_ops.cli.evaluate import (
     accuracy,
     federation,
+    federboost,
     figures,
     improvements,
     month,
@@ -14,10 +15,11 @@ from opboost_ops.cli.evaluate import (
 
 app = typer.Typer(help="The papers' workloads, by one command each.", no_args_is_help=True)
 
-app.command("accuracy")(accuracy.command)
 app.command("federation")(federation.command)
-app.command("report")(report.command)
+app.command("accuracy")(accuracy.command)
 app.command("improvements")(improvements.command)
+app.command("federboost")(federboost.command)
 app.command("table5")(table5.command)
 app.command("month")(month.command)
 app.command("figures")(figures.command)
+app.command("report")(report.command)

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from opboost_ops.boosting import splits
 from opboost_ops.boosting.lightgbm_text import TextModel
 from opboost_ops.boosting.trainer import Frame, Parameters, predict, train
+from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
+from opboost_ops.mechanisms import BucketResponse
 
 LOWER, UPPER = 1, 40
 TASKS = ["binary", "multiclass", "regression"]
@@ -250,6 +252,20 @@ def test_split_values() -> None:
     for rank in (0, -1, 4, 5):
         with pytest.raises(ContractError, match="outside the ranks"):
             splits.split_values([rank], table)
+
+
+def test_a_split_between_buckets_lies_at_their_ends() -> None:
+    """Not halfway between what they are released as: 4 lies in the second bucket, below 7.5."""
+    channel = BucketResponse(epsilon=1, edges=(2, 3, 21)).channel(Domain(1, 30))
+    assert channel.outputs.tolist() == [1, 2, 11, 25]
+    table = channel.span(channel.outputs)
+    assert split_values_of(table) == [1.5, 2.5, 20.5]
+    # The bucket from 3 to 20 was never released.
+    assert splits.split_values([2], table[[0, 1, 3]]) == [11.5]
+
+
+def split_values_of(table: np.ndarray) -> list[float]:
+    return splits.split_values(list(range(1, len(table))), table)
 
 
 @pytest.mark.parametrize("text", ["", "no model", "tree\nversion=v4\n", '{"trees": []}'])

@@ -40,6 +40,7 @@ from opboost_ops.privacy.loss import loss_curve, worst_ratios
 EPSILONS = (0.01, 0.1, 1.0, 10.0)
 ALPHAS = (0.4, 1.0, 10.0)
 LOWER = -3
+DOMAIN = Domain(1, 10)
 
 #: Least count of an output that has any, as the channel's formula says.
 FLOOR = 4096
@@ -86,9 +87,18 @@ def grid(size: int) -> Iterator[Mechanism]:
         yield GeneralisedResponse(epsilon=epsilon)
         yield Piecewise(epsilon=epsilon)
         yield from (BucketResponse(epsilon=epsilon, buckets=q) for q in {*buckets})
+        yield from (BucketResponse(epsilon=epsilon, edges=edges) for edges in uneven(size))
         yield from (LocalMap(epsilon=epsilon, theta=theta) for theta in {*thetas})
         for theta, alpha in dict.fromkeys(shapes):
             yield AdjMap(epsilon=epsilon, theta=theta, alpha=alpha)
+
+
+def uneven(size: int) -> set[tuple[int, ...]]:
+    """Edges of buckets that grow from one value on, of one value before the last, of one each."""
+    last = LOWER + size - 1
+    growing = tuple(e for e in (LOWER + k * (k + 1) // 2 for k in range(1, size)) if e <= last)
+    single = tuple(range(LOWER + 1, last + 1)) if size <= 20 else (LOWER + 1,)
+    return {growing, (last,), single}
 
 
 def check_table(channel: Channel, domain: Domain) -> None:
@@ -169,8 +179,13 @@ def check_bound(mechanism: Mechanism, channel: Channel) -> None:
             check_global(channel, epsilon)
         case GeneralisedResponse():
             check_response(channel, epsilon, list(range(size)))
-        case BucketResponse(buckets=q):
+        case BucketResponse(buckets=int(q)):
             check_response(channel, epsilon, [x * q // size for x in range(size)])
+        case BucketResponse(edges=tuple(edges)):
+            homes = [sum(e <= LOWER + x for e in edges) for x in range(size)]
+            check_response(channel, epsilon, homes)
+            assert len(channel.outputs) == len(edges) + 1
+            assert [sum(e <= y for e in edges) for y in channel.outputs] == [*range(len(edges) + 1)]
         case Piecewise():
             check_any_two(channel, epsilon)
         case LocalMap(theta=int(theta)):
@@ -315,3 +330,25 @@ def test_partitions_are_given_once() -> None:
 def test_more_buckets_than_values() -> None:
     with pytest.raises(ConfigError, match="more than the domain's"):
         BucketResponse(epsilon=1, buckets=11).channel(Domain(1, 10))
+    assert len(BucketResponse(epsilon=1).channel(Domain(1, 40)).outputs) == 16
+
+
+def test_buckets_between_edges() -> None:
+    channel = BucketResponse(epsilon=10, edges=(2, 8)).channel(Domain(1, 10))
+    likeliest = channel.outputs[np.argmax(channel.probabilities(), axis=1)]
+    assert likeliest.tolist() == [1, *[4] * 6, *[9] * 3]
+    assert channel.span(np.array([4, 9])).tolist() == [[2, 7], [8, 10]]
+    # q counts these three: the loss between any two values is epsilon, in one bucket it is none.
+    assert [float(v) for v in loss_curve(BucketResponse(epsilon=1, edges=(6,)), DOMAIN).loss] == (
+        pytest.approx([1.0] * 9)
+    )
+    assert max(worst_ratios(channel.counts[1:7])) == 1
+    for edges in ((1, 5), (5, 11), tuple(range(2, 12))):
+        with pytest.raises(ConfigError, match="bucket"):
+            BucketResponse(epsilon=1, edges=edges).channel(DOMAIN)
+
+
+def test_buckets_are_given_once() -> None:
+    for wrong in ({"buckets": 3, "edges": (3,)}, {"edges": (5, 5)}, {"source": "public_sample"}):
+        with pytest.raises(ValidationError, match=r"either buckets or edges|must rise|give them"):
+            BucketResponse(epsilon=1, **wrong)

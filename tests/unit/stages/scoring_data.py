@@ -19,12 +19,20 @@ SIZES = ("small", "medium", "large")
 ROWS = 400
 
 
-def dataset(task: str) -> Dataset:
+#: FederBoost's way of protecting: edges in the domain, buckets as unequal as they may be.
+BUCKETS = {"w": (2, 3, 9), "size": (4, 8), "v": (3, 5, 9)}
+
+
+def dataset(task: str, buckets: bool = False) -> Dataset:
     """Arithmetic tables of three parties, each of which lacks some of the people.
 
     The label depends on a number, a missing bit, an order and a category of the feature holders,
     whose raw values the label holder has, too, for mode ``local``. The new rows are the very
     people of the training tables.
+
+    Args:
+        task: What is learnt.
+        buckets: Whether all but categories are put into buckets.
     """
     i = np.arange(ROWS)
     w = (i * 37) % 101 / 100
@@ -66,6 +74,9 @@ def dataset(task: str) -> Dataset:
             "colour": {"type": "nominal", "categories": list(COLOURS)},
         },
     }
+    for name, edges in BUCKETS.items() if buckets else ():
+        declared = features["b0" if name in features["b0"] else "b1"][name]
+        declared["mechanism"] = {"name": "bucket_response", "epsilon": 8.0, "edges": edges}
     new_rows = {**tables, "a": tables["a"].drop("y")}
     return Dataset(NAME, task, tables, "a", label, features, 0.2, 8.0, (1, 10), "", new_rows)  # type: ignore[arg-type]
 

@@ -29,10 +29,13 @@ RUNS = {mode: f"{k + 10:016x}" for k, mode in enumerate(get_args(ScoringMode))}
 
 @pytest.fixture(scope="module", params=["binary", "multiclass", "regression"])
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A model that was evaluated in all modes; its exchange is not encrypted."""
+    """A model that was evaluated in all modes; its exchange is not encrypted.
+
+    The binary one is trained on FederBoost's buckets.
+    """
     workspace = Workspace.write(
         tmp_path_factory.mktemp(request.param) / "federation",
-        dataset(request.param),
+        dataset(request.param, buckets=request.param == "binary"),
         training={"trees": 8, "depth": 3},
         scoring={"mode": "desensitised", "evaluate": ["routed", "local"]},
     )

@@ -1,0 +1,78 @@
+"""A whole run on buckets: where trees split, and what artifacts, ledger and card say."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from opboost_ops.boosting.lightgbm_text import TextModel
+from opboost_ops.errors import ConfigError
+from tests.books import books_of
+from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
+from tests.unit.stages.scoring_data import BUCKETS, HOLDERS, NAME, dataset
+
+DECLARED = "element-level local DP, per cell, by declared edges"
+PRIVATE = "no guarantee: edges read off private data"
+
+
+def trained(folder: Path, patch: pytest.MonkeyPatch, change: Any) -> Workspace:
+    workspace = Workspace.write(
+        folder,
+        dataset("binary", buckets=True),
+        training={"trees": 20, "depth": 3},
+        scoring={"mode": "routed"},
+    )
+    workspace.plain()
+    workspace.edit_yaml("federation.yaml", change)
+    workspace.known_to(patch)
+    workspace.all()
+    return workspace
+
+
+def words(workspace: Workspace, feature: str, party: str) -> list[str]:
+    """Under which words the artifact, the ledger and the card have a feature's loss."""
+    place = workspace.folder / "exchange" / NAME / FIRST_RUN / "ranks" / party / "manifest.json"
+    manifest = json.loads(place.read_bytes())
+    with books_of(workspace, party) as books:
+        lines = [r for r in books.ledger.releases() if r.feature == feature and r.loss]
+    version = workspace.folder / "a" / "models" / NAME / FIRST_RUN
+    card = json.loads((version / "card.json").read_bytes())
+    told = [line["mechanism"] for line in card["features"] if line["name"] == feature]
+    assert told[0] in (version / "card.html").read_text()
+    kept = [line.loss.mechanism for line in lines if line.loss]
+    assert lines
+    return [manifest["losses"][feature]["mechanism"], *kept, *told]
+
+
+def test_one_feature_of_private_data_marks_all_that_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def private(data: Any) -> None:
+        features = data["parties"]["b1"]["features"]
+        features["v"]["mechanism"]["source"] = "private_table"
+
+    workspace = trained(tmp_path / "w", monkeypatch, private)
+    model = workspace.folder / "a" / "models" / NAME / FIRST_RUN / "model.txt"
+    splits = TextModel.parse(model.read_text()).numeric_splits()
+    for party, feature, told in (("b0", "w", DECLARED), ("b0", "size", DECLARED),
+                                 ("b1", "v", PRIVATE)):  # fmt: skip
+        place = workspace.folder / "exchange" / NAME / FIRST_RUN / "ranks" / party
+        ranks = pl.read_parquet(place / "table.parquet")
+        # With all buckets released, a rank is a bucket, and a split lies where one of them ends.
+        assert set(ranks[feature]) == set(range(1, len(BUCKETS[feature]) + 2))
+        ends = {edge - 0.5 for edge in BUCKETS[feature]}
+        assert set(splits[f"{party}.{feature}"]) <= ends
+        assert all(line.endswith(f"({told})") for line in words(workspace, feature, party))
+    assert not any("local DP" in line or "guarantee" in line
+                   for line in words(workspace, "colour", "b1"))  # fmt: skip
+    for party in HOLDERS:
+        with books_of(workspace, party) as books:
+            assert all(r.experiment for r in books.ledger.releases() if r.run == FIRST_RUN)
+    (workspace.folder / "exchange" / ".throwaway").unlink()
+    for party in ("a", *HOLDERS):
+        secret = workspace.folder / party / "keys" / "noise.secret"
+        secret.write_bytes(bytes(range(32)))
+    with pytest.raises(ConfigError, match=r"b1\.v were read off a private table"):
+        Workspace(workspace.folder, SECOND_RUN).open()
