@@ -44,7 +44,7 @@ class Channel:
 
     def probabilities(self) -> np.ndarray:
         """Counts as float64 probabilities, for showing and planning only."""
-        return np.array([[count / TOTAL for count in row] for row in self.counts])
+        return np.array(self.counts, dtype=np.float64) / TOTAL
 
     def digest(self) -> bytes:
         """Sha256 of values and counts."""
