@@ -4,19 +4,19 @@ The weighted Kendall coefficient is measured on releases and stands beside its e
 the channel and the column's distribution give without any release. gamma(t) is the least
 probability, over all pairs of values t apart, that the greater one has the greater output. The
 papers' beta, a function of epsilon, is taken here for the least over all pairs of different values,
-which is the least gamma(t); beside it stands the mean over all pairs. The paper's own statement of
-beta was not at hand.
+which is the least gamma(t): once with ties as lost order, once with half of them, as the paper's
+Theorem 4.6 has it; beside it stands the mean over all pairs. The paper's own statement of beta was
+not at hand.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 
 from opboost_ops.config.federation import Feature
@@ -195,6 +195,7 @@ def _row(line: Mapping[str, Any], named: Sequence[str]) -> dict[str, Any]:
         "expected": {name: round(found[name], 5) for name in named},
         "gamma": [round(float(least[t - 1]), 5) for t in DISTANCES if t < domain.size],
         "beta_least": round(float(least.min()), 5),
+        "beta_half": round(float(gamma(channel, ties=0.5).min()), 5),
         "beta_mean": round(float(greater[np.tril_indices(domain.size, -1)].mean()), 5),
     }
 
@@ -228,13 +229,12 @@ def _raw(name: str, domain: Domain) -> tuple[np.ndarray, DomainMap]:
     table, column = name.split(".")
     if table == "salaries":
         return salaries().to_numpy(), DomainMap(domain, SALARY_BOUNDS)
-    values, declared = next(_found(table, column))
+    dataset = _loaded(table)
+    (party,) = (p for p, declared in dataset.features.items() if column in declared)
+    declared = dataset.features[party][column]
     feature = Feature.model_validate({"uuid": _COLUMN, **declared})
+    values = dataset.tables[party].get_column(column)
     return raw_table.numbers(values, feature), feature.domain_map(domain)
 
 
-def _found(table: str, column: str) -> Iterator[tuple[pl.Series, Mapping[str, Any]]]:
-    dataset = load(table)
-    for party, declared in dataset.features.items():
-        if column in declared:
-            yield dataset.tables[party].get_column(column), declared[column]
+_loaded = lru_cache(maxsize=2)(load)
