@@ -69,9 +69,13 @@ def counts_of(weights: Sequence[Decimal]) -> tuple[int, ...]:
         support = [i for i, weight in enumerate(weights) if weight > 0]
         whole = sum((weights[i] for i in support), Decimal(0))
         spread = TOTAL - FLOOR * len(support)
+        # Less than a quarter of a count rounds to none: the far tails of a large domain.
+        negligible = whole / (4 * TOTAL)
         counts = [0] * len(weights)
         for i in support:
-            counts[i] = FLOOR + int((spread * weights[i] / whole).to_integral_value())
+            counts[i] = FLOOR
+            if weights[i] > negligible:
+                counts[i] += int((spread * weights[i] / whole).to_integral_value())
     likeliest = max(support, key=lambda i: counts[i])
     counts[likeliest] += TOTAL - sum(counts)
     return tuple(counts)
