@@ -33,9 +33,8 @@ def command(
             )
         else:
             found = experiment.experiment(work, progress, seeds=seeds)
-    found |= {"quick": quick, "command": f"opboost evaluate order --seeds {found['seeds']}"}
-    if quick:
-        found["command"] = "opboost evaluate order --quick"
+    asked = "--quick" if quick else f"--seeds {seeds}"
+    found |= {"quick": quick, "command": f"opboost evaluate order {asked}"}
     keep(found, summary)
     if as_json:
         print(json.dumps(found))

@@ -1,11 +1,16 @@
 """`opboost evaluate range-query`."""
 
+from typing import Annotated
+
+import typer
+
 from opboost_ops.cli.evaluate.options import WORK, Json, Quick, Seeds, Summary, Work, keep
 
 
 def command(
     seeds: Seeds = 100,
     quick: Quick = False,
+    epsilon: Annotated[list[float] | None, typer.Option(help="Only these.")] = None,
     work: Work = WORK,
     summary: Summary = None,
     as_json: Json = False,
@@ -33,10 +38,11 @@ def command(
                 queries=1000,
             )
         else:
-            found = experiment.experiment(work, progress, repeats=seeds)
-    found |= {"quick": quick, "command": f"opboost evaluate range-query --seeds {found['seeds']}"}
-    if quick:
-        found["command"] = "opboost evaluate range-query --quick"
+            epsilons = tuple(epsilon or experiment.EPSILONS)
+            found = experiment.experiment(work, progress, epsilons=epsilons, repeats=seeds)
+    options = [f"--seeds {found['seeds']}", *(f"--epsilon {e:g}" for e in epsilon or ())]
+    asked = "--quick" if quick else " ".join(options)
+    found |= {"quick": quick, "command": f"opboost evaluate range-query {asked}"}
     keep(found, summary)
     if as_json:
         print(json.dumps(found))
