@@ -19,13 +19,12 @@ import numpy as np
 
 from opboost_ops.boosting import trainer
 from opboost_ops.boosting.frame import Frame, Parameters
+from opboost_ops.boosting.redraw import shares
 from opboost_ops.errors import ContractError
 from opboost_ops.mechanisms.channel import Channel
 
 #: No factor is greater: beyond it the release told next to nothing.
 MOST = 50.0
-
-_STEPS = 500
 
 
 @dataclass(frozen=True)
@@ -109,24 +108,6 @@ def calibrated(text: str, names: Sequence[str], by: float) -> str:
     return trainer.model_of(text).scale_steps(dict.fromkeys(names, by)).text()
 
 
-def likeliest_inputs(channel: Channel, released: np.ndarray) -> np.ndarray:
-    """The distribution of the inputs under which a release is likeliest.
-
-    Args:
-        channel: What released it.
-        released: Released values, shape (n,).
-
-    Returns:
-        Probabilities of the channel's inputs, by expectation maximisation from the uniform law.
-    """
-    law = channel.probabilities()
-    counts = np.bincount(np.searchsorted(channel.outputs, released), minlength=law.shape[1])
-    found = np.full(len(law), 1 / len(law))
-    for _ in range(_STEPS):
-        found = found * (law @ (counts / (found @ law))) / len(released)
-    return found
-
-
 def _moments(
     text: str,
     frame: Frame,
@@ -169,7 +150,8 @@ def _slope(channel: Channel, released: np.ndarray) -> tuple[float, float]:
     """The slope of E[Y | x] over the likeliest inputs, and the mean of Var(Y | x)."""
     law, outputs = channel.probabilities(), channel.outputs.astype(np.float64)
     inputs = channel.inputs.astype(np.float64)
-    share = likeliest_inputs(channel, released)
+    counts = np.bincount(np.searchsorted(outputs, released), minlength=len(outputs))
+    share = shares(counts, law)
     mean = law @ outputs
     noise = law @ outputs**2 - mean**2
     apart = inputs - share @ inputs

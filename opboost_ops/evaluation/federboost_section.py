@@ -28,8 +28,9 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         "",
         f"AUC in points of 100, mean of {seeds} seeds (splits and draws of noise) with its "
         f"standard deviation; made by {made}. {found['trees']} trees of depth "
-        f"{found['depth']} (3 layers of splits, 8 leaves), learning rate {found['rate']:g} (the paper's is "
-        "not known here), two thirds of the rows for training. The label holder's own features stay as they are "
+        f"{found['depth']} (3 layers of splits, 8 leaves), learning rate {found['rate']:g} "
+        "(the paper's is not known here), two thirds of the rows for training. The label holder's "
+        "own features stay as they are "
         "(give_me_some_credit: age and dependents; credit_default: X2 to X5); all others are put "
         "into buckets and randomised. A missing income is a bucket of its own. Models are tested "
         "on unrandomised rows, which is what routed prediction gives. The loss is against "

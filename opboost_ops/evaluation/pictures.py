@@ -33,7 +33,7 @@ def canvas(columns: int = 1, rows: int = 1, width: float = 4.6) -> tuple[Figure,
     axes = figure.subplots(rows, columns, squeeze=False)
     for plot in axes.flat:
         plot.patch.set_alpha(0.0)
-        plot.tick_params(colors=_INK)
+        plot.tick_params(which="both", colors=_INK)
         plot.grid(color=_INK, alpha=0.25, linewidth=0.6)
         for name, spine in plot.spines.items():
             spine.set_color(_INK)
@@ -65,6 +65,23 @@ def lines(
             markevery=max(1, len(finite) // 12),
         )
     legend(plot)
+
+
+def paths(plot: Axes, curves: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+    """Curves whose points have an x of their own each, over a logarithmic axis; no legend."""
+    for i, (name, points) in enumerate(curves.items()):
+        finite = sorted(point for point in points if np.isfinite(point).all())
+        plot.plot(
+            [x for x, _ in finite],
+            [y for _, y in finite],
+            label=name,
+            color=COLOURS[i % len(COLOURS)],
+            marker=MARKERS[(i + i // len(COLOURS)) % len(MARKERS)],
+            markersize=3.5,
+            linewidth=1.3,
+            linestyle="-" if i < len(COLOURS) else "--",
+        )
+    plot.set_xscale("log")
 
 
 def legend(plot: Axes) -> None:

@@ -47,7 +47,7 @@ class Channel:
 
     def probabilities(self) -> np.ndarray:
         """Counts as float64 probabilities, for showing and planning only."""
-        return np.array([[count / TOTAL for count in row] for row in self.counts])
+        return np.array(self.counts, dtype=np.float64) / TOTAL
 
     def span(self, released: np.ndarray) -> np.ndarray:
         """Of which domain values released ones speak: between a bucket's ends, or of themselves.
@@ -85,9 +85,13 @@ def counts_of(weights: Sequence[Decimal]) -> tuple[int, ...]:
         support = [i for i, weight in enumerate(weights) if weight > 0]
         whole = sum((weights[i] for i in support), Decimal(0))
         spread = TOTAL - FLOOR * len(support)
+        # Less than a quarter of a count rounds to none: the far tails of a large domain.
+        negligible = whole / (4 * TOTAL)
         counts = [0] * len(weights)
         for i in support:
-            counts[i] = FLOOR + int((spread * weights[i] / whole).to_integral_value())
+            counts[i] = FLOOR
+            if weights[i] > negligible:
+                counts[i] += int((spread * weights[i] / whole).to_integral_value())
     likeliest = max(support, key=lambda i: counts[i])
     counts[likeliest] += TOTAL - sum(counts)
     return tuple(counts)

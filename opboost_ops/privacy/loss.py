@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from opboost_ops.config.columns import Column
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding
+from opboost_ops.mechanisms.channel import Channel
 
 _DIGITS = 40
 
@@ -126,6 +128,32 @@ def worst_ratios(counts: tuple[tuple[int, ...], ...]) -> list[Fraction | None]:
                 worst = Fraction(high, low) if low else None
         result.append(worst)
     return result
+
+
+def end_losses(channel: Channel) -> tuple[float, float]:
+    """loss(1) and loss(R - L) alone: |D| times fewer steps than the whole curve.
+
+    Args:
+        channel: Any channel whose inputs are a domain's values.
+
+    Returns:
+        Both rounded up; infinite where a probability is zero by structure.
+    """
+    columns = list(zip(*channel.counts, strict=True))
+    step = _worst_of(pair for column in columns for pair in pairwise(column))
+    whole = _worst_of((max(column), min(column)) for column in columns)
+    return tuple(  # type: ignore[return-value]
+        math.inf if ratio is None else _float_up(_ln_up(ratio)) for ratio in (step, whole)
+    )
+
+
+def _worst_of(pairs: Iterable[tuple[int, int]]) -> Fraction | None:
+    high, low = 1, 1
+    for a, b in pairs:
+        above, below = (a, b) if a > b else (b, a)
+        if above * low > below * high:
+            high, low = above, below
+    return Fraction(high, low) if low else None
 
 
 def _ln_up(ratio: Fraction) -> Decimal:

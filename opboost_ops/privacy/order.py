@@ -10,6 +10,9 @@ from opboost_ops.mechanisms import AdjMap
 from opboost_ops.mechanisms.channel import Channel
 from opboost_ops.mechanisms.partitions import Partitions
 
+#: A column whose table of ranks and places has at most so many cells a row is counted by it.
+_CELLS_A_ROW = 4
+
 
 def pair_order(channel: Channel) -> tuple[np.ndarray, np.ndarray]:
     """What becomes of the order of two values, each randomised by itself.
@@ -123,7 +126,9 @@ def weighted_kendall(raw: np.ndarray, released: np.ndarray) -> float:
     whole = int((ascending * (2 * np.arange(n, dtype=np.int64) - n + 1)).sum())
     if whole == 0:
         return 1.0
-    kept = _signed_distance(ranks, places, int(places.max()) + 1)
+    size = int(places.max()) + 1
+    few = (int(ranks.max()) + 1) * size <= _CELLS_A_ROW * n
+    kept = (_by_table if few else _signed_distance)(ranks, places, size)
     return kept / whole
 
 
@@ -148,6 +153,21 @@ def expected_weighted_kendall(marginal: np.ndarray, channel: Channel) -> float:
     sign = np.sign(ranks[:, None] - ranks[None, :])
     net = (greater - greater.T)[np.ix_(present, present)] * sign
     return float((pairs * net).sum() / pairs.sum())
+
+
+def _by_table(ranks: np.ndarray, places: np.ndarray, size: int) -> float:
+    # The same sum from a table of how many rows have each rank and place, a few numpy steps.
+    height = int(ranks.max()) + 1
+    table = np.bincount(ranks * size + places, minlength=height * size).reshape(height, size)
+    weighted = np.arange(height, dtype=np.int64)[:, None] * table
+    lower, lower_sum = (np.cumsum(t, axis=0) - t for t in (table, weighted))
+    net, net_sum = (_below_less_above(t) for t in (lower, lower_sum))
+    return float((weighted * net - table * net_sum).sum())
+
+
+def _below_less_above(table: np.ndarray) -> np.ndarray:
+    upto = np.cumsum(table, axis=1)
+    return np.asarray(upto - table - (upto[:, -1:] - upto))
 
 
 def _signed_distance(ranks: np.ndarray, places: np.ndarray, size: int) -> float:

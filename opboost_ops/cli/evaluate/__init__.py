@@ -9,6 +9,8 @@ from opboost_ops.cli.evaluate import (
     figures,
     improvements,
     month,
+    order,
+    range_query,
     report,
     table5,
 )
@@ -19,6 +21,8 @@ app.command("federation")(federation.command)
 app.command("accuracy")(accuracy.command)
 app.command("improvements")(improvements.command)
 app.command("federboost")(federboost.command)
+app.command("order")(order.command)
+app.command("range-query")(range_query.command)
 app.command("table5")(table5.command)
 app.command("month")(month.command)
 app.command("figures")(figures.command)

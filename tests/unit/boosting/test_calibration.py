@@ -93,13 +93,3 @@ def test_many_classes_are_refused() -> None:
     frame, label, *_ = made_up(1.0)
     with pytest.raises(ContractError, match="binary labels and numbers"):
         calibration.attenuation(frame, label, parameters(task="multiclass"), {}, {})
-
-
-def test_the_likeliest_inputs_are_those_that_were_drawn_from() -> None:
-    rng = np.random.default_rng(1)
-    share = np.arange(1, 11) / 55
-    channel = GlobalMap(epsilon=2).channel(DOMAIN)
-    values = rng.choice(np.arange(1, 11), p=share, size=50_000)
-    found = calibration.likeliest_inputs(channel, drawn(channel, values, rng))
-    assert np.abs(found - share).max() < 0.02
-    assert found.sum() == pytest.approx(1)
