@@ -106,21 +106,40 @@ class TwoParties:
         if ranked:
             self._values: dict[str, np.ndarray] = {}
             assert mechanism is not None
-            for i, name in enumerate(ranked):
-                released = randomise(
-                    self._clear[name][: self.train],
-                    self._keys[: self.train],
-                    mechanism,
-                    self._domain,
-                    self._digest[name],
-                    self._secret,
-                    UUID(int=_UUID.int + i),
-                )
+            for name, released in self.released(mechanism).items():
                 self._values[name], inverse = np.unique(released, return_inverse=True)
                 columns[name] = inverse.reshape(-1) + 1.0
         matrix = np.column_stack([columns[n][: self.train] for n in names])
         frame = Frame(names, np.asfortranarray(matrix), self._nominal, ranked)
         return frame, np.asfortranarray(test)
+
+    @property
+    def protected(self) -> dict[str, np.ndarray]:
+        """B's training rows as integers of the domain, by column, before they are randomised."""
+        return {name: values[: self.train] for name, values in self._clear.items()}
+
+    def released(self, mechanism: Mechanism, draw: int = 0) -> dict[str, np.ndarray]:
+        """B's training rows as a mechanism releases them, by column.
+
+        Args:
+            mechanism: What randomises them.
+            draw: Others than 0, which is what A trains on, are independent of it, as releases to
+                other receivers are.
+        """
+        secret = hashlib.sha256(self._secret + bytes([draw])).digest() if draw else self._secret
+        keys = self._keys[: self.train]
+        return {
+            name: randomise(
+                values,
+                keys,
+                mechanism,
+                self._domain,
+                self._digest[name],
+                secret,
+                UUID(int=_UUID.int + i),
+            )
+            for i, (name, values) in enumerate(self.protected.items())
+        }
 
     def materialised(self, model: str, frame: Frame) -> str:
         """The model on domain values, as label holder and feature holder make it together."""
