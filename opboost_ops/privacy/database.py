@@ -52,19 +52,31 @@ class Database:
                 "Check `ledger` in site.yaml, and that the database accepts this user.",
             )
         self._engine = engine
+        self._open: sa.Connection | None = None
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
         """A transaction that no other writer of this database is in.
 
-        What is read in it cannot change before it is committed.
+        What is read in it cannot change before it is committed. One that is begun inside
+        another is a part of it: committed with it, or not at all.
         """
+        if self._open is not None:
+            yield self._open
+            return
         with self._locked(self._engine) as connection:
-            yield connection
+            self._open = connection
+            try:
+                yield connection
+            finally:
+                self._open = None
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """A connection for reading."""
+        """A connection for reading; inside a transaction, its own."""
+        if self._open is not None:
+            yield self._open
+            return
         with self._engine.connect() as connection:
             yield connection
 
