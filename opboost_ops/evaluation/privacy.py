@@ -140,7 +140,7 @@ def measure(cell: Mapping[str, Any]) -> dict[str, Any]:
         shares = [
             np.bincount(values).max() / len(values) for values in protected.protected.values()
         ]
-        blind = dict.fromkeys((*FIGURES, *_BASELINES), fmean(shares))
+        blind: dict[str, float | None] = dict.fromkeys((*FIGURES, *_BASELINES), fmean(shares))
         blind |= {"guess_worst": max(shares), "correlated": None, "correlated_baseline": None}
         return {**found, **blind}
     mechanism = accuracy.mechanism_of(cell)

@@ -2,7 +2,7 @@
 
 import typer
 
-from opboost_ops.cli.evaluate import accuracy, figures, month, privacy, table5
+from opboost_ops.cli.evaluate import accuracy, cost, figures, month, privacy, table5
 
 app = typer.Typer(help="The papers' workloads, by one command each.", no_args_is_help=True)
 
@@ -10,4 +10,5 @@ app.command("accuracy")(accuracy.command)
 app.command("table5")(table5.command)
 app.command("month")(month.command)
 app.command("privacy")(privacy.command)
+app.command("cost")(cost.command)
 app.command("figures")(figures.command)

@@ -26,7 +26,8 @@ def command(
     from opboost_ops.evaluation import accuracy
     from opboost_ops.evaluation import privacy as experiment
 
-    tables, epsilons = tuple(dataset or experiment.DATASETS), experiment.EPSILONS
+    tables = tuple(dataset or experiment.DATASETS)
+    epsilons: tuple[float, ...] = experiment.EPSILONS
     if quick:
         seeds, epsilons = 1, (0.08, 1.28)
         tables = tuple(dataset or ("powerplant",))
