@@ -39,6 +39,7 @@ PYOPE_VALUES = 200
 #: The workload of the runs.
 RUN_EPSILON, LOWER, UPPER, TREES, RATE, DEPTH = 1.28, 1, 10, 80, 0.1, 3
 REPEATS = 5
+_QUICK_ROWS = 1500
 #: What the paper spends on the rank of a cell.
 PAPER_BYTES_A_CELL = 4
 #: Stages that plain training has nothing to be compared with: metrics, card and registry.
@@ -63,7 +64,11 @@ _RATIOS = ("model_to_lightgbm", "model_to_xgboost", "all_to_lightgbm")
 
 
 def experiment(
-    datasets: Sequence[str], seeds: int, work: Path, progress: Progress | None = None
+    datasets: Sequence[str],
+    seeds: int,
+    work: Path,
+    progress: Progress | None = None,
+    quick: bool = False,
 ) -> dict[str, Any]:
     """Measure all costs and sum them up.
 
@@ -72,6 +77,7 @@ def experiment(
         seeds: How many times each is run.
         work: Folder where measurements are kept.
         progress: Called with how many are done, and of how many.
+        quick: One repeat, and few rows of a generated table.
 
     Returns:
         ``mechanisms``, ``naming``, ``runs``, and ``paper``: of its figures those that are known.
@@ -82,8 +88,11 @@ def experiment(
         for method, sampler in METHODS
     ]
     of_runs = [{"dataset": dataset, "seed": s} for s in range(seeds) for dataset in datasets]
-    timed = run(of_methods, release_cost, work / "cost-mechanisms.parquet", progress)
-    ran = run(of_runs, run_cost, work / "cost-runs.parquet", progress)
+    repeats, name = (1, "cost-quick") if quick else (REPEATS, "cost")
+    timing = partial(release_cost, repeats=repeats)
+    timed = run(of_methods, timing, work / f"{name}-mechanisms.parquet", progress)
+    running = partial(run_cost, repeats=repeats, rows=_QUICK_ROWS if quick else None)
+    ran = run(of_runs, running, work / f"{name}-runs.parquet", progress)
     stages = sorted(name for name in ran.columns if name.startswith("stage_"))
     by_run = summary(ran, ("dataset",), (*_RUN, *_SECONDS, "xgboost_seconds", *_RATIOS, *stages))
     return {
@@ -93,7 +102,7 @@ def experiment(
         "theta": THETA,
         "epsilon": EPSILON,
         "pyope_values": PYOPE_VALUES,
-        "repeats": REPEATS,
+        "repeats": repeats,
         "run": {
             "epsilon": RUN_EPSILON,
             "domain": [LOWER, UPPER],
@@ -128,13 +137,14 @@ def mechanism_of(method: str, sampler: str) -> Mechanism:
     return _MECHANISM.validate_python(data)
 
 
-def release_cost(cell: Mapping[str, Any]) -> dict[str, float]:
+def release_cost(cell: Mapping[str, Any], repeats: int = REPEATS) -> dict[str, float]:
     """Time one mechanism, and pyope on the same values, by turns.
 
     From person keys to outputs; the keys, once a table, are timed apart.
 
     Args:
         cell: ``method`` and ``sampler``.
+        repeats: How often.
 
     Raises:
         ConfigError: pyope is not installed.
@@ -147,7 +157,7 @@ def release_cost(cell: Mapping[str, Any]) -> dict[str, float]:
         lambda: noise.person_keys(_PUBLIC, ids, "string"), 1, time.process_time
     )
     ours, theirs = [], []
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         _, seconds = least(
             lambda: randomise(values, keys, mechanism, DOMAIN, b"map", _PUBLIC, _COLUMN),
             REPEATS,
@@ -206,15 +216,19 @@ def naming(timed: pl.DataFrame) -> list[dict[str, Any]]:
     return lines
 
 
-def run_cost(cell: Mapping[str, Any]) -> dict[str, float]:
+def run_cost(
+    cell: Mapping[str, Any], repeats: int = REPEATS, rows: int | None = None
+) -> dict[str, float]:
     """Run a whole federation, a process a party, and plain boosters on the same rows beside it.
 
     Args:
         cell: ``dataset`` and ``seed``.
+        repeats: How often plain boosters are timed.
+        rows: Of a generated table.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = write_workspace(
-            load(cell["dataset"]),
+            load(cell["dataset"], rows=rows),
             Path(folder) / "federation",
             epsilon=RUN_EPSILON,
             lower=LOWER,
@@ -224,7 +238,7 @@ def run_cost(cell: Mapping[str, Any]) -> dict[str, float]:
         )
         done = run_federation(path, {})
         sites = site_files(path, done.federation)
-        found = costs(sites, done.federation.name, done.federation.label_holder, done.run)
+        found = costs(sites, done.federation.name, done.federation.label_holder, done.run, repeats)
     seconds, quality = done.seconds(), done.seconds("quality_seconds")
     model = sum(value for stage, value in seconds.items() if stage not in AFTER)
     return {
@@ -240,7 +254,7 @@ def run_cost(cell: Mapping[str, Any]) -> dict[str, float]:
 
 
 def costs(
-    sites: Mapping[str, Path], federation: str, label_holder: str, name: str
+    sites: Mapping[str, Path], federation: str, label_holder: str, name: str, repeats: int = REPEATS
 ) -> dict[str, float]:
     """Bytes of a finished run, and what both boosters need for its rows without protection.
 
@@ -249,6 +263,7 @@ def costs(
         federation: Name of the federation.
         label_holder: Its label holder.
         name: The run.
+        repeats: How often boosters are timed.
     """
     sizes = harness.sizes(sites[label_holder], federation, name)
     frame, label, parameters = harness.raw_training(sites, federation, label_holder, name)
@@ -256,7 +271,7 @@ def costs(
     plain: dict[str, float] = {}
     for booster in boosters:
         mine = replace(parameters, trainer=booster)
-        _, plain[booster] = least(partial(trainer.train, frame, label, mine), REPEATS)
+        _, plain[booster] = least(partial(trainer.train, frame, label, mine), repeats)
     return {
         "rows": frame.matrix.shape[0],
         "cells": frame.matrix.shape[0] * sizes["ranked"],

@@ -38,6 +38,8 @@ METHODS: tuple[tuple[str, int, float], ...] = (
     ("bucket_response", 0, 0.0),
     ("grr", 0, 0.0),
 )
+_LONG = ("pendigits", "adult")
+
 #: Where mechanisms are compared at one measured loss.
 EQUAL_LOSS_ONE = (0.02, 0.1, 0.3, 1.0, 3.0)
 EQUAL_LOSS_WHOLE = (0.1, 0.3, 1.0, 3.0, 5.0, 10.0)
@@ -54,21 +56,22 @@ _BY = ("dataset", "trainer", "scale", "method", "epsilon", "theta", "alpha")
 def cells(
     datasets: Sequence[str], epsilons: Sequence[float], seeds: int
 ) -> Iterator[dict[str, Any]]:
-    """Settings of the experiment; those of one seed and table stand together.
+    """Settings of the experiment; those of one seed and table stand together, seed by seed.
 
     Args:
         datasets: Names.
-        epsilons: For the mechanisms.
+        epsilons: For the mechanisms; every other one where a measurement takes long.
         seeds: How many.
     """
-    for dataset in datasets:
-        for seed in range(seeds):
+    for seed in range(seeds):
+        for dataset in datasets:
+            some = epsilons[1::2] if dataset in _LONG else epsilons
             fixed = {"dataset": dataset, "trainer": "lightgbm", "scale": "linear"}
             for method in ("raw", "alone"):
                 none = {"method": method, "epsilon": 0.0, "theta": 0, "alpha": 0.0}
                 yield {**fixed, **none, "seed": seed}
             for name, theta, alpha in METHODS:
-                for epsilon in epsilons:
+                for epsilon in some:
                     setting = {"method": name, "epsilon": epsilon, "theta": theta, "alpha": alpha}
                     yield {**fixed, **setting, "seed": seed}
 

@@ -30,7 +30,7 @@ def command(
     if quick:
         seeds, tables = 1, tuple(dataset or ("credit",))
     with counting("measurements") as progress:
-        found = experiment.experiment(tables, seeds, work, progress)
+        found = experiment.experiment(tables, seeds, work, progress, quick)
     found |= {"command": " ".join(["opboost", *sys.argv[1:]]), "quick": quick}
     keep(found, summary)
     if as_json:
