@@ -88,8 +88,8 @@ def experiment(
         for method, sampler in METHODS
     ]
     of_runs = [{"dataset": dataset, "seed": s} for s in range(seeds) for dataset in datasets]
-    repeats, name = (1, "cost-quick") if quick else (REPEATS, "cost")
-    timing = partial(release_cost, repeats=repeats)
+    repeats, sample, name = (1, 20, "cost-quick") if quick else (REPEATS, PYOPE_VALUES, "cost")
+    timing = partial(release_cost, repeats=repeats, sample=sample)
     timed = run(of_methods, timing, work / f"{name}-mechanisms.parquet", progress)
     running = partial(run_cost, repeats=repeats, rows=_QUICK_ROWS if quick else None)
     ran = run(of_runs, running, work / f"{name}-runs.parquet", progress)
@@ -101,7 +101,7 @@ def experiment(
         "domain": [DOMAIN.lower, DOMAIN.upper],
         "theta": THETA,
         "epsilon": EPSILON,
-        "pyope_values": PYOPE_VALUES,
+        "pyope_values": sample,
         "repeats": repeats,
         "run": {
             "epsilon": RUN_EPSILON,
@@ -137,7 +137,9 @@ def mechanism_of(method: str, sampler: str) -> Mechanism:
     return _MECHANISM.validate_python(data)
 
 
-def release_cost(cell: Mapping[str, Any], repeats: int = REPEATS) -> dict[str, float]:
+def release_cost(
+    cell: Mapping[str, Any], repeats: int = REPEATS, sample: int = PYOPE_VALUES
+) -> dict[str, float]:
     """Time one mechanism, and pyope on the same values, by turns.
 
     From person keys to outputs; the keys, once a table, are timed apart.
@@ -145,6 +147,7 @@ def release_cost(cell: Mapping[str, Any], repeats: int = REPEATS) -> dict[str, f
     Args:
         cell: ``method`` and ``sampler``.
         repeats: How often.
+        sample: How many values pyope encrypts.
 
     Raises:
         ConfigError: pyope is not installed.
@@ -164,7 +167,7 @@ def release_cost(cell: Mapping[str, Any], repeats: int = REPEATS) -> dict[str, f
             time.process_time,
         )
         ours.append(seconds)
-        theirs.append(pyope_seconds(values[:PYOPE_VALUES]) * VALUES / PYOPE_VALUES)
+        theirs.append(pyope_seconds(values[:sample]) * VALUES / sample)
     return {
         "seconds": min(ours),
         "nanoseconds_a_cell": min(ours) / VALUES * 1e9,

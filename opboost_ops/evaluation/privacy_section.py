@@ -33,9 +33,9 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
             f"Domain [{lower}, {upper}], LightGBM, {found['trees']} trees of depth "
             f"{found['depth']}, linear map, mean of {' to '.join(map(str, seeds))} seeds, tested "
             "on unrandomised rows. Accuracy is a share of that without protection on the same "
-            "split (in regression MSE without by MSE with). The attacker knows mechanism, epsilon and "
-            "the exact distribution of each column, and a guess is right if it is the very value; "
-            "shares are means over the protected columns. Made by "
+            "split (in regression MSE without by MSE with). The attacker knows mechanism, epsilon "
+            "and the exact distribution of each column, and a guess is right if it is the very "
+            "value; shares are means over the protected columns. Made by "
             f"`{found['command']}`.",
             "",
             "![Success of guessing against accuracy, a line a mechanism](figures/"

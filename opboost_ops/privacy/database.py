@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -35,9 +36,7 @@ class Database:
     def __init__(self, url: str) -> None:
         engine: sa.Engine | None = None
         try:
-            engine = sa.create_engine(url, connect_args=_arguments(url))
-            if engine.dialect.name == "sqlite":
-                sa.event.listen(engine, "connect", _manual)
+            engine = _sqlite(url) if url.startswith("sqlite") else sa.create_engine(url)
             if url not in _COMPLETE:
                 with self._locked(engine) as connection:
                     METADATA.create_all(connection)
@@ -100,8 +99,13 @@ class Database:
             connection.commit()
 
 
-def _arguments(url: str) -> dict[str, Any]:
-    return {"timeout": PATIENCE} if url.startswith("sqlite") else {}
+@lru_cache(maxsize=16)
+def _sqlite(url: str) -> sa.Engine:
+    # Kept for the process, because it keeps the statements that it has compiled, which takes
+    # longer than to execute them; but never a connection, which would not survive a fork.
+    engine = sa.create_engine(url, connect_args={"timeout": PATIENCE}, poolclass=sa.NullPool)
+    sa.event.listen(engine, "connect", _manual)
+    return engine
 
 
 def _manual(connection: Any, _: Any) -> None:
