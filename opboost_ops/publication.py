@@ -13,7 +13,7 @@ from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.audit import Action
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.encryption import Envelope
-from opboost_ops.exchange.manifest import receiver_of
+from opboost_ops.exchange.manifest import Manifest, receiver_of
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
@@ -71,7 +71,8 @@ def publish(
     protected = party.name in federation.feature_holders
     columns = columns_of(federation, party.name) if protected else ()
     features = {column.uuid: column.feature for column in columns}
-    digests = []
+    sealed: list[tuple[Draft, Manifest, dict[str, bytes], str]] = []
+    reserved: list[Release] = []
     with open_books(party.site) as books:
         for draft in drafts:
             addressed = receiver_of(draft.kind, draft.about, federation.label_holder)
@@ -96,19 +97,24 @@ def publish(
             lines += _structural(draft, columns, shared)
             if not lines:
                 lines = [Release(**shared, account="exact", discloses=draft.discloses)]
-            # Reserve, charge, publish, commit: a crash in between charges what was perhaps not
-            # released, never the other way round, and the retry completes its own reservation.
-            books.ledger.reserve(lines, Budget(party.policy, features))
-            for cell in charges.cells if draft.losses else ():
-                books.cells.charge(cell.column, cell.context, cell.people, cell.values, cell.domain)
+            reserved += lines
+            sealed.append((draft, manifest, files, receiver))
+        # Reserve, charge, publish, commit: a crash in between charges what was perhaps not
+        # released, never the other way round, and the retry completes its own reservation.
+        if reserved:
+            books.ledger.reserve(reserved, Budget(party.policy, features))
+        # Once for all drafts: together they hold the rows that are charged.
+        for cell in charges.cells if any(draft.losses for draft in drafts) else ():
+            books.cells.charge(cell.column, cell.context, cell.people, cell.values, cell.domain)
+        for draft, manifest, files, receiver in sealed:
             party.store.put_once(manifest.reference, files)
             if not books.ledger.committed(manifest.digest):
                 action: Action = "answered" if draft.kind == "split_values" else "sent"
                 detail = f"{draft.rows} splits" if action == "answered" else ""
-                books.audit.add(action, manifest.reference, receiver, manifest.digest, detail)
-                books.ledger.commit(manifest.digest)
-            digests.append(manifest.digest)
-    return digests
+                with books.together():
+                    books.audit.add(action, manifest.reference, receiver, manifest.digest, detail)
+                    books.ledger.commit(manifest.digest)
+    return [manifest.digest for _, manifest, _, _ in sealed]
 
 
 def _protected(
@@ -188,7 +194,7 @@ def enter(site: Site, line: Release) -> None:
         site: The party's.
         line: The line; it is complete as it is.
     """
-    with open_books(site) as books:
+    with open_books(site) as books, books.together():
         books.ledger.reserve([line])
         books.ledger.commit(line.artifact)
 

@@ -195,7 +195,7 @@ def _note_received(site: Site, acceptance: Acceptance, run: Run, before: set[str
     new = [(place, entry.digest) for place, entry in received if place not in before]
     if not new:
         return
-    with open_books(site) as books:
+    with open_books(site) as books, books.together():
         for place, digest in new:
             kind, about = place.split("/")
             receiver = receiver_of(cast(Kind, kind), about, run.label_holder)

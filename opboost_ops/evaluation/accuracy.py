@@ -148,7 +148,8 @@ def experiment(
 
 def name_of(line: Mapping[str, Any]) -> str:
     """A method in words."""
-    name = {"raw": "no protection", "alone": "label holder alone"}.get(line["method"])
+    known = {"raw": "no protection", "alone": "label holder alone", "grr": "Generalised response"}
+    name = known.get(line["method"])
     if name is None:
         name = str(line["method"]).replace("_", "-").capitalize()
     more = [f"{key} {line[key]:g}" for key in ("theta", "alpha") if line[key]]

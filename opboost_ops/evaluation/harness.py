@@ -6,6 +6,7 @@ public; it is called by `demo`, `run --dataset` and benchmarks, never by a produ
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import polars as pl
 
 from opboost_ops.boosting import metrics as scores
 from opboost_ops.boosting import trainer
-from opboost_ops.boosting.trainer import BACKENDS, Frame, predict
+from opboost_ops.boosting.trainer import BACKENDS, Frame, Parameters, predict
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_site, parse_federation
@@ -43,6 +44,56 @@ def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: 
         ``centralised``, ``label_holder_alone``, ``federated`` (mode clear) and ``federated_MODE``
         for each mode that the run evaluated, each with accuracy and auc, or mse and r2.
     """
+    joined = _together(sites, federation, label_holder, run)
+    home, train = joined.home, joined.train
+    centralised = trainer.train(*joined.training())
+    model = home.read(BACKENDS[joined.parameters.trainer].file).decode()
+    truth = joined.labels[train:]
+    task = joined.parameters.task
+    found = home.json("evaluation")["metrics"]
+    held_out = joined.everything[train:]
+    return {
+        "centralised": scores.evaluate(task, truth, predict(centralised, held_out)),
+        "federated": scores.evaluate(task, truth, predict(model, joined.clear[train:])),
+        **found,
+    }
+
+
+def raw_training(
+    sites: Mapping[str, Path], federation: str, label_holder: str, run: str
+) -> tuple[Frame, np.ndarray, Parameters]:
+    """What one booster would be given if all training rows lay in one place as they are.
+
+    Args:
+        sites: Every party's ``site.yaml``.
+        federation: Name of the federation.
+        label_holder: Its label holder.
+        run: A finished run.
+
+    Returns:
+        Everybody's raw columns, the labels, and the run's parameters.
+    """
+    return _together(sites, federation, label_holder, run).training()
+
+
+@dataclass(frozen=True)
+class _Joined:
+    home: Home
+    names: tuple[str, ...]
+    categorical: tuple[str, ...]
+    everything: np.ndarray
+    clear: np.ndarray
+    labels: np.ndarray
+    train: int
+    parameters: Parameters
+
+    def training(self) -> tuple[Frame, np.ndarray, Parameters]:
+        matrix = np.asfortranarray(self.everything[: self.train])
+        frame = Frame(names=self.names, matrix=matrix, categorical=self.categorical, ranked=())
+        return frame, self.labels[: self.train], self.parameters
+
+
+def _together(sites: Mapping[str, Path], federation: str, label_holder: str, run: str) -> _Joined:
     loaded = {party: load_site(path) for party, path in sites.items()}
     own = loaded[label_holder]
     home = Home(own.home / federation / run)
@@ -53,22 +104,17 @@ def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: 
     label_spec = declared.parties[label_holder].label
     assert label_spec is not None
     labels, classes = encode_label(raw.pop("label"), label_spec, train)
-    parameters = parameters_of(declared.training, facts["task"], classes)
-    categorical = tuple(facts["categories"])
-    everything = np.column_stack([raw[name] for name in facts["names"]])
     names = tuple(facts["names"])
-    frame = Frame(names=names, matrix=everything[:train], categorical=categorical, ranked=())
-    centralised = trainer.train(frame, labels[:train], parameters)
-    model = home.read(BACKENDS[declared.training.trainer].file).decode()
-    held_out = np.column_stack([clear[name] for name in names])[train:]
-    truth = labels[train:]
-    task = facts["task"]
-    found = home.json("evaluation")["metrics"]
-    return {
-        "centralised": scores.evaluate(task, truth, predict(centralised, everything[train:])),
-        "federated": scores.evaluate(task, truth, predict(model, held_out)),
-        **found,
-    }
+    return _Joined(
+        home=home,
+        names=names,
+        categorical=tuple(facts["categories"]),
+        everything=np.column_stack([raw[name] for name in names]),
+        clear=np.column_stack([clear[name] for name in names]),
+        labels=labels,
+        train=train,
+        parameters=parameters_of(declared.training, facts["task"], classes),
+    )
 
 
 def sizes(site: Path, federation: str, run: str) -> dict[str, Any]:
@@ -81,7 +127,8 @@ def sizes(site: Path, federation: str, run: str) -> dict[str, Any]:
 
     Returns:
         Bytes by artifact; ``feature_holders_total`` (training releases and split answers);
-        ``align`` and ``holdout`` apart; ``ranks_entropy``, the entropy of the ranks in bytes.
+        ``align`` and ``holdout`` apart; ``ranks_entropy``, the entropy of the ranks in bytes, and
+        ``ranked``, how many columns of ranks there are.
     """
     own = load_site(site)
     store = open_store(own.store)
@@ -105,7 +152,8 @@ def sizes(site: Path, federation: str, run: str) -> dict[str, Any]:
     home = Home(own.home / federation / run)
     frame = home.table("frame")
     entropy = sum(_entropy(integers(frame, name)) for name in home.json("frame")["ranked"])
-    return {**result, **totals, "ranks_entropy": round(entropy, 1)}
+    ranked = len(home.json("frame")["ranked"])
+    return {**result, **totals, "ranks_entropy": round(entropy, 1), "ranked": ranked}
 
 
 def _entropy(values: np.ndarray) -> float:

@@ -110,7 +110,7 @@ def leakage(context: Context) -> Leakage:
         tried = [attacks.guess(own, out, channel, marginal, near)]
         if column in numeric:
             tried.append(attacks.rank_match(own, out, near))
-            partner = _most_correlated(column.name, {c.name: values[c.name] for c in numeric})
+            partner = most_correlated(column.name, {c.name: values[c.name] for c in numeric})
             if partner is not None:
                 tried.append(attacks.correlated(own, out, values[partner], channel, near))
             averaged[column.name] = fresh_and_keyed(
@@ -195,7 +195,13 @@ def _entry(attack: Attack) -> dict[str, Any]:
     return {**asdict(attack), "gain": attack.gain, "verdict": attack.verdict}
 
 
-def _most_correlated(name: str, values: Mapping[str, np.ndarray]) -> str | None:
+def most_correlated(name: str, values: Mapping[str, np.ndarray]) -> str | None:
+    """The other column that goes most with a column; None if there is none.
+
+    Args:
+        name: The column's.
+        values: All columns, each of shape (n,).
+    """
     own = values[name]
     strengths: dict[str, float] = {}
     for other, column in values.items():

@@ -17,6 +17,8 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
     "improvements": ("improvements_section", "section"),
     "order": ("order_section", "section"),
     "range-query": ("range_query_section", "section"),
+    "privacy": ("privacy_section", "section"),
+    "cost": ("cost_section", "section"),
     "federboost": ("federboost_section", "section"),
 }
 

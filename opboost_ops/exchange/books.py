@@ -1,7 +1,7 @@
 """A party's books: ledger, cell states and audit log, opened together."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from opboost_ops.config.site import Site
@@ -19,11 +19,20 @@ class Books:
         ledger: Its releases.
         cells: What each of its cells has released.
         audit: What happened, chained.
+        database: Where ledger and audit log lie.
     """
 
     ledger: Ledger
     cells: Cells
     audit: Audit
+    database: Database
+
+    def together(self) -> AbstractContextManager[object]:
+        """Lines of ledger and audit log that are added within it come all or not at all.
+
+        They are also forced to the disk once, which takes longer than anything else here.
+        """
+        return self.database.writing()
 
 
 @contextmanager
@@ -38,6 +47,6 @@ def open_books(site: Site) -> Iterator[Books]:
     """
     database = Database(site.ledger_url())
     try:
-        yield Books(Ledger(database), Cells(site.cells), Audit(database))
+        yield Books(Ledger(database), Cells(site.cells), Audit(database), database)
     finally:
         database.close()

@@ -103,17 +103,19 @@ def person_keys(
     base = hashlib.blake2b(tag, digest_size=16, key=key)
     values = ids.to_pylist()
     expected = str if id_type == "string" else int
-    if not all(type(value) is expected for value in values):
+    if not set(map(type, values)) <= {expected}:
         raise ContractError(
             f"The ID column has missing values, or values that are no {id_type}.",
             "Give every row an ID of the declared type.",
         )
-    digests = bytearray()
-    for value in values:
-        prf = base.copy()
+    copy = base.copy
+
+    def digest(value: object) -> bytes:
+        prf = copy()
         prf.update(str(value).encode())
-        digests += prf.digest()
-    return np.frombuffer(bytes(digests), dtype=np.uint8).reshape(-1, 16)
+        return prf.digest()
+
+    return np.frombuffer(b"".join(map(digest, values)), dtype=np.uint8).reshape(-1, 16)
 
 
 def cell_words(

@@ -41,6 +41,15 @@ class Cells:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
+    def known(self, column: UUID, context: bytes) -> bool:
+        """Whether a column has released anything under a noise key.
+
+        Args:
+            column: The column's UUID.
+            context: Digest of what keys its noise.
+        """
+        return self._path(column, context).is_file()
+
     def hold(
         self,
         column: UUID,
@@ -93,7 +102,11 @@ class Cells:
         """
         state = self.read(column, context, domain)
         number = (values - domain.lower).astype(_kind(domain))
-        if np.array_equal(state.people, people):
+        if len(state.people) == 0:
+            merged, last = people, number
+            seen = np.zeros((len(people), _width(domain)), dtype=np.uint8)
+            new = np.arange(len(people))
+        elif np.array_equal(state.people, people):
             # Mostly the same people as the night before.
             merged, seen, last = people, state.seen.copy(), number
             new = np.arange(len(people))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -35,9 +36,7 @@ class Database:
     def __init__(self, url: str) -> None:
         engine: sa.Engine | None = None
         try:
-            engine = sa.create_engine(url, connect_args=_arguments(url))
-            if engine.dialect.name == "sqlite":
-                sa.event.listen(engine, "connect", _manual)
+            engine = _sqlite(url) if url.startswith("sqlite") else sa.create_engine(url)
             if url not in _COMPLETE:
                 with self._locked(engine) as connection:
                     METADATA.create_all(connection)
@@ -52,19 +51,31 @@ class Database:
                 "Check `ledger` in site.yaml, and that the database accepts this user.",
             )
         self._engine = engine
+        self._open: sa.Connection | None = None
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
         """A transaction that no other writer of this database is in.
 
-        What is read in it cannot change before it is committed.
+        What is read in it cannot change before it is committed. One that is begun inside
+        another is a part of it: committed with it, or not at all.
         """
+        if self._open is not None:
+            yield self._open
+            return
         with self._locked(self._engine) as connection:
-            yield connection
+            self._open = connection
+            try:
+                yield connection
+            finally:
+                self._open = None
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """A connection for reading."""
+        """A connection for reading; inside a transaction, its own."""
+        if self._open is not None:
+            yield self._open
+            return
         with self._engine.connect() as connection:
             yield connection
 
@@ -88,8 +99,13 @@ class Database:
             connection.commit()
 
 
-def _arguments(url: str) -> dict[str, Any]:
-    return {"timeout": PATIENCE} if url.startswith("sqlite") else {}
+@lru_cache(maxsize=16)
+def _sqlite(url: str) -> sa.Engine:
+    # Kept for the process, because it keeps the statements that it has compiled, which takes
+    # longer than to execute them; but never a connection, which would not survive a fork.
+    engine = sa.create_engine(url, connect_args={"timeout": PATIENCE}, poolclass=sa.NullPool)
+    sa.event.listen(engine, "connect", _manual)
+    return engine
 
 
 def _manual(connection: Any, _: Any) -> None:

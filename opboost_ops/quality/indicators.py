@@ -11,6 +11,8 @@ import pyarrow as pa
 # No column of a party's table has this character in its name.
 _BETWEEN = "\x1f"
 
+_BY_RANGE = "expect_column_values_to_be_between"
+
 
 @dataclass(frozen=True)
 class Indicator:
@@ -84,8 +86,21 @@ def derived(
             if column in table.column_names:
                 values = INDICATORS[name].compute(pl.Series("", table.column(column)))
                 table = table.append_column(kwargs["column"], values.to_arrow())
+        elif expectation["type"] == _BY_RANGE and _is_narrow(table, kwargs["column"]):
+            # Great Expectations compares narrow numbers one by one in Python.
+            column, kwargs["column"] = kwargs["column"], f"{kwargs['column']}{_BETWEEN}"
+            if kwargs["column"] not in table.column_names:
+                wide = table.column(column).cast(pa.int64())
+                table = table.append_column(kwargs["column"], wide)
         plain.append({"type": expectation["type"], "kwargs": kwargs})
     return table, plain
+
+
+def _is_narrow(table: pa.Table, column: str) -> bool:
+    if column not in table.column_names:
+        return False
+    kind = table.schema.field(column).type
+    return bool(pa.types.is_integer(kind) and kind not in (pa.int64(), pa.uint64()))
 
 
 def origin(column: str) -> tuple[str, str]:

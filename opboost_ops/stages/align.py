@@ -33,7 +33,7 @@ def align(context: Context) -> Outcome:
             if party == own
             else context.receive("digests", party).table
         )
-        digests = pl.Series("digest", table.column("digest").cast(pa.binary()))
+        digests = _numbers(table)
         if digests.n_unique() != len(digests):
             raise ContractError(
                 f"{party} sent the same ID digest twice.", "Its table must have one row an ID."
@@ -79,6 +79,12 @@ def align(context: Context) -> Outcome:
     )
 
 
+def _numbers(table: pa.Table) -> pl.Series:
+    """Digests as numbers of 128 bits, which have their order and are sorted much faster."""
+    digests = pl.Series("digest", table.column("digest").cast(pa.binary()))
+    return digests.bin.reinterpret(dtype=pl.UInt128, endianness="big")
+
+
 def _held_out(context: Context, common: pl.DataFrame) -> np.ndarray:
     if context.purpose == "score":
         return np.ones(common.height, dtype=bool)
@@ -91,8 +97,8 @@ def _held_out(context: Context, common: pl.DataFrame) -> np.ndarray:
                 "Make it true for the rows to hold out, false for the others.",
             )
         return np.asarray(column.to_numpy()[common[context.federation.label_holder].to_numpy()])
-    raw = common["digest"].to_list()
-    tails = np.array([int.from_bytes(digest[8:], "big") for digest in raw], dtype=np.uint64)
+    last_bytes = pl.lit(1 << 64, dtype=pl.UInt128)
+    tails = common.select((pl.col("digest") % last_bytes).cast(pl.UInt64)).to_series().to_numpy()
     held = np.zeros(common.height, dtype=bool)
     held[np.argsort(tails, kind="stable")[: round(common.height * rule)]] = True
     return held

@@ -23,22 +23,21 @@ def desensitize(context: Context) -> Outcome:
     keys = person_keys(context)[positions]
     secret = context.noise_secret()
     people, cells = noise.person_hashes(secret, keys), Cells(context.site.cells)
-    order = np.argsort(people)
+    order: np.ndarray | None = None
     held: dict[str, np.ndarray] = {}
     columns: dict[str, pa.Array] = {}
     for column in context.columns():
         mechanism = column.mechanism
         if column.source not in held:
-            wanted = integers(table, column.source)
-            held[column.source] = wanted.copy()
-            held[column.source][order] = cells.hold(
-                column.uuid,
-                column.noise_context(secret),
-                people[order],
-                wanted[order],
-                column.source_domain,
-                context.policy.features[column.feature].max_changes,
-            )
+            wanted, name = integers(table, column.source), column.noise_context(secret)
+            most = context.policy.features[column.feature].max_changes
+            if most is not None and cells.known(column.uuid, name):
+                order = np.argsort(people) if order is None else order
+                domain, rising = column.source_domain, people[order]
+                kept = cells.hold(column.uuid, name, rising, wanted[order], domain, most)
+                wanted = wanted.copy()
+                wanted[order] = kept
+            held[column.source] = wanted
         values = held[column.source]
         if isinstance(mechanism, UnaryEncoding):
             assert column.bit is not None

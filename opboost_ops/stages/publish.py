@@ -69,7 +69,7 @@ def _charges(context: Context, columns: tuple[Column, ...]) -> Charges:
     for column in columns:
         name = column.noise_context(secret)
         if column.source not in cells:
-            values = integers(held, column.source)[order]
+            values = _taken(held.column(column.source), order)
             cells[column.source] = CellCharge(
                 column.uuid, name, rising, values, column.source_domain
             )
@@ -84,3 +84,9 @@ def _charges(context: Context, columns: tuple[Column, ...]) -> Charges:
             edges[column.charge] = tuple(mapping.boundary(start) for start in starts)
     draws = {charge: draw.hexdigest()[:32] for charge, draw in drawn.items()}
     return Charges(keys, draws, edges, tuple(cells.values()))
+
+
+def _taken(column: pa.ChunkedArray, order: np.ndarray) -> np.ndarray:
+    # Small integers stay in the cache while they are put into another order; wide ones do not.
+    narrow: np.ndarray = column.to_numpy()
+    return np.asarray(narrow[order], dtype=np.int64)

@@ -4,12 +4,14 @@ import typer
 
 from opboost_ops.cli.evaluate import (
     accuracy,
+    cost,
     federation,
     federboost,
     figures,
     improvements,
     month,
     order,
+    privacy,
     range_query,
     report,
     table5,
@@ -25,5 +27,7 @@ app.command("order")(order.command)
 app.command("range-query")(range_query.command)
 app.command("table5")(table5.command)
 app.command("month")(month.command)
+app.command("privacy")(privacy.command)
+app.command("cost")(cost.command)
 app.command("figures")(figures.command)
 app.command("report")(report.command)
