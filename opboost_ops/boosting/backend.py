@@ -58,14 +58,6 @@ class Model(Protocol):
         """
         ...
 
-    def scale_steps(self, factors: Mapping[str, float]) -> Self:
-        """Multiply what splits add along each path to the mean of the node above them.
-
-        Args:
-            factors: By feature name; 1 for those without.
-        """
-        ...
-
 
 class Backend(Protocol):
     """One booster.

@@ -2,10 +2,9 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from opboost_ops.boosting.steps import scaled_leaves
 from opboost_ops.errors import ContractError
 
 _CATEGORICAL = 1
@@ -99,42 +98,10 @@ class TextModel:
                     lines[at] = "threshold=" + " ".join(_replaced(state, index, new, feature))
         return replace(self, lines=tuple(lines))
 
-    def scale_steps(self, factors: Mapping[str, float]) -> "TextModel":
-        """Multiply what splits add along each path to the mean of the node above them.
-
-        Args:
-            factors: By feature name; 1 for those without.
-        """
-        lines = list(self.lines)
-        state: dict[str, list[str]] = {}
-        for i, line in enumerate(lines):
-            key, _, value = line.partition("=")
-            if key in ("split_feature", "left_child", "right_child", "leaf_value", "leaf_weight"):
-                state[key] = value.split()
-            if key == "leaf_value":
-                at = i
-            if key == "leaf_weight" and state["split_feature"]:
-                lines[at] = "leaf_value=" + " ".join(self._scaled(state, factors))
-        return replace(self, lines=tuple(lines))
-
     def without(self, pattern: str) -> "TextModel":
         """The model without the lines that match a regular expression from their beginning."""
         kept = tuple(line for line in self.lines if not re.match(pattern, line))
         return replace(self, lines=kept)
-
-    def _scaled(
-        self, state: Mapping[str, list[str]], factors: Mapping[str, float]
-    ) -> Iterator[str]:
-        pairs = zip(state["left_child"], state["right_child"], strict=True)
-        splits = (self.feature_names[int(feature)] for feature in state["split_feature"])
-        weighed = zip(state["leaf_value"], state["leaf_weight"], strict=True)
-        # The children lists name leaf k by the complement ~k.
-        found = scaled_leaves(
-            {node: (int(left), int(right)) for node, (left, right) in enumerate(pairs)},
-            {node: factors.get(name, 1.0) for node, name in enumerate(splits)},
-            {~leaf: (float(value), float(weight)) for leaf, (value, weight) in enumerate(weighed)},
-        )
-        return (repr(found[~leaf]) for leaf in range(len(found)))
 
     def _trees(self) -> list[tuple[list[str], list[str], list[str]]]:
         trees: list[tuple[list[str], list[str], list[str]]] = []

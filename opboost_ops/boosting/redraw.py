@@ -13,7 +13,7 @@ import numpy as np
 
 from opboost_ops.boosting import trainer
 from opboost_ops.boosting.frame import Frame, Parameters
-from opboost_ops.domain import Domain
+from opboost_ops.boosting.metrics import Task
 from opboost_ops.mechanisms.channel import Channel
 
 #: Steps of the estimate; it moves little after some tens.
@@ -31,9 +31,9 @@ _GUESS = Parameters("regression", classes=0, trees=15, learning_rate=0.3, depth=
 
 def redrawn(
     frame: Frame,
+    task: Task,
     label: np.ndarray,
     channels: Mapping[str, Channel],
-    domain: Domain,
     words: Mapping[str, np.ndarray],
 ) -> Frame:
     """Replace each released cell by a draw from the law of the value behind it.
@@ -44,28 +44,28 @@ def redrawn(
 
     Args:
         frame: Training rows.
+        task: What is learnt.
         label: Class indices, or numbers, shape (n,).
         channels: What released them, by column; others stay as they are.
-        domain: Where those columns lie.
         words: Uniform 64-bit words that nothing else depends on, shape (n,), by column.
 
     Returns:
         Another frame of the same names. A column of which an output was never released stays as it
-        is: nobody but its holder knows then which output a rank is.
+        is: nobody but its holder knows then which output a rank is. So does one whose outputs are
+        no values of its domain (Piecewise).
     """
-    levels = label
-    if len(np.unique(label)) > _LEVELS and not np.array_equal(label, label.astype(np.int64)):
-        levels = _levels(label, _LEVELS)
+    levels = _levels(label, _LEVELS) if task == "regression" else label
     strata = min(_STRATA, len(label) // (_ROWS * len(np.unique(levels))))
     matrix = frame.matrix.copy(order="F")
     for name, channel in channels.items():
         column = frame.names.index(name)
         ranks = frame.matrix[:, column].astype(np.int64)
-        if len(np.unique(ranks)) == len(channel.outputs):
+        among = np.isin(channel.outputs, channel.inputs).all()
+        if among and len(np.unique(ranks)) == len(channel.outputs):
             others = [i for i in range(len(frame.names)) if i != column]
             guess = _guess(frame, others, ranks, strata)
             groups = levels.astype(np.int64) * _STRATA + guess
-            matrix[:, column] = _draw(ranks, groups, _law(channel, domain), words[name])
+            matrix[:, column] = _draw(ranks, groups, _law(channel), words[name])
     return replace(frame, matrix=matrix)
 
 
@@ -89,10 +89,10 @@ def _levels(values: np.ndarray, count: int) -> np.ndarray:
     return np.asarray(np.searchsorted(edges, values))
 
 
-def _law(channel: Channel, domain: Domain) -> np.ndarray:
+def _law(channel: Channel) -> np.ndarray:
     """Pr[output | value], one value for each output: those of a bucket have the same row."""
     law = channel.probabilities()
-    return np.asarray(law[channel.span(channel.outputs)[:, 0] - domain.lower])
+    return np.asarray(law[channel.span(channel.outputs)[:, 0] - channel.inputs[0]])
 
 
 def _draw(ranks: np.ndarray, groups: np.ndarray, law: np.ndarray, words: np.ndarray) -> np.ndarray:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from opboost_ops.boosting.steps import scaled_leaves
 from opboost_ops.errors import ContractError
 
 _CATEGORICAL = 1
@@ -111,34 +110,7 @@ class JsonModel:
                 "Declare a smaller domain, or train with LightGBM.",
             )
         index = self.feature_names.index(feature)
-        return self._with([_replaced(tree, index, new, feature) for tree in self._trees()])
-
-    def scale_steps(self, factors: Mapping[str, float]) -> "JsonModel":
-        """Multiply what splits add along each path to the mean of the node above them.
-
-        Args:
-            factors: By feature name; 1 for those without.
-        """
-        return self._with([self._scaled(tree, factors) for tree in self._trees()])
-
-    def _scaled(self, tree: Mapping[str, Any], factors: Mapping[str, float]) -> Mapping[str, Any]:
-        left, right = tree["left_children"], tree["right_children"]
-        inner = list(_splits(tree))
-        values, weights = tree["split_conditions"], tree["sum_hessian"]
-        names = {node: self.feature_names[tree["split_indices"][node]] for node in inner}
-        found = scaled_leaves(
-            {node: (left[node], right[node]) for node in inner},
-            {node: factors.get(name, 1.0) for node, name in names.items()},
-            {
-                node: (values[node], weights[node])
-                for node, child in enumerate(left)
-                if child == _LEAF
-            },
-        )
-        leaves = [float(np.float32(found.get(node, value))) for node, value in enumerate(values)]
-        return {**tree, "split_conditions": leaves}
-
-    def _with(self, trees: list[Mapping[str, Any]]) -> "JsonModel":
+        trees = [_replaced(tree, index, new, feature) for tree in self._trees()]
         learner = self.data["learner"]
         booster = learner["gradient_booster"]
         booster = {**booster, "model": {**booster["model"], "trees": trees}}

@@ -61,6 +61,12 @@ def federation_faults(federation: Federation) -> Iterator[Fault]:
 
 def _booster_faults(federation: Federation) -> Iterator[Fault]:
     training = federation.training
+    if training.redraw and federation.scoring.mode == "desensitised":
+        yield Fault(
+            "training.redraw",
+            "makes a model for clear rows, and scoring is desensitised",
+            "declare scoring: {mode: routed} or {mode: local}, or leave redraw out",
+        )
     if training.trainer != "xgboost":
         if training.method is not None:
             yield Fault(

@@ -187,6 +187,8 @@ class Training(Record):
         trainer: Which booster. XGBoost is an extra, needed by the label holder alone.
         method: How XGBoost looks for splits: over bins (``hist``, when absent), one for each
             rank, or over all values (``exact``), which knows no nominal features.
+        redraw: The label holder draws the values behind others' releases back before it trains,
+            by their known channels: for models of clear rows, so not for desensitised scoring.
         tolerance: By how much a new model's main metric (auc, or r2 in regression) may be worse
             than the champion's on the held-out rows, and yet become champion.
     """
@@ -199,6 +201,7 @@ class Training(Record):
     depth: int = Field(default=3, ge=1, le=16)
     holdout: Annotated[float, Field(gt=0, lt=1)] | HoldoutColumn = 0.2
     seed: int = Field(default=0, ge=0, lt=2**31)
+    redraw: bool = False
     tolerance: float = Field(default=0.01, ge=0)
 
 

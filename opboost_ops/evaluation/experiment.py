@@ -18,7 +18,7 @@ Progress = Callable[[int, int], None]
 
 def run(
     cells: Sequence[Cell],
-    measure: Callable[[Cell], Mapping[str, float | None]],
+    measure: Callable[[Cell], Mapping[str, float]],
     path: Path,
     progress: Progress | None = None,
 ) -> pl.DataFrame:

@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 
 from opboost_ops.boosting import trainer
-from opboost_ops.boosting.calibration import attenuation, calibrated
 from opboost_ops.boosting.frame import Parameters
 from opboost_ops.datasets import load
 from opboost_ops.evaluation.accuracy import (
@@ -30,7 +29,7 @@ from opboost_ops.evaluation.two_parties import TwoParties
 from opboost_ops.mechanisms.channel import Channel
 
 DATASETS = ("adult", "pendigits", "powerplant", "casp")
-VARIANTS = ("plain", "calibrated", "penalised")
+VARIANTS = ("plain", "redrawn", "penalised")
 METHODS: tuple[dict[str, Any], ...] = (
     {"method": "global_map", "theta": 0, "alpha": 0.0},
     {"method": "adj_map", "theta": 2, "alpha": 2.0},
@@ -71,9 +70,7 @@ def experiment(
     for variant in VARIANTS[1:]:
         less = pl.col("dataset").is_in(["powerplant", "casp"])
         gain = pl.col(variant) - pl.col("plain")
-        here = rows.filter(pl.col(variant).is_not_null()).with_columns(
-            gain=pl.when(less).then(-gain).otherwise(gain)
-        )
+        here = rows.with_columns(gain=pl.when(less).then(-gain).otherwise(gain))
         for line in summary(here, by, ("plain", variant, "gain", f"{variant}_second")):
             settings = [pl.col(name) == line[name] for name in by]
             better = here.filter(*settings).filter(pl.col("gain") > 0).height
@@ -84,7 +81,7 @@ def experiment(
     return {"name": "improvements", "trees": TREES, "rate": RATE, "depth": DEPTH, "rows": lines}
 
 
-def measure(cell: Mapping[str, Any]) -> dict[str, float | None]:
+def measure(cell: Mapping[str, Any]) -> dict[str, float]:
     """Train and test one setting in all variants.
 
     Args:
@@ -92,7 +89,7 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float | None]:
 
     Returns:
         By variant accuracy, or mean squared error in regression, and as ``_second`` AUC or R2;
-        ``factor`` and ``penalty``: what the variants used. Calibration is not for many classes.
+        ``penalty``: what the last variant used.
     """
     table = _prepared(cell["dataset"], cell["scale"], cell["seed"])
     channel = mechanism_of(cell).channel(DOMAIN)
@@ -103,18 +100,12 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float | None]:
     model = table.materialised(trainer.train(frame, label, plain), frame)
     penalised = trainer.train(frame, label, _parameters(table, cell["seed"], penalty))
     models = {"plain": model, "penalised": table.materialised(penalised, frame)}
-    by = None
-    if table.task != "multiclass":
-        channels = dict.fromkeys(frame.ranked, channel)
-        by = attenuation(frame, label, plain, table.released(mechanism_of(cell)), channels)
-        models["calibrated"] = calibrated(model, frame.ranked, by)
-    found: dict[str, float | None] = {"factor": by, "penalty": penalty}
+    drawn, _ = table.frames(cell["method"], mechanism_of(cell), redrawn=True)
+    models["redrawn"] = table.materialised(trainer.train(drawn, label, plain), drawn)
+    found: dict[str, float] = {"penalty": penalty}
     for variant in VARIANTS:
-        figures = (
-            table.evaluated(trainer.predict(models[variant], test)) if variant in models else {}
-        )
-        found[variant] = figures.get("metric")
-        found[f"{variant}_second"] = figures.get("second")
+        figures = table.evaluated(trainer.predict(models[variant], test))
+        found[variant], found[f"{variant}_second"] = figures["metric"], figures["second"]
     return found
 
 

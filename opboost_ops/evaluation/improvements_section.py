@@ -27,11 +27,13 @@ routed and local scoring meet. *Better in* counts seeds on the same split and dr
     ]
     for variant, words in (
         (
-            "calibrated",
-            "**Calibration**: what splits on others' features add is multiplied by the inverse of "
-            "the attenuation, estimated from the channel and the released rows' second moments "
-            "(`boosting/calibration.py`). Not for many classes, and wrong for desensitised "
-            "scoring, whose rows are as noisy as those of training.",
+            "redrawn",
+            "**Values drawn back** (`training: {redraw: true}`): before it trains, the label "
+            "holder replaces each released cell by a draw from the law of the value behind it, "
+            "given the release, the label and what the other columns say (`boosting/redraw.py`). "
+            "That is post-processing of releases. The model is then one for clear rows, so it is "
+            "for routed and local scoring; desensitised rows are as noisy as plain training "
+            "expects them.",
         ),
         (
             "penalised",

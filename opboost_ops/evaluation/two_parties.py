@@ -174,7 +174,7 @@ class TwoParties:
                 ranks = frame.matrix[:, frame.names.index(name)].astype(np.int64)
                 keys, uuid = self._keys[: self.train], UUID(int=_UUID.int + i)
                 words[name] = noise.cell_words(secret, uuid, b"redraw", keys, ranks)
-        return drawn_back(frame, self.label[: self.train], channels, self._domain, words)
+        return drawn_back(frame, self.task, self.label[: self.train], channels, words)
 
     def materialised(self, model: str, frame: Frame) -> str:
         """The model on domain values, as label holder and feature holder make it together."""

@@ -1,12 +1,17 @@
 """Arrow: training frame -> partial model, whose thresholds on others' features are ranks."""
 
+import hashlib
 from collections.abc import Sequence
 
 import numpy as np
 
 from opboost_ops.boosting import trainer
-from opboost_ops.boosting.trainer import BACKENDS, Parameters
-from opboost_ops.config.federation import Training
+from opboost_ops.boosting.metrics import Task
+from opboost_ops.boosting.redraw import redrawn
+from opboost_ops.boosting.trainer import BACKENDS, Frame, Parameters
+from opboost_ops.config.columns import columns_of
+from opboost_ops.config.federation import Federation, Training
+from opboost_ops.mechanisms import noise
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.stage import Context, Outcome
 
@@ -22,11 +27,28 @@ def train(context: Context) -> Outcome:
     frame = frame_of(table, facts)
     label = np.asarray(table.column(LABEL).to_numpy())
     training = context.federation.training
+    if training.redraw:
+        frame = _drawn_back(context.federation, frame, facts["task"], label)
     text = trainer.train(frame, label, parameters_of(training, facts["task"], facts["classes"]))
     return Outcome(
         files={_partial(context): text.encode()},
         summary={"rows": table.num_rows, "trees": training.trees},
     )
+
+
+def _drawn_back(federation: Federation, frame: Frame, task: Task, label: np.ndarray) -> Frame:
+    # Nothing private hangs on these words: a public seed makes the model repeatable.
+    seed = hashlib.sha256(f"redraw {federation.training.seed}".encode()).digest()
+    rows = np.arange(len(label), dtype=np.uint64)
+    keys = np.column_stack([rows, rows]).view(np.uint8)
+    channels, words = {}, {}
+    for party in federation.feature_holders:
+        for column in columns_of(federation, party):
+            name = f"{party}.{column.name}"
+            ranks = frame.matrix[:, frame.names.index(name)].astype(np.int64)
+            channels[name] = column.mechanism.channel(column.domain)
+            words[name] = noise.cell_words(seed, column.uuid, name.encode(), keys, ranks)
+    return redrawn(frame, task, label, channels, words)
 
 
 def partial_model(context: Context) -> str:

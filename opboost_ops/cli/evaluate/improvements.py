@@ -10,7 +10,7 @@ def command(
     summary: Summary = None,
     as_json: Json = False,
 ) -> None:
-    """What knowing the channel does for accuracy: calibration, and a penalty on leaves."""
+    """What knowing the channel does for accuracy: values drawn back, and a penalty on leaves."""
     import json
 
     from opboost_ops.cli.printing import table

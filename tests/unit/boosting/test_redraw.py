@@ -36,7 +36,7 @@ def drawn(label: np.ndarray, *columns: np.ndarray, **changes: Any) -> np.ndarray
     rng = np.random.default_rng(5)
     channels = dict.fromkeys(names, MECHANISM.channel(DOMAIN)) | changes
     return redrawn(
-        frame, label, channels, DOMAIN, {name: words(rng, len(label)) for name in names}
+        frame, "binary", label, channels, {name: words(rng, len(label)) for name in names}
     ).matrix
 
 
