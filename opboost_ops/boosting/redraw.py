@@ -91,7 +91,9 @@ def _levels(values: np.ndarray, count: int) -> np.ndarray:
 
 def _law(channel: Channel, domain: Domain) -> np.ndarray:
     """Pr[output | value], one value for each output: those of a bucket have the same row."""
-    return channel.probabilities()[channel.span(channel.outputs)[:, 0] - domain.lower]
+    return np.asarray(
+        channel.probabilities()[channel.span(channel.outputs)[:, 0] - domain.lower], np.float64
+    )
 
 
 def _draw(ranks: np.ndarray, groups: np.ndarray, law: np.ndarray, words: np.ndarray) -> np.ndarray:

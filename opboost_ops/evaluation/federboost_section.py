@@ -28,8 +28,8 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         "",
         f"AUC in points of 100, mean of {seeds} seeds (splits and draws of noise) with its "
         f"standard deviation; made by {made}. {found['trees']} trees of depth "
-        f"{found['depth']} (3 layers of splits, 8 leaves), learning rate {found['rate']:g} (the paper's is not known here), two "
-        "thirds of the rows for training. The label holder's own features stay as they are "
+        f"{found['depth']} (3 layers of splits, 8 leaves), learning rate {found['rate']:g} "
+        "(the paper's is not known here), two thirds of the rows for training. The label holder's own features stay as they are "
         "(give_me_some_credit: age and dependents; credit_default: X2 to X5); all others are put "
         "into buckets and randomised. A missing income is a bucket of its own. Models are tested "
         "on unrandomised rows, which is what routed prediction gives. The loss is against "
@@ -144,7 +144,6 @@ def draw(found: Mapping[str, Any], datasets: Sequence[str], path: Path) -> Path:
         over_epsilon = {"centralised": [centralised] * len(epsilons)}
         for name, edges, q, back in (
             (f"{PAPER_BUCKETS} of equal counts", "equal_count", PAPER_BUCKETS, False),
-            (f"{PAPER_BUCKETS} of equal counts, drawn back", "equal_count", PAPER_BUCKETS, True),
             ("declared edges", "declared", 0, False),
             ("declared edges, drawn back", "declared", 0, True),
         ):
