@@ -40,7 +40,7 @@ def test_noise_costs_what_it_must_and_buckets_hardly_anything(quick: Any) -> Non
         clear, weak, strong = (auc(quick, edges, e) for e in (0.0, 4.0, 1.0))
         assert best - 1.5 < clear
         assert strong + 5 < weak < clear
-        assert auc(quick, edges, 1.0, redrawn=True) > strong + 2
+    assert auc(quick, "declared", 1.0, redrawn=True) > strong + 2
 
 
 def test_the_section_tells_what_has_no_guarantee(quick: Any, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from fractions import Fraction
 import pytest
 
 from opboost_ops.domain import Domain
+from opboost_ops.mechanisms import BucketResponse
 from opboost_ops.mechanisms.global_map import GlobalMap
 from opboost_ops.privacy.loss import LossCurve, loss_curve, worst_ratios
 
@@ -29,6 +30,17 @@ def brute_force(counts: tuple[tuple[int, ...], ...], t: int) -> Fraction:
 def test_the_ratios_are_the_definition(size: int, epsilon: float) -> None:
     counts = GlobalMap(epsilon=epsilon).channel(Domain(1, size)).counts
     assert worst_ratios(counts) == [brute_force(counts, t) for t in range(1, size)]
+
+
+def test_inputs_of_one_bucket_are_compared_once_and_rightly() -> None:
+    """Neighbours are in one bucket first, and equal rows come back on the other side of it."""
+    counts = BucketResponse(epsilon=1, edges=(4, 5)).channel(Domain(1, 9)).counts
+    assert worst_ratios(counts) == [brute_force(counts, t) for t in range(1, 9)]
+    again = (*counts[:3], *counts[5:], *counts[:2], counts[3])
+    assert worst_ratios(again) == [brute_force(again, t) for t in range(1, len(again))]
+    whole = worst_ratios(BucketResponse(epsilon=1).channel(Domain(1, 1024)).counts)
+    assert len(whole) == 1023
+    assert len(set(whole)) == 1
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
