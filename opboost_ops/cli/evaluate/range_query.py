@@ -23,7 +23,7 @@ def command(
 
     from opboost_ops.cli.progress import counting
     from opboost_ops.evaluation import range_query as experiment
-    from opboost_ops.evaluation.settings import name_of
+    from opboost_ops.evaluation.settings import EPSILONS, name_of
 
     with counting("measurements") as progress:
         if quick:
@@ -38,7 +38,7 @@ def command(
                 queries=1000,
             )
         else:
-            epsilons = tuple(epsilon or experiment.EPSILONS)
+            epsilons = tuple(epsilon or EPSILONS)
             found = experiment.experiment(work, progress, epsilons=epsilons, repeats=seeds)
     options = [f"--seeds {found['seeds']}", *(f"--epsilon {e:g}" for e in epsilon or ())]
     asked = "--quick" if quick else " ".join(options)
