@@ -6,56 +6,39 @@ one thread, are timed by the processor's clock, which others' work disturbs leas
 """
 
 import tempfile
-import time
-import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import polars as pl
-import pyarrow as pa
-from pydantic import TypeAdapter
-
 from opboost_ops.boosting import trainer
 from opboost_ops.datasets import load
 from opboost_ops.datasets.workspace import write_workspace
-from opboost_ops.domain import Domain
-from opboost_ops.errors import ConfigError
 from opboost_ops.evaluation import harness
 from opboost_ops.evaluation.experiment import Progress, run, summary
+from opboost_ops.evaluation.release_timing import (
+    DOMAIN,
+    EPSILON,
+    METHODS,
+    PYOPE_VALUES,
+    REPEATS,
+    THETA,
+    VALUES,
+    least,
+    naming,
+    release_cost,
+)
 from opboost_ops.local_run import run_federation, site_files
-from opboost_ops.mechanisms import Mechanism, noise
-from opboost_ops.mechanisms.release import randomise
 
 DATASETS = ("powerplant", "pendigits", "adult", "casp")
-#: The workload of the paper's Table 4: values, and where they lie.
-VALUES, DOMAIN, THETA = 100_000, Domain(1, 100), 10
-EPSILON = 1.0
-#: pyope takes a millisecond a value: so many are timed, and the rest is extrapolated.
-PYOPE_VALUES = 200
 #: The workload of the runs.
 RUN_EPSILON, LOWER, UPPER, TREES, RATE, DEPTH = 1.28, 1, 10, 80, 0.1, 3
-REPEATS = 5
 _QUICK_ROWS = 1500
 #: What the paper spends on the rank of a cell.
 PAPER_BYTES_A_CELL = 4
 #: Stages that plain training has nothing to be compared with: metrics, card and registry.
 AFTER = ("evaluate", "register", "announce_champion")
-
-_SAMPLERS = ("exponential", "bounded_laplace")
-#: Each with the paper's two names for its law, where it has them.
-METHODS: tuple[tuple[str, str], ...] = (
-    *((name, sampler) for name in ("global_map", "adj_map", "local_map") for sampler in _SAMPLERS),
-    ("bucket_response", ""),
-    ("grr", ""),
-    ("piecewise", ""),
-)
-_PARTITIONED = ("adj_map", "local_map")
-_MECHANISM: TypeAdapter[Mechanism] = TypeAdapter(Mechanism)
-_PUBLIC, _COLUMN = bytes(32), uuid.UUID(int=1)
 
 _TIMES = ("seconds", "nanoseconds_a_cell", "times_pyope", "pyope_seconds", "key_seconds")
 _RUN = ("rows", "cells", "release_bytes", "entropy_bytes", "digest_bytes", "holdout_bytes")
@@ -120,103 +103,6 @@ def experiment(
             "federboost_seconds_8192_x_11": 1.213,
         },
     }
-
-
-def mechanism_of(method: str, sampler: str) -> Mechanism:
-    """A mechanism of the first workload.
-
-    Args:
-        method: Its name.
-        sampler: The paper's name for its law; empty where it has none.
-    """
-    data: dict[str, Any] = {"name": method, "epsilon": EPSILON}
-    if sampler:
-        data["sampler"] = sampler
-    if method in _PARTITIONED:
-        data["theta"] = THETA
-    return _MECHANISM.validate_python(data)
-
-
-def release_cost(
-    cell: Mapping[str, Any], repeats: int = REPEATS, sample: int = PYOPE_VALUES
-) -> dict[str, float]:
-    """Time one mechanism, and pyope on the same values, by turns.
-
-    From person keys to outputs; the keys, once a table, are timed apart.
-
-    Args:
-        cell: ``method`` and ``sampler``.
-        repeats: How often.
-        sample: How many values pyope encrypts.
-
-    Raises:
-        ConfigError: pyope is not installed.
-    """
-    mechanism = mechanism_of(cell["method"], cell["sampler"])
-    # Every value equally often, in an order that no cache likes.
-    values = np.arange(VALUES, dtype=np.int64) * 61 % DOMAIN.size + DOMAIN.lower
-    ids = pa.array([f"p{i:07d}" for i in range(VALUES)])
-    keys, key_seconds = least(
-        lambda: noise.person_keys(_PUBLIC, ids, "string"), 1, time.process_time
-    )
-    ours, theirs = [], []
-    for _ in range(repeats):
-        _, seconds = least(
-            lambda: randomise(values, keys, mechanism, DOMAIN, b"map", _PUBLIC, _COLUMN),
-            REPEATS,
-            time.process_time,
-        )
-        ours.append(seconds)
-        theirs.append(pyope_seconds(values[:sample]) * VALUES / sample)
-    return {
-        "seconds": min(ours),
-        "nanoseconds_a_cell": min(ours) / VALUES * 1e9,
-        "pyope_seconds": min(theirs),
-        "times_pyope": min(theirs) / min(ours),
-        "key_seconds": key_seconds,
-    }
-
-
-def pyope_seconds(values: np.ndarray) -> float:
-    """Processor seconds in which pyope encrypts some values.
-
-    Args:
-        values: Integers of the domain.
-
-    Raises:
-        ConfigError: It is not installed.
-    """
-    try:
-        from pyope.ope import OPE, ValueRange
-    except ImportError:
-        OPE = None  # noqa: N806
-    if OPE is None:
-        raise ConfigError("pyope is not installed.", "Install the extra `bench`.")
-    cipher = OPE(_PUBLIC, ValueRange(DOMAIN.lower, DOMAIN.upper), ValueRange(1, 2**31 - 1))
-    some = values.tolist()
-    begin = time.process_time()
-    for value in some:
-        cipher.encrypt(value)
-    return time.process_time() - begin
-
-
-def naming(timed: pl.DataFrame) -> list[dict[str, Any]]:
-    """The paper's two names for a law: whether their counts are the same, and their times.
-
-    Args:
-        timed: Measurements of `release_cost`.
-    """
-    lines = []
-    for method in dict.fromkeys(name for name, sampler in METHODS if sampler):
-        channels = [mechanism_of(method, sampler).channel(DOMAIN) for sampler in _SAMPLERS]
-        mine = timed.filter(pl.col("method") == method)
-        seconds = {
-            sampler: mine.filter(pl.col("sampler") == sampler).get_column("seconds").min()
-            for sampler in _SAMPLERS
-        }
-        same = channels[0].counts == channels[1].counts
-        lines.append({"method": method, "same_counts": same, "seconds": seconds})
-    return lines
 
 
 def run_cost(
@@ -285,26 +171,3 @@ def costs(
         "lightgbm_seconds": plain["lightgbm"],
         "xgboost_seconds": plain["xgboost"],
     }
-
-
-def least(
-    work: Callable[[], Any], repeats: int, clock: Callable[[], float] = time.perf_counter
-) -> tuple[Any, float]:
-    """The work's result, and the least of its seconds after one run that is not counted.
-
-    Args:
-        work: What is timed.
-        repeats: How often.
-        clock: By which clock.
-    """
-    result, seconds = work(), []
-    for _ in range(repeats):
-        begin = clock()
-        work()
-        seconds.append(clock() - begin)
-    return result, min(seconds)
-
-
-def stage_names(line: Mapping[str, Any]) -> Iterable[str]:
-    """The stages whose seconds a line of ``runs`` holds."""
-    return (n[len("stage_") :] for n in line if n.startswith("stage_") and not n.endswith("_sd"))

@@ -1,11 +1,11 @@
 """The report's section on costs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from opboost_ops.evaluation import pictures
-from opboost_ops.evaluation.cost import AFTER, stage_names
+from opboost_ops.evaluation.cost import AFTER
 
 _NAMES = {
     "global_map": "Global-map",
@@ -174,3 +174,8 @@ def _picture(found: Mapping[str, Any], path: Path) -> None:
     pictures.legend(plot)
     pictures.name_axes(plot, "A whole run by part", "seconds, LightGBM alone is 1", "")
     pictures.save(figure, path)
+
+
+def stage_names(line: Mapping[str, Any]) -> Iterable[str]:
+    """The stages whose seconds a line of ``runs`` holds."""
+    return (n[len("stage_") :] for n in line if n.startswith("stage_") and not n.endswith("_sd"))

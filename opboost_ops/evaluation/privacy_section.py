@@ -60,7 +60,7 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
             "",
             "![Accuracy against both losses](figures/evaluation-privacy-equal-loss.svg)",
             "",
-            *_equal_table(found["equal_loss"]),
+            *_equal_table(found["equal_loss"], _names(found)),
         ]
     )
 
@@ -100,8 +100,8 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return shown
 
 
-def _equal_table(lines: Sequence[Mapping[str, Any]]) -> list[str]:
-    names = list(dict.fromkeys(name for line in lines for name in line["ratios"]))
+def _equal_table(lines: Sequence[Mapping[str, Any]], order: Sequence[str]) -> list[str]:
+    names = [name for name in order if any(name in line["ratios"] for line in lines)]
     shown = [_row(["dataset", "loss", "at", *names]), _row(["---"] * (3 + len(names)))]
     words = {"loss_one": "loss(1)", "loss_whole": "loss(R - L)"}
     for line in lines:
@@ -171,6 +171,7 @@ def _curves(
             color=pictures.COLOURS[place % len(pictures.COLOURS)],
             marker=pictures.MARKERS[(place + place // len(pictures.COLOURS)) % 6],
             markersize=3.5,
+            linestyle="-" if place < len(pictures.COLOURS) else "--",
             linewidth=1.2,
             elinewidth=0.6,
         )

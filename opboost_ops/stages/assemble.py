@@ -54,8 +54,9 @@ def assemble(context: Context) -> Outcome:
         for name in [column.name for column in context.columns(holder)]:
             full = f"{holder}.{name}"
             ranked.append(full)
-            columns[full] = integers(tables["ranks"], name).astype(float)
-            held_out[full] = integers(tables["holdout"], name).astype(float)
+            # As narrow as they came: the booster's matrix alone is of wide numbers.
+            columns[full] = tables["ranks"].column(name).to_numpy()
+            held_out[full] = tables["holdout"].column(name).to_numpy()
     names = list(columns)
     training = {name: columns[name][:train] for name in names}
     holdout = {

@@ -65,8 +65,9 @@ def _frame(
 
 def _alone(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> np.ndarray:
     table = context.home.table("frame")
-    label = np.asarray(table.column(LABEL).to_numpy())
+    label = np.array(table.column(LABEL).to_numpy())
     own = frame_of(table, facts, f"{context.party}.")
+    del table
     task, classes = facts["task"], facts["classes"]
     if not own.names:
         return metrics.constant_prediction(task, len(classes), label, holdout.num_rows)

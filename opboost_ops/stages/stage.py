@@ -32,7 +32,7 @@ class Home:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, content: bytes | pa.Buffer) -> None:
         """Keep bytes, whole or not at all, readable by their owner alone."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -45,7 +45,7 @@ class Home:
         """Keep a table."""
         sink = pa.BufferOutputStream()
         feather.write_feather(table, sink, compression="uncompressed")
-        self.write(f"{name}.arrow", sink.getvalue().to_pybytes())
+        self.write(f"{name}.arrow", sink.getvalue())
 
     def write_json(self, name: str, value: Any) -> None:
         """Keep a JSON value."""

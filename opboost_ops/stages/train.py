@@ -25,14 +25,16 @@ def train(context: Context) -> Outcome:
     context.home.json("checked_frame")
     table, facts = context.home.table("frame"), context.home.json("frame")
     frame = frame_of(table, facts)
-    label = np.asarray(table.column(LABEL).to_numpy())
+    # A copy, so that the table can go: training takes most memory of all stages.
+    label, rows = np.array(table.column(LABEL).to_numpy()), table.num_rows
+    del table
     training = context.federation.training
     if training.redraw:
         frame = _drawn_back(context.federation, frame, facts["task"], label)
     text = trainer.train(frame, label, parameters_of(training, facts["task"], facts["classes"]))
     return Outcome(
         files={_partial(context): text.encode()},
-        summary={"rows": table.num_rows, "trees": training.trees},
+        summary={"rows": rows, "trees": training.trees},
     )
 
 

@@ -27,4 +27,10 @@ def keep(found: Mapping[str, Any], path: Path | None) -> None:
 
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        # A line for each row: readable, and a change of one row is a change of one line.
+        lines = []
+        for name, value in found.items():
+            rows = [json.dumps(row) for row in value] if isinstance(value, list) else []
+            text = "[\n  " + ",\n  ".join(rows) + "\n ]" if rows else json.dumps(value)
+            lines.append(f" {json.dumps(name)}: {text}")
+        path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from opboost_ops.evaluation import cost, cost_section
+from opboost_ops.evaluation import cost, cost_section, release_timing
 from tests.unit.cli.conftest import Opboost, opboost  # noqa: F401
 
 
@@ -14,7 +14,7 @@ def test_costs_of_a_small_run(tmp_path: Path, opboost: Opboost) -> None:  # noqa
     opboost("evaluate", "cost", "--quick", "--work", tmp_path, "--summary", summary)
     found = json.loads(summary.read_text())
     # pyope takes some 30,000 times as long; even a busy machine leaves a factor of a thousand.
-    assert len(found["mechanisms"]) == len(cost.METHODS)
+    assert len(found["mechanisms"]) == len(release_timing.METHODS)
     assert all(line["times_pyope"] > 1000 for line in found["mechanisms"])
     assert [line["same_counts"] for line in found["naming"]] == [True] * 3
     (run,) = found["runs"]
@@ -22,7 +22,7 @@ def test_costs_of_a_small_run(tmp_path: Path, opboost: Opboost) -> None:  # noqa
     assert run["cells"] % run["rows"] == 0
     assert 0 < run["entropy_bytes"] < run["cells"] / 2
     assert run["entropy_bytes"] < run["release_bytes"]
-    stages = {name: run[f"stage_{name}"] for name in cost.stage_names(run)}
+    stages = {name: run[f"stage_{name}"] for name in cost_section.stage_names(run)}
     assert {"open_run", "desensitize", "train", "materialise", *cost.AFTER} <= set(stages)
     assert sum(stages.values()) == pytest.approx(run["all_seconds"], rel=1e-4)
     after = sum(stages[name] for name in cost.AFTER)
