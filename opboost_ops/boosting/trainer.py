@@ -1,8 +1,9 @@
-"""Training and predicting with a stock booster, on own values and others' dense ranks."""
+"""Training and predicting with a booster, on own values and others' dense ranks."""
 
 import numpy as np
 
 from opboost_ops.boosting.backend import Backend, Model
+from opboost_ops.boosting.dp_backend import DPBoost
 from opboost_ops.boosting.frame import Frame, Method, Parameters, Trainer
 from opboost_ops.boosting.lightgbm_backend import LightGBM
 from opboost_ops.boosting.xgboost_backend import XGBoost
@@ -23,7 +24,11 @@ __all__ = [
 ]
 
 #: By the name in the federation file.
-BACKENDS: dict[Trainer, Backend] = {"lightgbm": LightGBM(), "xgboost": XGBoost()}
+BACKENDS: dict[Trainer, Backend] = {
+    "lightgbm": LightGBM(),
+    "xgboost": XGBoost(),
+    "dpboost": DPBoost(),
+}
 
 
 def backend_of(text: str) -> Backend:

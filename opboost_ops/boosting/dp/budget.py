@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import lru_cache
 
 from opboost_ops.config.schema import Record
 
@@ -41,6 +42,7 @@ def tree_budget(epsilon: float, trees: int, size: int) -> Fraction:
     return exactly(epsilon) / math.ceil(trees / size)
 
 
+@lru_cache
 def parts(tree: Fraction, depth: int) -> tuple[Fraction, Fraction]:
     """A tree's budget: half for its leaves, half spread over its depths.
 
@@ -69,6 +71,7 @@ def total(events: Iterable[Spent]) -> Fraction:
     return sum(dearest.values(), Fraction(0))
 
 
+@lru_cache
 def exactly(number: float) -> Fraction:
     """A declared number as it is written: 0.1 is a tenth."""
     return Fraction(repr(float(number)))

@@ -58,9 +58,9 @@ class Candidates:
             counts.append(count)
             # Codes: the thresholds below a value; or the category, and one code for all unknown.
             sizes.append(len(own) + 1 if len(own) else count + 1)
-        table = np.array(found, dtype=np.int64)
+        feature, low, high = np.array(found, dtype=np.int64).T
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        return cls(tuple(names), tuple(edges), tuple(counts), *table.T, starts)
+        return cls(tuple(names), tuple(edges), tuple(counts), feature, low, high, starts)
 
     def codes(self, matrix: np.ndarray) -> np.ndarray:
         """The codes of rows.

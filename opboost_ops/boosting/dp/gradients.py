@@ -29,7 +29,7 @@ def gradients(score: np.ndarray, target: np.ndarray) -> np.ndarray:
     """
     # Beyond twice the greatest gradient that may take part, the number itself does not matter.
     gradient = np.clip(score - target, -2.0, 2.0)
-    return np.rint(gradient * GRADIENT_UNITS).astype(np.int64)
+    return np.asarray(np.rint(gradient * GRADIENT_UNITS), dtype=np.int64)
 
 
 def taking_part(found: np.ndarray) -> np.ndarray:

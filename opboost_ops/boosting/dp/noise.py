@@ -87,7 +87,7 @@ def _measurement(sensitivity: int, epsilon: Fraction) -> Any:
     scale = float(sensitivity / epsilon)
     while True:
         space = vector_domain(atom_domain(T=int)), l1_distance(T=int)
-        measurement = make_laplace(*space, scale=scale)
+        measurement: Any = make_laplace(*space, scale=scale)
         # OpenDP's own account of it, in the scale's real value, decides.
         if Fraction(measurement.map(sensitivity)) <= epsilon:
             return measurement
@@ -121,7 +121,7 @@ def choose(scores: np.ndarray, factor: Fraction) -> np.ndarray:
     chosen = np.minimum(highest, candidates - 1)
     for row in np.flatnonzero(lowest < highest):
         chosen[row] = _chosen_exactly([int(b) for b in below[row]], factor, int(drawn[row]))
-    return chosen
+    return np.asarray(chosen)
 
 
 def _chosen_exactly(below: list[int], factor: Fraction, word: int) -> int:

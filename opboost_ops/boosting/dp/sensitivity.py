@@ -7,6 +7,7 @@ integers, 1 / `LEAF_UNITS` each, rounded to the nearest. All bounds hold for the
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 #: Steps of a gradient from 0 to g_l* = 1.
 GRADIENT_UNITS = 2**10
@@ -28,6 +29,7 @@ def gain_range() -> int:
     return GAIN_FALL + GAIN_RISE
 
 
+@lru_cache
 def leaf_clip(rate: Fraction, step: int) -> int:
     """Geometric leaf clipping: g_l* (1 - eta)^e, in leaf units, rounded down.
 
@@ -38,6 +40,7 @@ def leaf_clip(rate: Fraction, step: int) -> int:
     return max(1, math.floor(LEAF_UNITS * (1 - rate) ** step))
 
 
+@lru_cache
 def leaf_change(regularisation: Fraction, clip: int) -> int:
     """The most by which one row changes a leaf: min(g_l* / (1 + lambda), 2 clip), in leaf units.
 

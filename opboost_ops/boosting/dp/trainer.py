@@ -147,6 +147,7 @@ def _next(
         spend,
         parameters.depth,
         budget.exactly(parameters.private.regularisation),
+        sensitivity.gain_range(),
         sensitivity.leaf_clip(budget.exactly(parameters.learning_rate), place[1]),
     )
     for_leaves, for_depth = budget.parts(spend, parameters.depth)

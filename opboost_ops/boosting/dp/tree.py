@@ -81,6 +81,7 @@ def grow(
     spend: Fraction,
     depth: int,
     regularisation: Fraction,
+    gain_range: int,
     clip: int,
 ) -> Tree:
     """Draw a tree.
@@ -92,10 +93,11 @@ def grow(
         spend: The tree's epsilon.
         depth: Every leaf has this depth, whatever the data.
         regularisation: lambda.
-        clip: Greatest absolute leaf value before noise, in leaf units.
+        gain_range: Of a gain's changes by one row, `sensitivity.gain_range`.
+        clip: Greatest absolute leaf value, before noise and after it, in leaf units.
     """
     for_leaves, for_depth = budget.parts(spend, depth)
-    factor = for_depth / sensitivity.gain_range()
+    factor = for_depth / gain_range
     codes = np.asfortranarray(codes)
     node = np.zeros(len(codes), dtype=np.int64)
     splits: list[int] = []
@@ -106,7 +108,9 @@ def grow(
         node = _below(node, splits, codes, candidates)
     leaves = leaf_values(gradients, node - (2**depth - 1), 2**depth, regularisation, clip)
     change = sensitivity.leaf_change(regularisation, clip)
-    return Tree(tuple(splits), tuple(noise.laplace(leaves, change, for_leaves)))
+    noisy = noise.laplace(leaves, change, for_leaves)
+    # What lies beyond the clip is noise for sure; clipping it again costs nothing.
+    return Tree(tuple(splits), tuple(max(-clip, min(clip, value)) for value in noisy))
 
 
 def gains(
@@ -142,7 +146,7 @@ def gains(
     # Sums of integers of 11 bits are exact in floats far beyond any number of rows.
     weights = np.repeat(gradients.astype(np.float64), features)
     sums = np.bincount(flat, weights, minlength=size).astype(np.int64).reshape(nodes, width)
-    return _gain(*(_children(table, candidates) for table in (counts, sums)), regularisation)
+    return _gain(_children(counts, candidates), _children(sums, candidates), regularisation)
 
 
 def _children(table: np.ndarray, candidates: Candidates) -> tuple[np.ndarray, np.ndarray]:
@@ -169,7 +173,9 @@ def _gain(
     gain: np.ndarray = np.zeros_like(sums[0])
     for count, total in zip(counts, sums, strict=True):
         divisor = over * count + under
-        whole, rest = np.divmod(total * total, divisor)
+        square = total * total
+        whole = square // divisor
+        rest = square - whole * divisor
         # floor(over total^2 / divisor) without the product that would not fit.
         gain = gain + over * whole + over * rest // divisor
     return gain
