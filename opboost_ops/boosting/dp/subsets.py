@@ -35,6 +35,8 @@ def tree_of_row(key: bytes, ensemble: int, rows: int, rate: Fraction, trees: int
     Returns:
         int64, 0..trees - 1, shape (rows,).
     """
+    if trees == 1:
+        return np.zeros(rows, dtype=np.int64)
     bounds, reached = [], Fraction(0)
     for share in shares(rate, trees)[:-1]:
         reached += share

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
@@ -31,21 +31,6 @@ class Memory(Protocol):
     def append(self, line: bytes) -> None:
         """Keep one more; when this returns, it outlives a crash."""
         ...
-
-
-@dataclass
-class Forgetful:
-    """A memory for a training that is not resumed."""
-
-    kept: list[bytes] = field(default_factory=list)
-
-    def lines(self) -> list[bytes]:
-        """All lines so far."""
-        return list(self.kept)
-
-    def append(self, line: bytes) -> None:
-        """Keep one more."""
-        self.kept.append(line)
 
 
 @dataclass(frozen=True)
@@ -76,7 +61,8 @@ def fit(
         frame: Training rows, with declared thresholds and categories.
         label: Numbers or class indices, shape (n,).
         parameters: How.
-        memory: What was drawn; a committed tree is never drawn again.
+        memory: What was drawn; a committed tree is never drawn again. None for a training that is
+            not resumed.
         observe: For experiments.
 
     Raises:
@@ -84,7 +70,6 @@ def fit(
         ContractError: A feature has no declared candidates, or the memory is of another training.
     """
     private = checked(parameters)
-    memory = memory or Forgetful()
     candidates = Candidates.of(frame.names, frame.thresholds, frame.categories)
     codes = candidates.codes(frame.matrix)
     target = gradients.scaled(label, bounds_of(parameters))
@@ -114,7 +99,8 @@ def fit(
                 parameters,
                 observe,
             )
-            memory.append(_line(tree=drawn.document(), spent=[e.model_dump() for e in spent]))
+            if memory is not None:
+                memory.append(_line(tree=drawn.document(), spent=[e.model_dump() for e in spent]))
             trees.append(drawn)
             events += spent
             # The last ensemble asks no row a second time, so only rows ahead need a score.
@@ -184,8 +170,10 @@ def bounds_of(parameters: Parameters) -> tuple[float, float]:
 
 
 def _remembered(
-    memory: Memory, parameters: Parameters, codes: np.ndarray, target: np.ndarray
+    memory: Memory | None, parameters: Parameters, codes: np.ndarray, target: np.ndarray
 ) -> tuple[bytes, list[Tree], list[Spent]]:
+    if memory is None:
+        return noise.fresh_key(), [], []
     digest = hashlib.sha256(repr(parameters).encode())
     digest.update(target.tobytes())
     digest.update(codes.tobytes())

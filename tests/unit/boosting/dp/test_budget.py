@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from opboost_ops.boosting.dp import budget, subsets, trainer, tree
-from opboost_ops.boosting.dp.trainer import Forgetful
 from opboost_ops.errors import ConfigError, ContractError
 from tests.unit.boosting.dp.tables import bits, mixed, parameters
 
@@ -95,22 +94,27 @@ def test_one_more_row_moves_no_other_row_to_another_tree() -> None:
     assert (subsets.tree_of_row(key, 0, 10, rate, 1) == 0).all()
 
 
-class Crashing(Forgetful):
-    """Loses power while the third tree is being committed."""
+class Lines:
+    def __init__(self, kept: list[bytes], room: int = 100) -> None:
+        self.kept, self.room = kept, room
+
+    def lines(self) -> list[bytes]:
+        return list(self.kept)
 
     def append(self, line: bytes) -> None:
-        if len(self.kept) == 3:
+        if len(self.kept) == self.room:
             raise KeyboardInterrupt
-        super().append(line)
+        self.kept.append(line)
 
 
 def test_a_retry_goes_on_from_committed_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     frame, label = mixed(400, 1)
     settings = parameters(2.0, 6, trees_per_ensemble=3, depth=3)
-    memory = Crashing()
+    # Power is lost while the third tree is being committed.
+    memory = Lines([], room=3)
     with pytest.raises(KeyboardInterrupt):
         trainer.fit(frame, label, settings, memory)
-    again = Forgetful(list(memory.kept))
+    again = Lines(list(memory.kept))
     drawn: list[int] = []
     grow = tree.grow
     monkeypatch.setattr(trainer.tree, "grow", lambda *a: drawn.append(1) or grow(*a))
