@@ -40,6 +40,17 @@ PAPER = {
 #: Rows of the generated table of the quick form.
 _QUICK = 3000
 _PLAIN = "np"
+#: Methods in words.
+NAMES = {
+    "np": "LightGBM, not private (NP)",
+    "dpboost": "DPBoost, corrected",
+    "unclipped": "without leaf clipping",
+    "paper": "the paper's Delta G, not private",
+    "seq": "SEQ",
+    "para": "PARA",
+}
+#: What made the committed figures.
+COMMAND = "opboost evaluate dpboost --seeds 10 --summary docs/evaluation/dpboost.json"
 
 
 def experiment(
@@ -72,6 +83,7 @@ def experiment(
     stations = tuple(name for name in curve.columns if name.startswith("after_"))
     return {
         "name": "dpboost",
+        "command": f"{COMMAND.split(' --')[0]} --quick" if quick else COMMAND,
         "quick": quick,
         "folds": FOLDS,
         "trees": trees,
@@ -81,6 +93,7 @@ def experiment(
         "rows": summary(rows, by, ("error", "filtered")),
         "convergence": summary(curve, by, stations),
         "time": timing(tables[-1], trees),
+        "large": None if quick else large(),
         "paper": PAPER,
         "not_private": ["np", "paper"],
     }
