@@ -1,5 +1,7 @@
 """DPBoost behind the protocol: its model is a LightGBM text model, and stock LightGBM predicts."""
 
+from importlib import metadata
+
 import numpy as np
 
 from opboost_ops.boosting.dp import noise
@@ -12,7 +14,11 @@ from opboost_ops.boosting.lightgbm_backend import LightGBM
 class DPBoost(LightGBM):
     """Our own trainer; everything after it is LightGBM's."""
 
-    name = "DPBoost, as LightGBM"
+    name = "DPBoost"
+
+    def version(self) -> str:
+        """Of the libraries that draw its noise and read its models."""
+        return f"with OpenDP {metadata.version('opendp')}, for LightGBM {super().version()}"
 
     def require(self) -> None:
         """Make sure that OpenDP is installed.

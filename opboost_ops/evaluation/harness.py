@@ -6,6 +6,7 @@ public; it is called by `demo`, `run --dataset` and benchmarks, never by a produ
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,9 @@ def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: 
     assert label_spec is not None
     labels, classes = encode_label(raw.pop("label"), label_spec, train)
     parameters = parameters_of(declared.training, facts["task"], classes)
+    if parameters.trainer == "dpboost":
+        # What privacy of the model costs is part of the comparison.
+        parameters = replace(parameters, trainer="lightgbm", private=None)
     categorical = tuple(facts["categories"])
     everything = np.column_stack([raw[name] for name in facts["names"]])
     names = tuple(facts["names"])
