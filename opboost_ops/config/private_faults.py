@@ -5,6 +5,11 @@ from collections.abc import Iterator
 from opboost_ops.config.federation import Feature, Federation
 from opboost_ops.errors import ConfigError, Fault
 
+#: A complete tree has 2^depth leaves, and each of them shares the noise.
+_DEEPEST = 10
+#: Every edge between two values is a candidate split of every feature.
+_WIDEST = 4096
+
 
 def private_faults(federation: Federation) -> Iterator[Fault]:
     """Everything for which candidate splits or labels would have to be read off the data.
@@ -28,6 +33,14 @@ def private_faults(federation: Federation) -> Iterator[Fault]:
         yield Fault("training.private", "is required for dpboost", "for example {epsilon: 4.0}")
     if training.learning_rate >= 1:
         yield Fault("training.learning_rate", "is 1, and dpboost needs less", "for example 0.1")
+    if training.depth > _DEEPEST:
+        yield Fault("training.depth", f"is more than {_DEEPEST}", "dpboost's trees are complete")
+    if federation.domain.to_domain().size > _WIDEST:
+        yield Fault(
+            "domain",
+            f"has more than {_WIDEST:,} values, each a candidate split for dpboost",
+            "declare a smaller one",
+        )
     for name, party in federation.parties.items():
         if party.role != "label_holder":
             continue

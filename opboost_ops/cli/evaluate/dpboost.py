@@ -4,7 +4,7 @@ from opboost_ops.cli.evaluate.options import WORK, Json, Quick, Seeds, Summary, 
 
 
 def command(
-    seeds: Seeds = 10,
+    seeds: Seeds = 5,
     quick: Quick = False,
     work: Work = WORK,
     summary: Summary = None,

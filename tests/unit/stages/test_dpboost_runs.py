@@ -22,9 +22,7 @@ from tests.federation import Workspace
 
 OWN = {
     "age": {"bounds": [18, 90]},
-    "employment": {
-        "categories": ["retired", "salaried", "self-employed", "student", "unemployed"]
-    },
+    "employment": {"categories": ["retired", "salaried", "self-employed", "student", "unemployed"]},
     "amount": {"bounds": [0, 50_000], "scale": "log1p"},
     "term_months": {"bounds": [0, 84]},
     "earlier_loans": {"bounds": [0, 10], "missing": {"fill": 0}},
@@ -154,6 +152,8 @@ def test_all_that_must_be_declared_is_named_at_once(federation: Workspace) -> No
         del features["age"]["bounds"], features["employment"]["categories"]
         features["earlier_loans"]["missing"] = "keep"
         del data["training"]["private"]
+        data["training"]["depth"] = 11
+        data["domain"] = {"lower": 0, "upper": 4096}
         data["parties"]["credit"]["label"] = {"column": "default", "task": "regression"}
 
     federation.edit_yaml("federation.yaml", spoil)
@@ -161,6 +161,8 @@ def test_all_that_must_be_declared_is_named_at_once(federation: Workspace) -> No
         federation.declared  # noqa: B018
     assert {fault.where for fault in caught.value.faults} == {
         "training.private",
+        "training.depth",
+        "domain",
         "parties.credit.label.bounds",
         "parties.credit.features.age.bounds",
         "parties.credit.features.employment.categories",
