@@ -106,7 +106,6 @@ def training_frame(
         "feature": [{"column": name} for name in columns],
         "ranked": [{"column": name, "ranks": highest} for name, highest in ranked.items()],
         "dense": [{"column": name} for name in ranked if dense],
-        "sparse": [{"column": name, "ranks": high} for name, high in ranked.items() if not dense],
         "label": [item],
         "class_label": [] if regression else [item],
         "number_label": [item] if regression else [],

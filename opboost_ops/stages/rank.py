@@ -19,11 +19,11 @@ def rank(context: Context) -> Outcome:
     values: dict[str, list[int]] = {}
     for column in context.columns():
         name = column.name
-        released = integers(table, name)[:train]
         if context.federation.training.trainer == "dpboost":
-            distinct, inverse = column.domain.values(), released - column.domain.lower
+            distinct = column.domain.values()
+            inverse = integers(table, name)[:train] - column.domain.lower
         else:
-            distinct, inverse = np.unique(released, return_inverse=True)
+            distinct, inverse = np.unique(integers(table, name)[:train], return_inverse=True)
         ranks[name] = smallest_integers(inverse.reshape(-1) + 1)
         values[name] = distinct.tolist()
     return Outcome(
