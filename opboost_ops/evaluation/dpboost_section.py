@@ -50,9 +50,9 @@ def section(found: Mapping[str, Any], pictures: Path) -> str:
     lines += [
         "![Error by number of trees](figures/evaluation-dpboost-convergence.svg)",
         "",
-        f"Many trees, at epsilon {found['convergence'][-1]['epsilon']:g} for the whole model: "
-        "error on the rows held out after so many trees, mean of "
-        f"{found['convergence'][0]['seeds']} seeds.",
+        "Many trees: the error on the rows held out after so many of them, "
+        f"{found['convergence'][0]['seeds']} seed. Epsilon is that of the whole model, which its "
+        "ensembles share.",
         "",
     ]
     stations = [n for n in found["convergence"][0] if n.startswith("after_") and n[-3:] != "_sd"]
@@ -60,7 +60,7 @@ def section(found: Mapping[str, Any], pictures: Path) -> str:
     lines.append("| --- |" + " --- |" * len(stations))
     for line in found["convergence"]:
         errors = " | ".join(f"{line[name]:.4f}" for name in stations)
-        lines.append(f"| {NAMES[line['method']]} | {errors} |")
+        lines.append(f"| {_long_name(line)} | {errors} |")
     lines += [
         "",
         f"A tree on {taken['dataset']} ({taken['rows']:,} rows, {taken['features']} columns) took "
@@ -143,11 +143,16 @@ def _curves(found: Mapping[str, Any], pictures: Path) -> None:
     draw.save(figure, pictures / "evaluation-dpboost.svg")
 
 
+def _long_name(line: Mapping[str, Any]) -> str:
+    name = NAMES[line["method"]]
+    return name if line["method"] == "np" else f"{name}, epsilon {line['epsilon']:g}"
+
+
 def _convergence(found: Mapping[str, Any], pictures: Path) -> None:
     figure, (plot,) = draw.canvas(width=6.0)
     first = found["convergence"][0]
     stations = [n for n in first if n.startswith("after_") and n[-3:] != "_sd"]
-    curves = {NAMES[c["method"]]: [c[n] for n in stations] for c in found["convergence"]}
+    curves = {_long_name(c): [c[n] for n in stations] for c in found["convergence"]}
     draw.name_axes(plot, first["dataset"], "trees", "share of wrong classes")
     draw.lines(plot, [int(n[6:]) for n in stations], curves)
     draw.save(figure, pictures / "evaluation-dpboost-convergence.svg")
