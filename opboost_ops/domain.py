@@ -106,6 +106,17 @@ class DomainMap:
             return lower + float(np.expm1(share * np.log1p(upper - lower)))
         return lower + share * (upper - lower)
 
+    def boundaries(self) -> tuple[float, ...]:
+        """All places where one value of the domain ends and the next begins, rising.
+
+        A value at most a boundary lies below it.
+        """
+        if self.scale == "edges":
+            return tuple(self.edges or ())
+        return tuple(
+            self.boundary(value) for value in range(self.domain.lower + 1, self.domain.upper + 1)
+        )
+
     def clipped(self, values: np.ndarray) -> int:
         """How many values lie outside the bounds."""
         return int(((values < self.bounds[0]) | (values > self.bounds[1])).sum())

@@ -165,10 +165,13 @@ def _require_boosters(declared: Federation, purpose: Purpose, model: frozenset[s
 
     A training run needs that of the champion, too, to compare both models on the same rows.
     """
-    for trainer, backend in BACKENDS.items():
-        trains = purpose == "train" and trainer == declared.training.trainer
-        if trains or backend.file in model:
-            backend.require()
+    # DPBoost's models are LightGBM's, which comes first and reads them.
+    readers = {backend.file: backend for backend in reversed(BACKENDS.values())}
+    needed = [reader for file, reader in readers.items() if file in model]
+    if purpose == "train":
+        needed.append(BACKENDS[declared.training.trainer])
+    for backend in needed:
+        backend.require()
 
 
 def _own(federation: Federation) -> Any:

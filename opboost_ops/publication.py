@@ -18,7 +18,7 @@ from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.accountant import Budget
-from opboost_ops.privacy.charges import Charges
+from opboost_ops.privacy.charges import Charges, ModelCharge
 from opboost_ops.privacy.events import Release
 
 #: A noise secret that begins so was made from a public seed.
@@ -157,6 +157,40 @@ def _structural(draft: Draft, columns: tuple[Column, ...], shared: dict[str, Any
         )
         for name, edges in draft.thresholds.items()
     ]
+
+
+def charge_model(party: Publisher, federation: Federation, run: str, model: ModelCharge) -> None:
+    """Charge the label holder's rows for a model, whatever becomes of it.
+
+    A model that loses against the champion is charged, too: that it lost is told. The same draw is
+    charged once, however often its stage is run.
+
+    Args:
+        party: The label holder.
+        federation: The plan's.
+        run: The run's id.
+        model: What was drawn.
+
+    Raises:
+        BudgetError: The policy's cap on all models would be passed; nothing of it leaves.
+    """
+    line = Release(
+        federation=federation.name,
+        run=run,
+        party=party.name,
+        receiver="whoever is given the model, or sees what it led to",
+        kind="model",
+        artifact=model.name,
+        account="model",
+        epsilon=model.epsilon,
+        rows=model.rows,
+        discloses="trees with noise in their splits and leaves; epsilon for a row added or "
+        "removed, twice as much for a row replaced",
+        experiment=_experiment(party, federation),
+    )
+    with open_books(party.site) as books:
+        books.ledger.reserve([line], Budget(party.policy, {}))
+        books.ledger.commit(line.artifact)
 
 
 def announce(

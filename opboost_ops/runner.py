@@ -22,7 +22,7 @@ from opboost_ops.exchange.run_id import run_id
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import open_store
 from opboost_ops.protocol import SHARDED, stages_of
-from opboost_ops.publication import Publisher, announce, publish, signer_of
+from opboost_ops.publication import Publisher, announce, charge_model, publish, signer_of
 from opboost_ops.stages.catalogue import STAGES
 from opboost_ops.stages.stage import SHARDS, Context, Home
 
@@ -158,6 +158,8 @@ def _run_stage(
     known_before = set(acceptance.memory.accepted)
     begin = time.perf_counter()
     outcome = STAGES[stage](context)
+    if outcome.model is not None:
+        charge_model(party, federation, run.run, outcome.model)
     for name, table in outcome.tables.items():
         context.home.write_table(name, table)
     for name, value in outcome.documents.items():

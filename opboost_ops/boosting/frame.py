@@ -1,15 +1,33 @@
 """What every booster is given: features as numbers, and how to train on them."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
-Trainer = Literal["lightgbm", "xgboost"]
+Trainer = Literal["lightgbm", "xgboost", "dpboost"]
 Method = Literal["hist", "exact"]
 
 #: Cells below which a second thread costs more than it gives, most of all on a busy machine.
 _SMALL = 250_000
+
+
+@dataclass(frozen=True)
+class Private:
+    """What a differentially private training needs besides; the defaults are DPBoost's.
+
+    Attributes:
+        epsilon: What the whole model costs, for one row added or removed.
+        trees_per_ensemble: T_e; the trees of an ensemble hold different rows.
+        regularisation: lambda.
+        label_bounds: Public bounds of a number that is learnt; values outside are clipped.
+    """
+
+    epsilon: float
+    trees_per_ensemble: int = 50
+    regularisation: float = 0.1
+    label_bounds: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -27,6 +45,7 @@ class Parameters:
         trainer: Which booster.
         method: How XGBoost looks for splits: over bins, or over all values.
         penalty: On squared leaf values (lambda); None for the booster's own default.
+        private: How DPBoost is to train.
     """
 
     task: Literal["binary", "multiclass", "regression"]
@@ -39,6 +58,7 @@ class Parameters:
     trainer: Trainer = "lightgbm"
     method: Method = "hist"
     penalty: float | None = None
+    private: Private | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +69,18 @@ class Frame:
         names: Full feature names, ``<party>.<feature>``.
         matrix: float64, shape (n, features).
         categorical: Own nominal features: codes from 0, NaN for missing or unknown.
-        ranked: Features of others: dense ranks 1..k, every one of them present.
+        ranked: Features of others: dense ranks 1..k, every one of them present; for DPBoost, codes
+            of the whole declared domain.
+        thresholds: Declared candidate thresholds by feature, rising; only DPBoost needs them.
+        categories: How many categories are declared, by nominal feature; likewise.
     """
 
     names: tuple[str, ...]
     matrix: np.ndarray
     categorical: tuple[str, ...]
     ranked: tuple[str, ...]
+    thresholds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    categories: Mapping[str, int] = field(default_factory=dict)
 
 
 def threads_for(cells: int) -> int:

@@ -1,8 +1,10 @@
-"""Training and predicting with a stock booster, on own values and others' dense ranks."""
+"""Training and predicting with a booster, on own values and others' dense ranks."""
 
 import numpy as np
 
 from opboost_ops.boosting.backend import Backend, Model
+from opboost_ops.boosting.dp.trainer import Memory
+from opboost_ops.boosting.dp_backend import DPBoost
 from opboost_ops.boosting.frame import Frame, Method, Parameters, Trainer
 from opboost_ops.boosting.lightgbm_backend import LightGBM
 from opboost_ops.boosting.xgboost_backend import XGBoost
@@ -11,6 +13,7 @@ from opboost_ops.errors import ContractError
 __all__ = [
     "BACKENDS",
     "Frame",
+    "Memory",
     "Method",
     "Parameters",
     "Trainer",
@@ -23,7 +26,11 @@ __all__ = [
 ]
 
 #: By the name in the federation file.
-BACKENDS: dict[Trainer, Backend] = {"lightgbm": LightGBM(), "xgboost": XGBoost()}
+BACKENDS: dict[Trainer, Backend] = {
+    "lightgbm": LightGBM(),
+    "xgboost": XGBoost(),
+    "dpboost": DPBoost(),
+}
 
 
 def backend_of(text: str) -> Backend:
@@ -47,7 +54,9 @@ def model_of(text: str) -> Model:
     return backend_of(text).parse(text)
 
 
-def train(frame: Frame, label: np.ndarray, parameters: Parameters) -> str:
+def train(
+    frame: Frame, label: np.ndarray, parameters: Parameters, memory: Memory | None = None
+) -> str:
     """Train a model.
 
     No two ranks share a bin, so that training on ranks equals training on the values themselves.
@@ -56,9 +65,11 @@ def train(frame: Frame, label: np.ndarray, parameters: Parameters) -> str:
         frame: Training rows.
         label: Numbers or class indices, shape (n,).
         parameters: How, and with which booster.
+        memory: Where DPBoost keeps what it has drawn; others need none.
 
     Returns:
-        The booster's own text; the same input gives the same text.
+        The booster's own text; the same input gives the same text, but with DPBoost, whose noise
+        is drawn anew unless the memory holds it.
 
     Raises:
         ContractError: There is no row or no feature to learn from; what can be predicted then is
@@ -67,7 +78,10 @@ def train(frame: Frame, label: np.ndarray, parameters: Parameters) -> str:
     """
     if not len(label) or not frame.names:
         raise ContractError("The training frame has no row or no feature.")
-    return BACKENDS[parameters.trainer].train(frame, label, parameters)
+    backend = BACKENDS[parameters.trainer]
+    if isinstance(backend, DPBoost):
+        return backend.train(frame, label, parameters, memory)
+    return backend.train(frame, label, parameters)
 
 
 def predict(text: str, matrix: np.ndarray) -> np.ndarray:

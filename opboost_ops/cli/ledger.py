@@ -38,6 +38,7 @@ def show(
     from opboost_ops.config.loading import POLICY, load_policy, load_site
     from opboost_ops.exchange.books import open_books
     from opboost_ops.privacy import statement
+    from opboost_ops.privacy.accountant import model_epsilon
     from opboost_ops.privacy.people import people as of_people
 
     declared, policy = load_site(site / "site.yaml"), load_policy(site / POLICY)
@@ -54,6 +55,11 @@ def show(
                 {**_entry(uuid, f), "mechanism": words.get(uuid)} for uuid, f in forecasts.items()
             ],
             **_readings(forecasts),
+            "models": {
+                "trainings": sum(release.account == "model" for release in releases),
+                "epsilon": float(model_epsilon(releases)),
+                "budget_epsilon": policy.models.budget_epsilon,
+            },
             "exact": exact,
         }
         if inside is not None:
@@ -61,6 +67,14 @@ def show(
         print(json.dumps(result))
         return
     _print(declared.party, forecasts, words, exact, inside)
+    spent = model_epsilon(releases)
+    if spent:
+        cap = policy.models.budget_epsilon
+        limit = "" if cap is None else f" of {cap:g}"
+        print(
+            f"Models: epsilon {float(spent):g}{limit} for a row added or removed, "
+            f"{2 * float(spent):g} for a row replaced."
+        )
 
 
 @app.command("check")

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from opboost_ops.config.federation import Feature, Federation, Fill, Party
+from opboost_ops.config.private_faults import private_faults
 from opboost_ops.config.schema import FEATURE_NAME
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.mechanisms import BucketResponse, UnaryEncoding
@@ -27,6 +28,7 @@ def federation_faults(federation: Federation) -> Iterator[Fault]:
     if not federation.feature_holders:
         yield Fault("parties", "has no feature holder", "at least one is needed")
     yield from _booster_faults(federation)
+    yield from private_faults(federation)
     uuids: dict[str, str] = {}
     keys: dict[str, str] = {}
     for name, party in federation.parties.items():
@@ -61,6 +63,12 @@ def federation_faults(federation: Federation) -> Iterator[Fault]:
 
 def _booster_faults(federation: Federation) -> Iterator[Fault]:
     training = federation.training
+    if training.redraw and training.trainer == "dpboost":
+        yield Fault(
+            "training.redraw",
+            "makes features of the labels, which DPBoost's noise does not cover",
+            "leave it out",
+        )
     if training.redraw and federation.scoring.mode == "desensitised":
         yield Fault(
             "training.redraw",

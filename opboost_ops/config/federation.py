@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import date
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import Field, model_validator
@@ -79,10 +79,11 @@ class Feature(Record):
     Attributes:
         uuid: Immutable name of the column: noise and the ledger go by it, so a rename is free.
         type: ``numeric``, ``ordinal`` (``categories`` give the order) or ``nominal``.
-        bounds: Public lower and upper bound of a protected numeric feature, in its own unit.
+        bounds: Public lower and upper bound of a protected numeric feature, in its own unit; of
+            the label holder's, too, where DPBoost trains.
         scale: How [bounds] are laid on the domain.
         categories: Of an ordinal feature in their order, lowest first; of a feature holder's
-            nominal feature in any order.
+            nominal feature in any order, and of the label holder's where DPBoost trains.
         missing: ``forbid``, a declared fill, or (label holder only) ``keep``.
         mechanism: How the feature is randomised; required of feature holders.
     """
@@ -139,11 +140,13 @@ class Label(Record):
         task: What is learnt.
         classes: Declared class values in their order (for ``binary`` the second is the positive
             one); read off the label column when absent.
+        bounds: Public bounds of a number that DPBoost learns; values outside are clipped.
     """
 
     column: str
     task: LearningTask
     classes: tuple[str | int, ...] | None = None
+    bounds: tuple[float, float] | None = None
 
 
 class Party(Record):
@@ -180,11 +183,27 @@ class HoldoutColumn(Record):
     column: str
 
 
+class PrivateTraining(Record):
+    """How DPBoost makes the model itself differentially private.
+
+    Attributes:
+        epsilon: What one training costs a row of the label holder's that is added or removed.
+        trees_per_ensemble: The paper's T_e: the trees of an ensemble hold different rows, and
+            ensembles share epsilon.
+        regularisation: The paper's lambda.
+    """
+
+    epsilon: float = Field(gt=0, le=1000)
+    trees_per_ensemble: int = Field(default=50, ge=1, le=10_000)
+    regularisation: float = Field(default=0.1, gt=0, le=1000)
+
+
 class Training(Record):
     """How the booster is trained.
 
     Attributes:
-        trainer: Which booster. XGBoost is an extra, needed by the label holder alone.
+        trainer: Which booster. XGBoost and DPBoost are extras, needed by the label holder alone.
+        private: DPBoost's own entries; ``trees`` are 50 and ``depth`` is 6 there when absent.
         method: How XGBoost looks for splits: over bins (``hist``, when absent), one for each
             rank, or over all values (``exact``), which knows no nominal features.
         redraw: The label holder draws the values behind others' releases back before it trains,
@@ -193,7 +212,8 @@ class Training(Record):
             than the champion's on the held-out rows, and yet become champion.
     """
 
-    trainer: Literal["lightgbm", "xgboost"] = "lightgbm"
+    trainer: Literal["lightgbm", "xgboost", "dpboost"] = "lightgbm"
+    private: PrivateTraining | None = None
     method: Literal["hist", "exact"] | None = None
     engine: Literal["local"] = "local"
     trees: int = Field(default=80, ge=1, le=10_000)
@@ -203,6 +223,13 @@ class Training(Record):
     seed: int = Field(default=0, ge=0, lt=2**31)
     redraw: bool = False
     tolerance: float = Field(default=0.01, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _paper_defaults(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and data.get("trainer") == "dpboost":
+            return {"trees": 50, "depth": 6, **data}
+        return data
 
 
 class Scoring(Record):

@@ -69,6 +69,17 @@ class AllFeatures(Record):
     budget_whole: float | None = Field(default=None, gt=0)
 
 
+class Models(Record):
+    """What the label holder's models may cost its rows.
+
+    Attributes:
+        budget_epsilon: Cap on the sum of epsilon over all models ever trained by DPBoost, also
+            those that never became champion.
+    """
+
+    budget_epsilon: float | None = Field(default=None, gt=0)
+
+
 class Checks(Record):
     """Thresholds of the party's checks, as shares of rows.
 
@@ -96,6 +107,7 @@ class Policy(Record):
         receivers: Who may receive releases.
         features: Which features may go, and how.
         all_features: Caps on their sum.
+        models: A cap on the label holder's models.
         scoring: Modes of scoring in which this party takes part.
         checks: Thresholds of its checks.
     """
@@ -105,6 +117,7 @@ class Policy(Record):
     receivers: Mapping[Name, Receiver] = Field(default_factory=dict)
     features: Mapping[FeatureName, FeatureRule] = Field(default_factory=dict)
     all_features: AllFeatures = AllFeatures()
+    models: Models = Models()
     scoring: tuple[ScoringMode, ...] = ("local", "desensitised")
     checks: Checks = Checks()
 

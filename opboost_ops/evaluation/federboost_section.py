@@ -53,7 +53,7 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         "**Drawn back** is ours, not the paper's: the label holder knows the channel and the "
         "labels, so it estimates the law of the buckets behind the released ones and replaces each "
         "released cell by a draw from it before it trains. That is post-processing, and costs no "
-        "privacy. It is part of this experiment alone, not of the training DAG. It gives most where "
+        "privacy; `training: {redraw: true}` does it in a federation. It gives most where "
         "rare values tell most and epsilon is small; where a table's rows differ by less than "
         "their spread, it is not known to help, and some are worse by it.",
         "",

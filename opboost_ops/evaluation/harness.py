@@ -6,7 +6,7 @@ public; it is called by `demo`, `run --dataset` and benchmarks, never by a produ
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +105,10 @@ def _together(sites: Mapping[str, Path], federation: str, label_holder: str, run
     assert label_spec is not None
     labels, classes = encode_label(raw.pop("label"), label_spec, train)
     names = tuple(facts["names"])
+    parameters = parameters_of(declared.training, facts["task"], classes)
+    if parameters.trainer == "dpboost":
+        # What privacy of the model costs is part of the comparison.
+        parameters = replace(parameters, trainer="lightgbm", private=None)
     return _Joined(
         home=home,
         names=names,
@@ -113,7 +117,7 @@ def _together(sites: Mapping[str, Path], federation: str, label_holder: str, run
         clear=np.column_stack([clear[name] for name in names]),
         labels=labels,
         train=train,
-        parameters=parameters_of(declared.training, facts["task"], classes),
+        parameters=parameters,
     )
 
 

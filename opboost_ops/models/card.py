@@ -13,14 +13,17 @@ from opboost_ops.config.schema import Record
 from opboost_ops.models import card_page
 from opboost_ops.models.importance import Importance, ImportanceLine, columns_by_feature
 from opboost_ops.models.modes import CENTRALISED, ModeLine, modes_of
+from opboost_ops.models.private_words import private_words
 from opboost_ops.privacy.loss import LossCurve
+
+_NOT_PRIVATE = "The model is not differentially private towards the label holder's own rows."
 
 _LIMITS = (
     "The model was trained on randomised values of other parties' features: single predictions "
     "can be far off although the average is good.",
     "Its metrics name their mode. Mode desensitised means that the held-out rows' protected "
     "features were randomised too, as new rows will be.",
-    "The model is not differentially private towards the label holder's own rows.",
+    _NOT_PRIVATE,
     "It expects protected features as integers of the declared domain, mapped as declared.",
 )
 
@@ -41,6 +44,9 @@ _TOLD = (
     "The importance of features is on this card alone, which stays with {label}: it follows from "
     "{label}'s own rows and from randomised values that it held already.",
 )
+
+#: What the line on split requests says where the trees themselves are differentially private.
+_COVERED = "it follows from the model, whose epsilon is above"
 
 #: What leaves besides where the model is evaluated in mode routed.
 _ROUTED = (
@@ -90,6 +96,8 @@ class Card(Record):
         training: Booster and parameters.
         training_rows: How many rows it was trained on.
         metrics: By name of what was trained and in which mode it was evaluated.
+        private: What a differentially private model promises, and what it does not; empty for all
+            others.
         modes: Those names in words, and what each mode tells to whom.
         centralised: Why there is no figure for training on joined rows, and what measures it.
         held_out_rows: How many rows the metrics stand on.
@@ -112,6 +120,7 @@ class Card(Record):
     training: Mapping[str, Any]
     training_rows: int
     metrics: Mapping[str, Mapping[str, float]]
+    private: tuple[str, ...] = ()
     modes: tuple[ModeLine, ...]
     centralised: str
     held_out_rows: int
@@ -159,6 +168,7 @@ def make_card(
     label = federation.parties[federation.label_holder].label
     assert label is not None
     backend = BACKENDS[federation.training.trainer]
+    private = private_words(federation)
     lines: list[FeatureLine] = []
     for (party, name), columns in columns_by_feature(federation).items():
         declared = federation.parties[party].features
@@ -182,6 +192,7 @@ def make_card(
         training=federation.training.model_dump(mode="json", exclude_none=True),
         training_rows=training_rows,
         metrics=evaluation["metrics"],
+        private=private,
         modes=modes_of(federation, evaluation["metrics"]),
         centralised=CENTRALISED,
         held_out_rows=evaluation["rows"],
@@ -198,7 +209,7 @@ def make_card(
         importance=importance.lines if importance else (),
         importance_rows=importance.rows if importance else 0,
         disclosed=_told(federation),
-        limits=_LIMITS,
+        limits=tuple(line for line in _LIMITS if not private or line != _NOT_PRIVATE),
         experiment=experiment,
         software={
             "OpBoost Ops": __version__,
@@ -212,4 +223,11 @@ def make_card(
 def _told(federation: Federation) -> tuple[str, ...]:
     holders = ", ".join(federation.feature_holders)
     lines = (*_TOLD, *_ROUTED) if "routed" in federation.scoring.modes else _TOLD
-    return tuple(line.format(label=federation.label_holder, holders=holders) for line in lines)
+    told = tuple(line.format(label=federation.label_holder, holders=holders) for line in lines)
+    if federation.training.private is None:
+        return told
+    # Where trees split is all that such a line tells.
+    return tuple(
+        line.replace("exact, no epsilon", _COVERED) if "the trees split" in line else line
+        for line in told
+    )

@@ -33,6 +33,7 @@ def page(card: "Card") -> str:
             [f"{line.title}: {line.discloses}" for line in card.modes if line.discloses],
         ),
         parties=_parties(card),
+        private=f"<h2>Privacy of the model</h2>{_list(card.private)}" if card.private else "",
         importance=_importance(card),
         features=_features(card),
         booster=_booster(card),
@@ -172,7 +173,7 @@ th, td {{ text-align: left; padding: .3rem .7rem; border-bottom: 1px solid #8884
 <h1>{title}</h1>{warning}
 <p>{task}. Trained on {training_rows} rows that all parties have: {training}.
 Domain of protected features: {domain}.</p>
-<h2>Metrics on {rows} held-out rows</h2>{metrics}
+{private}<h2>Metrics on {rows} held-out rows</h2>{metrics}
 <p>{centralised}</p>
 <p>What scoring new rows in each way tells to whom:</p>{modes}
 <h2>Parties</h2>{parties}

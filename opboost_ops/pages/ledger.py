@@ -269,7 +269,7 @@ def lines(dated: Dated, query: Query) -> Table:
                 Cell(r.kind.replace("_", " ")),
                 Cell(r.feature or ""),
                 Cell(r.receiver),
-                Cell({"local_dp": "local DP"}.get(r.account, r.account)),
+                Cell(_account(r)),
                 number(float(r.loss.loss[0]) if r.loss else None),
                 number(float(r.loss.loss[-1]) if r.loss else None),
                 count(r.rows),
@@ -280,6 +280,12 @@ def lines(dated: Dated, query: Query) -> Table:
         ),
         pager=pager,
     )
+
+
+def _account(release: Release) -> str:
+    if release.epsilon is not None:
+        return f"model, epsilon {release.epsilon:g}"
+    return {"local_dp": "local DP"}.get(release.account, release.account)
 
 
 def _loss(loss: Loss) -> str:

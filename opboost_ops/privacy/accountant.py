@@ -153,12 +153,28 @@ class Budget:
             whole = total(account.whole for account in found.values())
             over += _over(f"all_features.{cap_1}", getattr(caps, cap_1), step)
             over += _over(f"all_features.{cap_whole}", getattr(caps, cap_whole), whole)
+        # Only a new model is refused for what models have cost.
+        if any(release.account == "model" for release in new):
+            spent = model_epsilon([*before, *new])
+            over += _over("models.budget_epsilon", self._policy.models.budget_epsilon, spent)
         if over:
             raise BudgetError(
                 f"This release would pass the policy of {self._policy.party}: {'; '.join(over)}.",
                 "Nothing was published. Its owner may raise the budget in policy.yaml, or end the "
                 "retraining.",
             )
+
+
+def model_epsilon(releases: Iterable[Release]) -> Fraction:
+    """What all differentially private models have cost a row that is added or removed.
+
+    Trained on the same rows, they add up; a row that is replaced costs twice as much.
+
+    Args:
+        releases: Of one party.
+    """
+    epsilons = [release.epsilon for release in releases if release.account == "model"]
+    return sum((Fraction(repr(e)) for e in epsilons if e is not None), Fraction(0))
 
 
 def exact(loss: float | str) -> Loss:

@@ -29,6 +29,21 @@ class CellCharge:
 
 
 @dataclass(frozen=True)
+class ModelCharge:
+    """A differentially private model that was drawn.
+
+    Attributes:
+        epsilon: What it costs a row that is added or removed.
+        name: Of the draw; another draw is another release.
+        rows: How many rows it was trained on.
+    """
+
+    epsilon: float
+    name: str
+    rows: int
+
+
+@dataclass(frozen=True)
 class Charges:
     """All that a stage's publication is charged for.
 

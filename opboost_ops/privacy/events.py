@@ -18,7 +18,8 @@ class Release(Record):
         kind: Kind of the artifact that carries it, or the stage that says it.
         artifact: Digest of that artifact, or of the stage's place in the run.
         account: ``local_dp`` for randomised cells; ``structural`` for on which side of disclosed
-            thresholds each cell lies, exactly; ``exact`` for all else that has no epsilon.
+            thresholds each cell lies, exactly; ``model`` for a differentially private model;
+            ``exact`` for all else that has no epsilon.
         feature: What is charged, except in the account ``exact``: a feature, or its missing bit.
         column: Its immutable UUID, to which the loss is charged.
         noise: Fingerprint of the noise secret, for randomised cells: under the same one an
@@ -29,6 +30,7 @@ class Release(Record):
         edges: Where partitions that the release discloses exactly begin, or thresholds lie, in the
             feature's unit.
         loss: Its loss curve.
+        epsilon: What a differentially private model costs a row that is added or removed.
         rows: How many rows.
         discloses: In plain words, what a release without epsilon tells its reader.
         experiment: Made with predictable noise, or with edges of a private table: without any
@@ -41,7 +43,7 @@ class Release(Record):
     receiver: str
     kind: str
     artifact: str
-    account: Literal["local_dp", "structural", "exact"]
+    account: Literal["local_dp", "structural", "model", "exact"]
     feature: str | None = None
     column: UUID | None = None
     noise: str | None = None
@@ -49,6 +51,7 @@ class Release(Record):
     draws: str | None = None
     edges: tuple[float, ...] = ()
     loss: LossCurve | None = None
+    epsilon: float | None = None
     rows: int
     discloses: str = ""
     experiment: bool = False

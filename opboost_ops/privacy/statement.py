@@ -76,7 +76,7 @@ def exact_lines(releases: Sequence[Release]) -> list[ExactLine]:
     """
     found: dict[tuple[str, str, str], int] = defaultdict(int)
     for release in releases:
-        if release.account != "local_dp":
+        if release.account not in ("local_dp", "model"):
             found[release.receiver, release.kind, release.discloses] += 1
     return [
         ExactLine(receiver, kind, times, discloses)

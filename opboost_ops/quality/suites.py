@@ -66,18 +66,29 @@ def preprocessed_table(columns: Mapping[str, Domain], rows: int) -> Suite:
     return _filled("preprocessed_table", _columns(columns), {"rows": rows})
 
 
-def release(columns: Mapping[str, Domain], rows: int) -> Suite:
-    """Dense ranks before publication, at most as many as the column's domain has values."""
-    return _filled("release", _columns(columns), {"rows": rows})
+def release(columns: Mapping[str, Domain], rows: int, dense: bool = True) -> Suite:
+    """Ranks before publication, at most as many as the column's domain has values.
+
+    Args:
+        columns: Domains.
+        rows: Row count.
+        dense: Whether every rank from 1 to the highest must be there.
+    """
+    return _filled("release", _ranked(columns, dense), {"rows": rows})
 
 
-def acceptance(columns: Mapping[str, Domain], rows: int) -> Suite:
-    """Another party's dense ranks on acceptance."""
-    return _filled("acceptance", _columns(columns), {"rows": rows})
+def acceptance(columns: Mapping[str, Domain], rows: int, dense: bool = True) -> Suite:
+    """Another party's ranks on acceptance; see `release`."""
+    return _filled("acceptance", _ranked(columns, dense), {"rows": rows})
 
 
 def training_frame(
-    columns: Sequence[str], label: Label, classes: int, rows: int, ranked: Mapping[str, int]
+    columns: Sequence[str],
+    label: Label,
+    classes: int,
+    rows: int,
+    ranked: Mapping[str, int],
+    dense: bool = True,
 ) -> Suite:
     """Own features, others' ranks and the label, row by row.
 
@@ -87,12 +98,14 @@ def training_frame(
         classes: Number of classes; 0 in regression.
         rows: Row count.
         ranked: Highest possible rank by ranked feature.
+        dense: Whether every rank from 1 to the highest must be there.
     """
     item = {"column": "label", "codes": [float(code) for code in range(classes)]}
     regression = label.task == "regression"
     groups: dict[str, list[dict[str, Any]]] = {
         "feature": [{"column": name} for name in columns],
         "ranked": [{"column": name, "ranks": highest} for name, highest in ranked.items()],
+        "dense": [{"column": name} for name in ranked if dense],
         "label": [item],
         "class_label": [] if regression else [item],
         "number_label": [item] if regression else [],
@@ -154,6 +167,15 @@ def _columns(domains: Mapping[str, Domain]) -> dict[str, list[dict[str, Any]]]:
         for name, domain in domains.items()
     ]
     return {"column": items}
+
+
+def _ranked(domains: Mapping[str, Domain], dense: bool) -> dict[str, list[dict[str, Any]]]:
+    groups = _columns(domains)
+    return {
+        **groups,
+        "dense": groups["column"] if dense else [],
+        "sparse": [] if dense else groups["column"],
+    }
 
 
 def _filled(

@@ -31,10 +31,12 @@ def accept(context: Context) -> Outcome:
         domains = {column.name: column.domain for column in context.columns(party)}
         ranks = context.receive("ranks", party, rows=rows["train"])
         holdout = context.receive("holdout", party, rows=rows["holdout"])
-        _require_dense(party, ranks)
+        dense = context.federation.training.trainer != "dpboost"
+        if dense:
+            _require_dense(party, ranks)
         accepted[party] = {"ranks": ranks.digest, "holdout": holdout.digest}
         boundaries[f"acceptance_{party}"] = (
-            suites.acceptance(domains, rows["train"]),
+            suites.acceptance(domains, rows["train"], dense),
             ranks.table,
         )
         boundaries[f"acceptance_{party}_holdout"] = (

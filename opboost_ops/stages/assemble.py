@@ -38,6 +38,14 @@ def assemble(context: Context) -> Outcome:
         if feature.type == "nominal"
     }
     known = {full: found.to_list() for full, found in categories.items()}
+    private = context.federation.training.trainer == "dpboost"
+    if private:
+        # Which categories are present would be a fact about single rows.
+        known = {
+            f"{context.party}.{name}": list(feature.categories or ())
+            for name, feature in party.features.items()
+            if feature.type == "nominal"
+        }
     columns = own_columns(context, rows, known)
     label, classes = encode_label(rows.get_column(party.label.column), party.label, train)
     ranked: list[str] = []
@@ -68,6 +76,7 @@ def assemble(context: Context) -> Outcome:
         "categories": known,
         "task": party.label.task,
         "classes": classes,
+        "thresholds": _thresholds(context) if private else {},
     }
     return Outcome(
         tables={
@@ -77,6 +86,24 @@ def assemble(context: Context) -> Outcome:
         documents={"frame": facts},
         summary={"rows": train, "features": len(names), "ranked": len(ranked)},
     )
+
+
+def _thresholds(context: Context) -> dict[str, list[float]]:
+    """Declared candidate thresholds of all features with an order, by full name."""
+    domain = context.federation.domain.to_domain()
+    found: dict[str, list[float]] = {}
+    for name, feature in context.federation.parties[context.party].features.items():
+        if feature.type == "ordinal":
+            count = len(feature.categories or ())
+            found[f"{context.party}.{name}"] = [i + 0.5 for i in range(count - 1)]
+        elif feature.type == "numeric":
+            edges = feature.domain_map(domain).boundaries()
+            found[f"{context.party}.{name}"] = list(edges)
+    for holder in context.federation.feature_holders:
+        for column in context.columns(holder):
+            codes = range(1, column.domain.size)
+            found[f"{holder}.{column.name}"] = [code + 0.5 for code in codes]
+    return found
 
 
 def own_columns(
@@ -126,6 +153,8 @@ def frame_of(table: pa.Table, facts: Mapping[str, Any], only: str = "") -> Frame
         matrix=matrix,
         categorical=tuple(name for name in names if name in facts["categories"]),
         ranked=tuple(name for name in names if name in facts["ranked"]),
+        thresholds={n: tuple(t) for n, t in facts.get("thresholds", {}).items()},
+        categories={name: len(known) for name, known in facts["categories"].items()},
     )
 
 

@@ -53,7 +53,7 @@ def check_release(context: Context) -> Outcome:
     released = {column.name: column.domain for column in columns}
     if context.purpose == "train":
         ranks = context.home.table("ranks")
-        leaves = (suites.release(released, ranks.num_rows), ranks)
+        leaves = (suites.release(released, ranks.num_rows, _dense(context)), ranks)
     else:
         values = context.home.table("randomised")
         leaves = (suites.preprocessed_table(released, values.num_rows), values)
@@ -114,7 +114,8 @@ def check_frame(context: Context) -> Outcome:
     ranked = {name: domain.size for name, domain in _domains(context).items()}
     rows = context.home.json("alignment")["train"]
     classes = len(facts["classes"])
-    suite = suites.training_frame(facts["names"], label, classes, rows, ranked)
+    dense = _dense(context)
+    suite = suites.training_frame(facts["names"], label, classes, rows, ranked, dense)
     return check(context, {"training_frame": (suite, table)}, marks="checked_frame")
 
 
@@ -153,6 +154,11 @@ def check_scores(context: Context) -> Outcome:
         context.federation.id.column, facts["task"], facts["classes"], scores.num_rows
     )
     return check(context, {"scores": (suite, scores)}, marks="checked_scores")
+
+
+def _dense(context: Context) -> bool:
+    """Whether ranks are those of present values alone."""
+    return context.federation.training.trainer != "dpboost"
 
 
 def _domains(context: Context) -> dict[str, Domain]:

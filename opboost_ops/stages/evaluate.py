@@ -37,7 +37,11 @@ def evaluate(context: Context) -> Outcome:
         for name in dict.fromkeys((*context.federation.scoring.modes, "desensitised"))
     }
     predictions = {name: predict(model, matrix) for name, matrix in frames.items()}
-    result = {"label_holder_alone": metrics.evaluate(task, truth, _alone(context, facts, holdout))}
+    result: dict[str, dict[str, float]] = {}
+    # A second private model would be a second charge; one without noise would undo the first.
+    if context.federation.training.trainer != "dpboost":
+        alone = _alone(context, facts, holdout)
+        result["label_holder_alone"] = metrics.evaluate(task, truth, alone)
     for name, prediction in predictions.items():
         result[f"federated_{name}"] = metrics.evaluate(task, truth, prediction)
     decision = gate(context, facts, champion, frames[mode], truth, result[f"federated_{mode}"])

@@ -6,6 +6,8 @@ from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.train import partial_model
 
 DISCLOSES = "at which ranks of each feature the trees split (structure of the labels)"
+#: Of DPBoost's trees.
+COVERED = "at which codes of each feature the trees split; it follows from the model, charged apart"
 
 
 def request_splits(context: Context) -> Outcome:
@@ -15,6 +17,7 @@ def request_splits(context: Context) -> Outcome:
     accepted = context.home.json("accepted")
     drafts = []
     counts: dict[str, int] = {}
+    private = context.federation.training.private is not None
     for party in context.federation.feature_holders:
         splits = {
             column.name: used[f"{party}.{column.name}"]
@@ -30,7 +33,7 @@ def request_splits(context: Context) -> Outcome:
                 rows=counts[party],
                 columns=tuple(splits),
                 answers=accepted[party]["ranks"],
-                discloses=DISCLOSES,
+                discloses=COVERED if private else DISCLOSES,
             )
         )
     return Outcome(drafts=tuple(drafts), summary={"splits": counts})

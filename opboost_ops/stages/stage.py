@@ -22,7 +22,7 @@ from opboost_ops.exchange.artifact import Artifact, Draft
 from opboost_ops.exchange.manifest import Kind, reference
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
-from opboost_ops.privacy.charges import Charges
+from opboost_ops.privacy.charges import Charges, ModelCharge
 from opboost_ops.protocol import Purpose
 
 
@@ -220,6 +220,7 @@ class Outcome:
         files: Other files to keep at home.
         drafts: Artifacts to publish.
         charges: What their randomised cells are charged for.
+        model: What a differentially private model costs, charged before anything is kept of it.
         summary: Facts that anybody may see.
         discloses: What the summary or a failure tells everybody, outside any epsilon; a ledger
             line. Empty when only public facts are in it.
@@ -234,6 +235,7 @@ class Outcome:
     files: Mapping[str, bytes] = field(default_factory=dict)
     drafts: tuple[Draft, ...] = ()
     charges: Charges = field(default_factory=Charges)
+    model: ModelCharge | None = None
     summary: Mapping[str, Any] = field(default_factory=dict)
     discloses: str = ""
     notices: tuple[str, ...] = ()

@@ -1,19 +1,22 @@
 """Arrow: training frame -> partial model, whose thresholds on others' features are ranks."""
 
 import hashlib
+import os
 from collections.abc import Sequence
 
 import numpy as np
 
 from opboost_ops.boosting import trainer
+from opboost_ops.boosting.frame import Private
 from opboost_ops.boosting.metrics import Task
 from opboost_ops.boosting.redraw import redrawn
 from opboost_ops.boosting.trainer import BACKENDS, Frame, Parameters
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation, Training
 from opboost_ops.mechanisms import noise
+from opboost_ops.privacy.charges import ModelCharge
 from opboost_ops.stages.assemble import LABEL, frame_of
-from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.stages.stage import Context, Home, Outcome
 
 
 def train(context: Context) -> Outcome:
@@ -31,11 +34,52 @@ def train(context: Context) -> Outcome:
     training = context.federation.training
     if training.redraw:
         frame = _drawn_back(context.federation, frame, facts["task"], label)
-    text = trainer.train(frame, label, parameters_of(training, facts["task"], facts["classes"]))
+    declared = context.federation.parties[context.party].label
+    assert declared is not None
+    parameters = parameters_of(training, facts["task"], facts["classes"], declared.bounds)
+    memory = Drawn(context.home)
+    text = trainer.train(frame, label, parameters, memory)
+    model = None
+    if training.private is not None:
+        model = ModelCharge(training.private.epsilon, memory.name(), len(label))
     return Outcome(
         files={_partial(context): text.encode()},
         summary={"rows": rows, "trees": training.trees},
+        model=model,
     )
+
+
+class Drawn:
+    """What a training has drawn so far, in the party's home: a retry goes on from there.
+
+    Args:
+        home: Of the run.
+    """
+
+    def __init__(self, home: Home) -> None:
+        self._path = home.folder / "drawn_trees.jsonl"
+
+    def lines(self) -> list[bytes]:
+        """All whole lines; a line that a crash cut off was never used."""
+        if not self._path.is_file():
+            return []
+        whole, _, _ = self._path.read_bytes().rpartition(b"\n")
+        return whole.split(b"\n") if whole else []
+
+    def append(self, line: bytes) -> None:
+        """Keep one more; it is on the disk when this returns."""
+        flags = os.O_RDWR | os.O_CREAT
+        with open(os.open(self._path, flags, 0o600), "r+b") as file:
+            # What a crash cut off is overwritten.
+            file.truncate(file.read().rfind(b"\n") + 1)
+            file.seek(0, os.SEEK_END)
+            file.write(line + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def name(self) -> str:
+        """A name of this draw, which another draw in the same run does not have."""
+        return hashlib.sha256(b"".join(self.lines()[:1])).hexdigest()
 
 
 def _drawn_back(federation: Federation, frame: Frame, task: Task, label: np.ndarray) -> Frame:
@@ -62,14 +106,28 @@ def _partial(context: Context) -> str:
     return f"partial_{BACKENDS[context.federation.training.trainer].file}"
 
 
-def parameters_of(training: Training, task: str, classes: Sequence[str | int]) -> Parameters:
+def parameters_of(
+    training: Training,
+    task: str,
+    classes: Sequence[str | int],
+    label_bounds: tuple[float, float] | None = None,
+) -> Parameters:
     """The booster's parameters.
 
     Args:
         training: What the federation declares.
         task: What is learnt.
         classes: Its classes; none in regression.
+        label_bounds: Declared bounds of a number; DPBoost needs them.
     """
+    private = None
+    if training.private is not None:
+        private = Private(
+            epsilon=training.private.epsilon,
+            trees_per_ensemble=training.private.trees_per_ensemble,
+            regularisation=training.private.regularisation,
+            label_bounds=label_bounds if task == "regression" else None,
+        )
     return Parameters(
         task=task,  # type: ignore[arg-type]
         classes=len(classes),
@@ -79,4 +137,5 @@ def parameters_of(training: Training, task: str, classes: Sequence[str | int]) -
         seed=training.seed,
         trainer=training.trainer,
         method=training.method or "hist",
+        private=private,
     )

@@ -14,7 +14,9 @@ def test_equal_values_share_a_rank(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.write_table("randomised", pa.table({"x": [7, 3, 7, 9, 3, 1]}))
     home.write_json("preprocessed", {"train": 5})
-    context = SimpleNamespace(home=home, columns=lambda: [SimpleNamespace(name="x")])
+    federation = SimpleNamespace(training=SimpleNamespace(trainer="lightgbm"))
+    columns = [SimpleNamespace(name="x")]
+    context = SimpleNamespace(home=home, columns=lambda: columns, federation=federation)
     outcome = rank(context)  # type: ignore[arg-type]
     assert outcome.tables["ranks"].column("x").to_pylist() == [2, 1, 2, 3, 1]
     assert outcome.documents["rank_values"] == {"x": [3, 7, 9]}

@@ -5,6 +5,7 @@ import typer
 from opboost_ops.cli.evaluate import (
     accuracy,
     cost,
+    dpboost,
     federation,
     federboost,
     figures,
@@ -25,6 +26,7 @@ app.command("improvements")(improvements.command)
 app.command("federboost")(federboost.command)
 app.command("order")(order.command)
 app.command("range-query")(range_query.command)
+app.command("dpboost")(dpboost.command)
 app.command("table5")(table5.command)
 app.command("month")(month.command)
 app.command("privacy")(privacy.command)

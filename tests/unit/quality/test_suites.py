@@ -63,6 +63,11 @@ def ranks() -> pl.DataFrame:
     return pl.DataFrame({"a": values, "b": values[::-1]}, schema={"a": pl.UInt8, "b": pl.UInt8})
 
 
+def codes() -> pl.DataFrame:
+    """Codes of a whole domain, of which not all are there."""
+    return ranks().with_columns(a=pl.lit(3), b=pl.col("b") + 1)
+
+
 def frame() -> pl.DataFrame:
     return pl.DataFrame(
         {
@@ -109,6 +114,8 @@ SUITES: dict[str, tuple[Suite, Callable[[], pl.DataFrame]]] = {
     ),
     "release": (suites.release(dict.fromkeys("ab", DOMAIN), ROWS), ranks),
     "acceptance": (suites.acceptance(dict.fromkeys("ab", DOMAIN), ROWS), ranks),
+    "release/sparse": (suites.release(dict.fromkeys("ab", DOMAIN), ROWS, False), codes),
+    "acceptance/sparse": (suites.acceptance(dict.fromkeys("ab", DOMAIN), ROWS, False), codes),
     "training_frame": (suites.training_frame(NAMES, LABEL, 2, ROWS, BANK), frame),
     "training_frame/regression": (
         suites.training_frame(NAMES, REGRESSION, 0, ROWS, BANK),
@@ -154,12 +161,13 @@ RANKED = {
     ("table", "table_row_count_to_equal", ""): [drop_row],
     ("column", "column_values_to_not_be_null", ""): [put("a", None)],
     ("column", "column_values_to_be_in_type_list", ""): [as_float("a")],
-    ("column", "column_min_to_be_between", ""): [
+    ("dense", "column_min_to_be_between", ""): [
         lambda t: t.with_columns(pl.col("a") + 1),
         put("a", 0),
     ],
+    ("sparse", "column_min_to_be_between", ""): [put("a", 0)],
     ("column", "column_max_to_be_between", ""): [put("a", 11)],
-    ("column", "column_values_to_be_in_set", "rank_gap"): [
+    ("dense", "column_values_to_be_in_set", "rank_gap"): [
         lambda t: t.with_columns(a=pl.when(pl.col("a") == 3).then(4).otherwise(pl.col("a")))
     ],
 }
@@ -205,7 +213,7 @@ FAULTS: Mapping[str, Mapping[tuple[str, str, str], list[Change]]] = {
         ("feature", "column_to_exist", ""): [without("own.x"), without("bank.a")],
         ("ranked", "column_values_to_not_be_null", ""): [put("bank.a", None)],
         ("ranked", "column_values_to_be_between", ""): [put("bank.a", 0.0), put("bank.a", CANARY)],
-        ("ranked", "column_values_to_be_in_set", "rank_gap"): [put("bank.a", 9.0)],
+        ("dense", "column_values_to_be_in_set", "rank_gap"): [put("bank.a", 9.0)],
         ("label", "column_to_exist", ""): [without("label")],
         ("label", "column_values_to_not_be_null", ""): [put("label", None)],
         ("class_label", "column_unique_value_count_to_be_between", ""): [constant("label", 0.0)],
@@ -284,7 +292,8 @@ def failed(report: Report) -> set[tuple[str, str]]:
 def test_a_planted_fault_is_found(
     boundary: str, about: str, expectation: str, indicator: str, change: Change
 ) -> None:
-    name = f"{boundary}/regression" if about == "number_label" else boundary
+    forms = {"number_label": f"{boundary}/regression", "sparse": f"{boundary}/sparse"}
+    name = forms.get(about, boundary)
     suite, good = SUITES[name]
     table = change(good())
     report = run_suite(suite, table.to_arrow())

@@ -1,0 +1,196 @@
+"""DPBoost's two levels: ensembles of ensembles, tree by tree, each committed once it is drawn."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+
+from opboost_ops.boosting.dp import budget, gradients, noise, sensitivity, subsets, tree
+from opboost_ops.boosting.dp.budget import Spent
+from opboost_ops.boosting.dp.candidates import Candidates
+from opboost_ops.boosting.dp.tree import Tree
+from opboost_ops.boosting.frame import Frame, Parameters, Private
+from opboost_ops.errors import ConfigError, ContractError
+
+#: Called after each tree with how many rows it was given, and how many of them sat out. Both are
+#: counts of private rows: for experiments alone.
+Observer = Callable[[int, int], None]
+
+
+class Memory(Protocol):
+    """Where a training keeps what it has drawn: lines, each kept whole or not at all."""
+
+    def lines(self) -> list[bytes]:
+        """All lines so far."""
+        ...
+
+    def append(self, line: bytes) -> None:
+        """Keep one more; when this returns, it outlives a crash."""
+        ...
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training has drawn.
+
+    Attributes:
+        trees: In order.
+        events: What each choice and release cost.
+        candidates: What splits were chosen from.
+    """
+
+    trees: tuple[Tree, ...]
+    events: tuple[Spent, ...]
+    candidates: Candidates
+
+
+def fit(
+    frame: Frame,
+    label: np.ndarray,
+    parameters: Parameters,
+    memory: Memory | None = None,
+    observe: Observer | None = None,
+) -> Trained:
+    """Train, or go on where a crashed training was.
+
+    Args:
+        frame: Training rows, with declared thresholds and categories.
+        label: Numbers or class indices, shape (n,).
+        parameters: How.
+        memory: What was drawn; a committed tree is never drawn again. None for a training that is
+            not resumed.
+        observe: For experiments.
+
+    Raises:
+        ConfigError: The parameters are none for DPBoost.
+        ContractError: A feature has no declared candidates, or the memory is of another training.
+    """
+    private = checked(parameters)
+    candidates = Candidates.of(frame.names, frame.thresholds, frame.categories)
+    codes = candidates.codes(frame.matrix)
+    target = gradients.scaled(label, bounds_of(parameters))
+    key, trees, events = _remembered(memory, parameters, codes, target)
+    rate = budget.exactly(parameters.learning_rate)
+    spend = budget.tree_budget(private.epsilon, parameters.trees, private.trees_per_ensemble)
+    score = np.zeros(len(target))
+    for known in trees:
+        score += parameters.learning_rate * known.values(codes, candidates)
+    begin = 0
+    sizes = budget.ensembles(parameters.trees, private.trees_per_ensemble)
+    for ensemble, size in enumerate(sizes):
+        place = None
+        for step in range(size):
+            if begin + step < len(trees):
+                continue
+            if place is None:
+                place = subsets.tree_of_row(key, ensemble, len(target), rate, size)
+            drawn, spent = _next(
+                codes,
+                score,
+                target,
+                np.flatnonzero(place == step),
+                candidates,
+                (ensemble, step),
+                spend,
+                parameters,
+                observe,
+            )
+            if memory is not None:
+                memory.append(_line(tree=drawn.document(), spent=[e.model_dump() for e in spent]))
+            trees.append(drawn)
+            events += spent
+            # The last ensemble asks no row a second time, so only rows ahead need a score.
+            ahead = np.flatnonzero(place > step) if ensemble + 1 == len(sizes) else slice(None)
+            score[ahead] += parameters.learning_rate * drawn.values(codes[ahead], candidates)
+        begin += size
+    return Trained(tuple(trees), tuple(events), candidates)
+
+
+def _next(
+    codes: np.ndarray,
+    score: np.ndarray,
+    target: np.ndarray,
+    rows: np.ndarray,
+    candidates: Candidates,
+    place: tuple[int, int],
+    spend: Fraction,
+    parameters: Parameters,
+    observe: Observer | None,
+) -> tuple[Tree, list[Spent]]:
+    assert parameters.private is not None
+    found = gradients.gradients(score[rows], target[rows])
+    kept = gradients.taking_part(found)
+    if observe is not None:
+        observe(len(rows), int((~kept).sum()))
+    drawn = tree.grow(
+        codes[rows[kept]],
+        found[kept],
+        candidates,
+        spend,
+        parameters.depth,
+        budget.exactly(parameters.private.regularisation),
+        sensitivity.gain_range(),
+        sensitivity.leaf_clip(budget.exactly(parameters.learning_rate), place[1]),
+    )
+    for_leaves, for_depth = budget.parts(spend, parameters.depth)
+    costs = [(depth, for_depth) for depth in range(parameters.depth)] + [(None, for_leaves)]
+    return drawn, [
+        Spent(ensemble=place[0], tree=place[1], depth=depth, epsilon=str(cost))
+        for depth, cost in costs
+    ]
+
+
+def checked(parameters: Parameters) -> Private:
+    """What DPBoost needs of the parameters.
+
+    Raises:
+        ConfigError: Something is missing, or cannot be learnt privately.
+    """
+    private = parameters.private
+    if private is None or parameters.task == "multiclass":
+        raise ConfigError(
+            "DPBoost learns two classes or a number, and needs an epsilon.",
+            "Declare training.private.epsilon, and a label of task binary or regression.",
+        )
+    if parameters.task == "regression" and private.label_bounds is None:
+        raise ConfigError("DPBoost needs public bounds of the label.", "Declare label.bounds.")
+    if not 0 < parameters.learning_rate < 1:
+        raise ConfigError("DPBoost needs a learning rate between 0 and 1.")
+    return private
+
+
+def bounds_of(parameters: Parameters) -> tuple[float, float]:
+    """The bounds by which labels are laid on [-1, 1]."""
+    private = checked(parameters)
+    return (0.0, 1.0) if private.label_bounds is None else private.label_bounds
+
+
+def _remembered(
+    memory: Memory | None, parameters: Parameters, codes: np.ndarray, target: np.ndarray
+) -> tuple[bytes, list[Tree], list[Spent]]:
+    if memory is None:
+        return noise.fresh_key(), [], []
+    digest = hashlib.sha256(repr(parameters).encode())
+    digest.update(target.tobytes())
+    digest.update(codes.tobytes())
+    lines = [json.loads(line) for line in memory.lines()]
+    if not lines:
+        key = noise.fresh_key()
+        memory.append(_line(training=digest.hexdigest(), key=key.hex()))
+        return key, [], []
+    if lines[0]["training"] != digest.hexdigest():
+        raise ContractError(
+            "This run has begun to train on another frame, and what it drew stands.",
+            "Trigger a new run.",
+        )
+    trees = [Tree.of(line["tree"]) for line in lines[1:]]
+    events = [Spent.model_validate(event) for line in lines[1:] for event in line["spent"]]
+    return bytes.fromhex(lines[0]["key"]), trees, events
+
+
+def _line(**facts: object) -> bytes:
+    return json.dumps(facts, sort_keys=True).encode()

@@ -1,0 +1,99 @@
+"""What a federation file lacks for DPBoost: whatever a split may be, it is declared."""
+
+from collections.abc import Iterator
+
+from opboost_ops.config.federation import Feature, Federation
+from opboost_ops.errors import ConfigError, Fault
+
+#: A complete tree has 2^depth leaves, and each of them shares the noise.
+_DEEPEST = 10
+#: Every edge between two values is a candidate split of every feature.
+_WIDEST = 4096
+
+
+def private_faults(federation: Federation) -> Iterator[Fault]:
+    """Everything for which candidate splits or labels would have to be read off the data.
+
+    Args:
+        federation: As parsed.
+
+    Yields:
+        One fault after the other.
+    """
+    training = federation.training
+    if training.trainer != "dpboost":
+        if training.private is not None:
+            yield Fault(
+                "training.private",
+                f"is not for {training.trainer}",
+                "leave it out, or declare trainer: dpboost",
+            )
+        return
+    if training.private is None:
+        yield Fault("training.private", "is required for dpboost", "for example {epsilon: 4.0}")
+    if training.learning_rate >= 1:
+        yield Fault("training.learning_rate", "is 1, and dpboost needs less", "for example 0.1")
+    if training.depth > _DEEPEST:
+        yield Fault("training.depth", f"is more than {_DEEPEST}", "dpboost's trees are complete")
+    if federation.domain.to_domain().size > _WIDEST:
+        yield Fault(
+            "domain",
+            f"has more than {_WIDEST:,} values, each a candidate split for dpboost",
+            "declare a smaller one",
+        )
+    for name, party in federation.parties.items():
+        if party.role != "label_holder":
+            continue
+        label = party.label
+        where = f"parties.{name}"
+        if label is not None and label.task == "multiclass":
+            yield Fault(
+                f"{where}.label.task",
+                "is multiclass, and dpboost learns two classes or a number",
+                "declare trainer: lightgbm, or another label",
+            )
+        if label is not None and label.task == "regression":
+            if label.bounds is None:
+                yield Fault(
+                    f"{where}.label.bounds",
+                    "is required for dpboost: public bounds, never read off the labels",
+                    "for example [0, 100]",
+                )
+            elif label.bounds[0] >= label.bounds[1]:
+                yield Fault(
+                    f"{where}.label.bounds", "the lower bound is not less than the upper bound"
+                )
+        if label is not None and label.task == "binary" and not label.classes:
+            yield Fault(
+                f"{where}.label.classes",
+                "is required for dpboost: which classes there are would be read off the labels",
+                "list both, the positive one last",
+            )
+        for feature, declared in party.features.items():
+            yield from _own(federation, f"{where}.features.{feature}", declared)
+
+
+def _own(federation: Federation, where: str, feature: Feature) -> Iterator[Fault]:
+    if feature.missing == "keep":
+        yield Fault(
+            f"{where}.missing",
+            "is keep, and dpboost has no way for a missing number",
+            "declare a fill",
+        )
+    if feature.type == "nominal" and not feature.categories:
+        yield Fault(
+            f"{where}.categories",
+            "is required for dpboost: candidate splits are never read off the data",
+            "list all its categories; they are public",
+        )
+    elif feature.type == "numeric" and feature.bounds is None:
+        yield Fault(
+            f"{where}.bounds",
+            "is required for dpboost: candidate splits are never read off the data",
+            "for example [0, 100]",
+        )
+    elif feature.type == "numeric" and feature.bounds and feature.bounds[0] < feature.bounds[1]:
+        try:
+            feature.domain_map(federation.domain.to_domain())
+        except ConfigError as error:
+            yield Fault(where, error.problem, error.remedy)

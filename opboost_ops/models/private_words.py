@@ -1,0 +1,37 @@
+"""What a card says of a differentially private model: how much, against what, and what not."""
+
+from opboost_ops.config.federation import Federation
+
+_LINES = (
+    "The trees are epsilon-differentially private for one row of {label}'s table, by DPBoost: "
+    "epsilon is {epsilon:g} if the row is added or removed, and {twice:g} if it is replaced, which "
+    "is what applies where row counts are public, as they are here.",
+    "So the model may be given away: nothing else in its file depends on the rows. Counts, weights "
+    "and gains are declared, ranges of features are those of the federation file.",
+    "It is epsilon of this model alone. Models trained on the same rows add up, also those that "
+    "never became champion; {label}'s ledger has the sum (`opboost ledger show`).",
+    "Not covered: metrics on held-out rows and whether the model became champion, which are exact "
+    "functions of those rows; row counts; which IDs all parties have; pass or fail of checks. The "
+    "importance of features on this card is exact, too: the card stays with {label}.",
+    "Together with the features' protection: towards {label} a value of {holders} has the loss of "
+    "its own curve below. Whoever is given the model alone learns of a person no more than "
+    "{twice:g} in all, and of that value no more than the lesser of {twice:g} and its curve.",
+)
+
+
+def private_words(federation: Federation) -> tuple[str, ...]:
+    """Lines for the card; none for a booster without differential privacy.
+
+    Args:
+        federation: As it was run.
+    """
+    private = federation.training.private
+    if private is None:
+        return ()
+    facts = {
+        "label": federation.label_holder,
+        "holders": ", ".join(federation.feature_holders),
+        "epsilon": private.epsilon,
+        "twice": 2 * private.epsilon,
+    }
+    return tuple(line.format(**facts) for line in _LINES)

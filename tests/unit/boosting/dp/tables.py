@@ -1,0 +1,54 @@
+"""Small frames for DPBoost's tests, and its parameters."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from opboost_ops.boosting.dp.candidates import Candidates
+from opboost_ops.boosting.frame import Frame, Parameters, Private
+
+#: Labels of the frames below are numbers of [-1, 1], laid on themselves.
+BOUNDS = (-1.0, 1.0)
+
+
+def bits(rows: Sequence[Sequence[int]], features: int | None = None) -> Frame:
+    """A frame of two-valued features, each with the one candidate split at 1/2."""
+    count = features if features is not None else len(rows[0])
+    names = tuple(f"x{i}" for i in range(count))
+    matrix = np.array(rows, dtype=np.float64).reshape(-1, count)
+    return Frame(names, matrix, (), (), dict.fromkeys(names, (0.5,)))
+
+
+def parameters(epsilon: float, trees: int = 1, **more: Any) -> Parameters:
+    """Regression on [-1, 1]; what is not said is small."""
+    private = {"label_bounds": BOUNDS} | {
+        name: more.pop(name) for name in ("trees_per_ensemble", "regularisation") if name in more
+    }
+    settings = {"task": "regression", "classes": 0, "learning_rate": 0.1, "depth": 1, "seed": 0}
+    return Parameters(
+        **(settings | more),
+        trees=trees,
+        trainer="dpboost",
+        private=Private(epsilon=epsilon, **private),
+    )
+
+
+def mixed(rows: int, seed: int) -> tuple[Frame, np.ndarray]:
+    """Ordered and nominal features, and two classes that depend on both."""
+    rng = np.random.default_rng(seed)
+    matrix = np.column_stack([rng.random((rows, 2)) * 10, rng.integers(0, 5, (rows, 2))])
+    names = ("p", "q", "kind", "place")
+    frame = Frame(
+        names,
+        np.asfortranarray(matrix),
+        ("kind", "place"),
+        (),
+        {name: tuple(np.arange(0.5, 10)) for name in names[:2]},
+        {"kind": 5, "place": 40},
+    )
+    return frame, ((matrix[:, 0] > 5) ^ (matrix[:, 2] == 3)).astype(float)
+
+
+def candidates_of(frame: Frame) -> Candidates:
+    return Candidates.of(frame.names, frame.thresholds, frame.categories)

@@ -1,0 +1,176 @@
+"""Whole runs with DPBoost: two feature holders under Adj-map, and trees that may be given away."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opboost_ops.boosting.dp import budget, tree
+from opboost_ops.boosting.dp.budget import Spent
+from opboost_ops.boosting.trainer import model_of, predict
+from opboost_ops.config.loading import load_site
+from opboost_ops.errors import BudgetError, ConfigError
+from opboost_ops.exchange.books import open_books
+from opboost_ops.privacy.accountant import model_epsilon
+from opboost_ops.privacy.events import Release
+from opboost_ops.stages.assemble import frame_of
+from opboost_ops.stages.stage import Home
+from opboost_ops.stages.train import Drawn
+from tests.federation import Workspace
+
+OWN = {
+    "age": {"bounds": [18, 90]},
+    "employment": {"categories": ["retired", "salaried", "self-employed", "student", "unemployed"]},
+    "amount": {"bounds": [0, 50_000], "scale": "log1p"},
+    "term_months": {"bounds": [0, 84]},
+    "earlier_loans": {"bounds": [0, 10], "missing": {"fill": 0}},
+    "delinquencies": {"bounds": [0, 10]},
+}
+
+
+def private(data: dict[str, Any]) -> None:
+    """The generated federation as DPBoost wants it declared; Adj-map where there is an order."""
+    data["training"] = {"trainer": "dpboost", "holdout": 0.2, "seed": 0}
+    data["training"] |= {"trees": 6, "depth": 3}
+    data["training"]["private"] = {"epsilon": 3.0, "trees_per_ensemble": 3}
+    for name, more in OWN.items():
+        data["parties"]["credit"]["features"][name].update(more)
+    for party in ("shop", "bank"):
+        for feature in data["parties"][party]["features"].values():
+            if feature["mechanism"]["name"] == "global_map":
+                feature["mechanism"] = {"name": "adj_map", "epsilon": 4.0, "theta": 2}
+
+
+def allow(policy: dict[str, Any]) -> None:
+    for rule in policy["features"].values():
+        rule["mechanisms"].append("adj_map")
+
+
+@pytest.fixture
+def federation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    workspace = Workspace.write(tmp_path / "federation")
+    workspace.edit_yaml("federation.yaml", private)
+    for party in ("shop", "bank"):
+        workspace.edit_yaml(f"{party}/policy.yaml", allow)
+    workspace.known_to(monkeypatch)
+    return workspace
+
+
+def ledger(workspace: Workspace, party: str) -> list[Release]:
+    with open_books(load_site(workspace.folder / party / "site.yaml")) as books:
+        assert not books.ledger.uncommitted()
+        return books.ledger.releases()
+
+
+def test_a_federation_with_both_protections(federation: Workspace) -> None:
+    summaries = federation.all()
+    home = Home(federation.home("credit"))
+    model = home.read("model.txt").decode()
+
+    # Ranks are codes of the whole domain: thresholds are half-integers, and so domain values.
+    frame = frame_of(home.table("frame"), home.json("frame"))
+    domain = federation.declared.domain
+    size = domain.upper - domain.lower + 1
+    partial = model_of(home.read("partial_model.txt").decode()).numeric_splits()
+    final = model_of(model).numeric_splits()
+    others = [name for name in partial if name in frame.ranked and "=" not in name]
+    assert others
+    for name in others:
+        assert set(partial[name]) <= {code + 0.5 for code in range(1, size)}
+        assert final[name] == [t + domain.lower - 1 for t in partial[name]]
+    predictions = home.table("predictions").column("desensitised").to_numpy()
+    holdout = frame_of(home.table("holdout_frame"), home.json("frame"))
+    assert np.array_equal(predictions, predict(model, holdout.matrix))
+    assert len(np.unique(predictions)) > 5
+    assert "label_holder_alone" not in summaries["credit.evaluate"]["metrics"]
+
+    # Both ledgers: the model at the label holder, loss curves at the feature holders.
+    own = [r for r in ledger(federation, "credit") if r.account == "model"]
+    assert [(r.epsilon, r.kind) for r in own] == [(3.0, "model")]
+    for party in ("shop", "bank"):
+        curves = [r.loss for r in ledger(federation, party) if r.account == "local_dp"]
+        assert any(curve is not None and curve.mechanism.startswith("Adj") for curve in curves)
+    events = [
+        Spent.model_validate(event)
+        for line in Drawn(home).lines()[1:]
+        for event in json.loads(line)["spent"]
+    ]
+    assert budget.total(events) == 3
+
+    files = federation.files("credit", "models", "credit_scoring", federation.run)
+    card = json.loads(files["card.json"])
+    words = " ".join(card["private"])
+    assert "epsilon is 3 if the row is added or removed, and 6 if it is replaced" in words
+    assert "Not covered: metrics on held-out rows" in words
+    assert "the lesser of 6 and its curve" in words
+    assert not any("not differentially private" in line for line in card["limits"])
+    assert "Privacy of the model" in files["card.html"].decode()
+    assert "OpenDP" in card["software"]["DPBoost"]
+
+    scoring = federation.scoring()
+    assert scoring.all()["credit.score"]["rows"] > 20
+
+
+def test_a_retry_draws_nothing_again_and_costs_nothing_again(
+    federation: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    federation.edit_yaml(
+        "credit/policy.yaml", lambda policy: policy.update(models={"budget_epsilon": 5.0})
+    )
+    federation.until("train", "credit")
+    federation.step("credit", "train")
+    home = Home(federation.home("credit"))
+    before = home.read("partial_model.txt")
+    grow = tree.grow
+    drawn: list[int] = []
+    monkeypatch.setattr(tree, "grow", lambda *a: drawn.append(1) or grow(*a))
+    federation.step("credit", "train")
+    assert (home.read("partial_model.txt"), drawn) == (before, [])
+    # A crash in the middle of a line: that tree was never used, the others stand.
+    path = home.folder / "drawn_trees.jsonl"
+    whole = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join(whole[:5]) + b"\n" + whole[5][:20])
+    federation.step("credit", "train")
+    again = path.read_bytes().split(b"\n")
+    assert (len(drawn), again[:5], len(again)) == (2, whole[:5], len(whole))
+    assert path.stat().st_mode & 0o077 == 0
+    lines = ledger(federation, "credit")
+    assert model_epsilon(lines) == 3
+    # Lost, it is drawn once more: that is another release, and passes the policy's cap.
+    path.unlink()
+    with pytest.raises(BudgetError, match=r"models\.budget_epsilon"):
+        federation.step("credit", "train")
+    assert model_epsilon(ledger(federation, "credit")) == 3
+    assert not any("split_request" in place for place in federation.published())
+
+
+def test_all_that_must_be_declared_is_named_at_once(federation: Workspace) -> None:
+    def spoil(data: dict[str, Any]) -> None:
+        features = data["parties"]["credit"]["features"]
+        del features["age"]["bounds"], features["employment"]["categories"]
+        features["earlier_loans"]["missing"] = "keep"
+        del data["training"]["private"]
+        data["training"]["depth"] = 11
+        data["domain"] = {"lower": 0, "upper": 4096}
+        data["parties"]["credit"]["label"] = {"column": "default", "task": "regression"}
+
+    federation.edit_yaml("federation.yaml", spoil)
+    with pytest.raises(ConfigError) as caught:
+        federation.declared  # noqa: B018
+    assert {fault.where for fault in caught.value.faults} == {
+        "training.private",
+        "training.depth",
+        "domain",
+        "parties.credit.label.bounds",
+        "parties.credit.features.age.bounds",
+        "parties.credit.features.employment.categories",
+        "parties.credit.features.earlier_loans.missing",
+    }
+    federation.edit_yaml("federation.yaml", lambda data: data["training"].pop("trainer"))
+    federation.edit_yaml(
+        "federation.yaml", lambda data: data["training"].update(private={"epsilon": 1.0})
+    )
+    with pytest.raises(ConfigError, match=r"training\.private.*is not for lightgbm"):
+        federation.declared  # noqa: B018
