@@ -16,6 +16,7 @@ __all__ = [
     "Trainer",
     "backend_of",
     "contributions",
+    "format_of",
     "gains",
     "model_of",
     "predict",
@@ -24,6 +25,15 @@ __all__ = [
 
 #: By the name in the federation file.
 BACKENDS: dict[Trainer, Backend] = {"lightgbm": LightGBM(), "xgboost": XGBoost()}
+
+
+def format_of(trainer: str) -> Backend:
+    """In whose format a trainer writes its models; FederBoost's are LightGBM's.
+
+    Args:
+        trainer: As the federation file names it.
+    """
+    return next((backend for name, backend in BACKENDS.items() if name == trainer), LightGBM())
 
 
 def backend_of(text: str) -> Backend:

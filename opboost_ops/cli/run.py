@@ -78,7 +78,7 @@ def report(federation_file: Path, finished: Any, *, experiment: bool, as_json: b
         as_json: One JSON line instead of tables.
     """
     from opboost_ops import local_run
-    from opboost_ops.boosting.trainer import BACKENDS
+    from opboost_ops.boosting.trainer import format_of
     from opboost_ops.cli import tables
     from opboost_ops.config.loading import load_site
     from opboost_ops.evaluation import harness
@@ -94,7 +94,7 @@ def report(federation_file: Path, finished: Any, *, experiment: bool, as_json: b
             "federated": None,
             **finished.summaries[owner]["evaluate"]["metrics"],
         }
-    file = BACKENDS[declared.training.trainer].file
+    file = format_of(declared.training.trainer).file
     model = load_site(sites[owner]).models / declared.name / finished.run / file
     quality = finished.seconds("quality_seconds")
     result = {

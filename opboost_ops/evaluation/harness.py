@@ -14,7 +14,7 @@ import polars as pl
 
 from opboost_ops.boosting import metrics as scores
 from opboost_ops.boosting import trainer
-from opboost_ops.boosting.trainer import BACKENDS, Frame, predict
+from opboost_ops.boosting.trainer import Frame, format_of, predict
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_site, parse_federation
@@ -59,7 +59,7 @@ def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: 
     names = tuple(facts["names"])
     frame = Frame(names=names, matrix=everything[:train], categorical=categorical, ranked=())
     centralised = trainer.train(frame, labels[:train], parameters)
-    model = home.read(BACKENDS[declared.training.trainer].file).decode()
+    model = home.read(format_of(declared.training.trainer).file).decode()
     held_out = np.column_stack([clear[name] for name in names])[train:]
     truth = labels[train:]
     task = facts["task"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from opboost_ops import __version__
-from opboost_ops.boosting.trainer import BACKENDS
+from opboost_ops.boosting.trainer import format_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
 from opboost_ops.models import card_page
@@ -158,7 +158,7 @@ def make_card(
     """
     label = federation.parties[federation.label_holder].label
     assert label is not None
-    backend = BACKENDS[federation.training.trainer]
+    backend = format_of(federation.training.trainer)
     lines: list[FeatureLine] = []
     for (party, name), columns in columns_by_feature(federation).items():
         declared = federation.parties[party].features

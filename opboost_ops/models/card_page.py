@@ -4,7 +4,7 @@ import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from opboost_ops.boosting.trainer import BACKENDS
+from opboost_ops.boosting.trainer import format_of
 from opboost_ops.models.charts import importance_bars, sparkline
 from opboost_ops.privacy.loss import LossCurve
 
@@ -43,8 +43,7 @@ def page(card: "Card") -> str:
 
 
 def _booster(card: "Card") -> str:
-    trainer = card.training.get("trainer")
-    return next((b.name for name, b in BACKENDS.items() if name == trainer), "the booster")
+    return format_of(str(card.training.get("trainer"))).name
 
 
 def _metrics(card: "Card") -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from opboost_ops.boosting import trainer
-from opboost_ops.boosting.trainer import BACKENDS, Parameters
+from opboost_ops.boosting.trainer import Parameters, format_of
 from opboost_ops.config.federation import Training
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.stage import Context, Outcome
@@ -35,7 +35,7 @@ def partial_model(context: Context) -> str:
 
 
 def _partial(context: Context) -> str:
-    return f"partial_{BACKENDS[context.federation.training.trainer].file}"
+    return f"partial_{format_of(context.federation.training.trainer).file}"
 
 
 def parameters_of(training: Training, task: str, classes: Sequence[str | int]) -> Parameters:
@@ -46,6 +46,7 @@ def parameters_of(training: Training, task: str, classes: Sequence[str | int]) -
         task: What is learnt.
         classes: Its classes; none in regression.
     """
+    assert training.trainer != "federboost"
     return Parameters(
         task=task,  # type: ignore[arg-type]
         classes=len(classes),
