@@ -119,11 +119,7 @@ class Banks:
 def some_rows(rows=240, seed=1):
     """Columns, labels and settings of a small problem on the federation's domain."""
     random = np.random.default_rng(seed)
-    columns = [
-        random.integers(1, 257, rows),
-        random.integers(1, 5, rows),
-        random.integers(1, 257, rows),
-    ]
+    columns = [random.integers(1, most, rows) for most in (257, 5, 257)]
     label = (columns[0] + 40 * columns[1] + random.normal(0, 20, rows) > 200).astype(float)
     growth = Growth(depth=2, learning_rate=0.3, penalty=1.0, least_node=5)
     settings = Settings(Objective("binary", 2), (Domain(1, 256),) * 3, 3, 8, growth)

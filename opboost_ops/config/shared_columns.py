@@ -10,6 +10,9 @@ import numpy as np
 from opboost_ops.config.federation import Federation
 from opboost_ops.domain import Domain, DomainMap
 
+#: In whose name the common columns stand where a party's name is asked for; no party has it.
+EVERYONE = "every party"
+
 _BIT = Domain(0, 1)
 
 

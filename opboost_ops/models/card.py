@@ -51,6 +51,27 @@ _ROUTED = (
 )
 
 
+_HORIZONTAL_LIMITS = (
+    "The model is not differentially private: it holds ends of buckets, which are values that "
+    "people have, and rows and sums of its nodes.",
+    "Its metrics are of this party's own held-out rows; another party's rows may be others.",
+    "It expects raw numbers; of a feature with categories, positions or bits as declared.",
+)
+
+#: What leaves in a run of horizontal learning; {active} is the active party.
+_SUMMED = (
+    "{active} received sums over all parties, each party's part under masks that cancel: rows and "
+    "labels, points of each column's distribution function, and gradients, hessians and rows by "
+    "bucket and node (exact, no epsilon).",
+    "All parties, and whoever reads the store, learnt the ends of the buckets and this model "
+    "(exact, no epsilon).",
+    "Up to all but two parties that pool what they know learn the sum over the others, not their "
+    "parts.",
+    "Everyone who sees the run learnt row counts, metrics on held-out rows, and that all checks "
+    "passed (exact, no epsilon).",
+)
+
+
 class PartyLine(Record):
     """One party on the card.
 
@@ -161,7 +182,7 @@ def make_card(
     backend = format_of(federation.training.trainer)
     lines: list[FeatureLine] = []
     for (party, name), columns in columns_by_feature(federation).items():
-        declared = federation.parties[party].features
+        declared = federation.features or federation.parties[party].features
         curve = losses.get(f"{party}.{name}")
         lines.append(
             FeatureLine(
@@ -198,7 +219,7 @@ def make_card(
         importance=importance.lines if importance else (),
         importance_rows=importance.rows if importance else 0,
         disclosed=_told(federation),
-        limits=_LIMITS,
+        limits=_LIMITS if federation.learning == "vertical" else _HORIZONTAL_LIMITS,
         experiment=experiment,
         software={
             "OpBoost Ops": __version__,
@@ -210,6 +231,8 @@ def make_card(
 
 
 def _told(federation: Federation) -> tuple[str, ...]:
+    if federation.learning == "horizontal":
+        return tuple(line.format(active=federation.label_holder) for line in _SUMMED)
     holders = ", ".join(federation.feature_holders)
     lines = (*_TOLD, *_ROUTED) if "routed" in federation.scoring.modes else _TOLD
     return tuple(line.format(label=federation.label_holder, holders=holders) for line in lines)

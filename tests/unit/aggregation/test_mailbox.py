@@ -1,4 +1,4 @@
-"""Rounds over a store: all end with one model, whatever dies; and what does not belong is refused."""
+"""Rounds over a store: all end with one model, whatever dies; what is foreign is refused."""
 
 import json
 
