@@ -100,6 +100,8 @@ def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
     if not given:
         return federation
     data = federation.model_dump(mode="json")
+    if "epsilon" in given and federation.learning == "horizontal":
+        raise ConfigError("Horizontal learning has no epsilon.", "Leave the field empty.")
     if "epsilon" in given:
         epsilon = given.pop("epsilon")
         for party in data["parties"].values():

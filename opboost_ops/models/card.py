@@ -12,7 +12,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
 from opboost_ops.models import card_page
 from opboost_ops.models.importance import Importance, ImportanceLine, columns_by_feature
-from opboost_ops.models.modes import CENTRALISED, ModeLine, modes_of
+from opboost_ops.models.modes import CENTRALISED, POOLED, ModeLine, modes_of
 from opboost_ops.privacy.loss import LossCurve
 
 _LIMITS = (
@@ -204,7 +204,7 @@ def make_card(
         training_rows=training_rows,
         metrics=evaluation["metrics"],
         modes=modes_of(federation, evaluation["metrics"]),
-        centralised=CENTRALISED,
+        centralised=CENTRALISED if federation.learning == "vertical" else POOLED,
         held_out_rows=evaluation["rows"],
         parties=tuple(
             PartyLine(

@@ -44,6 +44,14 @@ CENTRALISED = (
 )
 
 
+#: The same in horizontal learning.
+POOLED = (
+    "How good a model on everyone's joined rows would be is not on this card, because nobody holds "
+    "them. It is this one, to the bit, if it is trained with the same bins: sums do not depend on "
+    "who adds them up."
+)
+
+
 class ModeLine(Record):
     """One row of metrics in words.
 
