@@ -2,6 +2,7 @@
 
 from opboost_ops.aggregation.mailbox import Identity, Mailbox
 from opboost_ops.config.federation import Federation
+from opboost_ops.config.policy import Policy
 from opboost_ops.config.shared_columns import shared_columns
 from opboost_ops.errors import PolicyError
 from opboost_ops.exchange.books import open_books
@@ -38,11 +39,11 @@ def open_mailbox(
     Raises:
         PolicyError: The party's policy does not name another party, or names another key of it.
     """
-    pinned = _pinned(party, federation, signer)
+    pinned = pinned_keys(party.name, party.policy, federation, signer.public)
     secret = party.site.noise_secret()
     seed = noise.run_seed(secret, federation.name, run)
     experiment = experiment_of(party, federation)
-    for topic, receiver, discloses in _disclosures(party.name, federation):
+    for topic, receiver, discloses in disclosures(party.name, federation):
         announce(party, federation, run, f"{ROUNDS}_{topic}", discloses, receiver)
     return Mailbox(
         Identity(party.name, signer, secret, seed, experiment),
@@ -80,16 +81,27 @@ def close_mailbox(party: Publisher, federation: Federation, run: str, mailbox: M
         books.audit.add("received", f"{place}/decision/{active}/all", active, mailbox.head, detail)
 
 
-def _pinned(party: Publisher, federation: Federation, signer: Signer) -> dict[str, str]:
-    found = {party.name: signer.public}
+def pinned_keys(me: str, policy: Policy, federation: Federation, own: str) -> dict[str, str]:
+    """The signing keys of all parties, as a party's own policy pins them.
+
+    Args:
+        me: The party.
+        policy: Its policy.
+        federation: As declared.
+        own: Its own public key.
+
+    Raises:
+        PolicyError: The policy does not name another party, or names another key of it.
+    """
+    found = {me: own}
     for name, spec in federation.parties.items():
-        if name == party.name:
+        if name == me:
             continue
-        known = party.policy.receivers.get(name)
+        known = policy.receivers.get(name)
         if known is None or known.signing_key != spec.signing_key:
             problem = "does not name" if known is None else "names another signing key of"
             raise PolicyError(
-                f"The policy of {party.name} {problem} {name}, with which it is to add up.",
+                f"The policy of {me} {problem} {name}, with which it is to add up.",
                 "Its owner may add every party, with its signing key, to receivers in policy.yaml: "
                 "parties that are made up could learn this one's sums.",
             )
@@ -97,8 +109,16 @@ def _pinned(party: Publisher, federation: Federation, signer: Signer) -> dict[st
     return found
 
 
-def _disclosures(me: str, federation: Federation) -> list[tuple[str, str, str]]:
-    """By topic: to whom, and what; all of it exact, without any epsilon."""
+def disclosures(me: str, federation: Federation) -> list[tuple[str, str, str]]:
+    """What a party tells in a training run, all of it exact, without any epsilon.
+
+    Args:
+        me: The party.
+        federation: As declared.
+
+    Returns:
+        By topic: its name, to whom, and what.
+    """
     settings, active = settings_of(federation), federation.label_holder
     growth = growth_of(federation.training)
     columns = len(shared_columns(federation))

@@ -11,8 +11,9 @@ app = typer.Typer(help="Named tables for experiments.", no_args_is_help=True)
 def list_() -> None:
     """List the names."""
     from opboost_ops.datasets import NAMES
+    from opboost_ops.datasets.lenders import NAME
 
-    for name in NAMES:
+    for name in (*NAMES, NAME):
         print(name)
 
 

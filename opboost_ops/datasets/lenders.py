@@ -1,7 +1,6 @@
 """A generated federation of horizontal learning: lenders that know the same of other people."""
 
 import hashlib
-import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,7 @@ import polars as pl
 
 from opboost_ops.config.loading import load_federation
 from opboost_ops.datasets.dataset import ID
-from opboost_ops.datasets.workspace import (
-    column_uuid,
-    dump,
-    site_data,
-    write_keys,
-    write_private,
-)
+from opboost_ops.datasets.workspace import column_uuid, dump, site_data, write_keys
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.store import THROWAWAY
 
@@ -90,11 +83,11 @@ def write_lenders(
     applicants = _tables(names, max(rows // 10, 10 * parties), list(features), (seed or 0) + 1, "N")
     for name in names:
         site = folder / name
-        write_private(site / "keys" / "alignment.key", secrets.token_bytes(32))
         (site / "tables").mkdir()
         tables[name].write_parquet(site / "tables" / "train.parquet")
         applicants[name].drop("default").write_parquet(site / "tables" / "score.parquet")
         described = site_data(name, NAME, Path("tables/train.parquet"))
+        del described["alignment_key"]
         described["tables"][NAME]["score"] = "tables/score.parquet"
         dump(site / "site.yaml", described)
         others = {other: {"signing_key": key} for other, key in public.items() if other != name}

@@ -193,7 +193,6 @@ def _lightgbm(
         "learning_rate": growth.learning_rate,
         "lambda_l2": growth.penalty,
         "min_data_in_leaf": growth.least_node,
-        "min_sum_hessian_in_leaf": 0,
         "max_depth": growth.depth,
         "num_leaves": 2**growth.depth,
         "min_data_in_bin": min_data_in_bin,
@@ -213,7 +212,7 @@ def _auc(truth: np.ndarray, score: np.ndarray) -> float:
 
 def _words(seed: int, count: int) -> np.ndarray:
     """Words that only the seed names: nothing here protects anybody."""
-    start = np.uint64(seed + 1) * np.uint64(0x9E3779B97F4A7C15)
+    start = np.uint64((seed + 1) * 0x9E3779B97F4A7C15 % 2**64)
     with np.errstate(over="ignore"):
         words = start + np.arange(count, dtype=np.uint64) * np.uint64(0xBF58476D1CE4E5B9)
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

@@ -1,6 +1,7 @@
 """Arrow: every party's rows -> the common model, by masked sums (FederBoost, Protocols 3 to 5)."""
 
 import logging
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,7 @@ def boost(context: Context) -> Outcome:
         ContractError: This party's rows have changed since an earlier try of this run.
     """
     assert context.open_mailbox is not None
+    begin = time.process_time()
     federation = context.federation
     settings = settings_of(federation)
     columns, label = rows_of(context.home.table("rows"), federation)
@@ -54,6 +56,7 @@ def boost(context: Context) -> Outcome:
             **traffic,
             "sums": sums,
             "waited": round(mailbox.traffic.waited, 6),
+            "cpu": round(time.process_time() - begin, 6),
             "conversation": mailbox.head[:16],
         },
     )
