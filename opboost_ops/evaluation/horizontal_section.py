@@ -19,17 +19,16 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         "## FederBoost, horizontal",
         "",
         f"AUC in percent on a held-out third, {found['trees']} trees of {found['layers']} levels "
-        f"of splits, {found['buckets']} buckets, learning rate {found['learning_rate']}, lambda "
-        f"{found['penalty']:g}. Mean and standard deviation over splits. Any number of parties "
+        f"of splits, {found['buckets']} buckets, lambda {found['penalty']:g}. Mean and standard deviation over splits. Any number of parties "
         "gives to the bit what one party gives on all rows (tests), so one was measured.",
         "",
-        "| dataset | seeds | horizontal | LightGBM, same bins | difference | LightGBM, own bins | "
+        "| dataset | learning rate | seeds | horizontal | LightGBM, same bins | difference | LightGBM, own bins | "
         "paper, horizontal | paper, centralised |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in found["rows"]:
         paper = found["paper"].get(row["dataset"], {})
-        cells = [row["dataset"], row["seeds"]]
+        cells = [row["dataset"], row["learning_rate"], row["seeds"]]
         cells += [
             f"{row[name]:.3f} ± {row[f'{name}_sd']:.3f}"
             for name in ("horizontal", "same_bins", "difference", "own_bins")

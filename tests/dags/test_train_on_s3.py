@@ -103,5 +103,5 @@ def test_the_whole_dags_with_their_exchange_on_s3(
         if entry["Key"].endswith(".enc"):
             raw = client.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read()
             assert b"PAR1" not in (raw[:4], raw[-4:])
-            with pytest.raises(ValueError, match="."):
+            with pytest.raises(ValueError, match=r"."):
                 json.loads(raw)

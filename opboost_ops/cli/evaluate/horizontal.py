@@ -40,7 +40,6 @@ def command(
         "trees": experiment.TREES,
         "layers": experiment.LAYERS,
         "buckets": experiment.BUCKETS,
-        "learning_rate": experiment.GROWTH.learning_rate,
         "penalty": experiment.GROWTH.penalty,
         "least_node": experiment.GROWTH.least_node,
         "rows": rows,
@@ -57,11 +56,20 @@ def command(
     from rich.table import Table
 
     shown = Table(title="AUC in percent, horizontal beside LightGBM on the pooled table")
-    for head in ("dataset", "seeds", "horizontal", "same bins", "difference", "own bins"):
+    for head in (
+        "dataset",
+        "learning rate",
+        "seeds",
+        "horizontal",
+        "same bins",
+        "difference",
+        "own bins",
+    ):
         shown.add_column(head)
     for line in rows:
         figures = (line[n] for n in ("horizontal", "same_bins", "difference", "own_bins"))
-        shown.add_row(line["dataset"], str(line["seeds"]), *(f"{f:.3f}" for f in figures))
+        names = (line["dataset"], f"{line['learning_rate']:g}", str(line["seeds"]))
+        shown.add_row(*names, *(f"{f:.3f}" for f in figures))
     Console().print(shown)
     for line in [*found["times"], *found["growth"]]:  # type: ignore[misc]
         print(

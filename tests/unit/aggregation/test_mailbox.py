@@ -1,6 +1,10 @@
 """Rounds over a store: all end with one model, whatever dies; what is foreign is refused."""
 
+import contextlib
 import json
+import multiprocessing
+import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -93,6 +97,35 @@ def test_a_party_killed_in_mid_training_goes_on_with_the_same_bytes(tmp_path, vi
     before = {place: banks.store.get(place) for place in banks.store.list(f"banks/{RUN}")}
     assert len(before) > 20
     found, errors = banks.together(work)
+    assert not errors
+    columns, label, _ = some_rows()
+    assert set(found.values()) == {text(learn(columns, label, settings, Alone()))}
+    assert {place: banks.store.get(place) for place in before} == before
+
+
+def test_a_process_that_is_killed_in_mid_training_runs_again(tmp_path):
+    banks = Banks(tmp_path)
+    parts, settings = shares(3)
+    settings = replace(settings, trees=30)
+    fork = multiprocessing.get_context("fork")
+
+    def party(i):
+        with contextlib.suppress(ArtifactError):
+            learn(*parts[i], settings, banks.mailbox(banks.names[i], timeout=0.7))
+
+    processes = [fork.Process(target=party, args=(i,)) for i in range(3)]
+    for process in processes:
+        process.start()
+    place = f"banks/{RUN}/masked/{banks.names[2]}/trees-00003-00"
+    banks.store.wait(place, 60)
+    processes[2].kill()
+    for process in processes:
+        process.join()
+    assert processes[2].exitcode == -signal.SIGKILL
+    last = f"banks/{RUN}/decision/{banks.active}/trees-00029-01"
+    assert banks.store.get(last) is None
+    before = {place: banks.store.get(place) for place in banks.store.list(f"banks/{RUN}")}
+    found, errors = banks.together(lambda box, i: text(learn(*parts[i], settings, box)))
     assert not errors
     columns, label, _ = some_rows()
     assert set(found.values()) == {text(learn(columns, label, settings, Alone()))}
