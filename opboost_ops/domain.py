@@ -117,6 +117,24 @@ class DomainMap:
             self.boundary(value) for value in range(self.domain.lower + 1, self.domain.upper + 1)
         )
 
+    def highest(self, value: int) -> float:
+        """The greatest number that is encoded as a value of the domain, or as less.
+
+        To the bit, by bisection over floats: `boundary` is off by a rounding now and then.
+
+        Args:
+            value: A domain integer below the upper bound; that bound itself gives the feature's.
+        """
+        below, above = self.bounds
+        if int(self.encode(np.array([above]))[0]) <= value:
+            return above
+        while (middle := below + (above - below) / 2) not in (below, above):
+            if int(self.encode(np.array([middle]))[0]) <= value:
+                below = middle
+            else:
+                above = middle
+        return below
+
     def clipped(self, values: np.ndarray) -> int:
         """How many values lie outside the bounds."""
         return int(((values < self.bounds[0]) | (values > self.bounds[1])).sum())

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from opboost_ops.boosting.trainer import BACKENDS
+from opboost_ops.boosting.trainer import BACKENDS, format_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_federation, parse_federation, site_of
 from opboost_ops.errors import ConfigError, ContractError
@@ -100,6 +100,8 @@ def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
     if not given:
         return federation
     data = federation.model_dump(mode="json")
+    if "epsilon" in given and federation.learning == "horizontal":
+        raise ConfigError("Horizontal learning has no epsilon.", "Leave the field empty.")
     if "epsilon" in given:
         epsilon = given.pop("epsilon")
         for party in data["parties"].values():
@@ -169,7 +171,7 @@ def _require_boosters(declared: Federation, purpose: Purpose, model: frozenset[s
     readers = {backend.file: backend for backend in reversed(BACKENDS.values())}
     needed = [reader for file, reader in readers.items() if file in model]
     if purpose == "train":
-        needed.append(BACKENDS[declared.training.trainer])
+        needed.append(format_of(declared.training.trainer))
     for backend in needed:
         backend.require()
 

@@ -3,7 +3,7 @@
 Light, because DAG files are made from it at every parse.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,11 +13,18 @@ from opboost_ops.config.federation import Federation, Party, Role
 Purpose = Literal["train", "score"]
 
 PhaseName = Literal[
-    "open", "ids", "align", "release", "train", "answer", "publish", "route", "register", "score"
-]
+    "open", "ids", "align", "release", "train", "answer", "publish", "route", "register", "score",
+    "own", "learn", "announce",
+]  # fmt: skip
+
+#: Whose phase it is: a role, or in horizontal learning the active party, the others, or all.
+Part = Role | Literal["active", "passive", "everyone"]
 
 #: Stages that a party which declares ``shards`` runs once for each file of its table.
 SHARDED = ("preprocess", "desensitize")
+
+#: The stage in which parties exchange messages of their own, and so run at the same time.
+ROUNDS = "boost"
 
 
 @dataclass(frozen=True)
@@ -26,13 +33,27 @@ class Phase:
 
     Attributes:
         name: Its name.
-        role: Whose phase it is; all parties of a role run it side by side.
+        role: Whose phase it is; all its parties run it side by side.
         stages: Its stages, in order, at a party whose table is one piece.
+        beside: It needs nothing of the phase before but the plan, and runs beside it.
     """
 
     name: PhaseName
-    role: Role
+    role: Part
     stages: tuple[str, ...]
+    beside: bool = False
+
+    def parties(self, federation: Federation) -> tuple[str, ...]:
+        """Whose phase it is, by name.
+
+        Args:
+            federation: As declared.
+        """
+        if self.role in ("label_holder", "feature_holder"):
+            return tuple(n for n, spec in federation.parties.items() if spec.role == self.role)
+        active = federation.label_holder
+        takes_part = {"active": (True,), "passive": (False,), "everyone": (True, False)}[self.role]
+        return tuple(name for name in federation.parties if (name == active) in takes_part)
 
     def stages_at(self, party: Party) -> tuple[str, ...]:
         """Its stages at a party: where shards are declared, two more enclose those of a file.
@@ -51,12 +72,14 @@ class Phase:
 def phases(federation: Federation, purpose: Purpose) -> tuple[Phase, ...]:
     """All phases of a run in their order; each begins when the one before has ended everywhere.
 
-    ``ids`` alone runs beside ``open``, as soon as the run is open.
+    One that is ``beside`` begins as soon as the run is open.
 
     Args:
         federation: As declared.
         purpose: What the run is for.
     """
+    if federation.learning == "horizontal":
+        return _HORIZONTAL[purpose]
     return _training(federation) if purpose == "train" else _scoring(federation)
 
 
@@ -69,7 +92,7 @@ def stages_of(federation: Federation, purpose: Purpose, party: str) -> tuple[str
         party: Its name.
     """
     spec = federation.parties[party]
-    mine = (phase for phase in phases(federation, purpose) if phase.role == spec.role)
+    mine = (p for p in phases(federation, purpose) if party in p.parties(federation))
     return tuple(stage for phase in mine for stage in phase.stages_at(spec))
 
 
@@ -81,12 +104,29 @@ def steps(federation: Federation, purpose: Purpose) -> Iterator[tuple[str, str]]
         purpose: What the run is for.
     """
     for phase in phases(federation, purpose):
-        for party, spec in federation.parties.items():
-            if spec.role == phase.role:
-                yield from ((party, stage) for stage in phase.stages_at(spec))
+        for party in phase.parties(federation):
+            spec = federation.parties[party]
+            yield from ((party, stage) for stage in phase.stages_at(spec))
 
 
 _FIRST = ("check_table", "check_drift", "digest_ids")
+
+_LOOK = (
+    Phase("open", "active", ("check_table", "check_drift")),
+    Phase("own", "passive", ("check_table", "check_drift"), beside=True),
+)
+_HORIZONTAL: Mapping[Purpose, tuple[Phase, ...]] = {
+    "train": (
+        *_LOOK,
+        Phase(
+            "learn",
+            "everyone",
+            ("encode_rows", ROUNDS, "check_model", "evaluate_own", "register"),
+        ),
+        Phase("announce", "active", ("announce_champion",)),
+    ),
+    "score": (*_LOOK, Phase("score", "everyone", ("score", "check_scores", "write_scores"))),
+}
 
 
 def _training(federation: Federation) -> tuple[Phase, ...]:
@@ -96,7 +136,7 @@ def _training(federation: Federation) -> tuple[Phase, ...]:
     train = ("accept", "assemble", "check_frame", "train", "request_splits")
     first = (
         Phase("open", "label_holder", _FIRST),
-        Phase("ids", "feature_holder", _FIRST),
+        Phase("ids", "feature_holder", _FIRST, beside=True),
         Phase("align", "label_holder", ("align",)),
         Phase("release", "feature_holder", release),
         Phase("train", "label_holder", train),
@@ -124,7 +164,7 @@ def _scoring(federation: Federation) -> tuple[Phase, ...]:
     answer = Phase("route", "feature_holder", ("preprocess", "answer_routes"))
     return (
         Phase("open", "label_holder", _FIRST),
-        Phase("ids", "feature_holder", _FIRST),
+        Phase("ids", "feature_holder", _FIRST, beside=True),
         Phase("align", "label_holder", ("align", "request_routes") if routed else ("align",)),
         answer if routed else Phase("release", "feature_holder", release),
         Phase("score", "label_holder", ("accept", *score)),

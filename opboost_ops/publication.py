@@ -67,7 +67,7 @@ def publish(
         BudgetError: A budget of the party's policy would be passed; nothing was published.
         ArtifactError: The run has already published something else at one of their places.
     """
-    experiment = _experiment(party, federation)
+    experiment = experiment_of(party, federation)
     protected = party.name in federation.feature_holders
     columns = columns_of(federation, party.name) if protected else ()
     features = {column.uuid: column.feature for column in columns}
@@ -186,7 +186,7 @@ def charge_model(party: Publisher, federation: Federation, run: str, model: Mode
         rows=model.rows,
         discloses="trees with noise in their splits and leaves; epsilon for a row added or "
         "removed, twice as much for a row replaced",
-        experiment=_experiment(party, federation),
+        experiment=experiment_of(party, federation),
     )
     with open_books(party.site) as books:
         books.ledger.reserve([line], Budget(party.policy, {}))
@@ -194,7 +194,12 @@ def charge_model(party: Publisher, federation: Federation, run: str, model: Mode
 
 
 def announce(
-    party: Publisher, federation: Federation, run: str, stage: str, discloses: str
+    party: Publisher,
+    federation: Federation,
+    run: str,
+    stage: str,
+    discloses: str,
+    receiver: str = "everyone who sees the run",
 ) -> None:
     """Write into the ledger what a stage's summary tells everybody.
 
@@ -204,19 +209,20 @@ def announce(
         run: The run's id.
         stage: The stage that says it.
         discloses: What it tells.
+        receiver: To whom.
     """
     place = f"{federation.name}/{run}/{stage}/{party.name}"
     line = Release(
         federation=federation.name,
         run=run,
         party=party.name,
-        receiver="everyone who sees the run",
+        receiver=receiver,
         kind=stage,
         artifact=hashlib.sha256(place.encode()).hexdigest(),
         account="exact",
         rows=0,
         discloses=discloses,
-        experiment=_experiment(party, federation),
+        experiment=experiment_of(party, federation),
     )
     enter(party.site, line)
 
@@ -258,7 +264,16 @@ def record_rotation(site: Site, old: str, new: str) -> None:
         books.audit.add("rotated", "noise secret", site.party, detail=f"{old} to {new}")
 
 
-def _experiment(party: Publisher, federation: Federation) -> bool:
+def experiment_of(party: Publisher, federation: Federation) -> bool:
+    """Whether what a party publishes carries no guarantee.
+
+    Args:
+        party: Who publishes.
+        federation: The plan's.
+
+    Raises:
+        ConfigError: So it is, and the store is no throw-away one.
+    """
     seeded = party.site.noise_secret().startswith(SEEDED)
     if seeded and not party.store.throwaway:
         raise ConfigError(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
+from opboost_ops.aggregation.mailbox import Mailbox
 from opboost_ops.config.loading import site_of
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
@@ -21,6 +22,7 @@ from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import open_store
+from opboost_ops.mailing import close_mailbox, open_mailbox
 from opboost_ops.protocol import SHARDED, stages_of
 from opboost_ops.publication import Publisher, announce, charge_model, publish, signer_of
 from opboost_ops.stages.catalogue import STAGES
@@ -140,6 +142,13 @@ def _run_stage(
     acceptance.keys = Keys(
         party.site.noise_secret(), private_key(party.site.encryption_key, declared)
     )
+    opened: list[Mailbox] = []
+
+    def mailboxes() -> Mailbox:
+        private = acceptance.keys.private if acceptance.keys else None
+        opened.append(open_mailbox(party, federation, run.run, plan, signer, private, home))
+        return opened[0]
+
     context = Context(
         federation=federation,
         run=run.run,
@@ -154,6 +163,7 @@ def _run_stage(
         model=acceptance.plan.model,
         acceptance=acceptance,
         shard=shard,
+        open_mailbox=mailboxes,
     )
     known_before = set(acceptance.memory.accepted)
     begin = time.perf_counter()
@@ -173,6 +183,8 @@ def _run_stage(
         announce(party, federation, run.run, stage, outcome.discloses)
     if outcome.failure is not None:
         raise outcome.failure
+    for mailbox in opened:
+        close_mailbox(party, federation, run.run, mailbox)
     _note_received(party.site, acceptance, run, known_before)
     for draft, digest in zip(outcome.drafts, digests, strict=True):
         acceptance.published(draft, digest)

@@ -113,7 +113,7 @@ class Workspace:
         """
         federation = self.declared
         for phase in phases(federation, self.purpose):
-            parties = [n for n, spec in federation.parties.items() if spec.role == phase.role]
+            parties = phase.parties(federation)
             chains = {party: phase.stages_at(federation.parties[party]) for party in parties}
             # The longest one has all stages of the others, in the same order.
             every = max(chains.values(), key=len, default=())

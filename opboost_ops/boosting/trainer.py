@@ -19,6 +19,7 @@ __all__ = [
     "Trainer",
     "backend_of",
     "contributions",
+    "format_of",
     "gains",
     "model_of",
     "predict",
@@ -31,6 +32,15 @@ BACKENDS: dict[Trainer, Backend] = {
     "xgboost": XGBoost(),
     "dpboost": DPBoost(),
 }
+
+
+def format_of(trainer: str) -> Backend:
+    """In whose format a trainer writes its models; FederBoost's are LightGBM's.
+
+    Args:
+        trainer: As the federation file names it.
+    """
+    return next((backend for name, backend in BACKENDS.items() if name == trainer), LightGBM())
 
 
 def backend_of(text: str) -> Backend:

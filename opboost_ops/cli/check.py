@@ -51,7 +51,15 @@ def command(
             holds = "holds" if curve.certificate else "does not hold"
             table.add_row(name, curve.mechanism, *ends, holds)
         console.print(table)
-    console.print("Also sent, exact, with no epsilon:")
+    if federation.learning == "horizontal":
+        from opboost_ops import mailing
+
+        console.print("Sent in a run, exact, with no epsilon:")
+        for party in federation.parties:
+            for _, to, discloses in mailing.disclosures(party, federation):
+                console.print(f"  {party} to {to}: {discloses}", soft_wrap=True)
+    else:
+        console.print("Also sent, exact, with no epsilon:")
     from opboost_ops.stages import align, digest_ids, list_shards, request_splits
 
     for party in federation.feature_holders:
@@ -66,6 +74,7 @@ def command(
 
 
 def _faults(federation: "Federation", party: str, file: Path) -> list[Fault]:
+    from opboost_ops import mailing
     from opboost_ops.config.loading import POLICY, load_policy, load_site
     from opboost_ops.exchange.encryption import private_key
     from opboost_ops.exchange.signing import Signer
@@ -83,10 +92,17 @@ def _faults(federation: "Federation", party: str, file: Path) -> list[Fault]:
         site.noise_secret()
     except OpBoostError as error:
         faults.append(Fault(f"{party}/site.yaml:secret", error.problem, error.remedy))
-    try:
-        noise.read_secret(site.alignment_key)
-    except OpBoostError as error:
-        faults.append(Fault(f"{party}/site.yaml:alignment_key", error.problem, error.remedy))
+    if federation.learning == "vertical":
+        try:
+            noise.read_secret(site.alignment_key)
+        except OpBoostError as error:
+            faults.append(Fault(f"{party}/site.yaml:alignment_key", error.problem, error.remedy))
+    else:
+        try:
+            own = federation.parties[party].signing_key
+            mailing.pinned_keys(party, policy, federation, own)
+        except OpBoostError as error:
+            faults.append(Fault(f"{party}/policy.yaml:receivers", error.problem, error.remedy))
     try:
         public = Signer.from_file(site.signing_key).public
         if public != federation.parties[party].signing_key:

@@ -113,13 +113,15 @@ def workspace(dataset: str, work: Path) -> Path:
     file = folder / "federation.yaml"
     if file.is_file():
         return file
-    from opboost_ops.datasets import load
+    from opboost_ops.datasets import lenders, load
     from opboost_ops.datasets.workspace import write_workspace
 
-    found = load(dataset)
     # Written aside and then moved, so that an interrupted demo leaves no half of one.
     aside = folder.with_name(f".{dataset}.{time.time_ns()}")
-    write_workspace(found, aside, epsilon=None, lower=None, upper=None, seed=None)
+    if dataset == lenders.NAME:
+        lenders.write_lenders(aside)
+    else:
+        write_workspace(load(dataset), aside, epsilon=None, lower=None, upper=None, seed=None)
     if folder.exists():
         raise ConfigError(f"{folder} is no workspace.", "Remove it, or choose another by --work.")
     aside.rename(folder)

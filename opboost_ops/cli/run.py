@@ -39,19 +39,9 @@ def command(
         )
     form: dict[str, Any] = {"trees": trees, "learning_rate": learning_rate, "depth": depth}
     if dataset is not None:
-        from opboost_ops.datasets import load
-        from opboost_ops.datasets.workspace import write_workspace
-
         folder = out or Path("runs") / f"{dataset}-{secrets.token_hex(4)}"
-        federation = write_workspace(
-            load(dataset, seed=seed or 0),
-            folder,
-            epsilon=epsilon,
-            lower=lower,
-            upper=upper,
-            seed=seed,
-            quantile_edges=quantile_edges,
-        )
+        options: dict[str, Any] = {"epsilon": epsilon, "lower": lower, "upper": upper}
+        federation = _written(dataset, folder, {**options, "quantile_edges": quantile_edges}, seed)
     else:
         only_dataset = {"--lower": lower, "--upper": upper, "--seed": seed, "--out": out}
         given = [name for name, value in only_dataset.items() if value is not None]
@@ -68,6 +58,21 @@ def command(
     report(federation, finished, experiment=dataset is not None, as_json=as_json)
 
 
+def _written(dataset: str, folder: Path, options: dict[str, Any], seed: int | None) -> Path:
+    from opboost_ops.datasets import lenders, load
+    from opboost_ops.datasets.workspace import write_workspace
+
+    if dataset != lenders.NAME:
+        return write_workspace(load(dataset, seed=seed or 0), folder, seed=seed, **options)
+    given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
+    if given:
+        raise ConfigError(
+            f"{', '.join(given)} is not for {dataset}, whose learning is horizontal.",
+            "Nothing is randomised there: leave it out.",
+        )
+    return lenders.write_lenders(folder, seed=seed)
+
+
 def report(federation_file: Path, finished: Any, *, experiment: bool, as_json: bool) -> None:
     """Print what a finished run gave.
 
@@ -78,14 +83,17 @@ def report(federation_file: Path, finished: Any, *, experiment: bool, as_json: b
         as_json: One JSON line instead of tables.
     """
     from opboost_ops import local_run
-    from opboost_ops.boosting.trainer import BACKENDS
-    from opboost_ops.cli import tables
+    from opboost_ops.boosting.trainer import format_of
+    from opboost_ops.cli import horizontal_report, tables
     from opboost_ops.config.loading import load_site
     from opboost_ops.evaluation import harness
 
     declared = finished.federation
     owner = declared.label_holder
     sites = local_run.site_files(federation_file, declared)
+    if declared.learning == "horizontal":
+        horizontal_report.show(finished, load_site(sites[owner]).models, as_json)
+        return
     if experiment:
         metrics = harness.metrics(sites, declared.name, owner, finished.run)
     else:
@@ -94,7 +102,7 @@ def report(federation_file: Path, finished: Any, *, experiment: bool, as_json: b
             "federated": None,
             **finished.summaries[owner]["evaluate"]["metrics"],
         }
-    file = BACKENDS[declared.training.trainer].file
+    file = format_of(declared.training.trainer).file
     model = load_site(sites[owner]).models / declared.name / finished.run / file
     quality = finished.seconds("quality_seconds")
     result = {

@@ -1,11 +1,14 @@
 """What is wrong with a federation file whose entries each have the right form."""
 
-import re
 from collections.abc import Iterator
 
 from opboost_ops.config.federation import Feature, Federation, Fill, Party
+from opboost_ops.config.horizontal_faults import (
+    HORIZONTAL_TRAINING,
+    category_faults,
+    horizontal_faults,
+)
 from opboost_ops.config.private_faults import private_faults
-from opboost_ops.config.schema import FEATURE_NAME
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.mechanisms import BucketResponse, UnaryEncoding
 
@@ -22,6 +25,14 @@ def federation_faults(federation: Federation) -> Iterator[Fault]:
     Yields:
         One fault after the other.
     """
+    if federation.learning == "horizontal":
+        yield from horizontal_faults(federation)
+    else:
+        yield from _vertical_faults(federation)
+    yield from _key_faults(federation)
+
+
+def _vertical_faults(federation: Federation) -> Iterator[Fault]:
     holders = [name for name, p in federation.parties.items() if p.role == "label_holder"]
     if len(holders) != 1:
         yield Fault("parties", f"has {len(holders)} label holders", "exactly one is needed")
@@ -29,23 +40,18 @@ def federation_faults(federation: Federation) -> Iterator[Fault]:
         yield Fault("parties", "has no feature holder", "at least one is needed")
     yield from _booster_faults(federation)
     yield from private_faults(federation)
+    for key in ("label", "features"):
+        if getattr(federation, key):
+            yield Fault(key, "is only for horizontal learning", "declare it at its party")
+    for key in HORIZONTAL_TRAINING:
+        if getattr(federation.training, key) is not None:
+            yield Fault(f"training.{key}", "is only for horizontal learning", "take it out")
     uuids: dict[str, str] = {}
-    keys: dict[str, str] = {}
     for name, party in federation.parties.items():
         where = f"parties.{name}"
         yield from _party_faults(federation, where, party)
-        for kind in ("signing_key", "encryption_key"):
-            key = getattr(party, kind)
-            if key is not None and key in keys:
-                yield Fault(
-                    f"{where}.{kind}",
-                    f"is also that of {keys[key]}"
-                    if keys[key] != name
-                    else "is also its signing key",
-                    "each party makes its own with `opboost keys init`",
-                )
-            elif key is not None:
-                keys[key] = name
+        if party.label is not None and party.label.bounds is not None:
+            yield Fault(f"{where}.label.bounds", "is only for horizontal learning", "take it out")
         for feature, declared in party.features.items():
             place = f"{where}.features.{feature}"
             if feature == federation.id.column:
@@ -61,6 +67,24 @@ def federation_faults(federation: Federation) -> Iterator[Fault]:
             uuids[str(declared.uuid)] = place
 
 
+def _key_faults(federation: Federation) -> Iterator[Fault]:
+    keys: dict[str, str] = {}
+    for name, party in federation.parties.items():
+        where = f"parties.{name}"
+        for kind in ("signing_key", "encryption_key"):
+            key = getattr(party, kind)
+            if key is not None and key in keys:
+                yield Fault(
+                    f"{where}.{kind}",
+                    f"is also that of {keys[key]}"
+                    if keys[key] != name
+                    else "is also its signing key",
+                    "each party makes its own with `opboost keys init`",
+                )
+            elif key is not None:
+                keys[key] = name
+
+
 def _booster_faults(federation: Federation) -> Iterator[Fault]:
     training = federation.training
     if training.redraw and training.trainer == "dpboost":
@@ -74,6 +98,12 @@ def _booster_faults(federation: Federation) -> Iterator[Fault]:
             "training.redraw",
             "makes a model for clear rows, and scoring is desensitised",
             "declare scoring: {mode: routed} or {mode: local}, or leave redraw out",
+        )
+    if training.trainer == "federboost":
+        yield Fault(
+            "training.trainer",
+            "federboost is only for horizontal learning",
+            "declare learning: horizontal, or another trainer",
         )
     if training.trainer != "xgboost":
         if training.method is not None:
@@ -229,19 +259,7 @@ def _nominal_faults(where: str, feature: Feature) -> Iterator[Fault]:
             "name unary, or declare an order of its categories (ordinal)",
         )
     categories = feature.categories or ()
-    if len(categories) < 2:
-        yield Fault(
-            f"{where}.categories",
-            "is required of a feature holder's nominal feature",
-            "list all its categories; they are public",
-        )
-    wrong = [i for i, category in enumerate(categories) if not re.match(FEATURE_NAME, category)]
-    for i in wrong:
-        yield Fault(
-            f"{where}.categories.{i}",
-            "becomes a column's name and may not hold spaces, quotes, commas, colons or brackets",
-            "rename the category in table and file",
-        )
+    yield from category_faults(where, categories)
     if "missing" in categories and isinstance(feature.missing, Fill) and feature.missing.bit:
         yield Fault(
             f"{where}.categories", "holds missing, which is also the name of the missing bit"

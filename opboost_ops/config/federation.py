@@ -133,14 +133,15 @@ class Feature(Record):
 
 
 class Label(Record):
-    """The label holder's target.
+    """The target: the label holder's column, or in horizontal learning everybody's.
 
     Attributes:
         column: Its column.
         task: What is learnt.
         classes: Declared class values in their order (for ``binary`` the second is the positive
-            one); read off the label column when absent.
-        bounds: Public bounds of a number that DPBoost learns; values outside are clipped.
+            one); read off the label column when absent, which horizontal learning does not do.
+        bounds: Public bounds of a number, in horizontal learning and for DPBoost; values outside
+            are clipped.
     """
 
     column: str
@@ -203,6 +204,8 @@ class Training(Record):
 
     Attributes:
         trainer: Which booster. XGBoost and DPBoost are extras, needed by the label holder alone.
+            Horizontal learning has its own, ``federboost``, with the entries below that vertical
+            does not have.
         private: DPBoost's own entries; ``trees`` are 50 and ``depth`` is 6 there when absent.
         method: How XGBoost looks for splits: over bins (``hist``, when absent), one for each
             rank, or over all values (``exact``), which knows no nominal features.
@@ -210,9 +213,14 @@ class Training(Record):
             by their known channels: for models of clear rows, so not for desensitised scoring.
         tolerance: By how much a new model's main metric (auc, or r2 in regression) may be worse
             than the champion's on the held-out rows, and yet become champion.
+        active: The party that opens the runs and learns the sums; horizontal.
+        buckets: At most how many buckets a feature is cut into, 16 when absent; horizontal.
+        lambda_l2: What is added to each sum of hessians, 1 when absent; horizontal.
+        least_node: Fewest rows, of all parties together, in a node, 20 when absent; horizontal.
+        wait_minutes: How long a party waits for another in a round, 15 when absent; horizontal.
     """
 
-    trainer: Literal["lightgbm", "xgboost", "dpboost"] = "lightgbm"
+    trainer: Literal["lightgbm", "xgboost", "dpboost", "federboost"] = "lightgbm"
     private: PrivateTraining | None = None
     method: Literal["hist", "exact"] | None = None
     engine: Literal["local"] = "local"
@@ -223,6 +231,11 @@ class Training(Record):
     seed: int = Field(default=0, ge=0, lt=2**31)
     redraw: bool = False
     tolerance: float = Field(default=0.01, ge=0)
+    active: Name | None = None
+    buckets: int | None = Field(default=None, ge=2, le=1024)
+    lambda_l2: float | None = Field(default=None, ge=0)
+    least_node: int | None = Field(default=None, ge=1)
+    wait_minutes: float | None = Field(default=None, gt=0, le=24 * 60)
 
     @model_validator(mode="before")
     @classmethod
@@ -238,7 +251,8 @@ class Scoring(Record):
     Attributes:
         mode: ``desensitised``: feature holders release randomised domain values of the new rows.
             ``routed``: they answer, for every row, every comparison with a threshold of the
-            model. ``local``: the label holder holds all columns that the model uses.
+            model. ``local``: the label holder holds all columns that the model uses, as every
+            party does in horizontal learning, which knows no other mode.
         evaluate: Other modes in which a model's held-out rows are evaluated too, so that one
             can choose; each must be allowed by all parties as the scoring mode must.
         cron: At these times new rows are scored, besides after every new champion.
@@ -271,13 +285,30 @@ class Schedule(Record):
 
 
 class Federation(Record):
-    """The whole of ``federation.yaml``."""
+    """The whole of ``federation.yaml``.
+
+    Attributes:
+        version: Of this format.
+        name: The federation's.
+        learning: ``vertical``: other columns of the same people. ``horizontal``: the same columns
+            of other people, each party with its own label.
+        id: The column that names a person.
+        domain: Bounds of the integers that features are mapped to.
+        label: Every party's target; horizontal.
+        features: Every party's columns; horizontal.
+        parties: By name.
+        training: How the booster is trained.
+        scoring: How new rows are scored.
+        schedule: When runs begin.
+    """
 
     version: Literal[1]
     name: Name
-    learning: Literal["vertical"] = "vertical"
+    learning: Literal["vertical", "horizontal"] = "vertical"
     id: IdColumn
     domain: DomainRange
+    label: Label | None = None
+    features: Mapping[FeatureName, Feature] = Field(default_factory=dict)
     parties: Mapping[Name, Party]
     training: Training = Training()
     scoring: Scoring = Scoring()
@@ -295,10 +326,21 @@ class Federation(Record):
 
     @property
     def label_holder(self) -> str:
-        """Name of the one party that holds the labels."""
+        """Name of the one party that holds the labels; in horizontal learning the active one."""
+        if self.learning == "horizontal" and self.training.active is not None:
+            return self.training.active
         return next(n for n, p in self.parties.items() if p.role == "label_holder")
 
     @property
     def feature_holders(self) -> tuple[str, ...]:
         """Names of the feature holders, in the file's order."""
         return tuple(n for n, p in self.parties.items() if p.role == "feature_holder")
+
+    def dealt(self) -> "Federation":
+        """What is declared once for all parties of horizontal learning, at each of them."""
+        if self.learning != "horizontal":
+            return self
+        common = {"label": self.label, "features": self.features}
+        parties = {name: spec.model_copy(update=common) for name, spec in self.parties.items()}
+        scoring = self.scoring.model_copy(update={"mode": "local"})
+        return self.model_copy(update={"parties": parties, "scoring": scoring})

@@ -42,7 +42,7 @@ def parse_federation(data: Any, file: str) -> Federation:
     Raises:
         ConfigError: With all its faults.
     """
-    return _parse(Federation, data, file, federation_faults)
+    return _parse(Federation, data, file, federation_faults).dealt()
 
 
 def load_site(path: Path) -> Site:

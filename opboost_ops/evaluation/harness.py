@@ -15,7 +15,7 @@ import polars as pl
 
 from opboost_ops.boosting import metrics as scores
 from opboost_ops.boosting import trainer
-from opboost_ops.boosting.trainer import BACKENDS, Frame, Parameters, predict
+from opboost_ops.boosting.trainer import Frame, Parameters, predict
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_site, parse_federation
@@ -47,7 +47,7 @@ def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: 
     joined = _together(sites, federation, label_holder, run)
     home, train = joined.home, joined.train
     centralised = trainer.train(*joined.training())
-    model = home.read(BACKENDS[joined.parameters.trainer].file).decode()
+    model = home.read(format_of(joined.parameters.trainer).file).decode()
     truth = joined.labels[train:]
     task = joined.parameters.task
     found = home.json("evaluation")["metrics"]

@@ -19,6 +19,7 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
     "range-query": ("range_query_section", "section"),
     "privacy": ("privacy_section", "section"),
     "cost": ("cost_section", "section"),
+    "horizontal": ("horizontal_section", "section"),
     "dpboost": ("dpboost_section", "section"),
     "federboost": ("federboost_section", "section"),
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from opboost_ops import __version__
@@ -25,6 +26,7 @@ from opboost_ops.privacy.loss import LossCurve
 
 TABLE = "table.parquet"
 DOCUMENT = "document.json"
+VECTOR = "vector.bin"
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Draft:
         about: The party whose rows or features it is about.
         table: Its table, if it has one.
         document: Its JSON document, if it has one.
+        vector: Its integers modulo 2^64, if it has such, uint64.
+        round: Its round, for the kinds of horizontal learning.
         columns: Features inside.
         rows: Rows of the table, or entries of the document.
         answers: Digest of the artifact that it answers.
@@ -51,6 +55,8 @@ class Draft:
     discloses: str
     table: pa.Table | None = None
     document: Mapping[str, Any] | None = None
+    vector: np.ndarray | None = None
+    round: str | None = None
     columns: tuple[str, ...] = ()
     answers: str | None = None
     losses: Mapping[str, LossCurve] = field(default_factory=dict)
@@ -85,12 +91,15 @@ class Draft:
             files[DOCUMENT] = json.dumps(
                 self.document, separators=(",", ":"), allow_nan=False
             ).encode()
+        if self.vector is not None:
+            files[VECTOR] = self.vector.astype("<u8").tobytes()
         manifest = Manifest(
             federation=federation,
             run=run,
             kind=self.kind,
             party=party,
             about=self.about,
+            round=self.round,
             answers=self.answers,
             columns=self.columns,
             rows=self.rows,
@@ -131,6 +140,16 @@ class Artifact:
     def table(self) -> pa.Table:
         """Its table."""
         return table_from_bytes(self._file(TABLE), self.manifest.reference)
+
+    @property
+    def vector(self) -> np.ndarray:
+        """Its integers modulo 2^64, uint64."""
+        raw = self._file(VECTOR)
+        if len(raw) != 8 * self.manifest.rows:
+            raise Rejected(
+                "wrong_row_count", f"{self.manifest.reference}: its vector has another length."
+            )
+        return np.frombuffer(raw, dtype="<u8").astype(np.uint64, copy=False)
 
     @property
     def document(self) -> Any:

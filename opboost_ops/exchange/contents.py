@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from opboost_ops.errors import ArtifactError
-from opboost_ops.exchange.artifact import DOCUMENT, TABLE, Artifact
+from opboost_ops.exchange.artifact import DOCUMENT, TABLE, VECTOR, Artifact
 from opboost_ops.exchange.encryption import SUFFIX
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Kind, Manifest
 from opboost_ops.exchange.rejection import Rejected
@@ -26,6 +26,9 @@ _FILES: Mapping[Kind, frozenset[str]] = {
     "values": frozenset({TABLE}),
     "route_request": frozenset({DOCUMENT}),
     "routes": frozenset({TABLE}),
+    "round_key": frozenset({DOCUMENT}),
+    "masked": frozenset({VECTOR}),
+    "decision": frozenset({DOCUMENT}),
 }
 
 

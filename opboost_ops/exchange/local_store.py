@@ -45,14 +45,14 @@ class LocalStore:
         with _faults(THROWAWAY):
             return (self._folder / THROWAWAY).is_file()
 
-    def put_once(self, reference: str, files: Mapping[str, bytes]) -> bool:
+    def put_once(self, reference: str, files: Mapping[str, bytes], *, durable: bool = True) -> bool:
         """See `Store.put_once`."""
         place = self._path(reference)
         names = manifest_last(reference, files)
         with _faults(reference):
             found = _read(place)
             if found is None:
-                if _move_in(place, {name: files[name] for name in names}):
+                if _move_in(place, {name: files[name] for name in names}, durable):
                     return True
                 found = _read(place)
         if found is None:
@@ -142,7 +142,7 @@ def _content(folder: int, name: str) -> bytes:
         return file.read()
 
 
-def _move_in(place: Path, files: Mapping[str, bytes]) -> bool:
+def _move_in(place: Path, files: Mapping[str, bytes], durable: bool) -> bool:
     place.parent.mkdir(parents=True, exist_ok=True)
     part = place.parent / f"{PART}{uuid.uuid4().hex}"
     part.mkdir()
@@ -152,11 +152,14 @@ def _move_in(place: Path, files: Mapping[str, bytes]) -> bool:
                 file.write(content)
                 os.fchmod(file.fileno(), 0o644)
                 file.flush()
-                # On disk before the place is: a power cut must not leave empty files there.
-                os.fsync(file.fileno())
-        _sync(part)
+                if durable:
+                    # On disk before the place is: a power cut must not leave empty files there.
+                    os.fsync(file.fileno())
+        if durable:
+            _sync(part)
         part.rename(place)
-        _sync(place.parent)
+        if durable:
+            _sync(place.parent)
     except OSError as error:
         # A rename never replaces a folder that holds something: another writer was first.
         if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):

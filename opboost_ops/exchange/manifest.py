@@ -24,7 +24,13 @@ Kind = Literal[
     "values",
     "route_request",
     "routes",
+    "round_key",
+    "masked",
+    "decision",
 ]
+
+#: Kinds of horizontal learning, of which a run has many: each lies in its round's own place.
+ROUND_KINDS: tuple[Kind, ...] = ("round_key", "masked", "decision")
 
 #: Kinds that the label holder signs, and addresses to the party they are about.
 _ADDRESSED = ("alignment", "split_request", "route_request")
@@ -32,6 +38,7 @@ _ADDRESSED = ("alignment", "split_request", "route_request")
 _RUN_ID = r"^[0-9a-f]{16}$"
 RunId = Annotated[str, Field(pattern=_RUN_ID)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+RoundName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,40}$")]
 KeyName = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 
 MANIFEST = "manifest.json"
@@ -56,6 +63,7 @@ class Manifest(Record):
         party: Who signs.
         about: The party whose rows or features it is about; the publisher itself, or the one
             that the label holder addresses.
+        round: Its round, for the kinds of horizontal learning; not among the bytes of others.
         answers: Digest of the artifact that this one answers.
         columns: Features inside, in order.
         rows: Rows of its table; entries for a plan or a split request.
@@ -74,6 +82,7 @@ class Manifest(Record):
     kind: Kind
     party: Name
     about: Name
+    round: RoundName | None = None
     answers: Digest | None = None
     columns: tuple[FeatureName, ...] = ()
     rows: int = Field(ge=0)
@@ -86,6 +95,8 @@ class Manifest(Record):
     def to_bytes(self) -> bytes:
         """The canonical bytes that are signed and stored."""
         data = self.model_dump(mode="json")
+        if self.round is None:
+            del data["round"]
         return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
 
     @property
@@ -96,12 +107,18 @@ class Manifest(Record):
     @property
     def reference(self) -> str:
         """Where the artifact lies in a store."""
-        return reference(self.federation, self.run, self.kind, self.about)
+        return reference(self.federation, self.run, self.kind, self.about, self.round)
 
 
-def reference(federation: str, run: str, kind: str, about: str) -> str:
-    """The place of an artifact in a store: ``<federation>/<run>/<kind>/<party>``."""
-    return f"{federation}/{run}/{kind}/{about}"
+def reference(
+    federation: str, run: str, kind: str, about: str, round_name: str | None = None
+) -> str:
+    """The place of an artifact in a store: ``<federation>/<run>/<kind>/<party>``.
+
+    A message of a round has a place of its own below that.
+    """
+    place = f"{federation}/{run}/{kind}/{about}"
+    return place if round_name is None else f"{place}/{round_name}"
 
 
 def sender_of(kind: Kind, about: str, label_holder: str) -> str:
@@ -112,18 +129,18 @@ def sender_of(kind: Kind, about: str, label_holder: str) -> str:
         about: The party it is about.
         label_holder: The federation's.
     """
-    return label_holder if kind == "plan" or kind in _ADDRESSED else about
+    return label_holder if kind in ("plan", "decision", *_ADDRESSED) else about
 
 
 def receiver_of(kind: Kind, about: str, label_holder: str) -> str | None:
-    """Whom an artifact is addressed to; None for the plan, which is for all.
+    """Whom an artifact is addressed to; None for what is for all.
 
     Args:
         kind: Its kind.
         about: The party it is about.
         label_holder: The federation's.
     """
-    if kind == "plan":
+    if kind in ("plan", "round_key", "decision"):
         return None
     return about if kind in _ADDRESSED else label_holder
 

@@ -103,8 +103,14 @@ class ObjectStore:
         """Whether there is an object that marks an experiment."""
         return self._bucket.get(THROWAWAY) is not None
 
-    def put_once(self, reference: str, files: Mapping[str, bytes]) -> bool:
-        """See `Store.put_once`."""
+    def put_once(
+        self,
+        reference: str,
+        files: Mapping[str, bytes],
+        *,
+        durable: bool = True,  # noqa: ARG002
+    ) -> bool:
+        """See `Store.put_once`; what a service of objects has taken is always durable."""
         parts_of(reference)
         names = manifest_last(reference, files)
         mine = Publication(

@@ -30,12 +30,14 @@ class Store(Protocol):
     def throwaway(self) -> bool:
         """Whether the store was made for an experiment and may hold seeded noise."""
 
-    def put_once(self, reference: str, files: Mapping[str, bytes]) -> bool:
+    def put_once(self, reference: str, files: Mapping[str, bytes], *, durable: bool = True) -> bool:
         """Publish a folder that contains a manifest.
 
         Args:
             reference: Its place.
             files: Its files by name.
+            durable: Survives a power cut from now on. Otherwise, where that is much faster, a
+                power cut may leave the place empty or damaged; another process never sees that.
 
         Returns:
             True if it was new, False if the same content was already there.

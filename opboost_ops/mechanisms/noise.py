@@ -83,6 +83,11 @@ def receiver_secret(secret: bytes, receiver: str) -> bytes:
     return _derive(secret, b"receiver:" + receiver.encode())
 
 
+def run_seed(secret: bytes, federation: str, run: str) -> bytes:
+    """What a party's keys of one run follow from, 32 bytes: a retry has the same ones."""
+    return _derive(secret, f"run:{federation}/{run}".encode())
+
+
 def person_keys(
     secret: bytes, ids: "pa.Array | pa.ChunkedArray", id_type: Literal["string", "integer"]
 ) -> np.ndarray:

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from opboost_ops import __version__
-from opboost_ops.boosting.trainer import BACKENDS
+from opboost_ops.boosting.trainer import format_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
 from opboost_ops.models import card_page
 from opboost_ops.models.importance import Importance, ImportanceLine, columns_by_feature
-from opboost_ops.models.modes import CENTRALISED, ModeLine, modes_of
+from opboost_ops.models.modes import CENTRALISED, POOLED, ModeLine, modes_of
 from opboost_ops.models.private_words import private_words
 from opboost_ops.privacy.loss import LossCurve
 
@@ -54,6 +54,27 @@ _ROUTED = (
     "no epsilon).",
     "{label} received, for every held-out row, on which side of each of those thresholds its value "
     "lies: structure, without any epsilon, in each holder's account of disclosed thresholds.",
+)
+
+
+_HORIZONTAL_LIMITS = (
+    "The model is not differentially private: it holds ends of buckets, which are values that "
+    "people have, and rows and sums of its nodes.",
+    "Its metrics are of this party's own held-out rows; another party's rows may be others.",
+    "It expects raw numbers; of a feature with categories, positions or bits as declared.",
+)
+
+#: What leaves in a run of horizontal learning; {active} is the active party.
+_SUMMED = (
+    "{active} received sums over all parties, each party's part under masks that cancel: rows and "
+    "labels, points of each column's distribution function, and gradients, hessians and rows by "
+    "bucket and node (exact, no epsilon).",
+    "All parties, and whoever reads the store, learnt the ends of the buckets and this model "
+    "(exact, no epsilon).",
+    "Up to all but two parties that pool what they know learn the sum over the others, not their "
+    "parts.",
+    "Everyone who sees the run learnt row counts, metrics on held-out rows, and that all checks "
+    "passed (exact, no epsilon).",
 )
 
 
@@ -167,11 +188,12 @@ def make_card(
     """
     label = federation.parties[federation.label_holder].label
     assert label is not None
-    backend = BACKENDS[federation.training.trainer]
+    backend = format_of(federation.training.trainer)
     private = private_words(federation)
+    limits = _LIMITS if federation.learning == "vertical" else _HORIZONTAL_LIMITS
     lines: list[FeatureLine] = []
     for (party, name), columns in columns_by_feature(federation).items():
-        declared = federation.parties[party].features
+        declared = federation.features or federation.parties[party].features
         curve = losses.get(f"{party}.{name}")
         lines.append(
             FeatureLine(
@@ -194,7 +216,7 @@ def make_card(
         metrics=evaluation["metrics"],
         private=private,
         modes=modes_of(federation, evaluation["metrics"]),
-        centralised=CENTRALISED,
+        centralised=CENTRALISED if federation.learning == "vertical" else POOLED,
         held_out_rows=evaluation["rows"],
         parties=tuple(
             PartyLine(
@@ -209,7 +231,7 @@ def make_card(
         importance=importance.lines if importance else (),
         importance_rows=importance.rows if importance else 0,
         disclosed=_told(federation),
-        limits=tuple(line for line in _LIMITS if not private or line != _NOT_PRIVATE),
+        limits=tuple(line for line in limits if not private or line != _NOT_PRIVATE),
         experiment=experiment,
         software={
             "OpBoost Ops": __version__,
@@ -221,6 +243,8 @@ def make_card(
 
 
 def _told(federation: Federation) -> tuple[str, ...]:
+    if federation.learning == "horizontal":
+        return tuple(line.format(active=federation.label_holder) for line in _SUMMED)
     holders = ", ".join(federation.feature_holders)
     lines = (*_TOLD, *_ROUTED) if "routed" in federation.scoring.modes else _TOLD
     told = tuple(line.format(label=federation.label_holder, holders=holders) for line in lines)

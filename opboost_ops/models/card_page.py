@@ -4,7 +4,7 @@ import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from opboost_ops.boosting.trainer import BACKENDS
+from opboost_ops.boosting.trainer import format_of
 from opboost_ops.models.charts import importance_bars, sparkline
 from opboost_ops.privacy.loss import LossCurve
 
@@ -24,6 +24,7 @@ def page(card: "Card") -> str:
         warning=_EXPERIMENT if card.experiment else "",
         task=html.escape(f"Predicts {card.label} ({card.task})"),
         training_rows=f"{card.training_rows:,}",
+        whose="of all parties together" if _horizontal(card) else "that all parties have",
         training=html.escape(training),
         domain=f"[{card.domain[0]}, {card.domain[1]}]",
         rows=f"{card.held_out_rows:,}",
@@ -44,8 +45,7 @@ def page(card: "Card") -> str:
 
 
 def _booster(card: "Card") -> str:
-    trainer = card.training.get("trainer")
-    return next((b.name for name, b in BACKENDS.items() if name == trainer), "the booster")
+    return format_of(str(card.training.get("trainer"))).name
 
 
 def _metrics(card: "Card") -> str:
@@ -89,12 +89,21 @@ def _importance(card: "Card") -> str:
     if not card.importance:
         return ""
     target = _SCORES.get(card.task, "raw score")
-    bars = importance_bars(card.importance, [line.name for line in card.parties])
+    named = [line.name for line in card.parties] + [line.party for line in card.importance]
+    bars = importance_bars(card.importance, list(dict.fromkeys(named)))
     rows, booster = f"{card.importance_rows:,}", _booster(card)
-    return _IMPORTANCE.format(rows=rows, target=target, booster=booster, bars=bars)
+    noise = "" if _horizontal(card) else _NOISE
+    return _IMPORTANCE.format(rows=rows, target=target, booster=booster, noise=noise, bars=bars)
+
+
+def _horizontal(card: "Card") -> bool:
+    return card.training.get("trainer") == "federboost"
 
 
 def _features(card: "Card") -> str:
+    unprotected = "none: it stays with the label holder"
+    if _horizontal(card):
+        unprotected = "none: it stays at home, and sums leave"
     gains = {(line.party, line.feature): f"{line.gain:.4g}" for line in card.importance}
     heads = (
         *("party", "feature", "protection", "loss(1)", "loss(R-L)", "loss curve"),
@@ -104,7 +113,7 @@ def _features(card: "Card") -> str:
         (
             line.party,
             line.name,
-            line.mechanism or "none: it stays with the label holder",
+            line.mechanism or unprotected,
             *_loss_cells(line.loss),
             str(line.splits),
             gains.get((line.party, line.name), ""),
@@ -151,9 +160,11 @@ _SCORES = {"binary": "log odds", "regression": "predicted number"}
 
 _IMPORTANCE = """<h2>What the model goes by</h2>
 <p>The mean absolute contribution to the {target} (SHAP, computed by {booster}) over {rows}
-held-out rows, as a share of all. Other parties' features are randomised there, as they are in
-training: a feature with much noise looks less important than it is.</p>{bars}
+held-out rows, as a share of all.{noise}</p>{bars}
 """
+
+_NOISE = """ Other parties' features are randomised there, as they are in training: a feature with
+much noise looks less important than it is."""
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
@@ -171,8 +182,8 @@ th, td {{ text-align: left; padding: .3rem .7rem; border-bottom: 1px solid #8884
 .bars {{ display: block; width: 100%; max-width: 28rem; }}
 </style></head><body>
 <h1>{title}</h1>{warning}
-<p>{task}. Trained on {training_rows} rows that all parties have: {training}.
-Domain of protected features: {domain}.</p>
+<p>{task}. Trained on {training_rows} rows {whose}: {training}.
+Domain of the features: {domain}.</p>
 {private}<h2>Metrics on {rows} held-out rows</h2>{metrics}
 <p>{centralised}</p>
 <p>What scoring new rows in each way tells to whom:</p>{modes}

@@ -9,6 +9,7 @@ from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.federation import Feature, Federation, Fill
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.schema import Record
+from opboost_ops.config.shared_columns import EVERYONE, shared_columns
 from opboost_ops.errors import ConfigError
 from opboost_ops.models.registry import backend_in, model_in
 
@@ -118,6 +119,14 @@ def model_columns(files: Mapping[str, bytes]) -> ModelColumns:
 
 
 def _columns(federation: Federation, categories: Mapping[str, list[str]]) -> Iterator[ModelColumn]:
+    if federation.learning == "horizontal":
+        for shared in shared_columns(federation):
+            feature = federation.features[shared.feature]
+            words = _own(feature)
+            if shared.bit is not None:
+                words = _bit(feature, shared.bit)
+            yield _column(shared.name, EVERYONE, shared.feature, feature, words)
+        return
     for party, spec in federation.parties.items():
         if party == federation.label_holder:
             for name, feature in spec.features.items():
@@ -167,9 +176,7 @@ def _protected(column: Column, feature: Feature) -> str:
     if column.source != column.feature:
         return "1 where the value was missing, 0 elsewhere."
     if column.bit is not None:
-        assert feature.categories is not None
-        category = json.dumps(feature.categories[column.bit], ensure_ascii=False)
-        return f"1 where the category is {category}, 0 elsewhere" + _missing(feature)
+        return _bit(feature, column.bit)
     mapping = feature.domain_map(column.domain)
     lower, upper = column.domain.lower, column.domain.upper
     if mapping.edges is not None:
@@ -179,6 +186,12 @@ def _protected(column: Column, feature: Feature) -> str:
     x = "the position in `declared.categories`, from 0" if feature.categories else "the number"
     bounds = f"lower {mapping.bounds[0]:g} and upper {mapping.bounds[1]:g}"
     return f"{words}, and x is {x}, clipped to {bounds}" + _missing(feature)
+
+
+def _bit(feature: Feature, bit: int) -> str:
+    assert feature.categories is not None
+    category = json.dumps(feature.categories[bit], ensure_ascii=False)
+    return f"1 where the category is {category}, 0 elsewhere" + _missing(feature)
 
 
 def _missing(feature: Feature) -> str:

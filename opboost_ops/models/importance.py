@@ -9,6 +9,7 @@ from opboost_ops.boosting.trainer import Frame, contributions, gains, model_of
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
+from opboost_ops.config.shared_columns import EVERYONE, shared_columns
 
 _ROWS = 10_000
 
@@ -56,10 +57,14 @@ def columns_by_feature(federation: Federation) -> dict[tuple[str, str], tuple[st
         federation: As it was run.
 
     Returns:
-        Full names ``<party>.<column>``; several for a feature holder's nominal feature. A
-        missing bit is under its own name, as it is charged.
+        Full names ``<party>.<column>``, of horizontal learning the columns' own; several for a
+        feature holder's nominal feature. A missing bit is under its own name, as it is charged.
     """
     found: dict[tuple[str, str], list[str]] = {}
+    if federation.learning == "horizontal":
+        for shared in shared_columns(federation):
+            found.setdefault((EVERYONE, shared.feature), []).append(shared.name)
+        return {feature: tuple(columns) for feature, columns in found.items()}
     for party, spec in federation.parties.items():
         if party in federation.feature_holders:
             for column in columns_of(federation, party):

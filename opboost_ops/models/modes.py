@@ -28,10 +28,27 @@ _WORDS = {
     ),
 }
 
+#: The same in horizontal learning.
+_HORIZONTAL_WORDS = {
+    "label_holder_alone": ("this party's rows alone", "Nothing leaves."),
+    "federated_local": (
+        "everyone's rows, on this party's held-out ones",
+        "Nothing leaves: each party scores its own rows at home.",
+    ),
+}
+
 CENTRALISED = (
     "How good a model on everyone's joined raw columns would be is not on this card: in "
     "production nobody holds the joined rows. For a named data set, `opboost run --dataset NAME` "
     "measures it after the run and prints it beside these."
+)
+
+
+#: The same in horizontal learning.
+POOLED = (
+    "How good a model on everyone's joined rows would be is not on this card, because nobody holds "
+    "them. It is this one, to the bit, if it is trained with the same bins: sums do not depend on "
+    "who adds them up."
 )
 
 
@@ -62,9 +79,10 @@ def modes_of(federation: Federation, names: Iterable[str]) -> tuple[ModeLine, ..
         "label": federation.label_holder,
         "holders": ", ".join(federation.feature_holders),
     }
+    words = _WORDS if federation.learning == "vertical" else _HORIZONTAL_WORDS
     lines = []
     for name in names:
-        title, discloses = _WORDS.get(name, (name.replace("_", " "), ""))
+        title, discloses = words.get(name, (name.replace("_", " "), ""))
         lines.append(
             ModeLine(
                 name=name,

@@ -109,7 +109,7 @@ def train_dag(federation: Federation, path: Path) -> DAG:
         "train",
         path,
         schedule=_when(schedule.cron, tables if schedule.on_tables else None),
-        description=f"Vertical federated training of {federation.name}.",
+        description=f"{federation.learning.capitalize()} federated training of {federation.name}.",
         params=training_form(federation),
         outlets={"announce_champion": champion_asset(federation)},
     )
@@ -154,6 +154,8 @@ def _run_dag(
         start_date=_START,
         catchup=False,
         max_active_runs=1,
+        # In horizontal learning the tasks of all parties run at the same time.
+        max_active_tasks=max(16, 2 * len(federation.parties)),
         dagrun_timeout=_timeout(federation),
         tags=[TAG, purpose, federation.name, *federation.parties],
         params=params,

@@ -30,6 +30,8 @@ def documentation(federation: Federation, purpose: Purpose) -> str:
         federation: What its file says.
         purpose: What its runs are for.
     """
+    if federation.learning == "horizontal":
+        return _horizontal(federation, purpose)
     domain = federation.domain
     summary = (
         f"**{federation.name}** trains a gradient-boosted tree model on columns of "
@@ -54,3 +56,28 @@ def documentation(federation: Federation, purpose: Purpose) -> str:
     mode = federation.scoring.mode
     scored = f"New rows are scored in mode `{mode}`: {_MODES[mode]}."
     return "\n".join([*lines, "", scored, "", _FORMS[purpose]])
+
+
+def _horizontal(federation: Federation, purpose: Purpose) -> str:
+    active, domain = federation.label_holder, federation.domain
+    lines = [
+        f"**{federation.name}** trains a gradient-boosted tree model on the rows of "
+        f"{len(federation.parties)} parties, which know the same of other people. No party shows "
+        "its rows: each sends sums under masks that cancel when all are added up.",
+        "",
+        f"The tasks `boost` of all parties run at the same time and exchange signed messages. "
+        f"{active} opens the runs, adds up and decides; all end with the same model.",
+        "",
+        f"Domain of the features: [{domain.lower}, {domain.upper}].",
+        "",
+        "| feature | type |",
+        "| --- | --- |",
+        *(f"| `{name}` | {feature.type} |" for name, feature in federation.features.items()),
+        "",
+    ]
+    forms: dict[Purpose, str] = {
+        "train": "An empty field of the trigger form means as declared.",
+        "score": "An empty version in the trigger form means the champion of "
+        f"{active}. Every party scores its own new rows and keeps the scores.",
+    }
+    return "\n".join([*lines, forms[purpose]])

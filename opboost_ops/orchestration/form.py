@@ -17,8 +17,9 @@ def training_form(federation: Federation) -> dict[str, Param]:
     fields = Training.model_json_schema()["properties"]
     training = federation.training
     epsilon = GlobalMap.model_json_schema()["properties"]["epsilon"]
+    noise = {"epsilon": _field("Epsilon of all protected features", epsilon, "")}
     return {
-        "epsilon": _field("Epsilon of all protected features", epsilon, ""),
+        **(noise if federation.learning == "vertical" else {}),
         "trees": _field("Trees", fields["trees"], f" ({training.trees})"),
         "learning_rate": _field(
             "Learning rate", fields["learning_rate"], f" ({training.learning_rate:g})"

@@ -31,16 +31,14 @@ def add_groups(
     ends: list[Any] = []
     opened: Any = None
     for phase in phases(federation, purpose):
-        parties = [n for n, spec in federation.parties.items() if spec.role == phase.role]
         chains = []
-        for party in parties:
+        for party in phase.parties(federation):
             first = str(path) if opened is None else ""
             chains.append(_group(federation, purpose, phase, party, first, outlets))
-            # The identifiers are digested beside the label holder's own, not after them.
-            for end in [opened] if phase.name == "ids" else ends:
+            for end in [opened] if phase.beside else ends:
                 end >> chains[-1][0]
             opened = opened or chains[0][0]
-        kept = ends if phase.name == "ids" else []
+        kept = ends if phase.beside else []
         ends = [*kept, *(chain[-1] for chain in chains)]
 
 

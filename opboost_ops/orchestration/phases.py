@@ -11,6 +11,13 @@ TITLES = {
     "publish": ("model", "Puts values for ranks, checks the model and, if it can, registers it."),
     "route": ("comparisons", "Answers on which side of the model's thresholds each row lies."),
     "register": ("verdict", "Evaluates the model in the mode of scoring, and registers it."),
+    "own": ("own table", "Checks its own table."),
+    "learn": (
+        "training together",
+        "Adds up masked sums with the other parties, running at the same time; then checks, "
+        "evaluates and registers the common model at home.",
+    ),
+    "announce": ("verdict", "Says that there is a new champion."),
     "score": ("scores", "Scores the new rows, checks the scores and keeps them."),
 }
 
@@ -25,6 +32,10 @@ DESCRIPTIONS = {
     "preprocess": "Maps raw values to integers of the declared domain.",
     "desensitize": "Randomises the integers by the declared mechanism and writes the ledger.",
     "merge_shards": "Puts the rows of all files into the common order.",
+    "encode_rows": "Maps raw values to integers of the declared domain; sets held-out rows aside.",
+    "boost": "Trains with all parties at once, by signed messages: each sends masked sums, the "
+    "active party decides. It waits for the others and goes on where it stopped.",
+    "evaluate_own": "Evaluates the common model on this party's own held-out rows.",
     "rank": "Replaces randomised values by dense ranks; the table rank to value stays home.",
     "check_release": "Checks the ranks before anything is published.",
     "publish": "Publishes the ranks, or the new rows' randomised values, as a signed artifact.",

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from opboost_ops.errors import BudgetError, OpBoostError
 from opboost_ops.orchestration import notifications
-from opboost_ops.orchestration.pools import missing_pools
+from opboost_ops.orchestration.pools import missing_pools, too_few_slots
 from opboost_ops.protocol import Purpose
 
 #: Most bytes that a task may leave in XCom.
@@ -46,6 +46,12 @@ def open_run(federation_file: str, purpose: Purpose) -> dict[str, Any]:
             f"The federation file names pools that do not exist: {', '.join(missing)}. Create them "
             "(`airflow pools set NAME SLOTS DESCRIPTION`, or Admin > Pools), or correct the file, "
             "and run again."
+        )
+    short = too_few_slots(dag_run.conf)
+    if short:
+        raise AirflowFailException(
+            f"All parties train at the same time, and there are too few slots: {'; '.join(short)}. "
+            "Give more, and run again."
         )
 
     def work() -> Mapping[str, Any]:

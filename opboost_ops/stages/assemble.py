@@ -165,13 +165,16 @@ def category_codes(text: pl.Series, categories: list[str]) -> np.ndarray:
     return codes.fill_null(float("nan")).to_numpy()
 
 
-def encode_label(values: pl.Series, label: Label, train: int) -> tuple[np.ndarray, list[str | int]]:
+def encode_label(
+    values: pl.Series, label: Label, train: int | None
+) -> tuple[np.ndarray, list[str | int]]:
     """Labels as the booster wants them.
 
     Args:
         values: The label column in the common order.
         label: Its declaration.
-        train: How many of the rows are training rows.
+        train: How many of the rows are training rows, which must have two classes; None where
+            others have training rows, too.
 
     Returns:
         Numbers or class indices, shape (n,), float64; and the classes in order.
@@ -202,6 +205,8 @@ def encode_label(values: pl.Series, label: Label, train: int) -> tuple[np.ndarra
         raise ContractError(
             f"The label {name} holds classes that are not declared.", "Declare all its classes."
         )
+    if train is None:
+        return codes.to_numpy(), classes
     present = codes[:train].n_unique()
     if present < 2 or (label.task == "binary" and len(classes) != 2):
         raise ContractError(

@@ -8,6 +8,7 @@ from opboost_ops.stages.announce_champion import announce_champion
 from opboost_ops.stages.answer_routes import answer_routes
 from opboost_ops.stages.answer_splits import answer_splits
 from opboost_ops.stages.assemble import assemble
+from opboost_ops.stages.boost import boost
 from opboost_ops.stages.check_drift import check_drift
 from opboost_ops.stages.checks import (
     check_frame,
@@ -18,7 +19,9 @@ from opboost_ops.stages.checks import (
 )
 from opboost_ops.stages.desensitize import desensitize
 from opboost_ops.stages.digest_ids import digest_ids
+from opboost_ops.stages.encode_rows import encode_rows
 from opboost_ops.stages.evaluate import evaluate
+from opboost_ops.stages.evaluate_own import evaluate_own
 from opboost_ops.stages.list_shards import list_shards
 from opboost_ops.stages.materialise import materialise
 from opboost_ops.stages.merge_shards import merge_shards
@@ -49,6 +52,9 @@ _STAGES: tuple[Stage, ...] = (
     assemble,
     check_frame,
     train,
+    encode_rows,
+    boost,
+    evaluate_own,
     request_splits,
     answer_splits,
     materialise,

@@ -11,6 +11,7 @@ from opboost_ops.boosting.trainer import predict
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
+from opboost_ops.config.shared_columns import EVERYONE, shared_columns
 from opboost_ops.models.registry import Registry, model_in
 from opboost_ops.stages.stage import Context
 
@@ -113,11 +114,13 @@ def same_columns(
 
 
 def maps(federation: Federation) -> list[tuple[str, str, bytes]]:
-    """Every protected column with the digest of the map onto its domain.
+    """Every protected or common column with the digest of the map onto its domain.
 
     Args:
         federation: As it was run.
     """
+    if federation.learning == "horizontal":
+        return [(EVERYONE, column.name, column.digest) for column in shared_columns(federation)]
     return [
         (party, column.name, column.map_digest)
         for party in federation.feature_holders

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from opboost_ops.boosting import splits
-from opboost_ops.boosting.trainer import BACKENDS
+from opboost_ops.boosting.trainer import format_of
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ArtifactError
 from opboost_ops.stages.stage import Context, Outcome
@@ -48,7 +48,7 @@ def materialise(context: Context) -> Outcome:
 
 def model_file(context: Context) -> str:
     """Name of the model's file, as its booster calls it."""
-    return BACKENDS[context.federation.training.trainer].file
+    return format_of(context.federation.training.trainer).file
 
 
 def materialised_model(context: Context) -> str:

@@ -26,11 +26,13 @@ def register(context: Context) -> Outcome:
         for party in context.federation.feature_holders
         for name, curve in context.receive("ranks", party).manifest.losses.items()
     }
+    horizontal = context.federation.learning == "horizontal"
+    rows = context.home.json("boosted")["rows"] if horizontal else None
     card = make_card(
         federation=context.federation,
         run=context.run,
         evaluation=context.home.json("evaluation"),
-        training_rows=context.home.json("alignment")["train"],
+        training_rows=rows or context.home.json("alignment")["train"],
         losses=losses,
         splits=model_of(model).split_counts(),
         experiment=any(

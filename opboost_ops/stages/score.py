@@ -12,6 +12,7 @@ from opboost_ops.models.registry import Registry, model_in
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import own_columns
 from opboost_ops.stages.digest_ids import changed
+from opboost_ops.stages.encode_rows import raw_matrix
 from opboost_ops.stages.others import others
 from opboost_ops.stages.stage import Context, Outcome
 
@@ -39,8 +40,11 @@ def score(context: Context) -> Outcome:
     else:
         positions = integers(context.home.table("alignment"), "position")
     rows = table[positions]
-    columns = own_columns(context, rows, facts["categories"])
-    columns |= others(context, mode, positions, model_of(text).numeric_splits())
+    if context.federation.learning == "horizontal":
+        columns = raw_matrix(context, rows)
+    else:
+        columns = own_columns(context, rows, facts["categories"])
+        columns |= others(context, mode, positions, model_of(text).numeric_splits())
     matrix = np.empty((len(positions), len(facts["names"])), dtype=np.float64, order="F")
     for i, name in enumerate(facts["names"]):
         matrix[:, i] = columns.pop(name)

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.feather as feather
 
+from opboost_ops.aggregation.mailbox import Mailbox
 from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
@@ -101,6 +102,7 @@ class Context:
         shard: Number of the file of the party's table that the stage is for; the whole table when
             absent.
         waited: Seconds spent waiting.
+        open_mailbox: Opens the party's side of the rounds; only the stage that has them needs it.
     """
 
     federation: Federation
@@ -117,6 +119,7 @@ class Context:
     acceptance: Acceptance | None = None
     shard: int | None = None
     waited: list[float] = field(default_factory=list)
+    open_mailbox: Callable[[], Mailbox] | None = None
 
     def receive(
         self,

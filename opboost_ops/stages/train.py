@@ -10,7 +10,7 @@ from opboost_ops.boosting import trainer
 from opboost_ops.boosting.frame import Private
 from opboost_ops.boosting.metrics import Task
 from opboost_ops.boosting.redraw import redrawn
-from opboost_ops.boosting.trainer import BACKENDS, Frame, Parameters
+from opboost_ops.boosting.trainer import Frame, Parameters, format_of
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation, Training
 from opboost_ops.mechanisms import noise
@@ -103,7 +103,7 @@ def partial_model(context: Context) -> str:
 
 
 def _partial(context: Context) -> str:
-    return f"partial_{BACKENDS[context.federation.training.trainer].file}"
+    return f"partial_{format_of(context.federation.training.trainer).file}"
 
 
 def parameters_of(
@@ -128,6 +128,7 @@ def parameters_of(
             regularisation=training.private.regularisation,
             label_bounds=label_bounds if task == "regression" else None,
         )
+    assert training.trainer != "federboost"
     return Parameters(
         task=task,  # type: ignore[arg-type]
         classes=len(classes),

@@ -9,6 +9,7 @@ from opboost_ops.cli.evaluate import (
     federation,
     federboost,
     figures,
+    horizontal,
     improvements,
     month,
     order,
@@ -32,4 +33,5 @@ app.command("month")(month.command)
 app.command("privacy")(privacy.command)
 app.command("cost")(cost.command)
 app.command("figures")(figures.command)
+app.command("horizontal")(horizontal.command)
 app.command("report")(report.command)

@@ -1,0 +1,292 @@
+"""Rounds over the store: each party's masked vector to the active party, its decision to all."""
+
+import base64
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from opboost_ops.aggregation.masks import Masks, RunKey, unmasked
+from opboost_ops.boosting.rounds import Decision, Round
+from opboost_ops.config.federation import Federation
+from opboost_ops.errors import ArtifactError, ContractError
+from opboost_ops.exchange.artifact import Draft
+from opboost_ops.exchange.encryption import Envelope
+from opboost_ops.exchange.manifest import Kind, Manifest, reference
+from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.rounds import KEYS, Conversation
+from opboost_ops.exchange.signing import Signer
+from opboost_ops.exchange.store import Store
+
+_LOG = logging.getLogger("opboost_ops")
+
+#: Sums of 64-bit integers are known up to here.
+_LIMIT = 1 << 63
+
+#: After so many seconds of waiting it is said for whom, and again after as many.
+_PATIENCE = 15.0
+
+#: Seconds between two looks at the store: at first, and at most.
+_PAUSE, _LONGEST_PAUSE = 0.001, 0.5
+
+
+@dataclass(frozen=True)
+class Identity:
+    """As whom one writes.
+
+    Attributes:
+        party: Its name.
+        signer: Its signing key.
+        secret: Its 32 secret bytes, for encryption.
+        seed: What its keys of this run follow from.
+        experiment: Whether what it signs carries no guarantee.
+    """
+
+    party: str
+    signer: Signer
+    secret: bytes
+    seed: bytes
+    experiment: bool = False
+
+
+@dataclass
+class Traffic:
+    """What has gone to and fro.
+
+    Attributes:
+        sums: Integers whose sums the active party has learnt, by phase.
+        sent: Messages.
+        bytes: Of them.
+        waited: Seconds.
+        digest: Of all that was sent, in order.
+    """
+
+    sums: dict[str, int] = field(default_factory=dict)
+    sent: int = 0
+    bytes: int = 0
+    waited: float = 0.0
+    digest: str = ""
+
+
+class Mailbox:
+    """`Rounds` of one party over a store.
+
+    A masked vector is kept at home before it is sent. A later try sends the same bytes; if it has
+    made another vector, it sends nothing, because two vectors under one mask tell their
+    difference. What was decided before is read again and not computed again.
+
+    Args:
+        me: As whom one writes.
+        federation: The plan's.
+        run: The run's id.
+        store: Where the messages lie.
+        conversation: What is accepted.
+        kept: A private folder for the vectors that were sent.
+        timeout: Seconds to wait for the others in one round.
+        today: The day on which signing keys must not have expired.
+    """
+
+    def __init__(
+        self,
+        me: Identity,
+        federation: Federation,
+        run: str,
+        store: Store,
+        conversation: Conversation,
+        kept: Path,
+        timeout: float,
+        today: Callable[[], date] = lambda: datetime.now(UTC).date(),
+    ) -> None:
+        self.traffic = Traffic()
+        self._me = me
+        self._federation = federation
+        self._run = run
+        self._store = store
+        self._conversation = conversation
+        self._kept = kept
+        self._timeout = timeout
+        self._today = today
+        self._active = federation.label_holder
+        self._others = [name for name in federation.parties if name != me.party]
+        key = federation.parties[self._active].encryption_key
+        self._envelope = Envelope(me.secret, key) if key and me.party != self._active else None
+        self._replaying = True
+        self._masks = self._open()
+
+    @property
+    def parties(self) -> int:
+        """How many add up."""
+        return len(self._federation.parties)
+
+    @property
+    def head(self) -> str:
+        """Digest of the last decision, which by its predecessors names the whole conversation."""
+        return self._conversation.head
+
+    def step(
+        self,
+        name: Round,
+        size: int,
+        vector: Callable[[], np.ndarray],
+        decide: Callable[[np.ndarray], Decision],
+        form: type[Decision],
+    ) -> Decision:
+        """One round; see `Rounds.step`.
+
+        Raises:
+            ArtifactError: A party's message did not come in time; the error names the party.
+            Rejected: A message is not the one that is due.
+            ContractError: This party has sent another vector in this round before.
+        """
+        self.traffic.sums[name.phase] = self.traffic.sums.get(name.phase, 0) + size
+        earlier = self._decided(name) if self._replaying else None
+        if earlier is not None:
+            return self._heard(name, earlier, form)
+        self._replaying = False
+        masked = self._masked(name, size, vector())
+        if self._me.party != self._active:
+            draft = self._draft("masked", self._me.party, name.name, size, vector=masked)
+            self._send(draft, self._envelope)
+            files = self._wait("decision", [self._active], name.name, str(name))[self._active]
+            return self._heard(name, files, form)
+        received = self._wait("masked", self._others, name.name, str(name))
+        vectors = [masked]
+        for party, files in received.items():
+            accepted = self._conversation.accept(
+                "masked", party, name.name, files, self._today(), rows=size
+            )
+            vectors.append(accepted.vector)
+        document = decide(unmasked(vectors)).model_dump(mode="json")
+        files = self._send(self._draft("decision", self._active, name.name, document=document))
+        return self._heard(name, files, form)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Remove vectors of rounds that are decided: no later try can send them again.
+
+        Args:
+            names: The rounds'.
+        """
+        for name in names:
+            (self._kept / f"{name}.bin").unlink(missing_ok=True)
+
+    def _open(self) -> Masks:
+        key = RunKey(self._me.seed)
+        document = {"key": base64.b64encode(key.public).decode()}
+        self._send(self._draft("round_key", self._me.party, KEYS, document=document), durable=True)
+        parties = list(self._federation.parties)
+        found = self._wait("round_key", parties, KEYS, "keys")
+        today = self._today()
+        keys = {party: self._conversation.hear_key(party, found[party], today) for party in parties}
+        session = self._conversation.open_session()
+        if keys.pop(self._me.party) != key.public:
+            raise ContractError(
+                "Another key of this party was published in this run before.",
+                "Its secret was changed in between: trigger a new run.",
+            )
+        return Masks(self._me.party, key, keys, session)
+
+    def _masked(self, name: Round, size: int, mine: np.ndarray) -> np.ndarray:
+        largest = int(np.abs(mine).max(initial=0))
+        if mine.shape != (size,) or largest * self.parties >= _LIMIT:
+            raise ContractError(f"{name}: the vector of this party does not fit its round.")
+        masked = self._masks.mask(name.name, mine)
+        raw = masked.astype("<u8").tobytes()
+        path = self._kept / f"{name.name}.bin"
+        if not path.is_file():
+            self._kept.mkdir(parents=True, exist_ok=True, mode=0o700)
+            part = path.with_suffix(".part")
+            part.write_bytes(raw)
+            part.replace(path)
+        elif path.read_bytes() != raw:
+            raise ContractError(
+                f"{name}: this party has made another vector in this round before; one mask is "
+                "never used for two.",
+                "Its table has changed since: trigger a new run.",
+            )
+        return masked
+
+    def _decided(self, name: Round) -> dict[str, bytes] | None:
+        return self._store.get(self._place("decision", self._active, name.name))
+
+    def _heard(self, name: Round, files: dict[str, bytes], form: type[Decision]) -> Decision:
+        accepted = self._conversation.accept(
+            "decision", self._active, name.name, files, self._today()
+        )
+        try:
+            # By way of JSON, so that the active party goes on with what the others read.
+            return form.model_validate_json(accepted.files["document.json"])
+        except ValidationError:
+            pass
+        raise Rejected("malformed", f"{accepted.manifest.reference}: it decides nothing known.")
+
+    def _draft(self, kind: Kind, about: str, name: str, rows: int = 1, **content: Any) -> Draft:
+        return Draft(
+            kind=kind,
+            about=about,
+            round=name,
+            rows=rows,
+            answers=self._conversation.head,
+            discloses="",
+            **content,
+        )
+
+    def _send(
+        self, draft: Draft, envelope: Envelope | None = None, durable: bool = False
+    ) -> dict[str, bytes]:
+        manifest: Manifest
+        manifest, files = draft.seal(
+            self._me.signer,
+            self._federation.name,
+            self._run,
+            self._me.party,
+            self._me.experiment,
+            envelope,
+        )
+        self._store.put_once(manifest.reference, files, durable=durable)
+        self.traffic.sent += 1
+        self.traffic.bytes += sum(len(raw) for raw in files.values())
+        self.traffic.digest = hashlib.sha256(
+            f"{self.traffic.digest}{manifest.digest}".encode()
+        ).hexdigest()
+        return files
+
+    def _wait(
+        self, kind: Kind, parties: Iterable[str], name: str, what: str
+    ) -> dict[str, dict[str, bytes]]:
+        """Messages of several parties, by party, as soon as all are there."""
+        found: dict[str, dict[str, bytes]] = {}
+        begin = told = time.monotonic()
+        pause = _PAUSE
+        missing = list(parties)
+        while True:
+            for party in list(missing):
+                files = self._store.get(self._place(kind, party, name))
+                if files is not None:
+                    found[party] = files
+                    missing.remove(party)
+            now = time.monotonic()
+            if not missing:
+                self.traffic.waited += now - begin
+                return found
+            waiting = f"{what}: {self._me.party} waits for {', '.join(missing)}"
+            if now - begin > self._timeout:
+                raise ArtifactError(
+                    f"{waiting}; nothing came within {self._timeout:.0f} s.",
+                    "No party may drop out. Look at that party's task or log; then run this again: "
+                    "it goes on where it stopped.",
+                )
+            if now - told > _PATIENCE:
+                _LOG.info("%s, for %.0f s", waiting, now - begin)
+                told = now
+            time.sleep(pause)
+            pause = min(pause * 1.2, _LONGEST_PAUSE)
+
+    def _place(self, kind: Kind, party: str, name: str) -> str:
+        return reference(self._federation.name, self._run, kind, party, name)

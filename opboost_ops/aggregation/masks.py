@@ -1,0 +1,131 @@
+"""Masks that cancel in the sum: secure aggregation without dropping out.
+
+Every two parties share a secret (X25519). In each round both make the same stream of 64-bit words
+from it; the one whose name comes first adds it to its vector, the other takes it away, modulo
+2^64. Over all parties the streams cancel, and fewer than all of them see uniform words: up to
+l - 2 parties that pool what they know learn the sum of the others and nothing else.
+
+Keys come from the party's secret and the run, not from fresh randomness (docs/adr): a retry makes
+the same masks, and so must never be asked to mask another vector. `Mailbox` sees to it.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.rejection import Rejected
+
+#: With two parties the sum gives the other one away; more than these were not tried.
+FEWEST, MOST = 3, 32
+
+
+class RunKey:
+    """A party's key of one run.
+
+    Args:
+        seed: The 32 bytes of `noise.run_seed`.
+    """
+
+    def __init__(self, seed: bytes) -> None:
+        raw = HKDF(SHA256(), 32, None, b"opboost:round-key").derive(seed)
+        self._key = X25519PrivateKey.from_private_bytes(raw)
+
+    @property
+    def public(self) -> bytes:
+        """Its public half, 32 bytes."""
+        return self._key.public_key().public_bytes_raw()
+
+    def shared(self, other: bytes, party: str) -> bytes:
+        """The secret that it shares with another party's key.
+
+        Args:
+            other: That key, 32 bytes.
+            party: Whose it is, for the error.
+
+        Raises:
+            Rejected: It is no key.
+        """
+        try:
+            return self._key.exchange(X25519PublicKey.from_public_bytes(other))
+        except ValueError:  # A point of small order would make every secret the same.
+            pass
+        raise Rejected("malformed", f"The key of {party} for this run is no X25519 key.")
+
+
+class Masks:
+    """One party's masks in one session.
+
+    Args:
+        party: Whose.
+        key: Its key of the run.
+        others: The others' public keys, by party.
+        session: Digest of federation, run, plan, parties and signed keys.
+
+    Raises:
+        ConfigError: There are too few or too many parties.
+    """
+
+    def __init__(self, party: str, key: RunKey, others: Mapping[str, bytes], session: str) -> None:
+        require_parties(len(others) + 1)
+        self._session = session.encode()
+        self._shared = {
+            name: (key.shared(public, name), party < name) for name, public in others.items()
+        }
+
+    def mask(self, round_name: str, vector: np.ndarray) -> np.ndarray:
+        """A vector under its round's mask.
+
+        Args:
+            round_name: The round; one mask is for one vector only.
+            vector: int64, shape (n,).
+
+        Returns:
+            uint64, shape (n,).
+        """
+        masked = vector.astype(np.int64).view(np.uint64).copy()
+        for shared, first in self._shared.values():
+            info = b"opboost:mask:" + self._session + b":" + round_name.encode()
+            words = _stream(HKDF(SHA256(), 32, None, info).derive(shared), masked.size)
+            if first:
+                masked += words
+            else:
+                masked -= words
+        return masked
+
+
+def unmasked(vectors: list[np.ndarray]) -> np.ndarray:
+    """The sum of the vectors of all parties, int64, shape (n,); their masks cancel.
+
+    Args:
+        vectors: One a party, uint64, shape (n,).
+    """
+    total = np.zeros_like(vectors[0])
+    for vector in vectors:
+        total += vector
+    return total.view(np.int64)
+
+
+def require_parties(count: int) -> None:
+    """Refuse to add up for too few or too many.
+
+    Raises:
+        ConfigError: There are too few or too many parties.
+    """
+    if not FEWEST <= count <= MOST:
+        raise ConfigError(
+            f"Secure aggregation among {count} parties is not possible.",
+            f"It takes {FEWEST} to {MOST}: of two, each learns the other's vector from the sum.",
+        )
+
+
+def _stream(key: bytes, words: int) -> np.ndarray:
+    # A key for each round and pair: the counter begins at 0, and no block comes twice.
+    encrypt = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+    return np.frombuffer(encrypt.update(bytes(8 * words)), dtype="<u8").astype(
+        np.uint64, copy=False
+    )

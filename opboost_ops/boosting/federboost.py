@@ -1,0 +1,235 @@
+"""FederBoost, horizontal (Protocol 4): rounds of sums, and a decision of one party after each.
+
+What is here knows neither files nor other parties: `Rounds` brings the parties' vectors together.
+Decisions say all that the next vector depends on, so that whoever has them can go on from there.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from opboost_ops.boosting import histogram, quantiles
+from opboost_ops.boosting.histogram import Derivatives, Growth, Leaf, Rows, Split, Tree
+from opboost_ops.boosting.objectives import Objective, require_room
+from opboost_ops.boosting.quantiles import Ordered, Search
+from opboost_ops.boosting.rounds import Round, Rounds
+from opboost_ops.config.schema import Record
+from opboost_ops.domain import Domain
+from opboost_ops.errors import ContractError
+
+
+class Facts(Record):
+    """First decision.
+
+    Attributes:
+        rows: Training rows of all parties.
+        initial: The initial score of each tree of a round.
+    """
+
+    rows: int
+    initial: tuple[float, ...]
+
+
+class Lookup(Record):
+    """Decision of a round of the quantile lookup: how far it is, by column."""
+
+    searches: tuple[Search, ...]
+
+
+class Level(Record):
+    """Decision of a level: by tree of the round, the splits of its open nodes.
+
+    Attributes:
+        splits: None where a node stays a leaf.
+        roots: What is known of the roots; empty but at the first level.
+    """
+
+    splits: tuple[tuple[Split | None, ...], ...]
+    roots: tuple[Leaf, ...] = ()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is learnt, and how; the same at all parties.
+
+    Attributes:
+        objective: The loss.
+        domains: Of each column.
+        trees: Boosting rounds.
+        buckets: At most how many buckets a column gets.
+        growth: How trees grow.
+    """
+
+    objective: Objective
+    domains: tuple[Domain, ...]
+    trees: int
+    buckets: int
+    growth: Growth
+
+
+@dataclass(eq=False)
+class Ensemble:
+    """A trained model.
+
+    Attributes:
+        facts: How it begins.
+        edges: Bucket edges by column: domain integers that close a bucket.
+        trees: By boosting round, one tree or one a class.
+    """
+
+    facts: Facts
+    edges: tuple[tuple[int, ...], ...]
+    trees: list[list[Tree]] = field(default_factory=list)
+
+
+def learn(
+    columns: Sequence[np.ndarray],
+    label: np.ndarray,
+    settings: Settings,
+    rounds: Rounds,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Ensemble:
+    """Train with all parties; every one of them ends with the same model.
+
+    Args:
+        columns: This party's rows: domain integers, one array of shape (n,) a column.
+        label: Its labels: class indices or numbers, shape (n,).
+        settings: What is learnt, and how.
+        rounds: The way to the others.
+        progress: Called with the number of trees finished, after each boosting round.
+
+    Raises:
+        ConfigError: The sums might overflow.
+        ContractError: Labels are out of their bounds, or a decision does not fit its round.
+    """
+    objective = settings.objective
+    require_room(len(label), rounds.parties)
+    truth = objective.scaled(label)
+
+    def open_run(sums: np.ndarray) -> Facts:
+        return Facts(rows=int(sums[0]), initial=objective.initial([int(s) for s in sums]))
+
+    facts = rounds.step(
+        Round("facts"), objective.facts, lambda: objective.tell(truth), open_run, Facts
+    )
+    edges = look_up(columns, settings, facts.rows, rounds)
+    widths = [len(ends) + 1 for ends in edges]
+    rows = Rows(quantiles.bins_of(columns, edges), widths)
+    ensemble = Ensemble(facts, edges)
+    scores = np.repeat(np.array(facts.initial)[:, None], len(label), axis=1)
+    for number in range(settings.trees):
+        trees, nodes = _grow(rows, scores, truth, settings, rounds, number)
+        for at, tree in enumerate(trees):
+            scores[at] += np.array([leaf.value for leaf in tree.leaves])[nodes[at]]
+        ensemble.trees.append(trees)
+        progress(number + 1)
+    return ensemble
+
+
+def look_up(
+    columns: Sequence[np.ndarray], settings: Settings, rows: int, rounds: Rounds
+) -> tuple[tuple[int, ...], ...]:
+    """Bucket edges of all columns, by at most ceil(log2 |D|) rounds.
+
+    Args:
+        columns: This party's rows: domain integers, one array a column.
+        settings: What is learnt, and how.
+        rows: Of all parties.
+        rounds: The way to the others.
+    """
+    ordered = Ordered(columns)
+    searches = quantiles.begin(settings.domains, settings.buckets)
+    level = 0
+    while not all(search.over for search in searches):
+        before = searches
+
+        def narrow(sums: np.ndarray, before: tuple[Search, ...] = before) -> Lookup:
+            return Lookup(searches=quantiles.narrow(before, sums, rows, settings.buckets))
+
+        def counts(before: tuple[Search, ...] = before) -> np.ndarray:
+            return ordered.counts(before)
+
+        name = Round("lookup", level=level)
+        searches = rounds.step(name, quantiles.size_of(before), counts, narrow, Lookup).searches
+        if not _narrower(before, searches):
+            raise _unfit(name)
+        level += 1
+    return tuple(search.edges for search in searches)
+
+
+def _grow(
+    rows: Rows,
+    scores: np.ndarray,
+    truth: np.ndarray,
+    settings: Settings,
+    rounds: Rounds,
+    number: int,
+) -> tuple[list[Tree], list[np.ndarray]]:
+    growth, count = settings.growth, settings.objective.trees
+    derivatives: list[Derivatives] = []
+    trees: list[Tree] = []
+    nodes = [np.zeros(rows.count, dtype=np.int64)] * count
+    opened = [[0]] * count
+    for level in range(growth.depth):
+        if not any(opened):
+            break
+        sizes = [histogram.size_of(rows.widths, each) for each in opened]
+
+        def vector(opened: list[list[int]] = opened) -> np.ndarray:
+            if not derivatives:
+                made = settings.objective.derivatives(scores, truth)
+                derivatives.extend(Derivatives.of(g, h) for g, h in zip(*made, strict=True))
+            parts = zip(derivatives, nodes, opened, strict=True)
+            return np.concatenate([histogram.histograms(rows, *part) for part in parts])
+
+        def decide(sums: np.ndarray, sizes: list[int] = sizes, level: int = level) -> Level:
+            parts = np.split(sums, np.cumsum(sizes)[:-1])
+            decided = [histogram.decide(part, rows.widths, growth) for part in parts]
+            roots = [found[0] for found, _ in decided] if level == 0 else []
+            return Level(splits=tuple(tuple(s) for _, s in decided), roots=tuple(roots))
+
+        name = Round("trees", number, level)
+        decision = rounds.step(name, sum(sizes), vector, decide, Level)
+        if not _fits(decision, opened, rows.widths, count if level == 0 else 0):
+            raise _unfit(name)
+        trees = trees or [Tree.planted(root) for root in decision.roots]
+        for at, tree in enumerate(trees):
+            before = opened[at]
+            tree.grow(decision.splits[at], growth, last=level + 1 == growth.depth)
+            nodes[at] = histogram.apply(rows, nodes[at], tree, before)
+        opened = [tree.open for tree in trees]
+    return trees, nodes
+
+
+def _fits(
+    decision: Level, opened: Sequence[Sequence[int]], widths: Sequence[int], roots: int
+) -> bool:
+    return (
+        [len(splits) for splits in decision.splits] == [len(nodes) for nodes in opened]
+        and len(decision.roots) == roots
+        and all(
+            split is None
+            or (0 <= split.feature < len(widths) and 0 <= split.bin < widths[split.feature] - 1)
+            for splits in decision.splits
+            for split in splits
+        )
+    )
+
+
+def _narrower(before: Sequence[Search], after: Sequence[Search]) -> bool:
+    """Whether a decision takes halves of every open interval of the search before."""
+    return len(before) == len(after) and all(
+        len(old.quantiles) == len(new.quantiles)
+        and all(n in quantiles.halves(o) for o, n in zip(old.quantiles, new.quantiles, strict=True))
+        and set(new.present or ())
+        <= {half for o in old.present or () for half in quantiles.halves(o)}
+        for old, new in zip(before, after, strict=False)
+    )
+
+
+def _unfit(name: Round) -> ContractError:
+    return ContractError(
+        f"{name}: the decision does not fit the round.",
+        "Bring all parties to the same release of this software, and trigger a new run.",
+    )

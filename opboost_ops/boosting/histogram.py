@@ -1,0 +1,270 @@
+"""Trees from histograms of binned integer columns: all sums are of integers.
+
+Each row's gradient and hessian is rounded to an integer before anything is added up. So sums do
+not depend on their order, and parties that add their vectors grow, to the bit, the trees that one
+party grows on all their rows (FederBoost, Protocols 4 and 5).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.sparse import csc_array
+
+from opboost_ops.boosting.objectives import ONE
+from opboost_ops.config.schema import Record
+
+#: What a histogram holds of each bin: sums of gradients and hessians, and how many rows.
+SUMS = 3
+
+#: So many rows are added up at a time, for the sake of memory.
+_BLOCK = 1 << 16
+
+
+class Leaf(Record):
+    """What is known of a node's rows.
+
+    Attributes:
+        value: Its weight in the prediction, shrunk by the learning rate.
+        hessian: Sum of its rows' hessians.
+        rows: How many rows.
+    """
+
+    value: float
+    hessian: float
+    rows: int
+
+
+class Split(Record):
+    """A decided split: rows whose bin is at most ``bin`` go left."""
+
+    feature: int
+    bin: int
+    gain: float
+    left: Leaf
+    right: Leaf
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How trees grow.
+
+    Attributes:
+        depth: Levels of splits.
+        learning_rate: Shrinkage.
+        penalty: Lambda of equations 4 and 5.
+        least_node: Least rows of a node: no split makes a smaller one.
+    """
+
+    depth: int
+    learning_rate: float
+    penalty: float
+    least_node: int
+
+
+@dataclass(eq=False)
+class Tree:
+    """A tree as it grows, with numbers of nodes in the order in which they came.
+
+    Attributes:
+        leaves: What is known of each node.
+        splits: The split of each node that has one, with its children's numbers.
+        open: Nodes that the next level may split.
+    """
+
+    leaves: list[Leaf]
+    splits: dict[int, tuple[Split, int, int]] = field(default_factory=dict)
+    open: list[int] = field(default_factory=list)
+
+    @classmethod
+    def planted(cls, root: Leaf) -> "Tree":
+        """A tree that is its root, which the first level may split."""
+        return cls([root], {}, [0])
+
+    def grow(self, splits: Sequence[Split | None], growth: Growth, last: bool) -> None:
+        """Add the splits of one level.
+
+        Args:
+            splits: One for each open node; None where it stays a leaf.
+            growth: How trees grow.
+            last: No further level comes.
+        """
+        new: list[int] = []
+        for node, split in zip(self.open, splits, strict=True):
+            if split is None:
+                continue
+            left, right = len(self.leaves), len(self.leaves) + 1
+            self.leaves += [split.left, split.right]
+            self.splits[node] = (split, left, right)
+            new += [n for n in (left, right) if _splittable(self.leaves[n], growth)]
+        self.open = [] if last else new
+
+
+def _splittable(leaf: Leaf, growth: Growth) -> bool:
+    return leaf.rows >= 2 * growth.least_node
+
+
+class Rows:
+    """Binned rows of one party.
+
+    Args:
+        bins: Bin of each row by feature, shape (features, n), integers from 0.
+        widths: How many bins each feature has.
+    """
+
+    def __init__(self, bins: np.ndarray, widths: Sequence[int]) -> None:
+        self.widths = tuple(widths)
+        self.bins = bins
+        self.count = bins.shape[1]
+        begins = np.cumsum([0, *self.widths[:-1]])
+        #: Each row's cell of each feature, among the bins of all features.
+        self.cells = np.ascontiguousarray((bins + begins[:, None]).T, dtype=np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Derivatives:
+    """Gradients and hessians as integers, ready to be summed.
+
+    Attributes:
+        table: By row: gradient, hessian and 1; int64, shape (n, 3).
+    """
+
+    table: np.ndarray
+
+    @classmethod
+    def of(cls, gradient: np.ndarray, hessian: np.ndarray) -> "Derivatives":
+        """Of each row's own.
+
+        Args:
+            gradient: int64, shape (n,).
+            hessian: int64, shape (n,).
+        """
+        return cls(np.stack([gradient, hessian, np.ones_like(gradient)], axis=1))
+
+
+def histograms(
+    rows: Rows, derivatives: Derivatives, nodes: np.ndarray, open_nodes: Sequence[int]
+) -> np.ndarray:
+    """One level's histograms of all open nodes and features.
+
+    Args:
+        rows: Binned rows.
+        derivatives: Of the same rows.
+        nodes: Each row's node, shape (n,).
+        open_nodes: The nodes that may be split.
+
+    Returns:
+        int64, flat: by node, feature, bin, then gradient, hessian, count.
+    """
+    count, width = len(open_nodes), sum(rows.widths)
+    # Rows of closed nodes fall into one more slot, which is dropped.
+    slot = np.full(max(nodes.max(initial=0), *open_nodes, 0) + 1, count, dtype=np.int32)
+    slot[list(open_nodes)] = np.arange(count)
+    found = np.zeros(((count + 1) * width, SUMS), dtype=np.int64)
+    features = len(rows.widths)
+    for begin in range(0, rows.count, _BLOCK):
+        cells = rows.cells[begin : begin + _BLOCK]
+        cells = cells + (slot[nodes[begin : begin + _BLOCK]] * np.int32(width))[:, None]
+        # A row is a column of ones at its cells: the product adds up, in integers, by cell.
+        ends = np.arange(0, cells.size + 1, features, dtype=np.int32)
+        at = csc_array(
+            (np.ones(cells.size, dtype=np.int64), cells.ravel(), ends),
+            shape=(len(found), len(cells)),
+        )
+        found += at @ derivatives.table[begin : begin + _BLOCK]
+    return found[: count * width].ravel()
+
+
+def size_of(widths: Sequence[int], open_nodes: Sequence[int]) -> int:
+    """How many integers a level's histograms are."""
+    return len(open_nodes) * sum(widths) * SUMS
+
+
+def decide(
+    sums: np.ndarray, widths: Sequence[int], growth: Growth
+) -> tuple[list[Leaf], list[Split | None]]:
+    """The best split of each open node, by the sums of all parties.
+
+    The gain is G_L^2/(H_L+lambda) + G_R^2/(H_R+lambda) - G^2/(H+lambda): equation 5 with the
+    parent's term subtracted (docs/errata.md). Of equal gains the first feature's lowest bin wins.
+
+    Args:
+        sums: As `histograms` gives them, added up.
+        widths: How many bins each feature has.
+        growth: How trees grow.
+
+    Returns:
+        What is known of each open node, and its split; None where no split gains anything or
+        leaves enough rows on both sides.
+    """
+    table = sums.reshape(-1, sum(widths), SUMS)
+    whole = table[:, : widths[0]].sum(axis=1)
+    left = np.concatenate(
+        [np.cumsum(part, axis=1) for part in np.split(table, np.cumsum(widths)[:-1], axis=1)],
+        axis=1,
+    )
+    right = whole[:, None] - left
+    gains = _quality(left, growth) + _quality(right, growth) - _quality(whole[:, None], growth)
+    least = np.minimum(left[..., 2], right[..., 2])
+    gains[(least < max(growth.least_node, 1)) | ~(gains > 0)] = -np.inf
+    features = np.repeat(np.arange(len(widths)), widths)
+    begins = np.cumsum([0, *widths[:-1]])
+    nodes: list[Leaf] = [leaf_of(total, growth) for total in whole]
+    splits: list[Split | None] = []
+    for node, best in enumerate(gains.argmax(axis=1)):
+        if gains[node, best] == -np.inf:
+            splits.append(None)
+            continue
+        feature = int(features[best])
+        splits.append(
+            Split(
+                feature=feature,
+                bin=int(best - begins[feature]),
+                gain=float(gains[node, best]),
+                left=leaf_of(left[node, best], growth),
+                right=leaf_of(right[node, best], growth),
+            )
+        )
+    return nodes, splits
+
+
+def leaf_of(sums: np.ndarray, growth: Growth) -> Leaf:
+    """A node's weight, -G / (H + lambda) (equation 4), shrunk.
+
+    Args:
+        sums: Of gradients, hessians and rows, int64, shape (3,).
+        growth: How trees grow.
+    """
+    gradient, hessian = float(sums[0]) / ONE, float(sums[1]) / ONE
+    weight = hessian + growth.penalty
+    value = -growth.learning_rate * gradient / weight if weight > 0 else 0.0
+    return Leaf(value=value, hessian=hessian, rows=int(sums[2]))
+
+
+def apply(rows: Rows, nodes: np.ndarray, tree: Tree, before: Sequence[int]) -> np.ndarray:
+    """Move rows to the children of the nodes that were split last.
+
+    Args:
+        rows: Binned rows.
+        nodes: Each row's node before, shape (n,).
+        tree: After `Tree.grow`.
+        before: The nodes that were open before it.
+
+    Returns:
+        Each row's node, shape (n,).
+    """
+    moved = nodes.copy()
+    for node in before:
+        if node in tree.splits:
+            split, left, right = tree.splits[node]
+            at = np.flatnonzero(nodes == node)
+            goes_left = rows.bins[split.feature, at] <= split.bin
+            moved[at] = np.where(goes_left, left, right)
+    return moved
+
+
+def _quality(sums: np.ndarray, growth: Growth) -> np.ndarray:
+    gradient, hessian = (sums[..., i].astype(np.float64) / ONE for i in (0, 1))
+    weight = hessian + growth.penalty
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(weight > 0, gradient * gradient / weight, 0.0)

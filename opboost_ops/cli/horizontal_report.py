@@ -1,0 +1,67 @@
+"""What `opboost run` prints of a run of horizontal learning."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from opboost_ops.local_run import Finished
+
+
+def show(finished: Finished, models: Path, as_json: bool) -> None:
+    """Print metrics by party, traffic, seconds, and where the active party's model is.
+
+    Args:
+        finished: The run.
+        models: The active party's folder of models.
+        as_json: One JSON line instead of tables.
+    """
+    result = told(finished, models)
+    if as_json:
+        print(json.dumps(result, sort_keys=True))
+        return
+    console = Console()
+    table = Table(title=f"{result['federation']}, run {result['run']}: each party's held-out rows")
+    names = sorted({n for found in result["metrics"].values() for n in found["federated_local"]})
+    for head in ("party", *(f"{name}, {of}" for name in names for of in ("own rows", "all rows"))):
+        table.add_column(head)
+    for party, found in result["metrics"].items():
+        alone, together = found["label_holder_alone"], found["federated_local"]
+        table.add_row(party, *(f"{f[name]:.4f}" for name in names for f in (alone, together)))
+    console.print(table)
+    console.print(
+        f"{result['rows']:,} training rows of {len(result['metrics'])} parties. Each sent "
+        f"{result['messages']:,} messages; all of them together {result['bytes']:,} bytes, and "
+        f"{result['sums']:,} sums became known. Training took {result['training']:.2f} s."
+    )
+    console.print(f"Model: {result['model']}", soft_wrap=True)
+
+
+def told(finished: Finished, models: Path) -> dict[str, Any]:
+    """The same as a JSON value.
+
+    Args:
+        finished: The run.
+        models: The active party's folder of models.
+    """
+    said, federation = finished.summaries, finished.federation
+    boosted = {party: stages["boost"] for party, stages in said.items()}
+    active = boosted[federation.label_holder]
+    quality = finished.seconds("quality_seconds")
+    return {
+        "federation": federation.name,
+        "run": finished.run,
+        "metrics": {party: stages["evaluate_own"]["metrics"] for party, stages in said.items()},
+        "rows": active["rows"],
+        "messages": max(summary["messages"] for summary in boosted.values()),
+        "bytes": sum(summary["bytes"] for summary in boosted.values()),
+        "sums": active["sums"],
+        # Waiting for one another is part of it here.
+        "training": round(max(s["seconds"] + s["waited"] for s in boosted.values()), 6),
+        "cpu": {party: summary["cpu"] for party, summary in boosted.items()},
+        "seconds": finished.seconds(),
+        "quality_seconds": round(sum(quality.values()), 6),
+        "model": str(models / federation.name / finished.run / "model.txt"),
+    }

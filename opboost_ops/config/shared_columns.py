@@ -1,0 +1,95 @@
+"""Which columns a model of horizontal learning has: the same ones at every party."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.domain import Domain, DomainMap
+
+#: In whose name the common columns stand where a party's name is asked for; no party has it.
+EVERYONE = "every party"
+
+_BIT = Domain(0, 1)
+
+
+@dataclass(frozen=True)
+class SharedColumn:
+    """One column of the model.
+
+    A numeric or ordinal feature is one column under its own name, a nominal one a bit for each
+    category, named ``feature=category``.
+
+    Attributes:
+        name: Its name in the model.
+        feature: The feature that it tells about.
+        mapping: From raw numbers (of an ordinal feature, positions) to the domain; None for a bit.
+        bit: Position of its category; None for all other columns.
+        digest: Of the public map.
+    """
+
+    name: str
+    feature: str
+    mapping: DomainMap | None
+    bit: int | None
+    digest: bytes
+
+    @property
+    def domain(self) -> Domain:
+        """Where its integers lie."""
+        return _BIT if self.mapping is None else self.mapping.domain
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Its declared range, in the unit of the raw numbers."""
+        return (0.0, 1.0) if self.mapping is None else self.mapping.bounds
+
+    @property
+    def threshold(self) -> Callable[[int], float]:
+        """The greatest raw number at or below an integer of the domain."""
+        return (lambda edge: edge + 0.5) if self.mapping is None else self.mapping.highest
+
+    def raw(self, numbers: np.ndarray) -> np.ndarray:
+        """What the model sees of the feature's numbers, float64, shape (n,).
+
+        Args:
+            numbers: Raw numbers, of a feature with categories their positions, shape (n,).
+        """
+        return numbers if self.bit is None else np.asarray(numbers == self.bit, np.float64)
+
+    def integers(self, numbers: np.ndarray) -> np.ndarray:
+        """Integers of the domain, int64, shape (n,).
+
+        Args:
+            numbers: As for `raw`.
+
+        Raises:
+            ContractError: A number is missing or infinite.
+        """
+        if self.mapping is None:
+            return np.asarray(numbers == self.bit, dtype=np.int64)
+        return self.mapping.encode(numbers)
+
+
+def shared_columns(federation: Federation) -> tuple[SharedColumn, ...]:
+    """All columns of the model, in the order of the declaration.
+
+    Args:
+        federation: One of horizontal learning.
+    """
+    found: list[SharedColumn] = []
+    for name, feature in federation.features.items():
+        if feature.type != "nominal":
+            mapping = feature.domain_map(federation.domain.to_domain())
+            found.append(SharedColumn(name, name, mapping, None, mapping.digest()))
+            continue
+        categories = feature.categories or ()
+        digest = hashlib.sha256(json.dumps(["nominal", *categories]).encode()).digest()
+        found += [
+            SharedColumn(f"{name}={category}", name, None, at, digest)
+            for at, category in enumerate(categories)
+        ]
+    return tuple(found)

@@ -1,0 +1,146 @@
+"""A generated federation of horizontal learning: lenders that know the same of other people."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from opboost_ops.config.loading import load_federation
+from opboost_ops.datasets.dataset import ID
+from opboost_ops.datasets.workspace import column_uuid, dump, site_data, write_keys
+from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.store import THROWAWAY
+
+NAME = "lenders"
+
+_EMPLOYMENT = ("salaried", "self-employed", "student", "retired", "unemployed")
+
+#: Public bounds; age to employment are always there, more columns of no name follow.
+_FEATURES: dict[str, dict[str, Any]] = {
+    "age": {"bounds": [18, 90]},
+    "income": {"bounds": [0, 30_000], "scale": "log1p", "missing": {"fill": 2500}},
+    "amount": {"bounds": [0, 100_000], "scale": "log1p"},
+    "late_payments": {"bounds": [0, 12]},
+    "debt_ratio": {"bounds": [0, 1]},
+    "employment": {"type": "nominal", "categories": list(_EMPLOYMENT)},
+}
+
+
+def write_lenders(
+    folder: Path,
+    *,
+    parties: int = 3,
+    rows: int = 6000,
+    numeric: int = 5,
+    seed: int | None = None,
+    training: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write the federation file, and each lender's site, policy, keys and tables.
+
+    Args:
+        folder: Where; it must be empty or absent.
+        parties: How many lenders.
+        rows: Customers of all of them, dealt evenly.
+        numeric: Numeric columns; from the sixth on they have no name and tell little.
+        seed: Makes tables and secrets predictable, and the store a throw-away one.
+        training: Other entries of ``training``.
+
+    Returns:
+        The path of ``federation.yaml``.
+
+    Raises:
+        ConfigError: The folder is in use, or the values make no valid federation.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise ConfigError(f"The folder {folder.name} is not empty.", "Name another one.")
+    names = [f"lender_{i + 1:02d}" for i in range(parties)]
+    features = _declared(numeric)
+    data = {
+        "version": 1,
+        "name": NAME,
+        "learning": "horizontal",
+        "id": {"column": ID, "type": "string"},
+        "domain": {"lower": 1, "upper": 65_536},
+        "label": {"column": "default", "task": "binary", "classes": [0, 1]},
+        "features": {
+            name: {"uuid": column_uuid(NAME, "all", name), **feature}
+            for name, feature in features.items()
+        },
+        "parties": {
+            name: {"role": "label_holder", **write_keys(folder / name / "keys", _key(seed, name))}
+            for name in names
+        },
+        "training": {
+            "trainer": "federboost", "active": names[0], "trees": 40, "depth": 3,
+            **(training or {}),
+        },
+    }  # fmt: skip
+    public = {name: spec["signing_key"] for name, spec in data["parties"].items()}  # type: ignore[attr-defined]
+    tables = _tables(names, rows, list(features), seed or 0, "C")
+    applicants = _tables(names, max(rows // 10, 10 * parties), list(features), (seed or 0) + 1, "N")
+    for name in names:
+        site = folder / name
+        (site / "tables").mkdir()
+        tables[name].write_parquet(site / "tables" / "train.parquet")
+        applicants[name].drop("default").write_parquet(site / "tables" / "score.parquet")
+        described = site_data(name, NAME, Path("tables/train.parquet"))
+        del described["alignment_key"]
+        described["tables"][NAME]["score"] = "tables/score.parquet"
+        dump(site / "site.yaml", described)
+        others = {other: {"signing_key": key} for other, key in public.items() if other != name}
+        dump(site / "policy.yaml", {"version": 1, "party": name, "receivers": others})
+    (folder / "exchange").mkdir()
+    if seed is not None:
+        (folder / "exchange" / THROWAWAY).touch()
+    path = folder / "federation.yaml"
+    dump(path, data)
+    load_federation(path)
+    return path
+
+
+def _declared(numeric: int) -> dict[str, dict[str, Any]]:
+    named = [name for name in _FEATURES if name != "employment"]
+    features = {name: dict(_FEATURES[name]) for name in named[:numeric]}
+    features |= {f"signal_{i}": {"bounds": [-5, 5]} for i in range(len(named) + 1, numeric + 1)}
+    if numeric <= len(named):
+        features["employment"] = dict(_FEATURES["employment"])
+    return features
+
+
+def _tables(
+    parties: Sequence[str], rows: int, columns: Sequence[str], seed: int, prefix: str
+) -> dict[str, pl.DataFrame]:
+    random = np.random.default_rng(seed)
+    strain, means = random.normal(size=(2, rows))
+    employment = random.choice(5, size=rows, p=(0.58, 0.14, 0.1, 0.12, 0.06))
+    made: dict[str, Any] = {
+        "age": np.clip(42 + 13 * random.normal(size=rows), 18, 90).round(),
+        "income": np.round(np.exp(7.9 + 0.55 * means + 0.2 * random.normal(size=rows)), 2),
+        "amount": np.round(np.exp(8.6 + 0.25 * means + 0.8 * random.normal(size=rows)), 2),
+        "late_payments": random.poisson(np.exp(-0.5 + 0.9 * strain)),
+        "debt_ratio": np.clip(0.35 + 0.16 * strain + 0.1 * random.normal(size=rows), 0, 1.5),
+        "employment": np.array(_EMPLOYMENT)[employment],
+    }
+    for name in columns:
+        if name not in made:
+            made[name] = 0.3 * strain + random.normal(size=rows)
+    risk = 1.3 * strain - 0.9 * means + 0.5 * np.isin(employment, (2, 4))
+    made["default"] = (random.random(rows) < 1 / (1 + np.exp(1.8 - 1.3 * risk))).astype(np.int64)
+    ids = np.array([f"{prefix}{i:07d}" for i in random.permutation(10 * rows)[:rows]])
+    frame = pl.DataFrame({ID: ids, **{name: made[name] for name in (*columns, "default")}})
+    if "income" in columns:
+        gaps = pl.Series(random.random(rows) < 0.01)
+        frame = frame.with_columns(
+            pl.when(gaps).then(None).otherwise(pl.col("income")).alias("income")
+        )
+    shares = np.array_split(np.arange(rows), len(parties))
+    return {name: frame[share] for name, share in zip(parties, shares, strict=True)}
+
+
+def _key(seed: int | None, party: str) -> bytes | None:
+    if seed is None:
+        return None
+    return hashlib.sha256(f"{seed}/{NAME}/{party}".encode()).digest()

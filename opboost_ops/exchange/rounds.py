@@ -1,0 +1,189 @@
+"""What one party accepts of the rounds of horizontal learning.
+
+A state machine without files, clock or network, beside `acceptance`, which takes the plan. First
+every party's signed key of the run; their digests and the plan's make the session's. From then on
+each message answers the decision before it, the first ones the session. So a message is of this
+run, of these parties and keys, and of the one conversation that led there, or it is refused.
+"""
+
+import base64
+import contextlib
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import date
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.exchange.artifact import Artifact
+from opboost_ops.exchange.contents import Decrypt, opened
+from opboost_ops.exchange.encryption import PrivateKey, key_name
+from opboost_ops.exchange.manifest import (
+    MANIFEST,
+    SIGNATURE,
+    Kind,
+    Manifest,
+    parse_manifest,
+    receiver_of,
+    reference,
+    sender_of,
+)
+from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.signing import signed_by
+
+#: The round of the keys.
+KEYS = "keys"
+
+
+class Conversation:
+    """The rounds of a run as one party hears them.
+
+    Args:
+        federation: The plan's.
+        run: The run's id.
+        plan: Digest of the plan.
+        pinned: The signing keys that this party pins, by party, base64: all that it believes.
+        private: Its private encryption key, if it has declared one.
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        run: str,
+        plan: str,
+        pinned: Mapping[str, str],
+        private: PrivateKey | None = None,
+    ) -> None:
+        self._federation = federation
+        self._run = run
+        self._pinned = pinned
+        self._private = private
+        self._heard: set[str] = set()
+        self._keys: dict[str, str] = {}
+        self._plan = plan
+        #: What the next message must answer.
+        self.head = plan
+        #: How many messages were accepted.
+        self.count = 0
+
+    def accept(
+        self,
+        kind: Kind,
+        about: str,
+        round_name: str,
+        files: Mapping[str, bytes],
+        today: date,
+        rows: int = 1,
+    ) -> Artifact:
+        """Take what was found at a place.
+
+        Args:
+            kind: The place's kind.
+            about: The place's party.
+            round_name: The place's round.
+            files: What lies there.
+            today: The day on which keys must not have expired.
+            rows: Integers of its vector, or 1 for a document.
+
+        Returns:
+            The artifact, decrypted.
+
+        Raises:
+            Rejected: It is anything but the one message that is due there.
+        """
+        name = self._federation.name
+        what = reference(name, self._run, kind, about, round_name)
+        sender = sender_of(kind, about, self._federation.label_holder)
+        manifest = self._signed(files, sender, what)
+        digest = manifest.digest
+        if manifest.federation != name:
+            raise Rejected("wrong_federation", f"{what}: it is of another federation.")
+        if manifest.run != self._run:
+            raise Rejected("wrong_run", f"{what}: it is of another run.")
+        if manifest.party != sender:
+            raise Rejected("wrong_party", f"{what}: {sender} signed it in another's name.")
+        if (manifest.kind, manifest.about, manifest.round) != (kind, about, round_name):
+            if digest in self._heard:
+                raise Rejected("replayed", f"{what}: it was accepted in an earlier round.")
+            raise Rejected("out_of_order", f"{what}: it is of another round or kind.")
+        _require_unexpired(self._federation, sender, today, what)
+        if manifest.answers != self.head:
+            raise Rejected("wrong_answer", f"{what}: it does not answer the decision before it.")
+        if manifest.rows != rows:
+            raise Rejected("wrong_row_count", f"{what}: it has another length than its round.")
+        artifact = opened(manifest, files, self._decrypt(manifest, what), what)
+        self._heard.add(digest)
+        self.count += 1
+        if kind == "decision":
+            self.head = digest
+        return artifact
+
+    def hear_key(self, party: str, files: Mapping[str, bytes], today: date) -> bytes:
+        """Take a party's key of the run.
+
+        Args:
+            party: Whose.
+            files: What lies at its place.
+            today: The day on which keys must not have expired.
+
+        Returns:
+            The X25519 public key, 32 bytes.
+
+        Raises:
+            Rejected: It is no key that is due there.
+        """
+        artifact = self.accept("round_key", party, KEYS, files, today)
+        raw = b""
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            raw = base64.b64decode(artifact.document["key"], validate=True)
+        if len(raw) != 32:
+            raise Rejected("malformed", f"{artifact.manifest.reference}: it holds no key.")
+        self._keys[party] = artifact.digest
+        return raw
+
+    def open_session(self) -> str:
+        """Close the keys; what comes now answers the session.
+
+        Returns:
+            Digest of federation, run, plan, party set and signed keys.
+
+        Raises:
+            Rejected: A party's key was not heard.
+        """
+        if set(self._keys) != set(self._federation.parties):
+            raise Rejected("out_of_order", "A party's key of this run was not heard.")
+        facts = [self._federation.name, self._run, self._plan, sorted(self._keys.items())]
+        self.head = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+        return self.head
+
+    def _signed(self, files: Mapping[str, bytes], sender: str, what: str) -> Manifest:
+        if sender not in self._pinned:
+            raise Rejected("unknown_party", f"{what}: no key of {sender} is pinned.")
+        raw, signature = files.get(MANIFEST), files.get(SIGNATURE)
+        if raw is None or signature is None:
+            raise Rejected("malformed", f"{what}: manifest or signature is missing.")
+        if not signed_by(self._pinned[sender], raw, signature):
+            raise Rejected(
+                "bad_signature", f"{what}: the signature is not by the pinned key of {sender}."
+            )
+        return parse_manifest(raw, what)
+
+    def _decrypt(self, manifest: Manifest, what: str) -> Decrypt | None:
+        receiver = receiver_of(manifest.kind, manifest.about, self._federation.label_holder)
+        key = None if receiver is None else self._federation.parties[receiver].encryption_key
+        if manifest.encrypted_to != (key and key_name(key)):
+            raise Rejected(
+                "not_for_me", f"{what}: it is not encrypted to the declared key of its receiver."
+            )
+        if key is None:
+            return None
+        if self._private is None or self._private.public != key:
+            raise Rejected("not_for_me", f"{what}: it is not addressed to this party.")
+        return self._private.decrypt
+
+
+def _require_unexpired(federation: Federation, sender: str, today: date, what: str) -> None:
+    expires = federation.parties[sender].signing_key_expires
+    if expires is not None and today > expires:
+        raise Rejected(
+            "expired_key", f"{what}: the signing key of {sender} has expired on {expires}."
+        )

@@ -1,0 +1,124 @@
+"""Arrow: every party's rows -> the common model, by masked sums (FederBoost, Protocols 3 to 5)."""
+
+import logging
+import time
+
+import numpy as np
+import pyarrow as pa
+
+from opboost_ops.boosting import federboost
+from opboost_ops.boosting.federboost import Settings
+from opboost_ops.boosting.histogram import Growth
+from opboost_ops.boosting.histogram_text import ColumnText, text_of
+from opboost_ops.boosting.objectives import Objective
+from opboost_ops.boosting.rounds import Round
+from opboost_ops.config.federation import Federation, Training
+from opboost_ops.config.shared_columns import shared_columns
+from opboost_ops.exchange.encoding import integers
+from opboost_ops.stages.assemble import LABEL
+from opboost_ops.stages.materialise import model_file
+from opboost_ops.stages.stage import Context, Outcome
+
+_LOG = logging.getLogger("opboost_ops")
+
+
+def boost(context: Context) -> Outcome:
+    """Train together with all other parties, which run this stage at the same time.
+
+    Raises:
+        ArtifactError: A party's message did not come in time, or is not the one that is due.
+        ContractError: This party's rows have changed since an earlier try of this run.
+    """
+    assert context.open_mailbox is not None
+    begin = time.process_time()
+    federation = context.federation
+    settings = settings_of(federation)
+    columns, label = rows_of(context.home.table("rows"), federation)
+    mailbox = context.open_mailbox()
+
+    def progress(done: int) -> None:
+        if done == settings.trees or done % max(settings.trees // 20, 1) == 0:
+            _LOG.info("%s: tree %d of %d", context.party, done, settings.trees)
+        rounds = (Round("trees", done - 1, level) for level in range(settings.growth.depth))
+        mailbox.forget(each.name for each in rounds)
+
+    ensemble = federboost.learn(columns, label, settings, mailbox, progress)
+    text = model_text(ensemble, federation)
+    context.waited.append(mailbox.traffic.waited)
+    facts = {"rows": ensemble.facts.rows, "trees": settings.trees}
+    traffic = {"messages": mailbox.traffic.sent, "bytes": mailbox.traffic.bytes}
+    sums = sum(mailbox.traffic.sums.values())
+    return Outcome(
+        files={model_file(context): text.encode()},
+        documents={"boosted": {**facts, "head": mailbox.head, "edges": ensemble.edges}},
+        summary={
+            **facts,
+            **traffic,
+            "sums": sums,
+            "waited": round(mailbox.traffic.waited, 6),
+            "cpu": round(time.process_time() - begin, 6),
+            "conversation": mailbox.head[:16],
+        },
+    )
+
+
+def rows_of(table: pa.Table, federation: Federation) -> tuple[list[np.ndarray], np.ndarray]:
+    """Columns as integers of their domains, and the label, as training takes them.
+
+    Args:
+        table: Of `encode_rows`.
+        federation: The plan's.
+    """
+    columns = [integers(table, column.name) for column in shared_columns(federation)]
+    return columns, np.asarray(table.column(LABEL).to_numpy())
+
+
+def model_text(ensemble: federboost.Ensemble, federation: Federation) -> str:
+    """A trained model in LightGBM's text format, for raw rows.
+
+    Args:
+        ensemble: The model.
+        federation: The plan's.
+    """
+    columns = [ColumnText(c.name, c.bounds, c.threshold) for c in shared_columns(federation)]
+    return text_of(ensemble, settings_of(federation).objective, columns)
+
+
+def settings_of(federation: Federation) -> Settings:
+    """What is learnt, and how.
+
+    Args:
+        federation: The plan's.
+    """
+    label, training = federation.label, federation.training
+    assert label is not None
+    return Settings(
+        objective=Objective(label.task, len(label.classes or ()), label.bounds),
+        domains=tuple(column.domain for column in shared_columns(federation)),
+        trees=training.trees,
+        buckets=training.buckets or 16,
+        growth=growth_of(training),
+    )
+
+
+def growth_of(training: Training) -> Growth:
+    """How trees grow.
+
+    Args:
+        training: As declared.
+    """
+    return Growth(
+        depth=training.depth,
+        learning_rate=training.learning_rate,
+        penalty=1.0 if training.lambda_l2 is None else training.lambda_l2,
+        least_node=training.least_node or 20,
+    )
+
+
+def patience_of(federation: Federation) -> float:
+    """How many seconds a party waits for another in a round.
+
+    Args:
+        federation: The plan's.
+    """
+    return 60.0 * (federation.training.wait_minutes or 15.0)

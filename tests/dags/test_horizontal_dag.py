@@ -1,0 +1,56 @@
+"""The DAG of horizontal learning: one task a party that runs beside the others, and its slots."""
+
+from collections import Counter
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException
+
+from opboost_ops.datasets.lenders import write_lenders
+from opboost_ops.orchestration import pools, tasks
+from opboost_ops.orchestration.dags import build_dags
+
+LEARN = ["encode_rows", "boost", "check_model", "evaluate_own", "register"]
+
+
+@pytest.fixture(scope="module")
+def dags(tmp_path_factory: pytest.TempPathFactory) -> dict[str, DAG]:
+    folder = tmp_path_factory.mktemp("lenders") / "all"
+    write_lenders(folder, parties=17, rows=170)
+    return build_dags(folder)
+
+
+def test_all_parties_train_side_by_side_and_nobody_waits_in_between(dags: dict[str, DAG]) -> None:
+    dag = dags["lenders_train"]
+    names = [f"lender_{i:02d}" for i in range(1, 18)]
+    groups = {"lender_01_open": ["open_run", "check_table", "check_drift"]}
+    groups |= {f"{name}_own": ["check_table", "check_drift"] for name in names[1:]}
+    groups |= {f"{name}_learn": LEARN for name in names}
+    groups["lender_01_announce"] = ["announce_champion"]
+    assert set(dag.task_ids) == {f"{g}.{stage}" for g, stages in groups.items() for stage in stages}
+    boosts = [dag.get_task(f"{name}_learn.boost") for name in names]
+    for task in boosts:
+        assert task.upstream_task_ids == {f"{task.task_id.partition('.')[0]}.encode_rows"}
+    assert dag.max_active_tasks >= len(names)
+    assert "epsilon" not in dag.params and "trees" in dag.params
+    assert "17 parties" in dag.doc_md and "same time" in dag.doc_md
+    assert set(dags) == {"lenders_train", "lenders_score"}
+
+
+def test_too_few_slots_end_a_run_before_anybody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = Counter({"default_pool": 2, "own": 1})
+    assert pools.lacking(wanted, {"default_pool": 2, "own": -1}, 3) == []
+    assert pools.lacking(wanted, {"default_pool": 128, "own": 1}, 0) == []
+    short = pools.lacking(wanted, {"default_pool": 1, "own": 0}, 2)
+    assert len(short) == 3 and "core.parallelism is 2, and 3" in short[2]
+    conf = pools.with_missing_pools({"trees": 3}, [], short)
+    assert conf == {"trees": 3, "too_few_slots": short}
+    assert pools.with_missing_pools(conf, []) == {"trees": 3}
+
+    class Run:
+        pass
+
+    Run.conf = conf  # type: ignore[attr-defined]
+    monkeypatch.setattr(tasks, "get_current_context", lambda: {"dag_run": Run})
+    with pytest.raises(AirflowFailException, match="too few slots: pool default_pool has 1 slots"):
+        tasks.open_run("unused", "train")

@@ -1,0 +1,25 @@
+"""`opboost run` of a federation of horizontal learning, a process a party."""
+
+import json
+from pathlib import Path
+
+from opboost_ops.datasets.lenders import NAME, write_lenders
+from tests.e2e_local.test_run import opboost
+
+
+def test_three_processes_train_one_model(tmp_path: Path) -> None:
+    file = write_lenders(tmp_path / "all", rows=600, training={"trees": 3, "depth": 2})
+    done = opboost("run", str(file), "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    result = json.loads(line)
+    parties = [f"lender_0{i}" for i in (1, 2, 3)]
+    assert sorted(result["metrics"]) == parties
+    models = {
+        (tmp_path / "all" / party / "models" / NAME / result["run"] / "model.txt").read_bytes()
+        for party in parties
+    }
+    assert len(models) == 1
+    assert 0 < result["rows"] < 600 and result["sums"] > 1000
+    refused = opboost("run", "--dataset", NAME, "--lower", "2", cwd=tmp_path)
+    assert refused.returncode == 1 and "learning is horizontal" in refused.stderr

@@ -1,0 +1,265 @@
+"""Rounds over a store: all end with one model, whatever dies; what is foreign is refused."""
+
+import contextlib
+import json
+import multiprocessing
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from opboost_ops.boosting.federboost import learn
+from opboost_ops.boosting.histogram_text import ColumnText, text_of
+from opboost_ops.boosting.rounds import Alone, Round
+from opboost_ops.config.schema import Record
+from opboost_ops.errors import ArtifactError, ContractError
+from opboost_ops.exchange.rejection import Rejected
+from tests.horizontal import RUN, Banks, some_rows
+
+
+class Sum(Record):
+    total: tuple[int, ...]
+
+
+def text(ensemble):
+    columns = [ColumnText(f"c{i}", (1.0, 256.0), float) for i in range(3)]
+    return text_of(ensemble, some_rows()[2].objective, columns)
+
+
+def shares(count):
+    columns, label, settings = some_rows()
+    parts = np.array_split(np.arange(label.size), count)
+    return [([c[part] for c in columns], label[part]) for part in parts], settings
+
+
+def plain(total):
+    return Sum(total=tuple(int(n) for n in total))
+
+
+@pytest.mark.parametrize(("count", "encrypted"), [(3, True), (5, False)])
+def test_all_parties_end_with_the_model_of_one_party(tmp_path, count, encrypted):
+    banks = Banks(tmp_path, count, encrypted)
+    parts, settings = shares(count)
+    found, errors = banks.together(lambda box, i: (text(learn(*parts[i], settings, box)), box.head))
+    assert not errors
+    columns, label, _ = some_rows()
+    assert {model for model, _ in found.values()} == {
+        text(learn(columns, label, settings, Alone()))
+    }
+    assert len({head for _, head in found.values()}) == 1
+    places = banks.store.list(f"banks/{RUN}")
+    assert not [place for place in places if f"/masked/{banks.active}/" in place], (
+        "whoever reads the store could add up all vectors"
+    )
+
+
+class Dies:
+    """A store whose party is killed as it publishes, after or before the message is out."""
+
+    def __init__(self, store, at, after):
+        self._store, self._left, self._after = store, at, after
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def put_once(self, reference, files, **options):
+        self._left -= 1
+        if self._left == 0 and not self._after:
+            raise KeyboardInterrupt
+        new = self._store.put_once(reference, files, **options)
+        if self._left == 0:
+            raise KeyboardInterrupt
+        return new
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("after", [True, False])
+def test_a_party_killed_in_mid_training_goes_on_with_the_same_bytes(tmp_path, victim, after):
+    banks = Banks(tmp_path)
+    parts, settings = shares(3)
+    name = banks.names[victim]
+    dying = {name: Dies(banks.store, 14, after)}
+
+    def work(box, i):
+        try:
+            return text(learn(*parts[i], settings, box))
+        except KeyboardInterrupt:
+            raise RuntimeError("killed") from None
+
+    _, errors = banks.together(work, store=dying, timeout=0.7)
+    assert str(errors[name]) == "killed"
+    # The others say whom they waited for.
+    for other in set(banks.names) - {name}:
+        waited_for = name if victim == 0 or other == banks.active else banks.active
+        assert f"waits for {waited_for}" in str(errors[other])
+        assert isinstance(errors[other], ArtifactError)
+    before = {place: banks.store.get(place) for place in banks.store.list(f"banks/{RUN}")}
+    assert len(before) > 20
+    found, errors = banks.together(work)
+    assert not errors
+    columns, label, _ = some_rows()
+    assert set(found.values()) == {text(learn(columns, label, settings, Alone()))}
+    assert {place: banks.store.get(place) for place in before} == before
+
+
+def test_a_process_that_is_killed_in_mid_training_runs_again(tmp_path):
+    banks = Banks(tmp_path)
+    parts, settings = shares(3)
+    settings = replace(settings, trees=30)
+    fork = multiprocessing.get_context("fork")
+
+    def party(i):
+        with contextlib.suppress(ArtifactError):
+            learn(*parts[i], settings, banks.mailbox(banks.names[i], timeout=0.7))
+
+    processes = [fork.Process(target=party, args=(i,)) for i in range(3)]
+    for process in processes:
+        process.start()
+    place = f"banks/{RUN}/masked/{banks.names[2]}/trees-00003-00"
+    banks.store.wait(place, 60)
+    processes[2].kill()
+    for process in processes:
+        process.join()
+    assert processes[2].exitcode == -signal.SIGKILL
+    last = f"banks/{RUN}/decision/{banks.active}/trees-00029-01"
+    assert banks.store.get(last) is None
+    before = {place: banks.store.get(place) for place in banks.store.list(f"banks/{RUN}")}
+    found, errors = banks.together(lambda box, i: text(learn(*parts[i], settings, box)))
+    assert not errors
+    columns, label, _ = some_rows()
+    assert set(found.values()) == {text(learn(columns, label, settings, Alone()))}
+    assert {place: banks.store.get(place) for place in before} == before
+
+
+def one_round(value):
+    def work(box, i):
+        vector = np.array([value, i], dtype=np.int64)
+        return box.step(Round("facts"), 2, lambda: vector, plain, Sum)
+
+    return work
+
+
+def test_another_vector_in_a_round_is_never_sent(tmp_path):
+    banks = Banks(tmp_path)
+    passive = banks.names[2]
+    _, errors = banks.together(one_round(5), only=banks.names[1:], timeout=0.3)
+    assert all("waits for bank_a" in str(error) for error in errors.values())
+    place = f"banks/{RUN}/round_key/{passive}/keys"
+    key = banks.store.get(place)
+    assert key is not None
+    # All keys come, but the active party is slow: the vectors go out, and no decision comes.
+    banks.together(lambda box, i: None)
+    banks.together(one_round(5), only=banks.names[1:], timeout=0.3)
+    sent = banks.store.get(f"banks/{RUN}/masked/{passive}/facts-00000-00")
+    assert sent is not None
+    _, errors = banks.together(one_round(6), only=[passive], timeout=0.3)
+    assert isinstance(errors[passive], ContractError)
+    assert "one mask is never used for two" in str(errors[passive])
+    assert banks.store.get(f"banks/{RUN}/masked/{passive}/facts-00000-00") == sent
+    found, errors = banks.together(one_round(5))
+    assert not errors
+    assert {tuple(one.total) for one in found.values()} == {(15, 3)}
+
+
+def test_a_vector_that_might_overflow_or_has_another_size_is_not_sent(tmp_path):
+    banks = Banks(tmp_path)
+
+    def work(box, i):
+        wrong = np.array([(1 << 63) // 3 + 1] if i == 1 else [1, 2][: 1 + (i == 2)])
+        return box.step(Round("facts"), 1, lambda: wrong, plain, Sum)
+
+    _, errors = banks.together(work, timeout=0.5)
+    for name in banks.names[1:]:
+        assert "does not fit its round" in str(errors[name])
+    assert not [p for p in banks.store.list(f"banks/{RUN}") if "/masked/" in p]
+
+
+def forge(banks, source, place, spoil):
+    """Put what ``spoil`` makes of one place's files at another."""
+    files = spoil(dict(banks.store.get(source)))
+    folder = banks.folder / "store" / place
+    folder.mkdir(parents=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+
+
+def changed(files, **entries):
+    manifest = {**json.loads(files["manifest.json"]), **entries}
+    raw = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
+    return {**files, "manifest.json": raw}
+
+
+def signed(banks, name):
+    def sign(files):
+        return {**files, "manifest.sig": banks.signers[name].sign(files["manifest.json"])}
+
+    return sign
+
+
+def first(name):
+    return f"banks/{RUN}/masked/{name}/lookup-00000-00"
+
+
+def second(name):
+    return f"banks/{RUN}/masked/{name}/lookup-00000-01"
+
+
+@pytest.mark.parametrize(
+    ("reason", "spoil"),
+    [
+        ("malformed", lambda b, f: {**f, "manifest.json": b"{}", **_sig(b, b"{}")}),
+        ("bad_signature", lambda b, f: changed(f, round="lookup-00000-01")),
+        ("bad_signature", lambda b, f: signed(b, "bank_c")(changed(f, round="lookup-00000-01"))),
+        ("replayed", lambda b, f: f),
+        ("out_of_order", lambda b, f: signed(b, "bank_b")(changed(f, round="lookup-00000-02"))),
+        ("wrong_answer", lambda b, f: signed(b, "bank_b")(changed(f, round="lookup-00000-01"))),
+        ("wrong_run", lambda b, f: signed(b, "bank_b")(changed(f, run="1" * 16))),
+        ("wrong_federation", lambda b, f: signed(b, "bank_b")(changed(f, federation="shops"))),
+        ("wrong_party", lambda b, f: signed(b, "bank_b")(changed(f, party="bank_c"))),
+    ],
+)
+def test_what_is_malformed_replayed_late_or_foreign_is_refused(tmp_path, reason, spoil):
+    banks = Banks(tmp_path, encrypted=False)
+
+    def once(box, i):
+        return box.step(Round("lookup"), 1, lambda: np.array([i]), plain, Sum)
+
+    def twice(box, i):
+        if i == 1:
+            # What lies at its place in the second round is not its own.
+            box.step(Round("lookup"), 1, lambda: np.array([i]), plain, Sum)
+            return
+        for level in range(2):
+            box.step(Round("lookup", level=level), 1, lambda: np.array([i]), plain, Sum)
+
+    # A first try in which the second party stops after the first round.
+    banks.together(once)
+    forge(banks, first("bank_b"), second("bank_b"), lambda files: spoil(banks, files))
+    if reason == "replayed":
+        # The same conversation has heard it in the round before.
+        (banks.folder / "store" / f"banks/{RUN}/decision/bank_a/lookup-00000-00").rename(
+            banks.folder / "taken"
+        )
+    _, errors = banks.together(twice, timeout=1.0)
+    assert isinstance(errors["bank_a"], Rejected), errors
+    assert errors["bank_a"].reason == reason
+
+
+def _sig(banks, raw):
+    return {"manifest.sig": banks.signers["bank_b"].sign(raw)}
+
+
+def test_a_strangers_key_or_one_of_another_run_opens_no_session(tmp_path):
+    banks = Banks(tmp_path)
+    banks.together(lambda box, i: None, run="1" * 16)
+    for name in banks.names[1:]:
+        place = banks.folder / "store" / f"banks/{RUN}/round_key/{name}/keys"
+        place.mkdir(parents=True)
+        for file, raw in banks.store.get(f"banks/{'1' * 16}/round_key/{name}/keys").items():
+            (place / file).write_bytes(raw)
+    _, errors = banks.together(lambda box, i: None, only=[banks.active], timeout=0.5)
+    assert errors[banks.active].reason == "wrong_run"
+    banks.pinned.pop("bank_b")
+    _, errors = banks.together(lambda box, i: None, only=["bank_c"], timeout=0.5, run="1" * 16)
+    assert errors["bank_c"].reason == "unknown_party"

@@ -1,0 +1,81 @@
+"""A federation file of horizontal learning: what it says, and all its faults at once."""
+
+from typing import Any
+
+import pytest
+
+from opboost_ops.config.loading import parse_federation
+from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.signing import new_signing_key
+from tests.horizontal import declaration
+
+
+def good() -> dict[str, Any]:
+    keys = {f"bank_{i}": {"signing_key": new_signing_key(bytes([i] * 32))[1]} for i in range(3)}
+    return declaration(keys)
+
+
+def faults(data: dict[str, Any]) -> str:
+    with pytest.raises(ConfigError) as raised:
+        parse_federation(data, "federation.yaml")
+    return str(raised.value)
+
+
+def test_what_is_declared_once_is_every_partys() -> None:
+    federation = parse_federation(good(), "federation.yaml")
+    assert federation.label_holder == "bank_0" and federation.feature_holders == ()
+    assert federation.scoring.mode == "local"
+    for spec in federation.parties.values():
+        assert spec.features == federation.features and spec.label == federation.label
+    # A plan is such a federation written and read again.
+    assert parse_federation(federation.model_dump(mode="json"), "plan") == federation
+
+
+def test_all_faults_come_at_once() -> None:
+    data = good()
+    data["parties"].pop("bank_2")
+    data["parties"]["bank_1"] |= {
+        "role": "feature_holder",
+        "features": {"x": data["features"]["age"]},
+    }
+    data["training"] = {"active": "bank_9", "method": "hist"}
+    data["label"] = {"column": "age", "task": "regression"}
+    data["scoring"] = {"mode": "routed"}
+    data["features"]["income"] = {"uuid": data["features"]["age"]["uuid"], "missing": "keep"}
+    data["features"]["kind"] = {
+        "uuid": "6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b11",
+        "type": "nominal",
+        "mechanism": {"name": "unary", "epsilon": 1},
+    }
+    text = faults(data)
+    for place in (
+        "parties: are 2",
+        "parties.bank_1.role",
+        "parties.bank_1.features",
+        "training.trainer: is lightgbm",
+        "training.active: names no party",
+        "training.method",
+        "scoring",
+        "label.bounds",
+        "features.age: is the label",
+        "features.age.uuid: is also that of features.income",
+        "features.income.bounds",
+        "features.income.missing",
+        "features.kind.mechanism",
+        "features.kind.categories",
+    ):
+        assert f"- {place}" in text, text
+
+
+def test_classes_are_never_read_off_the_data() -> None:
+    data = good()
+    del data["label"]["classes"]
+    assert "label.classes" in faults(data)
+
+
+def test_vertical_learning_refuses_what_is_horizontal() -> None:
+    data = good()
+    data["learning"] = "vertical"
+    text = faults(data)
+    for place in ("label", "features", "training.trainer", "training.active", "parties"):
+        assert f"- {place}: " in text, text

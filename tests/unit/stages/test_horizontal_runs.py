@@ -1,0 +1,213 @@
+"""Whole runs of horizontal learning, in process: training, books, policy, scoring at home."""
+
+import json
+import shutil
+import threading
+from pathlib import Path
+
+import lightgbm
+import numpy as np
+import polars as pl
+import pyarrow.feather as feather
+import pytest
+import yaml
+
+from opboost_ops.boosting import federboost
+from opboost_ops.boosting.rounds import Alone
+from opboost_ops.config.loading import load_federation, load_site, site_of
+from opboost_ops.datasets.lenders import NAME, write_lenders
+from opboost_ops.errors import OpBoostError
+from opboost_ops.exchange.books import open_books
+from opboost_ops.models.registry import Registry
+from opboost_ops.opening import open_run
+from opboost_ops.protocol import ROUNDS, phases
+from opboost_ops.runner import Run, run_stage
+from opboost_ops.stages.boost import model_text, rows_of, settings_of
+
+TRAIN, SCORE = "0" * 15 + "1", "0" * 15 + "2"
+
+
+class Lenders:
+    """A folder of lenders, and how to run them."""
+
+    def __init__(self, folder, patch, **options):
+        training = {"trees": 3, "depth": 2, "wait_minutes": 0.5, **options.pop("training", {})}
+        self.file = write_lenders(folder, rows=900, seed=0, training=training, **options)
+        self.folder = folder
+        self.federation = load_federation(self.file)
+        self.names = list(self.federation.parties)
+        for name in self.names:
+            patch.setenv(f"OPBOOST_SITE_{name.upper()}", str(folder / name / "site.yaml"))
+
+    def run(self, run=TRAIN, purpose="train", until=None):
+        """All stages of all parties; those with rounds at the same time. Summaries and errors."""
+        open_run(self.file, run, {}, purpose)
+        asked = Run(NAME, run, self.federation.label_holder)
+        said, errors = {}, {}
+        for phase in phases(self.federation, purpose):
+            for stage in phase.stages:
+                if stage == until:
+                    return said, errors
+                names = phase.parties(self.federation)
+                if stage != ROUNDS:
+                    said |= {(name, stage): run_stage(name, stage, asked) for name in names}
+                    continue
+                threads = [
+                    threading.Thread(target=self._one, args=(name, asked, said, errors))
+                    for name in names
+                ]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+                if errors:
+                    return said, errors
+        return said, errors
+
+    def _one(self, name, asked, said, errors):
+        try:
+            said[name, ROUNDS] = run_stage(name, ROUNDS, asked)
+        except OpBoostError as error:
+            errors[name] = error
+
+    def home(self, name, run=TRAIN):
+        return load_site(self.folder / name / "site.yaml").home / NAME / run
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        lenders = Lenders(tmp_path_factory.mktemp("lenders") / "all", patch)
+        said, errors = lenders.run()
+        assert not errors
+        yield lenders, said
+
+
+def test_every_party_registers_the_model_of_all_rows_together(trained):
+    lenders, said = trained
+    models = set()
+    for name in lenders.names:
+        registry = Registry(load_site(lenders.folder / name / "site.yaml").models, NAME)
+        assert registry.champion() == TRAIN
+        models.add(registry.files(TRAIN)["model.txt"])
+    tables = [feather.read_table(lenders.home(name) / "rows.arrow") for name in lenders.names]
+    parts = [rows_of(table, lenders.federation) for table in tables]
+    columns = [np.concatenate(each) for each in zip(*(c for c, _ in parts), strict=True)]
+    label = np.concatenate([label for _, label in parts])
+    alone = federboost.learn(columns, label, settings_of(lenders.federation), Alone())
+    assert models == {model_text(alone, lenders.federation).encode()}
+    conversations = {said[name, ROUNDS]["conversation"] for name in lenders.names}
+    assert len(conversations) == 1
+    assert said[lenders.names[0], ROUNDS]["rows"] == label.size < 900
+
+
+def test_the_ledger_says_what_sums_tell_before_they_leave(trained):
+    lenders, _ = trained
+    active, passive = lenders.names[:2]
+    for name in (active, passive):
+        site, _ = site_of(name)
+        with open_books(site) as books:
+            lines = {line.kind: line for line in books.ledger.releases()}
+            entries = [entry for _, entry, _ in books.audit.entries()]
+        assert all(line.account == "exact" for line in lines.values())
+        assert {"boost_model"} <= set(lines)
+        summed = {"boost_facts", "boost_lookup", "boost_histograms", "boost_number"} & set(lines)
+        assert summed == (set() if name == active else set(summed)) and len(summed) in (0, 4)
+        heads = [e.artifact for e in entries if e.place.endswith(f"/decision/{active}/all")]
+        assert heads[-1] == json.loads((lenders.home(name) / "boosted.json").read_text())["head"]
+    assert lines["boost_histograms"].receiver == active
+    assert "tells their labels" in lines["boost_histograms"].discloses
+    assert "16 rounds" in lines["boost_lookup"].discloses
+    edges = json.loads((lenders.home(active) / "boosted.json").read_text())["edges"]
+    # A category's bit has a bucket for each of its two values.
+    assert edges[-1] == [0] and len(edges[0]) > 10
+
+
+def test_new_rows_are_scored_at_home_by_stock_lightgbm(trained):
+    lenders, _ = trained
+    said, errors = lenders.run(SCORE, "score")
+    assert not errors
+    for name in lenders.names:
+        site = load_site(lenders.folder / name / "site.yaml")
+        booster = lightgbm.Booster(model_file=str(site.models / NAME / TRAIN / "model.txt"))
+        rows = pl.read_parquet(site.tables[NAME].score)
+        kinds = [column for column in booster.feature_name() if "=" in column]
+        raw = rows.with_columns(
+            pl.col("income").fill_null(2500),
+            *((pl.col("employment") == kind.partition("=")[2]).alias(kind) for kind in kinds),
+        ).select(booster.feature_name())
+        expected = booster.predict(raw.cast(pl.Float64).to_numpy())
+        (file,) = (site.scores / NAME).rglob("*.parquet")
+        written = pl.read_parquet(file)
+        assert written["id"].to_list() == rows["id"].to_list()
+        np.testing.assert_allclose(written["score"].to_numpy(), expected, rtol=0, atol=1e-12)
+        assert said[name, "write_scores"]["rows"] == rows.height
+        card = (site.models / NAME / TRAIN / "card.html").read_text()
+        assert "of all parties together" in card and "every party" in card
+
+
+def test_a_table_that_changed_in_mid_run_sends_nothing_more(tmp_path, monkeypatch):
+    lenders = Lenders(tmp_path / "all", monkeypatch, training={"wait_minutes": 0.02})
+    lenders.run(until=ROUNDS)
+    victim = lenders.names[1]
+    asked = Run(NAME, TRAIN, lenders.names[0])
+    # Two of three: keys cannot be complete, and whoever waits says for whom.
+    said, errors = {}, {}
+    threads = [
+        threading.Thread(target=lenders._one, args=(name, asked, said, errors))
+        for name in lenders.names[:2]
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(f"waits for {lenders.names[2]}" in str(error) for error in errors.values())
+    errors.clear()
+    lenders._one(lenders.names[2], asked, said, errors)
+    lenders._one(victim, asked, said, errors)
+    sent = {path: path.read_bytes() for path in (lenders.home(victim) / "rounds").iterdir()}
+    assert len(sent) == 1, "its first vector is out"
+    table = feather.read_table(lenders.home(victim) / "rows.arrow")
+    feather.write_feather(
+        table.slice(1), lenders.home(victim) / "rows.arrow", compression="uncompressed"
+    )
+    errors.clear()
+    lenders._one(victim, asked, said, errors)
+    assert "one mask is never used for two" in str(errors[victim])
+    assert {path: path.read_bytes() for path in sent} == sent
+
+
+def test_a_party_that_no_policy_names_learns_no_sum(tmp_path, monkeypatch):
+    lenders = Lenders(tmp_path / "all", monkeypatch, training={"wait_minutes": 0.01})
+    lenders.run(until=ROUNDS)
+    name, stranger = lenders.names[1], lenders.names[2]
+    path = lenders.folder / name / "policy.yaml"
+    policy = yaml.safe_load(path.read_text())
+    del policy["receivers"][stranger]
+    path.write_text(yaml.safe_dump(policy))
+    said, errors = {}, {}
+    lenders._one(name, Run(NAME, TRAIN, lenders.names[0]), said, errors)
+    assert f"does not name {stranger}" in str(errors[name])
+    assert not list((lenders.folder / "exchange" / NAME / TRAIN).glob(f"round_key/{name}"))
+    shutil.rmtree(Path(lenders.folder))
+
+
+def test_regression_and_many_classes_by_whole_runs_of_the_stages(tmp_path, monkeypatch):
+    for task, extra in (
+        ("regression", {"bounds": [0, 2]}),
+        ("multiclass", {"classes": [0, 1, 2]}),
+    ):
+        lenders = Lenders(tmp_path / task, monkeypatch, parties=4)
+        data = yaml.safe_load(lenders.file.read_text())
+        data["label"] = {"column": "grade", "task": task, **extra}
+        lenders.file.write_text(yaml.safe_dump(data, sort_keys=False))
+        lenders.federation = load_federation(lenders.file)
+        for name in lenders.names:
+            table = lenders.folder / name / "tables" / "train.parquet"
+            rows = pl.read_parquet(table)
+            grade = (rows["default"] + (rows["late_payments"] > 1).cast(pl.Int64)).alias("grade")
+            rows.drop("default").with_columns(grade).write_parquet(table)
+        said, errors = lenders.run()
+        assert not errors
+        metrics = said[lenders.names[3], "evaluate_own"]["metrics"]["federated_local"]
+        assert metrics["r2"] > 0.2 if task == "regression" else metrics["auc"] > 0.75
