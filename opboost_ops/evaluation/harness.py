@@ -15,7 +15,7 @@ import polars as pl
 
 from opboost_ops.boosting import metrics as scores
 from opboost_ops.boosting import trainer
-from opboost_ops.boosting.trainer import Frame, Parameters, predict
+from opboost_ops.boosting.trainer import Frame, Parameters, format_of, predict
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_site, parse_federation
