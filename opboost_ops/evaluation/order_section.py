@@ -105,6 +105,8 @@ def _draw(found: Mapping[str, Any], folder: Path) -> None:
         pictures.name_axes(left, title, "nominal epsilon", "weighted Kendall, measured")
         _by(right, shown, "loss_whole", "kendall")
         pictures.name_axes(right, title, "loss(R - L)", "weighted Kendall, measured")
+        # Curves begin low there, so that a legend hides none.
+        pictures.legend(right)
     pictures.save(figure, folder / "evaluation-order.svg")
 
     figure, plots = pictures.canvas(columns=len(uppers))
@@ -133,6 +135,7 @@ def _draw(found: Mapping[str, Any], folder: Path) -> None:
             _by(plot, shown, "epsilon", key)
             title = f"[{found['lower']}, {upper}], {what}"
             pictures.name_axes(plot, title, "nominal epsilon", "Pr[order kept]")
+        pictures.legend(plots[2 * i])
     pictures.save(figure, folder / "evaluation-order-beta.svg")
 
 
@@ -142,7 +145,6 @@ def _by(plot: Axes, shown: Mapping[str, Sequence[Mapping[str, Any]]], x: str, y:
         for name, rows in shown.items()
     }
     pictures.paths(plot, curves)
-    pictures.legend(plot)
 
 
 def _picked(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
