@@ -76,13 +76,15 @@ def open_run(
         rows=len(plan.federation.parties),
         discloses="nothing beyond the public federation file and the name of a model version",
     )
-    begin = time.perf_counter()
+    begin, processor = time.perf_counter(), time.process_time()
     digests = publish(party, plan.federation, run, signer, (draft,), Charges())
     acceptance = acceptance_of(party, Run(declared.name, run, me))
     acceptance.published(draft, digests[0])
     keep(acceptance, home_of(site, declared.name, run))
     seconds = time.perf_counter() - begin
-    summary = {"run": run, "plan": digests[0][:16], "seconds": round(seconds, 6)}
+    processor = time.process_time() - processor
+    spent = {"seconds": round(seconds, 6), "processor_seconds": round(processor, 6)}
+    summary = {"run": run, "plan": digests[0][:16], **spent}
     return summary if purpose == "train" else {**summary, "version": model}
 
 

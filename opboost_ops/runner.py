@@ -114,7 +114,7 @@ def together(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """
     if len(summaries) == 1:
         return dict(summaries[0])
-    added = ("rows", "seconds", "quality_seconds")
+    added = ("rows", "seconds", "processor_seconds", "quality_seconds")
     sums = {name: sum(summary[name] for summary in summaries) for name in added}
     return {**summaries[0], **sums}
 
@@ -166,7 +166,7 @@ def _run_stage(
         open_mailbox=mailboxes,
     )
     known_before = set(acceptance.memory.accepted)
-    begin = time.perf_counter()
+    begin, processor = time.perf_counter(), time.process_time()
     outcome = STAGES[stage](context)
     if outcome.model is not None:
         charge_model(party, federation, run.run, outcome.model)
@@ -194,10 +194,13 @@ def _run_stage(
     for name in outcome.notices:
         notice(name)
     seconds = time.perf_counter() - begin - sum(context.waited) - outcome.quality_seconds
+    processor = time.process_time() - processor - sum(context.polled)
+    processor -= outcome.quality_processor_seconds
     summary = {
         **outcome.summary,
         "published": [digest[:16] for digest in digests],
         "seconds": round(seconds, 6),
+        "processor_seconds": round(processor, 6),
         "quality_seconds": round(outcome.quality_seconds, 6),
     }
     _LOG.info("%s at %s: done in %.3f s", stage, party.name, seconds)

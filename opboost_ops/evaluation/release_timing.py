@@ -72,15 +72,12 @@ def release_cost(
     # Every value equally often, in an order that no cache likes.
     values = np.arange(VALUES, dtype=np.int64) * 61 % DOMAIN.size + DOMAIN.lower
     ids = pa.array([f"p{i:07d}" for i in range(VALUES)])
-    keys, key_seconds = least(
-        lambda: noise.person_keys(_PUBLIC, ids, "string"), 1, time.process_time
-    )
+    keys, key_seconds = least(lambda: noise.person_keys(_PUBLIC, ids, "string"), 1)
     ours, theirs = [], []
     for _ in range(repeats):
         _, seconds = least(
             lambda: randomise(values, keys, mechanism, DOMAIN, b"map", _PUBLIC, _COLUMN),
             REPEATS,
-            time.process_time,
         )
         ours.append(seconds)
         theirs.append(pyope_seconds(values[:sample]) * VALUES / sample)
@@ -135,19 +132,16 @@ def naming(timed: pl.DataFrame) -> list[dict[str, Any]]:
     return lines
 
 
-def least(
-    work: Callable[[], Any], repeats: int, clock: Callable[[], float] = time.perf_counter
-) -> tuple[Any, float]:
-    """The work's result, and the least of its seconds after one run that is not counted.
+def least(work: Callable[[], Any], repeats: int) -> tuple[Any, float]:
+    """The work's result, and the least of its processor seconds after one run that is not counted.
 
     Args:
         work: What is timed.
         repeats: How often.
-        clock: By which clock.
     """
     result, seconds = work(), []
     for _ in range(repeats):
-        begin = clock()
+        begin = time.process_time()
         work()
-        seconds.append(clock() - begin)
+        seconds.append(time.process_time() - begin)
     return result, min(seconds)

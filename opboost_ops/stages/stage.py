@@ -103,6 +103,7 @@ class Context:
             absent.
         waited: Seconds spent waiting.
         open_mailbox: Opens the party's side of the rounds; only the stage that has them needs it.
+        polled: Processor seconds spent waiting.
     """
 
     federation: Federation
@@ -120,6 +121,7 @@ class Context:
     shard: int | None = None
     waited: list[float] = field(default_factory=list)
     open_mailbox: Callable[[], Mailbox] | None = None
+    polled: list[float] = field(default_factory=list)
 
     def receive(
         self,
@@ -140,11 +142,12 @@ class Context:
             Rejected: It is not what it must be.
         """
         assert self.acceptance is not None
-        begin = time.perf_counter()
+        begin, polled = time.perf_counter(), time.process_time()
         files = self.store.wait(
             reference(self.federation.name, self.run, kind, about), self.timeout
         )
         self.waited.append(time.perf_counter() - begin)
+        self.polled.append(time.process_time() - polled)
         return self.acceptance.accept(kind, about, files, datetime.now(UTC).date(), rows)
 
     def noise_secret(self) -> bytes:
@@ -229,6 +232,7 @@ class Outcome:
             line. Empty when only public facts are in it.
         notices: What the party's own people should look at, by name; it goes no further.
         quality_seconds: How much of the time went into data-quality checks.
+        quality_processor_seconds: The same by the processor's clock.
         failure: Raised after everything was kept: a failed check keeps its report.
     """
 
@@ -243,6 +247,7 @@ class Outcome:
     discloses: str = ""
     notices: tuple[str, ...] = ()
     quality_seconds: float = 0.0
+    quality_processor_seconds: float = 0.0
     failure: ContractError | None = None
 
 
