@@ -53,9 +53,9 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         "**Drawn back** is ours, not the paper's: the label holder knows the channel and the "
         "labels, so it estimates the law of the buckets behind the released ones and replaces each "
         "released cell by a draw from it before it trains. That is post-processing, and costs no "
-        "privacy; `training: {redraw: true}` does it in a federation. It gives most where "
-        "rare values tell most and epsilon is small; where a table's rows differ by less than "
-        "their spread, it is not known to help, and some are worse by it.",
+        "privacy; `training: {redraw: true}` does it in a federation. It gives most where rare "
+        "values tell most; where two lines differ by less than their spread, it is not known to "
+        "help, and some are worse by it.",
         "",
         "The learning rate, the way in which quantiles treat ties, and how values are drawn back "
         "were chosen by trials on the same tables, on other splits of their rows.",
@@ -142,6 +142,7 @@ def draw(found: Mapping[str, Any], datasets: Sequence[str], path: Path) -> Path:
             over_buckets[f"epsilon {e:g}"] = curve
         pictures.lines(plots[2 * i], buckets, over_buckets)
         plots[2 * i].set_xscale("log", base=2)
+        plots[2 * i].set_xticks(buckets, [str(q) for q in buckets])
         pictures.name_axes(plots[2 * i], f"{dataset}, equal counts", "buckets", "AUC")
         over_epsilon = {"centralised": [centralised] * len(epsilons)}
         for name, edges, q, back in (
@@ -152,6 +153,7 @@ def draw(found: Mapping[str, Any], datasets: Sequence[str], path: Path) -> Path:
             over_epsilon[name] = [_auc(_one(lines, edges, q, e, back)) for e in epsilons]
         pictures.lines(plots[2 * i + 1], epsilons, over_epsilon)
         plots[2 * i + 1].set_xscale("log", base=2)
+        plots[2 * i + 1].set_xticks(epsilons, [f"{e:g}" for e in epsilons])
         pictures.name_axes(plots[2 * i + 1], dataset, "epsilon", "AUC")
     return pictures.save(figure, path)
 
