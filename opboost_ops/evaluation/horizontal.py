@@ -25,7 +25,7 @@ DATASETS = ("give_me_some_credit", "credit_default")
 PARTIES = (3, 4, 8, 16, 32)
 DOMAIN = Domain(1, 65_536)
 TREES, LAYERS, BUCKETS = 20, 3, 16
-#: The paper does not say its own where we can read it: a small one, and XGBoost's default.
+#: A small one and XGBoost's default; the paper's own is not known here.
 RATES = (0.1, 0.3)
 GROWTH = Growth(depth=LAYERS, learning_rate=0.1, penalty=1.0, least_node=20)
 _TRAIN = 2 / 3

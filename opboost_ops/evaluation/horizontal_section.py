@@ -19,12 +19,12 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         "## FederBoost, horizontal",
         "",
         f"AUC in percent on a held-out third, {found['trees']} trees of {found['layers']} levels "
-        f"of splits, {found['buckets']} buckets, lambda {found['penalty']:g}. "
-        "Mean and standard deviation over splits. Any number of parties "
-        "gives to the bit what one party gives on all rows (tests), so one was measured.",
+        f"of splits, {found['buckets']} buckets, lambda {found['penalty']:g}. Mean and standard "
+        "deviation over splits. Any number of parties gives to the bit what one party gives on all "
+        "rows (tests), so one was measured.",
         "",
-        "| dataset | learning rate | seeds | horizontal | LightGBM, same bins | "
-        "difference | LightGBM, own bins | paper, horizontal | paper, centralised |",
+        "| dataset | learning rate | seeds | horizontal | LightGBM, same bins | difference | "
+        "LightGBM, own bins | paper, horizontal | paper, centralised |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in found["rows"]:
