@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from opboost_ops.boosting.dp import budget, tree
 from opboost_ops.boosting.dp.budget import Spent
 from opboost_ops.boosting.trainer import model_of, predict
+from opboost_ops.cli import app
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import BudgetError, ConfigError
 from opboost_ops.exchange.books import open_books
@@ -89,6 +91,11 @@ def test_a_federation_with_both_protections(federation: Workspace) -> None:
     # Both ledgers: the model at the label holder, loss curves at the feature holders.
     own = [r for r in ledger(federation, "credit") if r.account == "model"]
     assert [(r.epsilon, r.kind) for r in own] == [(3.0, "model")]
+    site = str(federation.folder / "credit")
+    shown = CliRunner().invoke(app, ["ledger", "show", site, "--json"])
+    told = json.loads(shown.output)
+    assert told["models"] == {"trainings": 1, "epsilon": 3.0, "budget_epsilon": None}
+    assert not any(line["kind"] == "model" for line in told["exact"])
     for party in ("shop", "bank"):
         curves = [r.loss for r in ledger(federation, party) if r.account == "local_dp"]
         assert any(curve is not None and curve.mechanism.startswith("Adj") for curve in curves)
