@@ -95,6 +95,8 @@ def _beside_the_paper(rows: Sequence[Mapping[str, Any]], epsilons: Sequence[floa
             for row in rows
             if row["epsilon"] in wanted and all(row[k] == v for k, v in same.items())
         ]
+        if not ours:
+            continue
         figures = [row["ratio"] for row in ours]
         better.append(fmean(figures) - cell["paper"])
         at = f"{cell['epsilon']:g}" if cell["epsilon"] else "not known; ours at all three"
@@ -109,6 +111,8 @@ def _beside_the_paper(rows: Sequence[Mapping[str, Any]], epsilons: Sequence[floa
                 f"{better[-1]:+.3f}",
             )
         )
+    if not lines:
+        return "None of the paper's cells that were at hand was measured."
     heads = ("table", "map", "method", "epsilon", "paper", "ours", "difference")
     return (
         "The paper's cells that were at hand, beside ours; mean difference "
