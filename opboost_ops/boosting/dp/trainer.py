@@ -104,8 +104,9 @@ def fit(
             trees.append(drawn)
             events += spent
             # The last ensemble asks no row a second time, so only rows ahead need a score.
-            ahead = np.flatnonzero(place > step) if ensemble + 1 == len(sizes) else slice(None)
-            score[ahead] += parameters.learning_rate * drawn.values(codes[ahead], candidates)
+            last = ensemble + 1 == len(sizes)
+            ahead = np.flatnonzero(place > step) if last else np.arange(len(target))
+            score[ahead] += parameters.learning_rate * drawn.values(codes, candidates, ahead)
         begin += size
     return Trained(tuple(trees), tuple(events), candidates)
 
