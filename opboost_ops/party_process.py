@@ -1,13 +1,16 @@
 """One party's whole part of a run, in a process of its own, over the store alone."""
 
 import json
+import logging
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
+from opboost_ops.boosting.rounds import LOGGER
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.opening import open_run
+from opboost_ops.protocol import ROUNDS
 from opboost_ops.runner import Run, run_stage
 from opboost_ops.stages.stage import SKIP
 
@@ -24,6 +27,9 @@ def main() -> int:
         import great_expectations  # noqa: F401
         import lightgbm  # noqa: F401
         import pandas  # noqa: F401
+    logger = logging.getLogger(LOGGER)
+    logger.setLevel(logging.INFO)
+    logger.addHandler(_Told())
     _tell(event="ready")
     sys.stdin.readline()
     stage = "open_run"
@@ -45,6 +51,13 @@ def main() -> int:
         _tell(event="failed", stage=stage, kind="ConnectionError", error=str(error))
         return 1
     return 0
+
+
+class _Told(logging.Handler):
+    """Says how far the rounds are, which are a long stage."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _tell(event="progress", stage=ROUNDS, text=record.getMessage())
 
 
 def _tell(**event: Any) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from opboost_ops.aggregation.masks import Masks, RunKey, unmasked
-from opboost_ops.boosting.rounds import Decision, Round
+from opboost_ops.boosting.rounds import LOGGER, Decision, Round
 from opboost_ops.config.federation import Federation
 from opboost_ops.errors import ArtifactError, ContractError
 from opboost_ops.exchange.artifact import Draft
@@ -25,7 +25,7 @@ from opboost_ops.exchange.rounds import KEYS, Conversation
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import Store
 
-_LOG = logging.getLogger("opboost_ops")
+_LOG = logging.getLogger(LOGGER)
 
 #: Sums of 64-bit integers are known up to here.
 _LIMIT = 1 << 63

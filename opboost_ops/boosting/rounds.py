@@ -8,6 +8,9 @@ import numpy as np
 
 from opboost_ops.config.schema import Record
 
+#: Name of the logger that says how far the rounds are, and whom a party waits for.
+LOGGER = "opboost_ops.rounds"
+
 Phase = Literal["facts", "lookup", "trees"]
 
 Decision = TypeVar("Decision", bound=Record)

@@ -42,7 +42,7 @@ class Progress:
         self._bars.stop()
 
     def __call__(self, party: str, event: dict[str, Any]) -> None:
-        """Show an event: ``started``, ``finished`` or ``failed``, with its ``stage``.
+        """Show an event: ``started``, ``progress``, ``finished`` or ``failed``, with its ``stage``.
 
         A party's first one may say ``of`` how many stages it is.
         """
@@ -51,7 +51,9 @@ class Progress:
             self._tasks[party] = self._bars.add_task("", total=total, party=party)
         if event["event"] == "finished":
             self._bars.advance(self._tasks[party])
-        self._bars.update(self._tasks[party], description=event["stage"])
+        self._bars.update(self._tasks[party], description=event.get("text", event["stage"]))
+        if not self._console.is_terminal and event["event"] == "progress":
+            self._console.print(event["text"])
         if not self._console.is_terminal and event["event"] == "finished":
             seconds = event["summary"].get("seconds", 0.0)
             self._console.print(f"{party}: {event['stage']} ({seconds:.3f} s)")

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from opboost_ops.config.loading import site_of
+from opboost_ops.config.shared_columns import EVERYONE
 from opboost_ops.errors import ContractError
 from opboost_ops.models.registry import Registry
 from opboost_ops.pages.blocks import (
@@ -123,6 +124,10 @@ def _importance(card: Mapping[str, Any]) -> list[Block]:
         shares = {key: found / whole for key, found in splits.items()}
         told = "Share of all splits of the trees."
     mechanisms = {(f["party"], f["name"]): f.get("mechanism") for f in card.get("features", [])}
+    unprotected = "none: it stays with the label holder"
+    common = any(p == EVERYONE for p, _ in splits)
+    if common:
+        unprotected = "none: it stays at home, and sums leave"
     keys = sorted({*shares, *splits}, key=lambda key: -shares.get(key, 0.0))
     group = {name: at for at, name in enumerate(parties)}
     by_party = {p: sum(s for (of, _), s in shares.items() if of == p) for p in parties}
@@ -149,7 +154,7 @@ def _importance(card: Mapping[str, Any]) -> list[Block]:
         (
             Cell(p),
             Cell(f),
-            Cell(mechanisms.get((p, f)) or "none: it stays with the label holder"),
+            Cell(mechanisms.get((p, f)) or unprotected),
             Cell(
                 f"{100 * shares.get((p, f), 0.0):.1f} %",
                 shares.get((p, f), 0.0),
@@ -160,6 +165,6 @@ def _importance(card: Mapping[str, Any]) -> list[Block]:
         for p, f in keys
     )
     return [
-        Figures("Importance", (whole_parties, features), told),
+        Figures("Importance", (features,) if common else (whole_parties, features), told),
         Table("features", "Features", ("party", "feature", "protection", "share", "splits"), rows),
     ]

@@ -11,7 +11,7 @@ from opboost_ops.boosting.federboost import Settings
 from opboost_ops.boosting.histogram import Growth
 from opboost_ops.boosting.histogram_text import ColumnText, text_of
 from opboost_ops.boosting.objectives import Objective
-from opboost_ops.boosting.rounds import Round
+from opboost_ops.boosting.rounds import LOGGER, Round
 from opboost_ops.config.federation import Federation, Training
 from opboost_ops.config.shared_columns import shared_columns
 from opboost_ops.exchange.encoding import integers
@@ -19,7 +19,7 @@ from opboost_ops.stages.assemble import LABEL
 from opboost_ops.stages.materialise import model_file
 from opboost_ops.stages.stage import Context, Outcome
 
-_LOG = logging.getLogger("opboost_ops")
+_LOG = logging.getLogger(LOGGER)
 
 
 def boost(context: Context) -> Outcome:

@@ -12,6 +12,7 @@ def test_three_processes_train_one_model(tmp_path: Path) -> None:
     done = opboost("run", str(file), "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()
+    assert "lender_02: tree 3 of 3" in done.stderr
     result = json.loads(line)
     parties = [f"lender_0{i}" for i in (1, 2, 3)]
     assert sorted(result["metrics"]) == parties

@@ -102,3 +102,20 @@ def test_every_part_of_the_map_is_in_its_digest() -> None:
     digests = {mapping.digest() for mapping in maps}
     assert len(digests) == len(maps)
     assert DomainMap(Domain(1, 10), (0.0, 1.0)).digest() in digests
+
+
+@pytest.mark.parametrize(
+    "mapping",
+    [
+        DomainMap(Domain(1, 4096), (-5.0, 17.3)),
+        DomainMap(Domain(-7, 300), (0.1, 30_000.0), "log1p"),
+        DomainMap(Domain(0, 5), (0.0, 1.0), "edges", (0.1, 0.3, 0.7)),
+    ],
+)
+def test_the_highest_number_of_a_value_is_the_last_one_to_the_bit(mapping: DomainMap) -> None:
+    present = np.unique(mapping.encode(np.linspace(*mapping.bounds, 997)))
+    for value in present[:-1]:
+        at = mapping.highest(int(value))
+        assert int(mapping.encode(np.array([at]))[0]) <= value
+        assert int(mapping.encode(np.array([np.nextafter(at, np.inf)]))[0]) > value
+    assert mapping.highest(int(present[-1])) == mapping.bounds[1]
