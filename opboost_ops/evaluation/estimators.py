@@ -13,6 +13,8 @@ CONDITION = 1e10
 #: Rounds of expectation maximisation on a channel with |D| outputs.
 ROUNDS = 300
 
+_LEAST = 1e-300
+
 
 @dataclass(frozen=True, eq=False)
 class Linear:
@@ -105,7 +107,8 @@ def likely(channel: Channel, counts: np.ndarray) -> np.ndarray:
     share = np.full((size, counts.shape[1]), 1.0 / size)
     seen = counts / counts.sum(axis=0)
     for _ in range(ROUNDS * size // outputs):
-        share *= table @ (seen / (back @ share))
+        # A partition that nobody is in has neither rows nor a share left: nothing by nothing is 0.
+        share *= table @ (seen / np.maximum(back @ share, _LEAST))
         padded = np.vstack([share[:1], share, share[-1:]])
         share = (padded[:-2] + 2 * padded[1:-1] + padded[2:]) / 4
     return np.asarray(share * counts.sum(axis=0))

@@ -11,7 +11,7 @@ from opboost_ops.cli import app
 from opboost_ops.domain import Domain
 from opboost_ops.evaluation import estimators, range_query, ranges
 from opboost_ops.evaluation.settings import name_of
-from opboost_ops.mechanisms import BucketResponse, GlobalMap, Piecewise
+from opboost_ops.mechanisms import BucketResponse, GlobalMap, LocalMap, Piecewise
 
 EIGHT = Domain(1, 8)
 TRUTH = np.array([50.0, 0, 10, 40, 30, 0, 20, 50])
@@ -49,6 +49,10 @@ def test_likely_counts_are_counts_and_nearer_than_what_was_released() -> None:
     assert found.min() >= 0
     assert found.sum() == pytest.approx(truth.sum())
     assert np.abs(found[:, 0] - truth).sum() < 0.3 * np.abs(seen[:, 0] - truth).sum()
+    # Nobody is in the last partition, which Local-map shows.
+    local = LocalMap(epsilon=0.1, theta=4).channel(EIGHT)
+    half = local.probabilities().T @ np.array([[5.0, 1, 2, 3, 0, 0, 0, 0]]).T
+    assert estimators.likely(local, half).sum() == pytest.approx(11)
 
 
 def test_quick_run_errs_as_the_channels_say(tmp_path: Path) -> None:
