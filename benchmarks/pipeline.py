@@ -1,8 +1,8 @@
 """Seconds of a whole federation, stage by stage, beside LightGBM alone on the same matrix.
 
 A generated table, so speeds only: its accuracy means nothing. Each repeat runs the federation and
-LightGBM alone by turns, and the least of each counts: the machine may be busy with other work, which
-disturbs the processor's seconds (summed over threads) least and those of the wall's clock most.
+LightGBM alone by turns, and the least of each counts: the machine may be busy with other work,
+which disturbs the processor's seconds (summed over threads) least and the wall clock's most.
 ``model`` are the stages to the model on domain values, protection, exchange and accounts
 included; ``all`` adds what follows: metrics, a second model of the label holder's columns alone to
 compare with, importance of features, card and registry. Data quality is counted apart.
@@ -127,7 +127,10 @@ def one_run(options: Any, matrix: np.ndarray, label: np.ndarray) -> dict[str, An
 
 
 def alone_seconds(options: Any, matrix: np.ndarray, label: np.ndarray) -> tuple[float, float]:
-    """Seconds, by the wall's and the processor's clock, of LightGBM alone, on the whole matrix with the federation's parameters."""
+    """LightGBM alone on the whole matrix with the federation's parameters.
+
+    Seconds by the wall's and by the processor's clock.
+    """
     names = tuple(f"x{i}" for i in range(options.features))
     frame = Frame(names, np.asfortranarray(matrix), (), ())
     parameters = Parameters("binary", 2, options.trees, 0.1, options.depth, 0)

@@ -9,6 +9,10 @@ from opboost_ops.errors import ContractError
 
 _CATEGORICAL = 1
 
+#: How the lines of a tree begin that say where it splits.
+_SPLITS = ("split_feature=", "threshold=", "decision_type=")
+_EDITED = (*_SPLITS, "feature_infos=")
+
 
 @dataclass(frozen=True)
 class TextModel:
@@ -85,16 +89,18 @@ class TextModel:
         lines = list(self.lines)
         state: dict[str, list[str]] = {}
         for i, line in enumerate(lines):
+            if not line.startswith(_EDITED):
+                continue
             key, _, value = line.partition("=")
             if key == "feature_infos":
                 infos = value.split(" ")
                 infos[index] = f"[{info[0]:.17g}:{info[1]:.17g}]"
                 lines[i] = f"{key}={' '.join(infos)}"
-            elif key in ("split_feature", "threshold", "decision_type"):
+            else:
                 state[key] = value.split()
                 if key == "threshold":
                     at = i
-                if key == "decision_type":
+                if key == "decision_type" and str(index) in state["split_feature"]:
                     lines[at] = "threshold=" + " ".join(_replaced(state, index, new, feature))
         return replace(self, lines=tuple(lines))
 
@@ -107,8 +113,8 @@ class TextModel:
         trees: list[tuple[list[str], list[str], list[str]]] = []
         state: dict[str, list[str]] = {}
         for line in self.lines:
-            key, _, value = line.partition("=")
-            if key in ("split_feature", "threshold", "decision_type"):
+            if line.startswith(_SPLITS):
+                key, _, value = line.partition("=")
                 state[key] = value.split()
                 if key == "decision_type":
                     trees.append((state["split_feature"], state["threshold"], state[key]))

@@ -84,9 +84,9 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
             "raw training rows. `to the model` is all stages until there is a model on domain "
             "values, exchange and accounts included; `all` adds metrics with a second model to "
             "compare with, importance of features and the card. Where parties work side by side, "
-            "the slowest counts. Data quality is apart. By the wall's clock a run took what the load "
-            "made of it: so many processes wanted one of the two cores. The paper's seconds for "
-            "these tables are not known here; FederBoost's paper gives "
+            "the slowest counts. Data quality is apart. By the wall's clock a run took what the "
+            "load made of it: so many processes wanted one of the two cores. The paper's seconds "
+            "for these tables are not known here; FederBoost's paper gives "
             f"{paper['federboost_seconds_8192_x_11']} s for 8,192 x 11 on other machines.",
             "",
             *_runs(found["runs"]),
