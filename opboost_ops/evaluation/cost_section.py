@@ -50,9 +50,9 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         [
             "## Costs",
             "",
-            f"Made by `{found['command']}`, {' to '.join(map(str, seeds))} seeds, on two shared "
-            "cores that were busy with other work. Seconds are therefore the processor's, summed "
-            "over threads, of repeats the least; what is compared was timed in the same run.",
+            f"Made by `{found['command']}`, seeds a table: {', '.join(map(str, seeds))}, on two "
+            "shared cores that were busy with other work. Seconds are therefore the processor's, "
+            "summed over threads, of repeats the least; what is compared was timed in one run.",
             "",
             "### Desensitising (the paper's Table 4)",
             "",
