@@ -17,11 +17,9 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from opboost_ops.config.horizontal_faults import FEWEST, MOST
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.rejection import Rejected
-
-#: With two parties the sum gives the other one away; more than these were not tried.
-FEWEST, MOST = 3, 32
 
 
 class RunKey:

@@ -27,6 +27,10 @@ def command(
 
     declared = load_federation(federation)
     holders = declared.feature_holders
+    if not holders:
+        raise ConfigError(
+            "In horizontal learning nothing is randomised.", "See what is told: docs/horizontal.md."
+        )
     holder = holders[0] if party is None and len(holders) == 1 else party
     if holder not in holders:
         raise ConfigError("Name a feature holder with --party.", f"They are {', '.join(holders)}.")

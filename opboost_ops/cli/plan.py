@@ -108,6 +108,10 @@ def _rules(file: Path, holder: str) -> "Mapping[str, FeatureRule]":
 
 def _holder(declared: "Federation", party: str | None) -> str:
     holders = declared.feature_holders
+    if not holders:
+        raise ConfigError(
+            "In horizontal learning nothing is randomised.", "See what is told: docs/horizontal.md."
+        )
     if party is None and len(holders) == 1:
         return holders[0]
     if party not in holders:

@@ -91,11 +91,7 @@ def _held_out(context: Context, common: pl.DataFrame) -> np.ndarray:
     rule = context.federation.training.holdout
     if isinstance(rule, HoldoutColumn):
         column = raw_table.read(context, [rule.column]).get_column(rule.column)
-        if column.dtype != pl.Boolean or column.null_count():
-            raise ContractError(
-                f"The holdout column {rule.column} is not boolean, or has missing values.",
-                "Make it true for the rows to hold out, false for the others.",
-            )
+        raw_table.require_holdout(column)
         return np.asarray(column.to_numpy()[common[context.federation.label_holder].to_numpy()])
     last_bytes = pl.lit(1 << 64, dtype=pl.UInt128)
     tails = common.select((pl.col("digest") % last_bytes).cast(pl.UInt64)).to_series().to_numpy()

@@ -90,7 +90,9 @@ def _held_out(context: Context, frame: pl.DataFrame) -> np.ndarray:
     """Which rows are held out: by a column, or by a keyed hash of the ID, the same every time."""
     holdout = context.federation.training.holdout
     if isinstance(holdout, HoldoutColumn):
-        return np.asarray(frame.get_column(holdout.column).cast(pl.Boolean).to_numpy(), dtype=bool)
+        column = frame.get_column(holdout.column)
+        raw_table.require_holdout(column)
+        return np.asarray(column.to_numpy(), dtype=bool)
     identity = context.federation.id
     ids = frame.get_column(identity.column).cast(
         pl.String if identity.type == "string" else pl.Int64

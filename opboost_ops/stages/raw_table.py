@@ -171,6 +171,22 @@ def require_types(frame: pl.DataFrame, party: str, features: Mapping[str, Featur
             )
 
 
+def require_holdout(column: pl.Series) -> None:
+    """Refuse a column that cannot say which rows are held out.
+
+    Args:
+        column: The declared one.
+
+    Raises:
+        ContractError: It is not boolean, or has missing values.
+    """
+    if column.dtype != pl.Boolean or column.null_count():
+        raise ContractError(
+            f"The holdout column {column.name} is not boolean, or has missing values.",
+            "Make it true for the rows to hold out, false for the others.",
+        )
+
+
 def missing(values: pl.Series) -> np.ndarray:
     """Which values of a raw column are missing, boolean, shape (n,)."""
     gaps = values.is_null()

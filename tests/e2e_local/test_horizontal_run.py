@@ -3,7 +3,11 @@
 import json
 from pathlib import Path
 
+import pytest
+
+from opboost_ops.cli import run
 from opboost_ops.datasets.lenders import NAME, write_lenders
+from opboost_ops.errors import ConfigError
 from tests.e2e_local.test_run import opboost
 
 
@@ -22,5 +26,8 @@ def test_three_processes_train_one_model(tmp_path: Path) -> None:
     }
     assert len(models) == 1
     assert 0 < result["rows"] < 600 and result["sums"] > 1000
-    refused = opboost("run", "--dataset", NAME, "--lower", "2", cwd=tmp_path)
-    assert refused.returncode == 1 and "learning is horizontal" in refused.stderr
+
+
+def test_options_of_noise_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="learning is horizontal"):
+        run.command(dataset=NAME, lower=2, out=tmp_path / "all")

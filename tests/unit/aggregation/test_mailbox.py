@@ -73,8 +73,7 @@ class Dies:
         return new
 
 
-@pytest.mark.parametrize("victim", [0, 1])
-@pytest.mark.parametrize("after", [True, False])
+@pytest.mark.parametrize(("victim", "after"), [(0, True), (0, False), (1, False)])
 def test_a_party_killed_in_mid_training_goes_on_with_the_same_bytes(tmp_path, victim, after):
     banks = Banks(tmp_path)
     parts, settings = shares(3)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opboost_ops.boosting import histogram, quantiles
-from opboost_ops.boosting.federboost import Settings, learn
+from opboost_ops.boosting.federboost import Lookup, Settings, learn
 from opboost_ops.boosting.histogram import SUMS, Derivatives, Growth, Rows
 from opboost_ops.boosting.histogram_text import ColumnText, text_of
 from opboost_ops.boosting.objectives import BOUND, ONE, Objective, require_room
@@ -24,7 +24,7 @@ SQUARE = Objective("regression", bounds=(-40.0, 40.0))
 SOFTMAX = Objective("multiclass", 3)
 
 
-def table(rows=900, seed=3):
+def table(rows=600, seed=3):
     random = np.random.default_rng(seed)
     raw = random.normal(size=(4, rows))
     raw[0] = random.integers(-2, 3, rows)
@@ -37,7 +37,7 @@ def table(rows=900, seed=3):
     return raw, [MAP.encode(column) for column in raw], labels
 
 
-def declared(objective, trees=6, penalty=1.0, depth=3):
+def declared(objective, trees=4, penalty=1.0, depth=3):
     growth = Growth(depth=depth, learning_rate=0.2, penalty=penalty, least_node=15)
     return Settings(objective, (MAP.domain,) * 4, trees, 16, growth)
 
@@ -276,3 +276,35 @@ def test_sums_that_might_overflow_are_refused_before_anything_is_summed():
         SQUARE.derivatives(np.array([[5.0]]), np.array([0.0]))
     with pytest.raises(ContractError, match="single class"):
         BINARY.initial([5, 0, 5])
+
+
+class Wrong(Alone):
+    """An active party whose decisions do not fit."""
+
+    def __init__(self, phase, spoil):
+        self._phase, self._spoil = phase, spoil
+
+    def step(self, name, size, vector, decide, form):
+        made = super().step(name, size, vector, decide, form)
+        return self._spoil(made) if name.phase == self._phase else made
+
+
+def spoilt_split(made):
+    (split,) = made.splits[0]
+    return made.model_copy(update={"splits": ((split.model_copy(update={"feature": 4}),),)})
+
+
+@pytest.mark.parametrize(
+    ("phase", "spoil"),
+    [
+        ("trees", spoilt_split),
+        ("trees", lambda made: made.model_copy(update={"roots": ()})),
+        ("trees", lambda made: made.model_copy(update={"splits": ()})),
+        # A search that does not narrow would never end.
+        ("lookup", lambda _: Lookup(searches=quantiles.begin((MAP.domain,) * 4, 16))),
+    ],
+)
+def test_decisions_that_do_not_fit_their_round_are_refused(phase, spoil):
+    _, columns, labels = table(rows=200)
+    with pytest.raises(ContractError, match="does not fit the round"):
+        learn(columns, labels["binary"], declared(BINARY), Wrong(phase, spoil))
