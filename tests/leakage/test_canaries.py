@@ -62,7 +62,8 @@ def test_through_airflow_whole_and_failing_in_each_stage(
     assert states.pop(f"{NAME}_train") == "success"
     assert states.pop(f"{NAME}_score") == "success"
     assert states.pop("bank over budget") == "failed bank_release.publish"
-    assert set(states) == set(STAGES)
+    # Those of horizontal learning fail in tests/unit/stages/test_horizontal_runs.py.
+    assert set(states) == set(STAGES) - {"encode_rows", "boost", "evaluate_own"}
     for name, state in states.items():
         assert state == f"failed {failures[name][1]}"
     # Training rows and new rows were answered for, and scored, where the search looks.

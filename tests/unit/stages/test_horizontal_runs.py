@@ -23,6 +23,7 @@ from opboost_ops.opening import open_run
 from opboost_ops.protocol import ROUNDS, phases
 from opboost_ops.runner import Run, run_stage
 from opboost_ops.stages.boost import model_text, rows_of, settings_of
+from opboost_ops.stages.catalogue import STAGES
 
 TRAIN, SCORE = "0" * 15 + "1", "0" * 15 + "2"
 
@@ -115,6 +116,25 @@ def test_no_identifier_leaves_and_nobody_can_add_up_from_the_store(trained):
     assert ("masked", lenders.names[0]) not in kinds and ("masked", lenders.names[1]) in kinds
     vectors = [p.name for p in files if "/masked/" in str(p) and p.name.startswith("vector")]
     assert vectors and set(vectors) == {"vector.bin.enc"}
+
+
+@pytest.mark.parametrize("stage", ["encode_rows", ROUNDS, "evaluate_own"])
+def test_a_stage_that_fails_shows_no_value(trained, monkeypatch, caplog, stage):
+    lenders, _ = trained
+
+    def fails(context):
+        table = lenders.home(context.party) / "rows.arrow"
+        raise ValueError(f"cannot use {feather.read_table(table)['income'].to_pylist()[:3]}")
+
+    monkeypatch.setitem(STAGES, stage, fails)
+    name = lenders.names[1]
+    caplog.set_level("DEBUG")
+    with pytest.raises(OpBoostError) as raised:
+        run_stage(name, stage, Run(NAME, TRAIN, lenders.names[0]))
+    kept = (lenders.home(name) / "errors" / f"{stage}.txt").read_text()
+    assert "cannot use [" in kept and raised.value.__cause__ is None
+    assert "failed unexpectedly (ValueError)" in str(raised.value)
+    assert "cannot use" not in str(raised.value) + caplog.text
 
 
 def test_the_ledger_says_what_sums_tell_before_they_leave(trained):
