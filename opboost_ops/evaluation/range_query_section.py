@@ -121,7 +121,7 @@ def _draw(found: Mapping[str, Any], name: str, path: Path) -> None:
             plot.set_yscale("log")
             plot.set_ylim(3e-9, 10)
             pictures.name_axes(plot, f"{name}, {what}", words, "mean squared error")
-    pictures.legend(plots[0])
+    pictures.legend(plots[3])
     pictures.save(figure, path)
 
 

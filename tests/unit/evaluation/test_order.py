@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from itertools import combinations
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from opboost_ops.cli import app
 from opboost_ops.domain import Domain
+from opboost_ops.evaluation import order_section
 from opboost_ops.evaluation.settings import epsilon_at, mechanism_of, method, name_of, shown
 from opboost_ops.mechanisms import (
     AdjMap,
@@ -51,6 +53,12 @@ def test_quick_run_is_what_the_channels_give(tmp_path: Path) -> None:
     ]
     assert row["beta_least"] == pytest.approx(min(pairs), abs=1e-5) == min(row["gamma"])
     assert row["beta_mean"] == pytest.approx(np.mean(pairs), abs=1e-5)
+    text = order_section.section(found, tmp_path)
+    links = re.findall(r"\]\(figures/(.+?)\)", text)
+    assert len(links) == 3
+    assert all((tmp_path / link).stat().st_size > 1000 for link in links)
+    mean = np.mean(list(near["kendall"].values()))
+    assert f"| Local-map, theta 2 | {mean:.3f} (" in text
 
 
 @pytest.mark.parametrize(

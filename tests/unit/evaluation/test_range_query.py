@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from opboost_ops.cli import app
 from opboost_ops.domain import Domain
-from opboost_ops.evaluation import estimators, range_query, ranges
+from opboost_ops.evaluation import estimators, range_query, range_query_section, ranges
 from opboost_ops.evaluation.settings import name_of
 from opboost_ops.mechanisms import BucketResponse, GlobalMap, LocalMap, Piecewise
 
@@ -76,6 +76,10 @@ def test_quick_run_errs_as_the_channels_say(tmp_path: Path) -> None:
         assert row["loss_whole"] == pytest.approx(8.0, rel=0.0021)
     global_map = found["rows"][0]
     assert global_map["likely"] < global_map["direct"] < found["blind"]["normal"]
+    text = range_query_section.section(found, tmp_path)
+    assert "](figures/evaluation-range_query-normal.svg)" in text
+    assert (tmp_path / "evaluation-range_query-normal.svg").stat().st_size > 1000
+    assert f"| Global-map | {global_map['direct']:.1e}, " in text
 
 
 def test_released_counts_are_redrawn_by_repeat_and_kept_by_value() -> None:
