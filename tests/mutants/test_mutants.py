@@ -158,7 +158,7 @@ MUTANTS = {
     ),
     "tails that round to zero": Mutant(
         "mechanisms/channel.py",
-        {"counts[i] = FLOOR + int(": "counts[i] = int("},
+        {"counts[i] = FLOOR": "counts[i] = 0"},
         (f"{UNIT}/test_global_map.py::test_rows_sum_to_two_to_the_64[64-5.12]",),
     ),
     "two bits of a category cost epsilon each": Mutant(
