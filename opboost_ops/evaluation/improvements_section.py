@@ -59,7 +59,8 @@ routed and local scoring meet. *Better in* counts seeds on the same split and dr
             {f"{row['dataset']} at {row['epsilon']:g}" for row in here if row["gain"] < 0}
         )
         told = (
-            f"Better on the mean in {sum(row['gain'] > 0 for row in here)} of {len(here)} settings; "
+            f"Better on the mean in {sum(row['gain'] > 0 for row in here)} of {len(here)} "
+            "settings; "
             f"worse in some of {', '.join(worse) or 'none'}."
         )
         parts += [words, told, table(heads, lines)]
