@@ -69,4 +69,9 @@ def test_instances_are_followed_as_one_task() -> None:
     assert [task["task_id"] for task in second] == ["b.rank"]
     summary = {"rows": 3, "features": 2, "published": [], "seconds": 0.5}
     summary |= {"processor_seconds": 0.5, "quality_seconds": 0.0}
-    assert together([summary, summary]) == {**summary, "rows": 6, "seconds": 1.0}
+    assert together([summary, summary]) == {
+        **summary,
+        "rows": 6,
+        "seconds": 1.0,
+        "processor_seconds": 1.0,
+    }

@@ -52,7 +52,7 @@ def test_the_whole_dags_with_their_exchange_on_s3(
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
         "OPBOOST_FEDERATIONS": str(workspace.folder),
     }
-    driver = Path(__file__).with_name("run_dags.py")
+    driver = ROOT / "tests" / "dags" / "run_dags.py"
     arguments = [str(driver), str(tmp_path / "result.json")]
     for command in (["-m", "airflow", "db", "migrate"], arguments):
         done = subprocess.run(
