@@ -50,6 +50,7 @@ def test_the_trigger_form(page: Any, airflow: Standalone) -> None:
 
 def test_the_invalid_dag_and_the_list(page: Any, airflow: Standalone) -> None:
     page.goto(f"{airflow.url}/dags")
+    page.get_by_text("broken_train").first.wait_for()
     text = shot(page, "dags")
     assert "invalid" in text
     assert "Dag Import Error" not in text

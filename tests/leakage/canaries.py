@@ -30,8 +30,8 @@ class Marks:
         """Whether any of them is in a file's bytes, at whatever place."""
         if any(text in content for text in self.texts):
             return True
-        for shift in range(8):
-            words = np.frombuffer(content, "<u8", max(0, len(content) - shift) // 8, shift)
+        for shift in range(min(8, len(content))):
+            words = np.frombuffer(content, "<u8", (len(content) - shift) // 8, shift)
             if np.isin(words, self.numbers).any():
                 return True
         return False

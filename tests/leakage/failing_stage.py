@@ -6,6 +6,9 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.protocol import Purpose, phases
 from opboost_ops.stages.stage import Context, Outcome, Stage
 
+#: Stages of horizontal learning: they fail in tests/unit/stages/test_horizontal_runs.py.
+HORIZONTAL = {"encode_rows", "boost", "evaluate_own"}
+
 
 def failing(stage: Stage, text_at: dict[str, str]) -> Stage:
     """The same stage, but at some parties it fails.
