@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from opboost_ops.boosting import metrics, trainer
 from opboost_ops.boosting.frame import Parameters, Trainer
 from opboost_ops.datasets import load
+from opboost_ops.datasets.catalogue import CATALOGUE
 from opboost_ops.domain import Domain
 from opboost_ops.evaluation.experiment import Progress, run, summary
 from opboost_ops.evaluation.two_parties import TwoParties
@@ -43,12 +44,6 @@ TRAINERS: Mapping[str, tuple[Trainer, ...]] = {
     "both": ("lightgbm", "xgboost"),
 }
 
-_TASKS = {
-    "adult": "binary",
-    "pendigits": "multiclass",
-    "powerplant": "regression",
-    "casp": "regression",
-}
 _NO_MECHANISM = ("raw", "alone")
 
 
@@ -135,7 +130,7 @@ def experiment(
     }
     ratios = [
         ratio(
-            _TASKS[row["dataset"]],
+            CATALOGUE[row["dataset"]].task,
             row["metric"],
             raw[row["dataset"], row["trainer"], row["seed"]],
         )

@@ -85,7 +85,6 @@ class TwoParties:
             self._raw[column] = values
             self._clear[column] = mapping.encode(values)
             self.maps[column] = mapping
-        self._released: dict[str, dict[str, np.ndarray]] = {}
 
     def evaluated(self, prediction: np.ndarray) -> dict[str, float]:
         """Accuracy or mean squared error of the test rows, and the second figure of the task."""

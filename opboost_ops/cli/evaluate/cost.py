@@ -21,7 +21,6 @@ def command(
     extras `bench` and `xgboost`.
     """
     import json
-    import sys
 
     from opboost_ops.cli.progress import counting
     from opboost_ops.evaluation import cost as experiment
@@ -31,7 +30,10 @@ def command(
         seeds, tables = 1, tuple(dataset or ("credit",))
     with counting("measurements") as progress:
         found = experiment.experiment(tables, seeds, work, progress, quick)
-    found |= {"command": " ".join(["opboost", *sys.argv[1:]]), "quick": quick}
+    # Not the words as typed: they may name folders of one's own.
+    asked = [f"--seeds {seeds}", *(f"--dataset {name}" for name in dataset or ())]
+    asked += ["--quick"] * quick
+    found |= {"command": " ".join(["opboost evaluate cost", *asked]), "quick": quick}
     keep(found, summary)
     if as_json:
         print(json.dumps(found))

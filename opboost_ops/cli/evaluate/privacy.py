@@ -20,7 +20,6 @@ def command(
     An interrupted run goes on where it was: measurements are kept one by one.
     """
     import json
-    import sys
 
     from opboost_ops.cli.progress import counting
     from opboost_ops.evaluation import accuracy
@@ -33,7 +32,10 @@ def command(
         tables = tuple(dataset or ("powerplant",))
     with counting("measurements") as progress:
         found = experiment.experiment(tables, epsilons, seeds, work, progress)
-    found |= {"command": " ".join(["opboost", *sys.argv[1:]]), "quick": quick}
+    # Not the words as typed: they may name folders of one's own.
+    asked = [f"--seeds {seeds}", *(f"--dataset {name}" for name in dataset or ())]
+    asked += ["--quick"] * quick
+    found |= {"command": " ".join(["opboost evaluate privacy", *asked]), "quick": quick}
     keep(found, summary)
     if as_json:
         print(json.dumps(found))
