@@ -21,6 +21,15 @@ from opboost_ops.privacy.accountant import Budget
 from opboost_ops.privacy.charges import Charges, ModelCharge
 from opboost_ops.privacy.events import Release
 
+#: Who is told what has an epsilon of its own, and what it is.
+_MODEL = {
+    "model": (
+        "whoever is given the model, or sees what it led to",
+        "trees with noise in their splits and leaves",
+    ),
+    "metrics": ("everyone who sees the run", "metrics of held-out rows with noise"),
+}
+
 #: A noise secret that begins so was made from a public seed.
 SEEDED = b"opboost-seeded:"
 
@@ -160,7 +169,7 @@ def _structural(draft: Draft, columns: tuple[Column, ...], shared: dict[str, Any
 
 
 def charge_model(party: Publisher, federation: Federation, run: str, model: ModelCharge) -> None:
-    """Charge the label holder's rows for a model, whatever becomes of it.
+    """Charge the label holder's rows for a model or for its noisy metrics, whatever becomes of it.
 
     A model that loses against the champion is charged, too: that it lost is told. The same draw is
     charged once, however often its stage is run.
@@ -174,18 +183,18 @@ def charge_model(party: Publisher, federation: Federation, run: str, model: Mode
     Raises:
         BudgetError: The policy's cap on all models would be passed; nothing of it leaves.
     """
+    told, of = _MODEL[model.what]
     line = Release(
         federation=federation.name,
         run=run,
         party=party.name,
-        receiver="whoever is given the model, or sees what it led to",
-        kind="model",
+        receiver=told,
+        kind=model.what,
         artifact=model.name,
         account="model",
         epsilon=model.epsilon,
         rows=model.rows,
-        discloses="trees with noise in their splits and leaves; epsilon for a row added or "
-        "removed, twice as much for a row replaced",
+        discloses=f"{of}; epsilon for a row added or removed, twice as much for a row replaced",
         experiment=experiment_of(party, federation),
     )
     with open_books(party.site) as books:

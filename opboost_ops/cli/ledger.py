@@ -56,7 +56,7 @@ def show(
             ],
             **_readings(forecasts),
             "models": {
-                "trainings": sum(release.account == "model" for release in releases),
+                "trainings": sum(release.kind == "model" for release in releases),
                 "epsilon": float(model_epsilon(releases)),
                 "budget_epsilon": policy.models.budget_epsilon,
             },

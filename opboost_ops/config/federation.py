@@ -192,11 +192,14 @@ class PrivateTraining(Record):
         trees_per_ensemble: The paper's T_e: the trees of an ensemble hold different rows, and
             ensembles share epsilon.
         regularisation: The paper's lambda.
+        metrics_epsilon: What the metrics of one training cost a held-out row: they get noise, and
+            so does what the champion's gate goes by. Without it they are exact.
     """
 
     epsilon: float = Field(gt=0, le=1000)
     trees_per_ensemble: int = Field(default=50, ge=1, le=10_000)
     regularisation: float = Field(default=0.1, gt=0, le=1000)
+    metrics_epsilon: float | None = Field(default=None, gt=0, le=1000)
 
 
 class Training(Record):

@@ -48,6 +48,12 @@ _TOLD = (
 #: What the line on split requests says where the trees themselves are differentially private.
 _COVERED = "it follows from the model, whose epsilon is above"
 
+#: What the last two lines say where metrics have noise.
+_NOISY = (
+    "Everyone who sees the run learnt row counts, and that all checks passed (exact, no epsilon); "
+    "the metrics above have noise."
+)
+
 #: What leaves besides where the model is evaluated in mode routed.
 _ROUTED = (
     "{holders}: told by {label} at which domain values of the own features the trees split (exact, "
@@ -248,10 +254,15 @@ def _told(federation: Federation) -> tuple[str, ...]:
     holders = ", ".join(federation.feature_holders)
     lines = (*_TOLD, *_ROUTED) if "routed" in federation.scoring.modes else _TOLD
     told = tuple(line.format(label=federation.label_holder, holders=holders) for line in lines)
-    if federation.training.private is None:
+    private = federation.training.private
+    if private is None:
         return told
     # Where trees split is all that such a line tells.
-    return tuple(
+    told = tuple(
         line.replace("exact, no epsilon", _COVERED) if "the trees split" in line else line
         for line in told
     )
+    if private.metrics_epsilon is None:
+        return told
+    exact = [line for line in told if "the metrics above" not in line and "importance" not in line]
+    return (*exact, _NOISY)

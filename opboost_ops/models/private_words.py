@@ -10,12 +10,23 @@ _LINES = (
     "and gains are declared, ranges of features are those of the federation file.",
     "It is epsilon of this model alone. Models trained on the same rows add up, also those that "
     "never became champion; {label}'s ledger has the sum (`opboost ledger show`).",
-    "Not covered: metrics on held-out rows and whether the model became champion, which are exact "
-    "functions of those rows; row counts; which IDs all parties have; pass or fail of checks. The "
-    "importance of features on this card is exact, too: the card stays with {label}.",
+    "{metrics}",
     "Together with the features' protection: towards {label} a value of {holders} has the loss of "
     "its own curve below. Whoever is given the model alone learns of a person no more than "
     "{twice:g} in all, and of that value no more than the lesser of {twice:g} and its curve.",
+)
+
+_EXACT = (
+    "Not covered: metrics on held-out rows and whether the model became champion, which are exact "
+    "functions of those rows; row counts; which IDs all parties have; pass or fail of checks. The "
+    "importance of features on this card is exact, too: the card stays with {label}."
+)
+
+_NOISY = (
+    "Metrics on held-out rows have noise, and by them it was decided whether the model became "
+    "champion: epsilon {spent:g}, {twice_spent:g} for a row replaced. A row is either trained on "
+    "or held out. The importance of features would be exact and is left out; so this card may go "
+    "with the model. Not covered: row counts; which IDs all parties have; pass or fail of checks."
 )
 
 
@@ -28,7 +39,12 @@ def private_words(federation: Federation) -> tuple[str, ...]:
     private = federation.training.private
     if private is None:
         return ()
+    spent = private.metrics_epsilon
+    metrics = _EXACT.format(label=federation.label_holder)
+    if spent is not None:
+        metrics = _NOISY.format(spent=spent, twice_spent=2 * spent)
     facts = {
+        "metrics": metrics,
         "label": federation.label_holder,
         "holders": ", ".join(federation.feature_holders),
         "epsilon": private.epsilon,

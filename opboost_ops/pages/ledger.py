@@ -19,6 +19,7 @@ from opboost_ops.pages.blocks import (
     number,
 )
 from opboost_ops.pages.deployment import Query, has_books
+from opboost_ops.pages.ledger_models import models
 from opboost_ops.pages.ledger_pictures import Dated, history, loss_curves
 from opboost_ops.privacy.accountant import Forecast, Loss, accounts, total
 from opboost_ops.privacy.events import Release
@@ -59,6 +60,9 @@ def build(party: str, query: Query) -> list[Block]:
         blocks += [_columns(found, policy.all_features, shown, query)]
         blocks.append(history(everything, found))
         blocks.append(loss_curves(release for _, release in shown))
+    if any(release.account == "model" for release in releases):
+        # As with features, the budget is for all federations.
+        blocks += models(everything, shown, policy.models.budget_epsilon)
     blocks.append(_exact(release for _, release in shown))
     blocks.append(lines(shown, query))
     return blocks
@@ -284,7 +288,7 @@ def lines(dated: Dated, query: Query) -> Table:
 
 def _account(release: Release) -> str:
     if release.epsilon is not None:
-        return f"model, epsilon {release.epsilon:g}"
+        return f"{release.kind}, epsilon {release.epsilon:g}"
     return {"local_dp": "local DP"}.get(release.account, release.account)
 
 

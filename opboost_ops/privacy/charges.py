@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 from uuid import UUID
 
 import numpy as np
@@ -35,12 +36,14 @@ class ModelCharge:
     Attributes:
         epsilon: What it costs a row that is added or removed.
         name: Of the draw; another draw is another release.
-        rows: How many rows it was trained on.
+        rows: How many rows it was trained on, or evaluated on.
+        what: The trees, or metrics with noise.
     """
 
     epsilon: float
     name: str
     rows: int
+    what: Literal["model", "metrics"] = "model"
 
 
 @dataclass(frozen=True)

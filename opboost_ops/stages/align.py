@@ -19,7 +19,8 @@ def align(context: Context) -> Outcome:
 
     The common order is the order of the digests. The held-out rows are those whose digest's
     last eight bytes are least (a keyed hash, independent of the order), or those that a
-    boolean column of the label holder names.
+    boolean column of the label holder names. With DPBoost they are those where these bytes are
+    below a fixed number.
 
     Raises:
         ContractError: A party sends a digest twice, or too few people are common to all.
@@ -95,6 +96,9 @@ def _held_out(context: Context, common: pl.DataFrame) -> np.ndarray:
         return np.asarray(column.to_numpy()[common[context.federation.label_holder].to_numpy()])
     last_bytes = pl.lit(1 << 64, dtype=pl.UInt128)
     tails = common.select((pl.col("digest") % last_bytes).cast(pl.UInt64)).to_series().to_numpy()
+    if context.federation.training.trainer == "dpboost":
+        # Each row by itself: with an exact share, a row more may move another to the other side.
+        return np.asarray(tails < np.uint64(int(rule * 2**64)))
     held = np.zeros(common.height, dtype=bool)
     held[np.argsort(tails, kind="stable")[: round(common.height * rule)]] = True
     return held

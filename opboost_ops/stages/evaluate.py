@@ -11,8 +11,9 @@ from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.config.federation import ScoringMode
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.stages.assemble import LABEL, frame_of
-from opboost_ops.stages.gate import comparable_champion, gate
+from opboost_ops.stages.gate import CHAMPION, comparable_champion, gate
 from opboost_ops.stages.materialise import materialised_model
+from opboost_ops.stages.noisy_metrics import noisy_metrics
 from opboost_ops.stages.others import others
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.train import parameters_of
@@ -37,14 +38,23 @@ def evaluate(context: Context) -> Outcome:
         for name in dict.fromkeys((*context.federation.scoring.modes, "desensitised"))
     }
     predictions = {name: predict(model, matrix) for name, matrix in frames.items()}
+    compared = {f"federated_{name}": prediction for name, prediction in predictions.items()}
+    if champion is not None:
+        compared[CHAMPION] = predict(champion, frames[mode])
     result: dict[str, dict[str, float]] = {}
+    charge = None
+    private = context.federation.training.private
     # A second private model would be a second charge; one without noise would undo the first.
-    if context.federation.training.trainer != "dpboost":
+    if private is None:
         alone = _alone(context, facts, holdout)
         result["label_holder_alone"] = metrics.evaluate(task, truth, alone)
-    for name, prediction in predictions.items():
-        result[f"federated_{name}"] = metrics.evaluate(task, truth, prediction)
-    decision = gate(context, facts, champion, frames[mode], truth, result[f"federated_{mode}"])
+    if private is not None and private.metrics_epsilon is not None:
+        found, charge = noisy_metrics(context, task, truth, compared, private.metrics_epsilon)
+        result |= {name: found[name] for name in compared}
+    else:
+        result |= {name: metrics.evaluate(task, truth, of) for name, of in compared.items()}
+    old = result.pop(CHAMPION, None)
+    decision = gate(context, task, result[f"federated_{mode}"], old)
     return Outcome(
         tables={"predictions": _table(predictions)},
         documents={
@@ -52,7 +62,10 @@ def evaluate(context: Context) -> Outcome:
             "gate": decision,
         },
         summary={"rows": len(truth), "mode": mode, "metrics": result, "gate": decision["why"]},
-        discloses="metrics of the model, functions of the held-out rows and their labels",
+        discloses=""
+        if charge
+        else "metrics of the model, functions of the held-out rows and their labels",
+        model=charge,
     )
 
 

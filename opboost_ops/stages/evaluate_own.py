@@ -27,7 +27,8 @@ def evaluate_own(context: Context) -> Outcome:
         f"federated_{mode}": metrics.evaluate(facts["task"], truth, prediction),
     }
     champion = comparable_champion(context, facts)
-    decision = gate(context, facts, champion, matrix, truth, result[f"federated_{mode}"])
+    old = champion and metrics.evaluate(facts["task"], truth, predict(champion, matrix))
+    decision = gate(context, facts["task"], result[f"federated_{mode}"], old or None)
     flat = prediction if prediction.ndim == 1 else prediction.max(axis=1)
     return Outcome(
         tables={"predictions": pa.table({mode: pa.array(flat)})},

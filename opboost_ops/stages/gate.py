@@ -4,16 +4,16 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from opboost_ops.boosting import metrics
-from opboost_ops.boosting.trainer import predict
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.shared_columns import EVERYONE, shared_columns
 from opboost_ops.models.registry import Registry, model_in
 from opboost_ops.stages.stage import Context
+
+#: How a champion's metrics on a new model's held-out rows are called.
+CHAMPION = "champion"
 
 
 def comparable_champion(context: Context, facts: Mapping[str, Any]) -> str | None:
@@ -41,11 +41,9 @@ def comparable_champion(context: Context, facts: Mapping[str, Any]) -> str | Non
 
 def gate(
     context: Context,
-    facts: Mapping[str, Any],
-    comparable: str | None,
-    holdout: np.ndarray,
-    truth: np.ndarray,
+    task: metrics.Task,
     new: Mapping[str, float],
+    old: Mapping[str, float] | None,
 ) -> dict[str, Any]:
     """Compare a model with the champion on the held-out rows, in the mode of scoring.
 
@@ -54,11 +52,9 @@ def gate(
 
     Args:
         context: The label holder's.
-        facts: What `assemble` says of the frame.
-        comparable: The champion's model as `comparable_champion` gives it.
-        holdout: The held-out frame in the mode of scoring, shape (n, features).
-        truth: Its labels, shape (n,).
+        task: What is learnt.
         new: The new model's metrics.
+        old: The champion's on the same rows, if `comparable_champion` gave one.
 
     Returns:
         ``promote``, ``why`` in public words, ``metric``, ``tolerance``, ``new``, and of the
@@ -66,7 +62,7 @@ def gate(
     """
     registry = Registry(context.site.models, context.federation.name)
     champion = registry.champion()
-    metric = metrics.main_metric(facts["task"])
+    metric = metrics.main_metric(task, noisy=_noisy(context))
     mode = context.federation.scoring.mode
     tolerance = context.federation.training.tolerance
     result: dict[str, Any] = {"metric": metric, "tolerance": tolerance, "new": new[metric]}
@@ -74,26 +70,41 @@ def gate(
     if champion is None or champion == context.run:
         return {**result, "promote": True, "why": "the first model"}
     result["version"] = champion
-    if comparable is not None:
-        prediction = predict(comparable, holdout)
-        value, rows = metrics.evaluate(facts["task"], truth, prediction)[metric], "the same rows"
-    else:
+    rows = "the same rows"
+    if old is None:
         evaluation = json.loads(registry.files(champion)["evaluation.json"])["metrics"]
-        if f"federated_{mode}" not in evaluation:
-            why = (
-                f"the champion knows other columns and was never evaluated in mode {mode}: "
-                "compare them, and promote one by hand"
-            )
-            return {**result, "promote": False, "why": why}
-        value = evaluation[f"federated_{mode}"][metric]
+        old = evaluation.get(f"federated_{mode}", {})
         rows = "its own held-out rows, because columns or the champion have changed"
-    promote = new[metric] >= value - tolerance
+    if metric not in old:
+        why = (
+            f"the champion knows other columns and was never evaluated in mode {mode} by {metric}: "
+            "compare them, and promote one by hand"
+        )
+        return {**result, "promote": False, "why": why}
+    value = old[metric]
+    if metric == "mse":
+        promote = new[metric] <= value + tolerance * _greatest_variance(context)
+    else:
+        promote = new[metric] >= value - tolerance
     relation = "not worse" if promote else "worse"
+    noise = " (with noise)" if _noisy(context) else ""
     why = (
-        f"{metric} {new[metric]:.4f} in mode {mode} is {relation} than the champion's {value:.4f} "
-        f"on {rows}, tolerance {tolerance:g}"
+        f"{metric} {new[metric]:.4f}{noise} in mode {mode} is {relation} than the champion's "
+        f"{value:.4f} on {rows}, tolerance {tolerance:g}"
     )
     return {**result, "value": value, "promote": promote, "why": why}
+
+
+def _noisy(context: Context) -> bool:
+    private = context.federation.training.private
+    return private is not None and private.metrics_epsilon is not None
+
+
+def _greatest_variance(context: Context) -> float:
+    """Of a label within its public bounds; the label's own variance would be exact."""
+    label = context.federation.parties[context.party].label
+    assert label is not None and label.bounds is not None
+    return ((label.bounds[1] - label.bounds[0]) / 2) ** 2
 
 
 def same_columns(

@@ -26,6 +26,8 @@ def register(context: Context) -> Outcome:
         for party in context.federation.feature_holders
         for name, curve in context.receive("ranks", party).manifest.losses.items()
     }
+    private = context.federation.training.private
+    noisy = private is not None and private.metrics_epsilon is not None
     horizontal = context.federation.learning == "horizontal"
     rows = context.home.json("boosted")["rows"] if horizontal else None
     card = make_card(
@@ -39,7 +41,10 @@ def register(context: Context) -> Outcome:
             context.receive("ranks", party).manifest.experiment
             for party in context.federation.feature_holders
         ),
-        importance=importance_of(
+        # An exact function of the held-out rows, which noisy metrics would not cover.
+        importance=None
+        if noisy
+        else importance_of(
             context.federation,
             model,
             frame_of(context.home.table("holdout_frame"), context.home.json("frame")),
@@ -64,5 +69,7 @@ def register(context: Context) -> Outcome:
     return Outcome(
         documents={"registered": {"version": context.run, "model": str(folder / file)}},
         summary={"version": context.run, "champion": champion, "why": decision["why"]},
-        discloses="whether the model became champion, a function of the held-out rows",
+        discloses=""
+        if noisy
+        else "whether the model became champion, a function of the held-out rows",
     )

@@ -50,14 +50,15 @@ def train(context: Context) -> Outcome:
 
 
 class Drawn:
-    """What a training has drawn so far, in the party's home: a retry goes on from there.
+    """What was drawn of a run so far, in the party's home: a retry goes on from there.
 
     Args:
         home: Of the run.
+        file: Its name there.
     """
 
-    def __init__(self, home: Home) -> None:
-        self._path = home.folder / "drawn_trees.jsonl"
+    def __init__(self, home: Home, file: str = "drawn_trees.jsonl") -> None:
+        self._path = home.folder / file
 
     def lines(self) -> list[bytes]:
         """All whole lines; a line that a crash cut off was never used."""

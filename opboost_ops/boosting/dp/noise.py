@@ -68,7 +68,7 @@ def laplace(values: Sequence[int], sensitivity: int, epsilon: Fraction) -> list[
     """Add discrete Laplace noise to integers, by OpenDP's exact sampler.
 
     Args:
-        values: Integers of which a row moves one, by at most the sensitivity.
+        values: Integers that a row moves by at most the sensitivity, added up over all of them.
         sensitivity: At least 1.
         epsilon: Of the release of all values together.
     """

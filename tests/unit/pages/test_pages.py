@@ -8,9 +8,12 @@ import sqlite3
 
 import pytest
 
+from opboost_ops.config.loading import site_of
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.pages.blocks import Cell, Table
 from opboost_ops.pages.rendering import table_csv
+from opboost_ops.privacy.charges import ModelCharge
+from opboost_ops.publication import Publisher, charge_model
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.pages.conftest import Reader
 
@@ -84,6 +87,28 @@ def test_budgets_and_what_is_left_of_them(reader: Reader, shown: Workspace) -> N
     assert float(line["left(R-L)"]) == pytest.approx(1000 - spent)
     assert int(line["retrainings left"]) == int((1000 - spent) // spent)
     assert "until the budget of income ends" in plain(reader.page("ledger?party=bank"))
+
+
+def test_what_private_models_have_cost(reader: Reader, shown: Workspace) -> None:
+    assert "What models have cost" not in plain(reader.page("ledger?party=credit"))
+    shown.edit_yaml(
+        "credit/policy.yaml", lambda policy: policy.update(models={"budget_epsilon": 5.0})
+    )
+    party = Publisher("credit", *site_of("credit"), shown.store)
+    for at, (what, epsilon) in enumerate((("model", 3.0), ("metrics", 0.5))):
+        charge = ModelCharge(epsilon, f"{at}" * 64, 100 + at, what)  # type: ignore[arg-type]
+        charge_model(party, shown.declared, FIRST_RUN, charge)
+    text = plain(reader.page("ledger?party=credit"))
+    assert "Models: epsilon, a row added or removed 3.500 worst case, of 5" in text
+    assert "Models: epsilon, a row replaced 7.000 twice as much" in text
+    assert "Epsilon left for models 1.500" in text
+    listed = rows(reader, "ledger", "credit.models")
+    found = [(line["what"], float(line["epsilon"]), float(line["rows"])) for line in listed]
+    assert found == [("metrics", 0.5, 101), ("model", 3.0, 100)]
+    assert float(listed[0]["epsilon so far"]) == 3.5
+    elsewhere = plain(reader.page(f"ledger?party=credit&run={SECOND_RUN}"))
+    assert "Models trained 1" in elsewhere
+    assert rows(reader, f"ledger?run={SECOND_RUN}", "credit.models") == []
 
 
 def test_models_with_metrics_named_by_their_mode(reader: Reader, untouched: Workspace) -> None:

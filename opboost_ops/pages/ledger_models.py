@@ -1,0 +1,84 @@
+"""The ledger page's part on differentially private models: what each cost, and what is left."""
+
+from fractions import Fraction
+
+from opboost_ops.pages.blocks import (
+    Block,
+    Cell,
+    Fact,
+    Facts,
+    State,
+    Table,
+    count,
+    moment,
+    number,
+)
+from opboost_ops.pages.ledger_pictures import Dated
+from opboost_ops.privacy.accountant import model_epsilon
+
+#: How many lines are shown.
+_NEWEST = 20
+
+
+def models(everything: Dated, shown: Dated, cap: float | None) -> list[Block]:
+    """Figures of all models together, and a line for each that is asked for.
+
+    Args:
+        everything: All lines of the ledger with their times, oldest first.
+        shown: Those of them that the page shows.
+        cap: The policy's budget.
+    """
+    spent = model_epsilon(release for _, release in everything)
+    trained = sum(r.kind == "model" for _, r in everything)
+    worst = "worst case" if cap is None else f"worst case, of {cap:g}"
+    left = None if cap is None else max(0.0, cap - float(spent))
+    facts = [
+        Fact(
+            "Models: epsilon, a row added or removed",
+            number(float(spent)).text,
+            worst,
+        ),
+        Fact("Models: epsilon, a row replaced", number(2 * float(spent)).text, "twice as much"),
+        Fact("Models trained", f"{trained:,}", "champions or not"),
+    ]
+    if left is not None:
+        state: State = "bad" if left == 0 else "good"
+        facts.append(Fact("Epsilon left for models", number(left).text, "of policy.yaml", state))
+    rows, sum_so_far = [], Fraction(0)
+    listed = {id(release) for _, release in shown}
+    for at, release in everything:
+        if release.account != "model":
+            continue
+        sum_so_far += model_epsilon([release])
+        if id(release) not in listed:
+            continue
+        rows.append(
+            (
+                moment(at),
+                Cell(release.federation),
+                Cell(release.run, href=f"run?id={release.run}"),
+                Cell(release.kind),
+                number(release.epsilon),
+                _so_far(sum_so_far, cap),
+                count(release.rows),
+                Cell(release.receiver),
+            )
+        )
+    heads = ("reserved (UTC)", "federation", "run", "what", "epsilon", "epsilon so far")
+    table = Table(
+        "models",
+        "What models have cost",
+        (*heads, "rows", "told to"),
+        tuple(reversed(rows[-_NEWEST:])),
+        "Differentially private models, and metrics with noise, of the label holder's own rows. "
+        "Trained on the same rows they add up, also those that never became champion. Epsilon is "
+        "for a row added or removed; a row replaced costs twice as much.",
+    )
+    return [Facts(tuple(facts)), table]
+
+
+def _so_far(spent: Fraction, cap: float | None) -> Cell:
+    cell = number(float(spent))
+    if cap is None:
+        return cell
+    return Cell(cell.text, cell.value, share=min(1.0, float(spent) / cap), limited=True)

@@ -1,0 +1,166 @@
+"""A model that may be given away together with how good it is: metrics and gate with noise."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from opboost_ops.boosting import metrics
+from opboost_ops.cli import app
+from opboost_ops.config.federation import Federation, Label
+from opboost_ops.config.loading import load_site
+from opboost_ops.config.site import Site
+from opboost_ops.errors import BudgetError, ContractError
+from opboost_ops.models.registry import Registry
+from opboost_ops.stages.assemble import LABEL
+from opboost_ops.stages.gate import gate
+from opboost_ops.stages.stage import Home
+from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
+from tests.unit.stages.test_dpboost_runs import allow, ledger, private
+
+
+def noisy(data: dict[str, Any]) -> None:
+    private(data)
+    data["training"]["private"]["metrics_epsilon"] = 0.5
+
+
+@pytest.fixture
+def federation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    workspace = Workspace.write(tmp_path / "federation")
+    workspace.edit_yaml("federation.yaml", noisy)
+    for party in ("shop", "bank"):
+        workspace.edit_yaml(f"{party}/policy.yaml", allow)
+    workspace.known_to(monkeypatch)
+    return workspace
+
+
+def exact_metrics(workspace: Workspace) -> dict[str, float]:
+    home = Home(workspace.home("credit"))
+    truth = home.table("holdout_frame").column(LABEL).to_numpy()
+    prediction = home.table("predictions").column("desensitised").to_numpy()
+    return metrics.evaluate("binary", truth, prediction)
+
+
+def test_nothing_exact_of_held_out_rows_leaves(
+    federation: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summaries = federation.all()
+    exact = exact_metrics(federation)
+    told = summaries["credit.evaluate"]["metrics"]
+    assert {mode: set(found) for mode, found in told.items()} == {
+        "federated_desensitised": {"accuracy"}
+    }
+    files = federation.files("credit", "models", "credit_scoring", federation.run)
+    card = json.loads(files["card.json"])
+    assert card["metrics"] == told
+    assert card["importance"] == []
+    words = " ".join(card["private"])
+    assert "epsilon 0.5, 1 for a row replaced" in words
+    assert "Not covered: metrics" not in words
+    # To the last digit an exact figure would be found in what is kept of the model.
+    for name in ("card.json", "evaluation.json", "card.html"):
+        text = files[name].decode()
+        assert str(exact["auc"]) not in text
+        assert f"{exact['auc']:.4f}" not in text
+
+    lines = ledger(federation, "credit")
+    charged = [(r.kind, r.epsilon) for r in lines if r.account == "model"]
+    assert charged == [("model", 3.0), ("metrics", 0.5)]
+    assert not any("held-out rows" in r.discloses for r in lines if r.account == "exact")
+    shown = CliRunner().invoke(app, ["ledger", "show", str(federation.folder / "credit"), "--json"])
+    assert json.loads(shown.output)["models"]["epsilon"] == 3.5
+    assert json.loads(shown.output)["models"]["trainings"] == 1
+
+    # Cleared, the same metrics at no further cost.
+    again = federation.step("credit", "evaluate")
+    assert again["metrics"] == told
+    assert len(ledger(federation, "credit")) == len(lines)
+
+    # A second run compares itself with the champion, with noise: both for one epsilon.
+    second = federation.copy(federation.folder.parent / "second", SECOND_RUN)
+    second.known_to(monkeypatch)
+    second.all()
+    gate = second.home_json("credit", "gate")
+    assert gate["metric"] == "accuracy"
+    assert "(with noise)" in gate["why"]
+    drawn = json.loads((second.home("credit") / "drawn_metrics.jsonl").read_bytes())
+    assert len(drawn["sums"]) == 2
+    charged = [r.epsilon for r in ledger(second, "credit") if r.kind == "metrics"]
+    assert charged == [0.5, 0.5]
+
+
+def test_a_budget_and_another_draw_refuse_before_anything_is_told(federation: Workspace) -> None:
+    federation.edit_yaml(
+        "credit/policy.yaml", lambda policy: policy.update(models={"budget_epsilon": 3.25})
+    )
+    federation.until("evaluate", "credit")
+    with pytest.raises(BudgetError, match=r"models\.budget_epsilon"):
+        federation.step("credit", "evaluate")
+    assert not (federation.home("credit") / "evaluation.json").exists()
+    federation.edit_yaml(
+        "credit/policy.yaml", lambda policy: policy.update(models={"budget_epsilon": 3.5})
+    )
+    federation.step("credit", "evaluate")
+    drawn = federation.home("credit") / "drawn_metrics.jsonl"
+    line = json.loads(drawn.read_bytes())
+    drawn.write_text(json.dumps({**line, "of": "0" * 64}) + "\n")
+    with pytest.raises(ContractError, match="Trigger a new run"):
+        federation.step("credit", "evaluate")
+
+
+def test_a_row_more_moves_no_other_row_to_the_held_out_ones(
+    federation: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def held_out(workspace: Workspace) -> dict[str, bool]:
+        workspace.known_to(monkeypatch)
+        workspace.until("align", "credit")
+        workspace.step("credit", "align")
+        home = Home(workspace.home("credit"))
+        positions = home.table("alignment").column("position").to_numpy()
+        train = home.json("alignment")["train"]
+        ids = pl.read_parquet(workspace.table_path("credit"))["id"].to_list()
+        return {ids[place]: at >= train for at, place in enumerate(positions.tolist())}
+
+    # All but a third of the people, and then the same with these ones, too.
+    whole = federation.copy(federation.folder.parent / "whole", SECOND_RUN)
+    federation.edit_table("credit", lambda table: table[: 2 * len(table) // 3])
+    fewer, all_of_them = held_out(federation), held_out(whole)
+    assert len(all_of_them) > len(fewer) > 100
+    assert any(fewer.values())
+    assert {person: all_of_them[person] for person in fewer} == fewer
+
+
+@dataclass
+class Deciding:
+    """What the gate needs of a context."""
+
+    federation: Federation
+    site: Site
+    run: str = SECOND_RUN
+    party: str = "credit"
+
+
+@pytest.mark.parametrize(("mse", "promoted"), [(3.9, True), (4.89, True), (4.92, False)])
+def test_numbers_are_compared_by_their_error_in_units_of_the_bounds(
+    federation: Workspace, mse: float, promoted: bool
+) -> None:
+    declared = federation.declared
+    label = Label(column="default", task="regression", bounds=(0.0, 6.0))
+    credit = declared.parties["credit"].model_copy(update={"label": label})
+    training = declared.training.model_copy(update={"tolerance": 0.1})
+    changed = declared.model_copy(
+        update={"parties": {**declared.parties, "credit": credit}, "training": training}
+    )
+    site = load_site(federation.folder / "credit" / "site.yaml")
+    registry = Registry(site.models, declared.name)
+    metrics_of = {"metrics": {"federated_desensitised": {"mse": 4.0}}}
+    registry.register(FIRST_RUN, {"evaluation.json": json.dumps(metrics_of).encode()})
+    registry.decide(FIRST_RUN, True, "the first model")
+    # A tenth of the greatest variance that a label in [0, 6] can have: 0.9.
+    decision = gate(Deciding(changed, site), "regression", {"mse": mse}, None)  # type: ignore[arg-type]
+    assert (decision["promote"], decision["value"]) == (promoted, 4.0)
+    assert f"is {'not worse' if promoted else 'worse'} than" in decision["why"]
