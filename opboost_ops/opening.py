@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from opboost_ops.boosting import dask_engine
 from opboost_ops.boosting.trainer import BACKENDS, format_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_federation, parse_federation, site_of
@@ -176,6 +177,8 @@ def _require_boosters(declared: Federation, purpose: Purpose, model: frozenset[s
         needed.append(format_of(declared.training.trainer))
     for backend in needed:
         backend.require()
+    if purpose == "train" and declared.training.engine == "dask":
+        dask_engine.require()
 
 
 def _own(federation: Federation) -> Any:

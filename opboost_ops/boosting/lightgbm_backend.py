@@ -48,32 +48,7 @@ class LightGBM:
         """
         import lightgbm
 
-        rows = len(label)
-        highest = frame.matrix.max(axis=0)
-        bins = [
-            max(int(high) + 2, 3) if name in frame.ranked else _OWN_BINS
-            for name, high in zip(frame.names, highest, strict=True)
-        ]
-        settings: dict[str, Any] = {
-            "objective": _OBJECTIVES[parameters.task],
-            "learning_rate": parameters.learning_rate,
-            "max_depth": parameters.depth,
-            "num_leaves": 2**parameters.depth,
-            "max_bin_by_feature": bins,
-            "max_bin": max(bins),
-            "min_data_in_bin": 1,
-            "bin_construct_sample_cnt": rows,
-            "feature_pre_filter": False,
-            "deterministic": True,
-            "force_col_wise": True,
-            "seed": parameters.seed,
-            "num_threads": parameters.threads or threads_for(frame.matrix.size),
-            "verbosity": -1,
-        }
-        if parameters.penalty is not None:
-            settings["lambda_l2"] = parameters.penalty
-        if parameters.task == "multiclass":
-            settings["num_class"] = parameters.classes
+        settings = settings_of(frame, frame.matrix.max(axis=0), len(label), parameters)
         data = lightgbm.Dataset(
             frame.matrix,
             label=label,
@@ -110,6 +85,44 @@ class LightGBM:
             return text
         # Python writes the shortest decimal that reads back as the same float.
         return json.dumps(booster_of(text).dump_model(), allow_nan=False, indent=1)
+
+
+def settings_of(
+    frame: Frame, highest: np.ndarray, rows: int, parameters: Parameters
+) -> dict[str, Any]:
+    """LightGBM's own parameters, with a bin for each rank.
+
+    Args:
+        frame: Which columns there are; its rows may be some of them.
+        highest: The greatest number of each column, shape (features,).
+        rows: How many rows there are in all.
+        parameters: How.
+    """
+    bins = [
+        max(int(high) + 2, 3) if name in frame.ranked else _OWN_BINS
+        for name, high in zip(frame.names, highest, strict=True)
+    ]
+    settings: dict[str, Any] = {
+        "objective": _OBJECTIVES[parameters.task],
+        "learning_rate": parameters.learning_rate,
+        "max_depth": parameters.depth,
+        "num_leaves": 2**parameters.depth,
+        "max_bin_by_feature": bins,
+        "max_bin": max(bins),
+        "min_data_in_bin": 1,
+        "bin_construct_sample_cnt": rows,
+        "feature_pre_filter": False,
+        "deterministic": True,
+        "force_col_wise": True,
+        "seed": parameters.seed,
+        "num_threads": parameters.threads or threads_for(rows * len(frame.names)),
+        "verbosity": -1,
+    }
+    if parameters.penalty is not None:
+        settings["lambda_l2"] = parameters.penalty
+    if parameters.task == "multiclass":
+        settings["num_class"] = parameters.classes
+    return settings
 
 
 def booster_of(text: str) -> "lightgbm.Booster":

@@ -87,6 +87,18 @@ def _key_faults(federation: Federation) -> Iterator[Fault]:
 
 def _booster_faults(federation: Federation) -> Iterator[Fault]:
     training = federation.training
+    if training.engine == "dask" and training.trainer != "lightgbm":
+        yield Fault(
+            "training.engine",
+            f"is dask, which does not train {training.trainer}",
+            "leave it out, or declare trainer: lightgbm",
+        )
+    if training.engine == "dask" and training.redraw:
+        yield Fault(
+            "training.redraw",
+            "looks at all rows at once, and engine dask never does",
+            "leave one of them out",
+        )
     if training.redraw and training.trainer == "dpboost":
         yield Fault(
             "training.redraw",

@@ -212,6 +212,8 @@ class Training(Record):
         private: DPBoost's own entries; ``trees`` are 50 and ``depth`` is 6 there when absent.
         method: How XGBoost looks for splits: over bins (``hist``, when absent), one for each
             rank, or over all values (``exact``), which knows no nominal features.
+        engine: Where the label holder trains: in one process, or on a Dask cluster, for tables that
+            are too large for that (an extra, and LightGBM alone).
         redraw: The label holder draws the values behind others' releases back before it trains,
             by their known channels: for models of clear rows, so not for desensitised scoring.
         tolerance: By how much a new model's main metric (auc, or r2 in regression) may be worse
@@ -226,7 +228,7 @@ class Training(Record):
     trainer: Literal["lightgbm", "xgboost", "dpboost", "federboost"] = "lightgbm"
     private: PrivateTraining | None = None
     method: Literal["hist", "exact"] | None = None
-    engine: Literal["local"] = "local"
+    engine: Literal["local", "dask"] = "local"
     trees: int = Field(default=80, ge=1, le=10_000)
     learning_rate: float = Field(default=0.1, gt=0, le=1)
     depth: int = Field(default=3, ge=1, le=16)

@@ -38,6 +38,9 @@ class Site(Record):
         cells: What each cell has released; it never leaves.
         retention_days: After how many days a run is removed from the store and the home folder;
             never when absent.
+        dask: Address of the scheduler of the label holder's own Dask cluster, or ``env:NAME`` for
+            an environment variable that holds it; absent, ``training.engine: dask`` starts workers
+            on this machine.
         models: Where the label holder keeps its models.
         scores: Where the label holder keeps the scores of new rows.
         secret: File of the 32 secret bytes from which all noise comes, or ``env:NAME`` for an
@@ -54,6 +57,7 @@ class Site(Record):
     store: str
     ledger: str = "sqlite:///ledger.sqlite"
     cells: Path = Path("cells")
+    dask: str = ""
     retention_days: float | None = Field(default=None, gt=0)
     models: Path = Path("models")
     scores: Path = Path("scores")
@@ -69,15 +73,15 @@ class Site(Record):
         Raises:
             ConfigError: The environment variable that should hold it is not set.
         """
-        if not self.ledger.startswith(ENVIRONMENT):
-            return self.ledger
-        name = self.ledger.removeprefix(ENVIRONMENT)
-        if not os.environ.get(name):
-            raise ConfigError(
-                f"ledger: the environment variable {name} is not set.",
-                "Set it on this party's workers only.",
-            )
-        return os.environ[name]
+        return _resolved("ledger", self.ledger)
+
+    def dask_address(self) -> str:
+        """The address of the Dask cluster; empty for none.
+
+        Raises:
+            ConfigError: The environment variable that should hold it is not set.
+        """
+        return _resolved("dask", self.dask)
 
     @property
     def forgotten(self) -> Path:
@@ -94,3 +98,15 @@ class Site(Record):
         if text.startswith(ENVIRONMENT):
             return noise.secret_from_environment(text.removeprefix(ENVIRONMENT))
         return noise.read_secret(self.secret)
+
+
+def _resolved(what: str, value: str) -> str:
+    if not value.startswith(ENVIRONMENT):
+        return value
+    name = value.removeprefix(ENVIRONMENT)
+    if not os.environ.get(name):
+        raise ConfigError(
+            f"{what}: the environment variable {name} is not set.",
+            "Set it on this party's workers only.",
+        )
+    return os.environ[name]

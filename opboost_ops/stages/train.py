@@ -1,12 +1,13 @@
 """Arrow: training frame -> partial model, whose thresholds on others' features are ranks."""
 
 import hashlib
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from opboost_ops.boosting import trainer
+from opboost_ops.boosting import dask_engine, trainer
 from opboost_ops.boosting.frame import Private
 from opboost_ops.boosting.metrics import Task
 from opboost_ops.boosting.redraw import redrawn
@@ -18,6 +19,9 @@ from opboost_ops.privacy.charges import ModelCharge
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.stage import Context, Home, Outcome
 
+#: Rows that are sent to a worker at once.
+_BLOCK = 500_000
+
 
 def train(context: Context) -> Outcome:
     """Train on own values and others' ranks.
@@ -26,27 +30,59 @@ def train(context: Context) -> Outcome:
         ContractError: The training frame was not checked.
     """
     context.home.json("checked_frame")
-    table, facts = context.home.table("frame"), context.home.json("frame")
-    frame = frame_of(table, facts)
-    # A copy, so that the table can go: training takes most memory of all stages.
-    label, rows = np.array(table.column(LABEL).to_numpy()), table.num_rows
-    del table
     training = context.federation.training
-    if training.redraw:
-        frame = _drawn_back(context.federation, frame, facts["task"], label)
     declared = context.federation.parties[context.party].label
     assert declared is not None
+    facts = context.home.json("frame")
     parameters = parameters_of(training, facts["task"], facts["classes"], declared.bounds)
-    memory = Drawn(context.home)
-    text = trainer.train(frame, label, parameters, memory)
+    rows = context.home.json("alignment")["train"]
     model = None
-    if training.private is not None:
-        model = ModelCharge(training.private.epsilon, memory.name(), len(label))
+    if training.engine == "dask":
+        text = _on_dask(context, parameters)
+    else:
+        memory = Drawn(context.home)
+        text = _here(context, parameters, memory)
+        if training.private is not None:
+            model = ModelCharge(training.private.epsilon, memory.name(), rows)
     return Outcome(
         files={_partial(context): text.encode()},
         summary={"rows": rows, "trees": training.trees},
         model=model,
     )
+
+
+def _here(context: Context, parameters: Parameters, memory: "Drawn") -> str:
+    table, facts = context.home.table("frame"), context.home.json("frame")
+    frame = frame_of(table, facts)
+    # A copy, so that the table can go: training takes most memory of all stages.
+    label = np.array(table.column(LABEL).to_numpy())
+    del table
+    if context.federation.training.redraw:
+        frame = _drawn_back(context.federation, frame, facts["task"], label)
+    return trainer.train(frame, label, parameters, memory)
+
+
+def _on_dask(context: Context, parameters: Parameters) -> str:
+    """Train on the cluster, once: another try might differ in the last digits."""
+    file = context.home.folder / "frame.arrow"
+    with file.open("rb") as frame:
+        of = hashlib.file_digest(frame, "sha256").hexdigest() + repr(parameters)
+    kept = Drawn(context.home, "trained_on_dask.jsonl")
+    for line in map(json.loads, kept.lines()):
+        if line["of"] == of:
+            return str(line["text"])
+    text = dask_engine.train(_blocks(context), parameters, context.site.dask_address())
+    kept.append(json.dumps({"of": of, "text": text}).encode())
+    return text
+
+
+def _blocks(context: Context) -> Iterator[tuple[Frame, np.ndarray]]:
+    table, facts = context.home.table("frame"), context.home.json("frame")
+    # At least two blocks a worker on this machine, and none larger than a worker can take at once.
+    size = max(1, min(_BLOCK, -(-table.num_rows // 8)))
+    for begin in range(0, table.num_rows, size):
+        block = table.slice(begin, size)
+        yield frame_of(block, facts), np.array(block.column(LABEL).to_numpy(), dtype=np.float64)
 
 
 class Drawn:

@@ -1,0 +1,214 @@
+"""LightGBM on Dask: training rows spread over workers, one tree grown by all of them."""
+
+import os
+import socket
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from opboost_ops.boosting.frame import Frame, Parameters
+from opboost_ops.boosting.lightgbm_backend import settings_of
+from opboost_ops.boosting.lightgbm_text import TextModel
+from opboost_ops.errors import ConfigError, ContractError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+#: Seconds until a cluster must have answered, and minutes until its workers must have met.
+_PATIENCE = 60
+_MEETING = 5
+
+#: Rows that own columns' bins are made from: LightGBM's own number.
+_SAMPLE = 200_000
+
+#: What the model file would tell of the machines that made it.
+_LOCAL = (
+    r"tree_sizes=|\[(num_threads|data|valid|output_model|input_model|machines|num_machines"
+    r"|local_listen_port|time_out|machine_list_filename|pre_partition):"
+)
+
+
+def require() -> None:
+    """Make sure that Dask is there.
+
+    Raises:
+        ConfigError: It is not installed.
+    """
+    try:
+        import distributed  # noqa: F401
+    except ImportError:
+        missing = True
+    else:
+        missing = False
+    if missing:
+        raise ConfigError(
+            "training.engine is dask, and Dask is not installed.",
+            "Install the extra: pip install 'opboost-ops[dask]'.",
+        )
+
+
+def train(parts: Iterable[tuple[Frame, np.ndarray]], parameters: Parameters, cluster: str) -> str:
+    """Train with the rows on several workers.
+
+    LightGBM's own distributed training lets each worker look for some columns' bins among its own
+    rows, so that ranks which it does not have would share one. Here all workers take their bins
+    from one reference that holds every rank: as with one process, no two ranks share a bin.
+
+    Args:
+        parts: Rows and labels, block by block; a block is sent off before the next one is read.
+        parameters: How; the booster is LightGBM.
+        cluster: Address of its scheduler; empty for worker processes on this machine, one a core.
+
+    Returns:
+        The text model, without what it says of machines. The last digits of its numbers hang on
+        which worker had which rows.
+
+    Raises:
+        ConfigError: Dask is not installed.
+        ContractError: There is no row or no feature to learn from.
+        ConnectionError: The cluster cannot be reached, or lost a worker.
+    """
+    require()
+    from distributed import KilledWorker
+    from distributed.comm import CommClosedError
+    from lightgbm.basic import LightGBMError
+
+    failure = ""
+    try:
+        with _client(cluster) as client:
+            return _train(client, parts, parameters)
+    except (OSError, TimeoutError, CommClosedError, KilledWorker) as error:
+        failure = type(error).__name__
+    except LightGBMError as error:
+        # What the others say when a worker has gone.
+        if "socket" not in str(error).lower():
+            raise
+        failure = "a worker was lost"
+    raise ConnectionError(f"Training on the Dask cluster failed ({failure}).")
+
+
+def _train(
+    client: "Client", parts: Iterable[tuple[Frame, np.ndarray]], parameters: Parameters
+) -> str:
+    workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    if not workers:
+        raise ConnectionError("no workers")
+    held: dict[str, list[Any]] = {worker: [] for worker in workers}
+    sample: list[np.ndarray] = []
+    first, rows, highest = None, 0, np.empty(0)
+    for number, (frame, label) in enumerate(parts):
+        most = frame.matrix.max(axis=0)
+        highest = most if first is None else np.maximum(highest, most)
+        first = first or Frame(frame.names, frame.matrix[:0], frame.categorical, frame.ranked)
+        if rows < _SAMPLE:
+            sample.append(frame.matrix[: _SAMPLE - rows].copy())
+        rows += len(label)
+        worker = workers[number % len(workers)]
+        held[worker].append(client.scatter((frame.matrix, label), workers=[worker], hash=False))
+    if first is None or not rows or not first.names:
+        raise ContractError("The training frame has no row or no feature.")
+    held = {worker: mine for worker, mine in held.items() if mine}
+    settings = settings_of(first, highest, rows, parameters)
+    reference = client.scatter(
+        _with_all_ranks(np.concatenate(sample), first, highest), broadcast=True, hash=False
+    )
+    ports = client.run(_free_port, workers=list(held))
+    machines = [f"{urlsplit(worker).hostname}:{ports[worker]}" for worker in held]
+    if len(held) > 1:
+        settings |= {
+            "tree_learner": "data",
+            "pre_partition": True,
+            "machines": ",".join(machines),
+            "num_machines": len(machines),
+            "time_out": _MEETING,
+        }
+    del settings["num_threads"]
+    columns = (list(first.names), [first.names.index(name) for name in first.categorical])
+    models = [
+        client.submit(
+            _grown,
+            *(mine, reference, columns, parameters.trees),
+            {**settings, "local_listen_port": ports[worker]},
+            # Each where its rows are, and all at the same time.
+            workers=[worker],
+            pure=False,
+            retries=0,
+        )
+        for worker, mine in held.items()
+    ]
+    text: str = client.gather(models)[0]
+    return TextModel.parse(text).without(_LOCAL).text()
+
+
+def _with_all_ranks(sample: np.ndarray, frame: Frame, highest: np.ndarray) -> np.ndarray:
+    """Rows, and copies of some of them with the ranks that none of them has."""
+    missing = {
+        at: np.setdiff1d(np.arange(1, int(highest[at]) + 1), sample[:, at])
+        for at, name in enumerate(frame.names)
+        if name in frame.ranked
+    }
+    count = max(map(len, missing.values()), default=0)
+    more = sample[np.arange(count) % len(sample)]
+    for at, ranks in missing.items():
+        more[: len(ranks), at] = ranks
+    return np.concatenate([sample, more])
+
+
+def _grown(
+    parts: Sequence[tuple[np.ndarray, np.ndarray]],
+    reference: np.ndarray,
+    columns: tuple[list[str], list[int]],
+    trees: int,
+    settings: Mapping[str, Any],
+) -> str:
+    """A worker's side of the training."""
+    import lightgbm
+
+    names, categorical = columns
+    common: dict[str, Any] = {
+        "params": {**settings, "num_machines": 1, "machines": ""},
+        "feature_name": names,
+    }
+    bins = lightgbm.Dataset(reference, categorical_feature=categorical, **common).construct()
+    matrices, labels = zip(*parts, strict=True)
+    # Before it meets the others: then it would look for bins together with them.
+    mine = lightgbm.Dataset(
+        np.concatenate(matrices), np.concatenate(labels), reference=bins, **common
+    ).construct()
+    booster = lightgbm.train(dict(settings), mine, trees)
+    text: str = booster.model_to_string()
+    booster.free_network()
+    return text
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def _client(cluster: str) -> Iterator["Client"]:
+    from distributed import Client, LocalCluster
+
+    if cluster:
+        # What a tls:// address needs is in Dask's own configuration.
+        with Client(cluster, timeout=_PATIENCE) as client:
+            yield client
+        return
+    processes = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
+    with (
+        LocalCluster(
+            n_workers=max(2, processes),
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=None,
+        ) as local,
+        Client(local, timeout=_PATIENCE) as client,
+    ):
+        yield client
