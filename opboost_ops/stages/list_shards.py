@@ -6,6 +6,7 @@ from opboost_ops.errors import ContractError
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.digest_ids import changed
 from opboost_ops.stages.preprocess import aligned_rows
+from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import SHARDS, Context, Outcome
 
 #: Most files of a table: each is a task, and the list of them is to stay short.
@@ -33,7 +34,10 @@ def list_shards(context: Context) -> Outcome:
             "Write fewer and larger ones, or take shards out of the federation file.",
         )
     identity = [context.federation.id.column]
-    heights = [raw_table.read(context, identity, shard=i).height for i in range(count)]
+    heights = [
+        sum(block.height for block in blocks(context, identity, shard=shard))
+        for shard in range(count)
+    ]
     aligned_rows(context.receive("alignment", context.party), sum(heights))
     shards = {
         # Where the rows of each begin, and after the last one the end; without forgotten persons.
