@@ -81,7 +81,9 @@ class Cells:
         if state is None or most is None or len(state.people) == 0:
             return values
         same = np.array_equal(state.people, people)
-        kept = np.empty(len(values), dtype=np.int64 if domain.lower < 0 else np.min_scalar_type(domain.upper))
+        kept = np.empty(
+            len(values), dtype=np.int64 if domain.lower < 0 else np.min_scalar_type(domain.upper)
+        )
         for begin in range(0, len(values), _BLOCK):
             rows = slice(begin, begin + _BLOCK)
             place, known = _find(state.people, people[rows], rows if same else None)

@@ -60,18 +60,14 @@ def _held(
                 people = people_of(secret, keys, positions)
                 order = np.argsort(people)
                 rising = people[order]
-            kept = cells.hold(
-                column.uuid, name, rising, wanted[order], column.source_domain, most
-            )
+            kept = cells.hold(column.uuid, name, rising, wanted[order], column.source_domain, most)
             wanted = np.empty(len(kept), dtype=kept.dtype)
             wanted[order] = kept
         held[column.source] = wanted
     return held
 
 
-def _randomised(
-    column: Column, values: np.ndarray, keys: np.ndarray, secret: bytes
-) -> np.ndarray:
+def _randomised(column: Column, values: np.ndarray, keys: np.ndarray, secret: bytes) -> np.ndarray:
     mechanism = column.mechanism
     if not isinstance(mechanism, UnaryEncoding):
         return randomise(
@@ -79,9 +75,7 @@ def _randomised(
         )
     assert column.bit is not None
     size, bit = column.source_domain.size, column.bit
-    return randomise_bit(
-        values, size, bit, keys, mechanism, column.map_digest, secret, column.uuid
-    )
+    return randomise_bit(values, size, bit, keys, mechanism, column.map_digest, secret, column.uuid)
 
 
 def _kind(column: Column) -> np.dtype[Any]:

@@ -79,7 +79,7 @@ def _charges(context: Context, columns: tuple[Column, ...]) -> Charges:
         if column.charge not in drawn:
             keys[column.charge] = name.hex()[:16]
             drawn[column.charge] = hashlib.blake2b(name)
-            drawn[column.charge].update(memoryview(people))
+            _add(drawn[column.charge], people)
         _add(drawn[column.charge], narrow_integers(released, column.name))
         if isinstance(column.mechanism, LocalMap):
             feature = context.federation.parties[context.party].features[column.feature]
@@ -91,6 +91,7 @@ def _charges(context: Context, columns: tuple[Column, ...]) -> Charges:
 
 
 def _add(draw: hashlib.blake2b, values: np.ndarray) -> None:
-    # The name of a draw is made of wide integers, whatever type they are kept in.
+    # The name of a draw is made of eight bytes a row, whatever type they are kept in.
     for begin in range(0, len(values), _BLOCK):
-        draw.update(values[begin : begin + _BLOCK].astype(np.int64))
+        part = values[begin : begin + _BLOCK]
+        draw.update(part.astype(np.uint64 if part.dtype == np.uint64 else np.int64).tobytes())

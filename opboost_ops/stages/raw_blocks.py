@@ -9,13 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from opboost_ops.privacy.forgotten import Forgotten
+from opboost_ops.quality.blockwise import rows_of_block
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.stage import Context
-
-#: Cells of a block, and the least and the most rows that it has for that: enough of them that
-#: what is done once a block does not count, and few enough that a block is small beside the
-#: libraries. A small table is one block.
-CELLS, FEWEST, MOST = 2**22, 2**16, 2**18
 
 #: Bytes of a column that are read from the file at once.
 _BUFFER = 1 << 20
@@ -60,15 +56,6 @@ def blocks(
         yield pl.DataFrame(schema=schema).select(wanted)
 
 
-def rows_of_block(columns: int) -> int:
-    """How many rows a block has at most.
-
-    Args:
-        columns: How many columns it has.
-    """
-    return min(MOST, max(FEWEST, CELLS // max(columns, 1)))
-
-
 def _batches(
     context: Context, path: Path, schema: dict[str, pl.DataType]
 ) -> Iterator[pl.DataFrame]:
@@ -101,7 +88,7 @@ def _frame(batch: pa.RecordBatch, schema: dict[str, pl.DataType]) -> pl.DataFram
     frame = pl.from_arrow(batch)
     assert isinstance(frame, pl.DataFrame)
     frame = frame.select(list(schema))
-    return frame if frame.schema == schema else frame.cast(dict(schema))
+    return frame if frame.schema == schema else frame.cast(pl.Schema(schema))
 
 
 def _gathered(batches: Iterator[pl.DataFrame], most: int) -> Iterator[pl.DataFrame]:
