@@ -162,8 +162,10 @@ def _together(parts: Sequence[Result], expectation: Expectation) -> Result:
     rows, unexpected, missing = (
         _sum([getattr(part, name) for part in parts]) for name in ("rows", "unexpected", "missing")
     )
-    mostly = expectation["kwargs"].get("mostly", 1)
-    success = is_mostly(rows or 0, unexpected or 0, missing or 0, mostly)
+    success = all(part.success for part in parts)
+    if rows is not None and unexpected is not None:
+        mostly = expectation["kwargs"].get("mostly", 1)
+        success = is_mostly(rows, unexpected, missing or 0, mostly)
     return replace(parts[0], success=success, rows=rows, unexpected=unexpected, missing=missing)
 
 

@@ -53,7 +53,7 @@ def gathering(expectation: Expectation, schema: pa.Schema, read: Blocks) -> Gath
     if kind in _TYPES and number:
         return _Values(column, held, lambda values: values.head(1))
     if kind == _COUNT and (number or is_text(held)):
-        bounds: list[Any] = [kwargs.get("min_value") or 0, kwargs.get("max_value") or 0]
+        bounds: Any = (kwargs.get("min_value") or 0, kwargs.get("max_value") or 0)
         if all(isinstance(bound, int) for bound in bounds):
             enough = max(bounds) + 1
             return _Values(column, held, lambda values: values.unique().head(enough))
@@ -172,4 +172,5 @@ def _series(column: pa.ChunkedArray) -> pl.Series:
 
 
 def _extremes(values: pl.Series) -> pl.Series:
-    return values.gather([values.arg_min(), values.arg_max()]) if len(values) else values
+    found = pl.Series("", [values.min(), values.max()], dtype=values.dtype)
+    return found.drop_nulls()
