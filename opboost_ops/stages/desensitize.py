@@ -11,7 +11,8 @@ from opboost_ops.mechanisms import UnaryEncoding, noise
 from opboost_ops.mechanisms.release import randomise, randomise_bit
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.consent import require_consent
-from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.stages.rank import PRESENT, present_values
+from opboost_ops.stages.stage import SHARDS, Context, Outcome
 
 #: Rows at a time: keys and wide integers of no more of them are in memory.
 _BLOCK = 131_072
@@ -38,8 +39,19 @@ def desensitize(context: Context) -> Outcome:
             released[column.name][rows] = _randomised(column, wide[column.source], keys, secret)
     return Outcome(
         tables={context.part("randomised"): _table(released), context.part("held"): _table(held)},
+        documents=_present(context, released),
         summary={"rows": table.num_rows},
     )
+
+
+def _present(context: Context, released: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Of a shard: which values its training rows have; all shards' together make the ranks."""
+    if context.shard is None or context.purpose != "train":
+        return {}
+    places = narrow_integers(context.home.table(context.part("positions")), "place")
+    train = places < context.home.json(SHARDS)["train"]
+    found = {name: present_values(values[train]).tolist() for name, values in released.items()}
+    return {context.part(PRESENT): found}
 
 
 def _held(

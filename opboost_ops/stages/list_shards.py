@@ -38,8 +38,10 @@ def list_shards(context: Context) -> Outcome:
         sum(block.height for block in blocks(context, identity, shard=shard))
         for shard in range(count)
     ]
-    aligned_rows(context.receive("alignment", context.party), sum(heights))
+    alignment = context.receive("alignment", context.party)
+    aligned_rows(alignment, sum(heights))
     shards = {
+        "train": alignment.document["train"],
         # Where the rows of each begin, and after the last one the end; without forgotten persons.
         "offsets": [0, *accumulate(heights)],
         "sha256": [raw_table.fingerprint(context, shard) for shard in range(count)],

@@ -9,6 +9,7 @@ from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.protocol import stages_of
 from opboost_ops.stages.preprocess import facts
+from opboost_ops.stages.rank import PRESENT
 from opboost_ops.stages.stage import SHARDS, Context, Outcome
 
 
@@ -30,6 +31,9 @@ def merge_shards(context: Context) -> Outcome:
     names = ["preprocessed"]
     if "desensitize" in stages_of(context.federation, context.purpose, context.party):
         names += ["randomised", "held"]
+    documents = {}
+    if context.purpose == "train":
+        documents[PRESENT] = _present(context, count)
     clipped: Counter[str] = Counter()
     for shard in range(count):
         clipped.update(context.home.json(f"preprocessed-{shard}")["clipped"])
@@ -38,9 +42,15 @@ def merge_shards(context: Context) -> Outcome:
             **{name: _whole(context, name, places, rows) for name in names},
             "positions": alignment.table,
         },
-        documents={"preprocessed": facts(alignment, dict(clipped))},
+        documents={**documents, "preprocessed": facts(alignment, dict(clipped))},
         summary={"rows": rows, "shards": count},
     )
+
+
+def _present(context: Context, count: int) -> dict[str, list[int]]:
+    """The values that the training rows of any file have, by column, rising."""
+    parts = [context.home.json(f"{PRESENT}-{shard}") for shard in range(count)]
+    return {name: sorted(set().union(*(part[name] for part in parts))) for name in parts[0]}
 
 
 def _make_up(places: list[np.ndarray], rows: int) -> bool:

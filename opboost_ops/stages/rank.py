@@ -6,6 +6,9 @@ import pyarrow as pa
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.stages.stage import Context, Outcome
 
+#: Where a sharded table's present values are kept, by column; each file's with its number.
+PRESENT = "present"
+
 #: Rows at a time.
 _BLOCK = 131_072
 
@@ -25,6 +28,9 @@ def rank(context: Context) -> Outcome:
         released = narrow_integers(table, name)[:train]
         if context.federation.training.trainer == "dpboost":
             present = column.domain.values()
+        elif context.federation.parties[context.party].shards:
+            # Each file's own were looked up by the worker that had it.
+            present = np.asarray(context.home.json(PRESENT)[name], dtype=np.int64)
         else:
             present = present_values(released)
         ranks[name] = smallest_integers(dense_ranks(released, present))
@@ -40,8 +46,10 @@ def present_values(released: np.ndarray) -> np.ndarray:
     """The different values of a column, rising, int64, by one bit for each possible one.
 
     Args:
-        released: Integers, shape (n,), at least one.
+        released: Integers, shape (n,).
     """
+    if not len(released):
+        return np.empty(0, dtype=np.int64)
     least = int(released.min())
     present = np.zeros(int(released.max()) - least + 1, dtype=bool)
     for begin in range(0, len(released), _BLOCK):
