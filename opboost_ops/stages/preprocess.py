@@ -21,7 +21,7 @@ from opboost_ops.stages.stage import SHARDS, Context, Outcome
 def preprocess(context: Context) -> Outcome:
     """Map the aligned rows onto the domain; rows come in the common order, held-out ones last.
 
-    For one shard: those of them that lie in its file, with their places in the common order.
+    For one shard: those of them that lie in its file.
 
     Raises:
         ContractError: The table was rewritten, the alignment does not fit it, or a value is
@@ -46,18 +46,10 @@ def _of_one_file(context: Context, shard: int) -> Outcome:
     if raw_table.fingerprint(context, shard) != shards["sha256"][shard]:
         raise changed(context)
     begin, end = shards["offsets"][shard : shard + 2]
-    positions = aligned_rows(context.receive("alignment", context.party), shards["offsets"][-1])
-    places = np.flatnonzero((positions >= begin) & (positions < end))
-    positions = positions[places]
-    table, clipped = _in_common_order(context, positions - begin, end - begin)
-    of_rows = {"position": positions, "place": places}
+    positions = narrow_integers(context.home.table(context.part("positions")), "position")
+    table, clipped = _in_common_order(context, positions.astype(np.int64) - begin, end - begin)
     return Outcome(
-        tables={
-            context.part("preprocessed"): table,
-            context.part("positions"): pa.table(
-                {name: smallest_integers(values) for name, values in of_rows.items()}
-            ),
-        },
+        tables={context.part("preprocessed"): table},
         documents={context.part("preprocessed"): {"clipped": clipped}},
         summary={"rows": table.num_rows, "features": table.num_columns},
     )

@@ -24,7 +24,7 @@ PARTY = "bank"
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     whole = small_credit()
-    two = {"credit", PARTY}
+    two = ("credit", PARTY)
     dataset = replace(
         whole,
         tables={party: whole.tables[party] for party in two},
