@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -40,10 +41,8 @@ def files(context: Context, shard: int | None = None) -> tuple[Path, ...]:
         ContractError: There is none.
     """
     found: tuple[Path, ...] = ()
-    try:
+    with suppress(OSError):
         found = files_of(context.table_path)
-    except OSError:
-        found = ()
     if shard is not None:
         found = found[shard : shard + 1]
     if not found:
@@ -220,10 +219,8 @@ def schema(
         ContractError: A file is no readable Parquet, has no such column, or disagrees.
     """
     schemas: list[dict[str, pl.DataType]] | None = None
-    try:
+    with suppress(pl.exceptions.PolarsError, OSError, ValueError):
         schemas = [dict(pl.read_parquet_schema(path)) for path in paths]
-    except (pl.exceptions.PolarsError, OSError, ValueError):
-        schemas = None
     if schemas is None:
         raise unreadable(context)
     some = "A file of the table" if len(paths) > 1 else "The table"
@@ -246,10 +243,8 @@ def schema(
 def _parquet(context: Context, paths: Sequence[Path], wanted: list[str], why: str) -> pl.DataFrame:
     schema(context, paths, wanted, why)
     frames: list[pl.DataFrame] | None = None
-    try:
+    with suppress(pl.exceptions.PolarsError, OSError, ValueError):
         frames = [pl.read_parquet(path, columns=wanted) for path in paths]
-    except (pl.exceptions.PolarsError, OSError, ValueError):
-        frames = None
     if frames is None:
         raise unreadable(context)
     return pl.concat(frames)
