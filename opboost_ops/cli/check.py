@@ -132,14 +132,15 @@ def _table_faults(
     federation: "Federation", party: str, site: "Site", policy: "Policy"
 ) -> list[Fault]:
     from opboost_ops.exchange.store import open_store
-    from opboost_ops.stages import raw_table
+    from opboost_ops.stages.raw_blocks import blocks
     from opboost_ops.stages.stage import Context, Home
 
     try:
         context = Context(
             federation, "", party, site, policy, Home(site.home), open_store(site.store), "", 0.0
         )
-        raw_table.read(context)
+        for _ in blocks(context):
+            pass
     except OpBoostError as error:
         return [Fault(f"{party}: table", error.problem, error.remedy)]
     return []

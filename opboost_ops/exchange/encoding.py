@@ -1,7 +1,5 @@
 """Tables as Parquet bytes: small, and the same bytes for the same content."""
 
-import io
-
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -20,15 +18,15 @@ def smallest_integers(values: np.ndarray) -> pa.Array:
     if int(values.min(initial=0)) < 0:
         return pa.array(values.astype(np.int64))
     bits = next(bits for bits in (8, 16, 32, 64) if highest < 2**bits)
-    return pa.array(values.astype(f"uint{bits}"))
+    return pa.array(values.astype(f"uint{bits}", copy=False))
 
 
 def table_to_bytes(table: pa.Table) -> bytes:
     """A table as Parquet: dictionary pages (bit-packed) and zstd, no statistics."""
-    buffer = io.BytesIO()
+    sink = pa.BufferOutputStream()
     pq.write_table(
         table.replace_schema_metadata(None),
-        buffer,
+        sink,
         compression="zstd",
         compression_level=9,
         use_dictionary=True,
@@ -37,7 +35,8 @@ def table_to_bytes(table: pa.Table) -> bytes:
         data_page_size=64 << 20,
         row_group_size=max(table.num_rows, 1),
     )
-    return buffer.getvalue()
+    raw: bytes = sink.getvalue().to_pybytes()
+    return raw
 
 
 def table_from_bytes(raw: bytes, what: str) -> pa.Table:
@@ -63,3 +62,8 @@ def table_from_bytes(raw: bytes, what: str) -> pa.Table:
 def integers(table: pa.Table, column: str) -> np.ndarray:
     """A column of integers, int64, shape (n,)."""
     return np.ascontiguousarray(pl.from_arrow(table.column(column)).to_numpy(), dtype=np.int64)
+
+
+def narrow_integers(table: pa.Table, column: str) -> np.ndarray:
+    """A column of integers in the type that it is kept in, shape (n,): for tables of many rows."""
+    return np.asarray(table.column(column).to_numpy())

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from opboost_ops.errors import ConfigError
+from opboost_ops.errors import ArtifactError, ConfigError
 from opboost_ops.exchange.rejection import Rejected
 
 #: What an encrypted file's name ends with.
@@ -27,6 +27,9 @@ SUFFIX = ".enc"
 
 _KEY, _NONCE = 32, 12
 _HEAD = _KEY + _NONCE
+
+#: Most bytes that the cipher takes at once.
+_MOST = 2**31 - 1
 
 
 def new_encryption_key(seed: bytes | None = None) -> tuple[str, str]:
@@ -89,7 +92,15 @@ class Envelope:
             content: The file.
             digest: The artifact's.
             name: The file's name in the manifest.
+
+        Raises:
+            ArtifactError: It is larger than one file can be.
         """
+        if len(content) > _MOST:
+            raise ArtifactError(
+                f"{name} is larger than 2 GiB, which one encrypted file cannot be.",
+                "Deal the people to several federations: docs/scaling.md.",
+            )
         ephemeral, nonce = self._draw(digest, name)
         head = ephemeral.public_key().public_bytes_raw() + nonce
         key = self._key(ephemeral, digest, name)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SECRET_BYTES = 32
+
+#: Persons at a time, where all of a large table would need much more than their hashes.
+_BLOCK = 131_072
 _TAGS = {"string": b"s", "integer": b"i"}
 
 
@@ -169,8 +172,12 @@ def person_hashes(secret: bytes, keys: np.ndarray) -> np.ndarray:
         uint64, shape (n,).
     """
     encrypt = Cipher(algorithms.AES(_derive(secret, b"hash")), modes.ECB()).encryptor()  # noqa: S305
-    blocks = encrypt.update(np.ascontiguousarray(keys).tobytes())
-    return np.frombuffer(blocks, dtype=np.uint64)[::2]
+    hashes = np.empty(len(keys), dtype=np.uint64)
+    for begin in range(0, len(keys), _BLOCK):
+        rows = slice(begin, begin + _BLOCK)
+        blocks = encrypt.update(np.ascontiguousarray(keys[rows]).tobytes())
+        hashes[rows] = np.frombuffer(blocks, dtype=np.uint64)[::2]
+    return hashes
 
 
 def _derive(secret: bytes, purpose: bytes) -> bytes:

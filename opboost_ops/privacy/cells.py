@@ -10,6 +10,9 @@ import pyarrow.parquet as pq
 
 from opboost_ops.domain import Domain
 
+#: Persons at a time, where all of a large table would need much more than their states.
+_BLOCK = 131_072
+
 
 @dataclass(frozen=True)
 class CellState:
@@ -67,21 +70,30 @@ class Cells:
             column: The column's UUID.
             context: Digest of what keys its noise: map, mechanism and secret.
             people: Keyed hashes of the persons, uint64, rising, shape (n,).
-            values: Their values, int64, shape (n,).
+            values: Their values, integers, shape (n,).
             domain: Where they lie.
             most: How many different values of a cell may be released; no cap when absent.
 
         Returns:
-            int64, shape (n,).
+            Integers, shape (n,).
         """
         state = self.read(column, context, domain) if most is not None else None
         if state is None or most is None or len(state.people) == 0:
             return values
-        place, known = _find(state.people, people)
-        number = values - domain.lower
-        seen = (state.seen[place, number >> 3] >> (number & 7).astype(np.uint8)) & 1
-        held = known & (seen == 0) & (state.changes()[place] >= most)
-        return np.where(held, state.last[place].astype(np.int64) + domain.lower, values)
+        same = np.array_equal(state.people, people)
+        kept = np.empty(
+            len(values), dtype=np.int64 if domain.lower < 0 else np.min_scalar_type(domain.upper)
+        )
+        for begin in range(0, len(values), _BLOCK):
+            rows = slice(begin, begin + _BLOCK)
+            place, known = _find(state.people, people[rows], rows if same else None)
+            old = CellState(people[rows], state.seen[place], state.last[place])
+            number = values[rows].astype(np.int64) - domain.lower
+            bit = (number & 7).astype(np.uint8)
+            seen = (old.seen[np.arange(len(number)), number >> 3] >> bit) & 1
+            held = known & (seen == 0) & (old.changes() >= most)
+            kept[rows] = np.where(held, old.last.astype(np.int64), number) + domain.lower
+        return kept
 
     def charge(
         self,
@@ -97,19 +109,18 @@ class Cells:
             column: The column's UUID.
             context: Digest of what keys its noise.
             people: Keyed hashes of the persons, uint64, rising, shape (n,).
-            values: The values that `hold` gave, int64, shape (n,).
+            values: The values that `hold` gave, integers, shape (n,).
             domain: Where they lie.
         """
         state = self.read(column, context, domain)
-        number = (values - domain.lower).astype(_kind(domain))
+        number = _numbers(values, domain)
+        new: np.ndarray | None = None
         if len(state.people) == 0:
             merged, last = people, number
             seen = np.zeros((len(people), _width(domain)), dtype=np.uint8)
-            new = np.arange(len(people))
         elif np.array_equal(state.people, people):
             # Mostly the same people as the night before.
             merged, seen, last = people, state.seen.copy(), number
-            new = np.arange(len(people))
         else:
             merged = _union(state.people, people)
             seen = np.zeros((len(merged), _width(domain)), dtype=np.uint8)
@@ -118,7 +129,11 @@ class Cells:
             seen[old], last[old] = state.seen, state.last
             new = np.searchsorted(merged, people)
             last[new] = number
-        seen[new, number >> 3] |= np.left_shift(np.uint8(1), (number & 7).astype(np.uint8))
+        for begin in range(0, len(number), _BLOCK):
+            rows = slice(begin, begin + _BLOCK)
+            part = number[rows]
+            place = np.arange(begin, begin + len(part)) if new is None else new[rows]
+            seen[place, part >> 3] |= np.left_shift(np.uint8(1), (part & 7).astype(np.uint8))
         self._write(self._path(column, context), CellState(merged, seen, last))
 
     def read(self, column: UUID, context: bytes, domain: Domain) -> CellState:
@@ -182,7 +197,7 @@ class Cells:
     def _write(self, path: Path, state: CellState) -> None:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         width = state.seen.shape[1]
-        raw = pa.py_buffer(np.ascontiguousarray(state.seen).tobytes())
+        raw = pa.py_buffer(np.ascontiguousarray(state.seen))
         seen = pa.FixedSizeBinaryArray.from_buffers(
             pa.binary(width), len(state.people), [None, raw]
         )
@@ -201,11 +216,21 @@ class Cells:
         temporary.replace(path)
 
 
-def _find(known: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    if np.array_equal(known, wanted):
-        return np.arange(len(known)), np.ones(len(known), dtype=bool)
+def _find(
+    known: np.ndarray, wanted: np.ndarray, same: slice | None
+) -> tuple[slice | np.ndarray, np.ndarray]:
+    if same is not None:
+        return same, np.ones(len(wanted), dtype=bool)
     place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
     return place, known[place] == wanted
+
+
+def _numbers(values: np.ndarray, domain: Domain) -> np.ndarray:
+    numbers = np.empty(len(values), dtype=_kind(domain))
+    for begin in range(0, len(values), _BLOCK):
+        rows = slice(begin, begin + _BLOCK)
+        numbers[rows] = values[rows].astype(np.int64) - domain.lower
+    return numbers
 
 
 def _union(known: np.ndarray, more: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ class CellCharge:
         column: The column's UUID.
         context: Digest of what keys its noise.
         people: Keyed hashes of the persons, uint64, rising, shape (n,).
-        values: Their domain values, int64, shape (n,).
+        values: Their domain values, integers, shape (n,).
         domain: Where they lie.
     """
 

@@ -4,7 +4,7 @@ import logging
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -12,31 +12,39 @@ from typing import Any
 import pyarrow as pa
 
 from opboost_ops.errors import ContractError
-from opboost_ops.quality.indicators import derived, origin
+from opboost_ops.quality.blockwise import ask_blocks, blocks_of
+from opboost_ops.quality.gathering import Blocks, Expectation
+from opboost_ops.quality.indicators import Facts, derived, origin
 from opboost_ops.quality.report import Report, Result
 from opboost_ops.quality.suites import Suite
 
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
 
+#: By which an expectation's result says which one it was.
+_PLACE = "place"
 
-def run_suite(suite: Suite, table: pa.Table) -> Report:
+
+def run_suite(suite: Suite, table: pa.Table | Blocks) -> Report:
     """Check a table.
 
     Args:
         suite: What is expected of it.
-        table: The table.
+        table: The table, or how to read it block by block: a large one is checked so anyway.
 
     Returns:
         A report of counts; it holds no value of the table.
 
     Raises:
-        ContractError: The suite cannot be run on this table.
+        ContractError: The suite cannot be run on this table, or the table cannot be read.
     """
     begin = time.perf_counter()
     problem = ""
-    results: list[Any] = []
+    results: list[Result] = []
+    read = blocks_of(table) if isinstance(table, pa.Table) else table
     try:
-        results = _validated(suite, table)
+        results = ask_blocks(suite.expectations, read, _asked)
+    except ContractError:
+        raise
     except Exception as error:
         # The text of such errors prints cells.
         problem = type(error).__name__
@@ -45,26 +53,31 @@ def run_suite(suite: Suite, table: pa.Table) -> Report:
             f"The data-quality suite {suite.name} cannot be run on this table ({problem}).",
             "Look at the expectations that expectations.yaml adds, and at the table's columns.",
         )
-    return Report(suite.name, tuple(map(_result, results)), time.perf_counter() - begin)
+    return Report(suite.name, tuple(results), time.perf_counter() - begin)
 
 
-def _validated(suite: Suite, table: pa.Table) -> list[Any]:
+def _asked(
+    expectations: Sequence[Expectation], table: pa.Table, facts: Facts
+) -> list[tuple[int, Result]]:
     source = _source()
     import great_expectations as gx
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
-    table, plain = derived(table, suite.expectations)
+    table, plain = derived(table, expectations, facts)
     frame = table.to_pandas()
-    expected = gx.ExpectationSuite(name=suite.name)
+    expected = gx.ExpectationSuite(name="asked")
     expected.expectations = [
-        ExpectationConfiguration(type=e["type"], kwargs=dict(e["kwargs"])).to_domain_obj()
-        for e in plain
+        ExpectationConfiguration(
+            type=e["type"], kwargs=dict(e["kwargs"]), meta={_PLACE: at}
+        ).to_domain_obj()
+        for at, e in enumerate(plain)
     ]
     quiet = {"result_format": "BASIC", "partial_unexpected_count": 0}
     with warnings.catch_warnings(), _no_work_twice():
         warnings.simplefilter("ignore")
         batch = source.get_batch({"dataframe": frame})
-        return list(batch.validate(expected, result_format=quiet).results)
+        found = batch.validate(expected, result_format=quiet).results
+    return [(each.expectation_config.meta[_PLACE], _result(each)) for each in found]
 
 
 @lru_cache(maxsize=1)

@@ -1,7 +1,8 @@
 """How far a party's table has moved since training; computed, kept and read at home."""
 
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -46,27 +47,62 @@ class Profile(Record):
     features: Mapping[str, Histogram]
 
 
-def profile(table: pl.DataFrame, features: Mapping[str, Feature], domain: Domain) -> Profile:
+#: Reads columns of a table, as often as it is called: at least one block of rows.
+Frames = Callable[[Sequence[str]], Iterator[pl.DataFrame]]
+
+
+def profile(
+    table: pl.DataFrame | Frames, features: Mapping[str, Feature], domain: Domain
+) -> Profile:
     """Histograms of a table.
 
     Bins of a protected feature are the cells of its domain, neighbours joined where there are
     many; of the label holder's own numbers, its deciles.
 
     Args:
-        table: Raw columns.
+        table: Raw columns, or how to read them block by block.
         features: Their declarations.
         domain: Of protected features.
     """
-    found = {}
+    read = _frames(table)
+    bins = _domain_bins(read, features, domain)
     for name, feature in features.items():
-        column = table.get_column(name)
-        bins = _bins(column, feature, domain)
-        found[name] = _histogram(column, feature, bins)
-    return Profile(features=found)
+        if name not in bins:
+            bins[name] = _bins(read, name, feature)
+    return _counted(read, features, {name: bins[name] for name in features})
+
+
+def _frames(table: pl.DataFrame | Frames) -> Frames:
+    if not isinstance(table, pl.DataFrame):
+        return table
+    return lambda columns: iter([table.select(columns)])
+
+
+def _counted(
+    read: Frames, features: Mapping[str, Feature], bins: Mapping[str, Histogram]
+) -> Profile:
+    counts: dict[str, np.ndarray] = {}
+    clipped: Counter[str] = Counter()
+    for frame in read(list(bins)) if bins else ():
+        for name, empty in bins.items():
+            found = _histogram(frame.get_column(name), features[name], empty)
+            counts[name] = np.add(counts.get(name, 0), found.counts)
+            clipped[name] += found.clipped
+    return Profile(
+        features={
+            name: empty.model_copy(
+                update={"counts": tuple(counts[name].tolist()), "clipped": clipped[name]}
+            )
+            for name, empty in bins.items()
+        }
+    )
 
 
 def compare(
-    reference: Profile, table: pl.DataFrame, features: Mapping[str, Feature], most: float
+    reference: Profile,
+    table: pl.DataFrame | Frames,
+    features: Mapping[str, Feature],
+    most: float,
 ) -> Report:
     """Compare a table with an earlier one, feature by feature.
 
@@ -78,17 +114,16 @@ def compare(
 
     Args:
         reference: Of the earlier table.
-        table: Raw columns of the later one.
+        table: Raw columns of the later one, or how to read them block by block.
         features: Their declarations; one that the reference does not know is passed over.
         most: The greatest index that is no drift.
     """
     begin = time.perf_counter()
     results = []
-    for name, feature in features.items():
-        then = reference.features.get(name)
-        if then is None:
-            continue
-        now = _histogram(table.get_column(name), feature, then)
+    known = {name: reference.features[name] for name in features if name in reference.features}
+    counted = _counted(_frames(table), features, known)
+    for name, then in known.items():
+        now = counted.features[name]
         index, chance = _index(np.array(then.counts), np.array(now.counts))
         told = {
             "index": round(index, 4),
@@ -127,28 +162,60 @@ def _share(count: int, histogram: Histogram) -> float:
     return round(count / max(histogram.rows, 1), 4)
 
 
-def _bins(column: pl.Series, feature: Feature, domain: Domain) -> Histogram:
-    """Bins without counts."""
-    if feature.type != "numeric":
-        text = column.cast(pl.String)
-        found = feature.categories or tuple(text.drop_nulls().unique().sort().to_list())
-        return Histogram(categories=tuple(found), counts=(), clipped=0)
-    values = _numbers(column)
-    values = values[np.isfinite(values)]
-    if feature.bounds is None:
-        shares = np.arange(1, _UNDECLARED) / _UNDECLARED
-        edges = np.unique(np.quantile(values, shares, method="lower")) if len(values) else values
-    else:
-        mapping = feature.domain_map(domain)
-        steps = np.arange(domain.lower + 1, domain.upper + 1)
+def _domain_bins(
+    read: Frames, features: Mapping[str, Feature], domain: Domain
+) -> dict[str, Histogram]:
+    """Bins, without counts, of the numeric features with declared bounds."""
+    maps = {
+        name: feature.domain_map(domain)
+        for name, feature in features.items()
+        if feature.type == "numeric" and feature.bounds is not None
+    }
+    steps = np.arange(domain.lower + 1, domain.upper + 1)
+    cells = {name: np.zeros(domain.size, dtype=np.int64) for name in maps}
+    for frame in read(list(maps)) if maps and len(steps) >= _MOST else ():
+        for name, mapping in maps.items():
+            values = _numbers(frame.get_column(name))
+            encoded = mapping.encode(values[np.isfinite(values)]) - domain.lower
+            cells[name] += np.bincount(encoded, minlength=domain.size)
+    bins = {}
+    for name, mapping in maps.items():
+        kept = steps
         if len(steps) >= _MOST:
             # Cells with about equal shares of the rows: many cells would drown in chance.
-            encoded = mapping.encode(values) if len(values) else steps
-            shares = np.arange(1, _MOST) / _MOST
-            steps = np.unique(np.quantile(encoded, shares, method="lower")) + 1
-            steps = steps[steps <= domain.upper]
-        edges = np.unique([mapping.boundary(int(step)) for step in steps])
+            counts = cells[name] if cells[name].any() else np.r_[0, np.ones(len(steps), int)]
+            kept = np.unique(_lower_quantiles(counts, _MOST)) + domain.lower + 1
+            kept = kept[kept <= domain.upper]
+        edges = np.unique([mapping.boundary(int(step)) for step in kept])
+        bins[name] = Histogram(edges=tuple(float(e) for e in edges), counts=(), clipped=0)
+    return bins
+
+
+def _lower_quantiles(counts: np.ndarray, parts: int) -> np.ndarray:
+    """What ``np.quantile(..., method="lower")`` gives at k / parts, of 0, 1, ... by how many."""
+    shares = np.arange(1, parts) / parts
+    places = np.floor(shares * (counts.sum() - 1)).astype(np.int64)
+    return np.asarray(np.searchsorted(np.cumsum(counts), places, side="right"))
+
+
+def _bins(read: Frames, name: str, feature: Feature) -> Histogram:
+    """Bins, without counts, of a feature without bounds."""
+    if feature.type != "numeric":
+        found = feature.categories or _categories(read, name)
+        return Histogram(categories=found, counts=(), clipped=0)
+    # The one column that is held whole: only the label holder's own numbers have no bounds.
+    values = np.concatenate([_numbers(frame.get_column(name)) for frame in read([name])])
+    values = values[np.isfinite(values)]
+    shares = np.arange(1, _UNDECLARED) / _UNDECLARED
+    edges = np.unique(np.quantile(values, shares, method="lower")) if len(values) else values
     return Histogram(edges=tuple(float(edge) for edge in edges), counts=(), clipped=0)
+
+
+def _categories(read: Frames, name: str) -> tuple[str, ...]:
+    found: set[str] = set()
+    for frame in read([name]):
+        found.update(frame.get_column(name).cast(pl.String).drop_nulls().unique().to_list())
+    return tuple(sorted(found))
 
 
 def _histogram(column: pl.Series, feature: Feature, bins: Histogram) -> Histogram:

@@ -1,8 +1,12 @@
 """How far the party's table has moved since the champion was trained; told at home."""
 
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
 from opboost_ops.quality import drift
 from opboost_ops.quality.drift import Profile
-from opboost_ops.stages import raw_table
+from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import Context, Outcome
 
 _PROFILES = "profiles"
@@ -24,9 +28,12 @@ def check_drift(context: Context) -> Outcome:
     """
     federation = context.federation
     features = federation.parties[context.party].features
-    table = raw_table.read(context, list(features)) if features else None
-    if table is None:
+    if not features:
         return Outcome()
+
+    def table(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        return blocks(context, columns)
+
     lasting = {}
     if context.purpose == "train":
         # Kept beyond the run: it is what later tables are compared with.

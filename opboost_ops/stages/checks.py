@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,10 +18,12 @@ from opboost_ops.models.registry import Registry
 from opboost_ops.privacy import attacks
 from opboost_ops.quality import suites
 from opboost_ops.quality.checks import run_suite
+from opboost_ops.quality.gathering import Blocks
 from opboost_ops.quality.tightening import tightened
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.materialise import materialised_model
+from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import Context, Outcome
 
 DISCLOSES = "whether each data-quality check of this stage passed (a bit a check)"
@@ -29,13 +32,13 @@ DISCLOSES = "whether each data-quality check of this stage passed (a bit a check
 def check_table(context: Context) -> Outcome:
     """Check the raw table, and remember which one it was."""
     before = raw_table.fingerprint(context)
-    table = raw_table.read(context)
     party = context.federation.parties[context.party]
     if context.purpose == "score":
         party = party.model_copy(update={"label": None})
     suite = suites.raw_table(party, context.federation.id, context.policy.checks)
-    outcome = check(context, {"raw_table": (suite, table.to_arrow())})
-    document = {"sha256": before, "rows": table.height}
+    table = _RawTable(context)
+    outcome = check(context, {"raw_table": (suite, table)})
+    document = {"sha256": before, "rows": table.rows}
     return Outcome(
         documents={"table": document},
         files=outcome.files,
@@ -45,6 +48,21 @@ def check_table(context: Context) -> Outcome:
         quality_processor_seconds=outcome.quality_processor_seconds,
         failure=outcome.failure,
     )
+
+
+class _RawTable:
+    """The party's table block by block, which counts its rows."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.rows = 0
+
+    def __call__(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        rows = 0
+        for block in blocks(self._context, columns):
+            rows += block.height
+            yield block.to_arrow()
+        self.rows = rows
 
 
 def check_release(context: Context) -> Outcome:
@@ -172,13 +190,15 @@ def _domains(context: Context) -> dict[str, Domain]:
 
 
 def check(
-    context: Context, boundaries: dict[str, tuple[suites.Suite, pa.Table]], marks: str = ""
+    context: Context,
+    boundaries: Mapping[str, tuple[suites.Suite, pa.Table | Blocks]],
+    marks: str = "",
 ) -> Outcome:
     """Run suites, keep their reports at home, and fail if one of them fails.
 
     Args:
         context: The party's.
-        boundaries: Suite and table by boundary.
+        boundaries: Suite and table, or how to read it block by block, by boundary.
         marks: Name of a document that later stages look for, written if all pass.
     """
     files: dict[str, bytes] = {}

@@ -7,6 +7,7 @@ from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.mechanisms import noise
 from opboost_ops.stages import raw_table
+from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import Context, Outcome
 
 DISCLOSES = (
@@ -24,30 +25,48 @@ def digest_ids(context: Context) -> Outcome:
     checked = context.home.json("table")
     if raw_table.fingerprint(context) != checked["sha256"]:
         raise changed(context)
-    column = context.federation.id.column
-    ids = raw_table.read(context, [column]).get_column(column).to_arrow()
-    id_type = context.federation.id.type
-    digests = binary(noise.person_keys(context.alignment_key(), ids, id_type))
-    tables = {"digests": pa.table({"digest": digests})}
     if context.party == context.federation.label_holder:
-        return Outcome(tables=tables, summary={"rows": len(ids)})
-    tables["person_keys"] = pa.table(
-        {"key": binary(noise.person_keys(context.noise_secret(), ids, id_type))}
-    )
+        (digests,) = _keyed(context, checked["rows"], context.alignment_key())
+        tables = {"digests": pa.table({"digest": binary(digests)})}
+        return Outcome(tables=tables, summary={"rows": len(digests)})
+    secrets = (context.alignment_key(), context.noise_secret())
+    digests, keys = _keyed(context, checked["rows"], *secrets)
+    tables = {
+        "digests": pa.table({"digest": binary(digests)}),
+        "person_keys": pa.table({"key": binary(keys)}),
+    }
     draft = Draft(
         kind="digests",
         about=context.party,
         table=tables["digests"],
-        rows=len(ids),
+        rows=len(digests),
         answers=context.plan,
         discloses=DISCLOSES,
     )
-    return Outcome(tables=tables, drafts=(draft,), summary={"rows": len(ids)})
+    return Outcome(tables=tables, drafts=(draft,), summary={"rows": len(digests)})
+
+
+def _keyed(context: Context, rows: int, *secrets: bytes) -> list[np.ndarray]:
+    """A key of each person under each secret, uint8, shape (n, 16) each."""
+    identity = context.federation.id
+    keyed = [np.empty((rows, 16), dtype=np.uint8) for _ in secrets]
+    begin = 0
+    for block in blocks(context, [identity.column]):
+        ids = block.get_column(identity.column).to_arrow()
+        end = begin + len(ids)
+        if end > rows:
+            raise changed(context)
+        for keys, secret in zip(keyed, secrets, strict=True):
+            keys[begin:end] = noise.person_keys(secret, ids, identity.type)
+        begin = end
+    if begin != rows:
+        raise changed(context)
+    return keyed
 
 
 def binary(keys: np.ndarray) -> pa.Array:
     """Keys of shape (n, 16), uint8, as fixed-size binary."""
-    buffer = pa.py_buffer(keys.tobytes())
+    buffer = pa.py_buffer(np.ascontiguousarray(keys))
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(keys), [None, buffer])
 
 

@@ -2,10 +2,15 @@
 
 from itertools import accumulate
 
+import numpy as np
+import pyarrow as pa
+
 from opboost_ops.errors import ContractError
+from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.digest_ids import changed
 from opboost_ops.stages.preprocess import aligned_rows
+from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import SHARDS, Context, Outcome
 
 #: Most files of a table: each is a task, and the list of them is to stay short.
@@ -17,8 +22,8 @@ DISCLOSES = "of how many files the party's table is"
 def list_shards(context: Context) -> Outcome:
     """Count files and their rows, so that each file can be treated by itself.
 
-    The alignment is accepted here, once: tasks of single files run side by side, and what they
-    accept they have accepted before.
+    The alignment is accepted here, once, and dealt to the files: whoever treats one of them needs
+    nothing that is as long as the whole table but the person keys, which are mapped.
 
     Raises:
         ContractError: The table was rewritten, the alignment does not fit it, or it has too many
@@ -33,11 +38,37 @@ def list_shards(context: Context) -> Outcome:
             "Write fewer and larger ones, or take shards out of the federation file.",
         )
     identity = [context.federation.id.column]
-    heights = [raw_table.read(context, identity, shard=i).height for i in range(count)]
-    aligned_rows(context.receive("alignment", context.party), sum(heights))
+    heights = [
+        sum(block.height for block in blocks(context, identity, shard=shard))
+        for shard in range(count)
+    ]
+    alignment = context.receive("alignment", context.party)
+    # Where the rows of each begin, and after the last one the end; without forgotten persons.
+    offsets = [0, *accumulate(heights)]
+    positions = aligned_rows(alignment, offsets[-1])
     shards = {
-        # Where the rows of each begin, and after the last one the end; without forgotten persons.
-        "offsets": [0, *accumulate(heights)],
+        "train": alignment.document["train"],
+        "offsets": offsets,
         "sha256": [raw_table.fingerprint(context, shard) for shard in range(count)],
     }
-    return Outcome(documents={SHARDS: shards}, summary={"shards": count}, discloses=DISCLOSES)
+    return Outcome(
+        tables=_dealt(positions, offsets),
+        documents={SHARDS: shards},
+        summary={"shards": count},
+        discloses=DISCLOSES,
+    )
+
+
+def _dealt(positions: np.ndarray, offsets: list[int]) -> dict[str, pa.Table]:
+    """For each file the common rows that lie in it, and their places in the common order."""
+    found = np.searchsorted(offsets[1:], positions, side="right").astype(np.uint16)
+    order = np.argsort(found, kind="stable")
+    ends = np.searchsorted(found[order], np.arange(len(offsets)))
+    tables = {}
+    for shard in range(len(offsets) - 1):
+        places = order[ends[shard] : ends[shard + 1]]
+        columns = {"position": positions[places], "place": places}
+        tables[f"positions-{shard}"] = pa.table(
+            {name: smallest_integers(values) for name, values in columns.items()}
+        )
+    return tables

@@ -6,9 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.errors import ContractError
-from opboost_ops.exchange.encoding import integers, smallest_integers
+from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.protocol import stages_of
 from opboost_ops.stages.preprocess import facts
+from opboost_ops.stages.rank import PRESENT
 from opboost_ops.stages.stage import SHARDS, Context, Outcome
 
 
@@ -21,8 +22,8 @@ def merge_shards(context: Context) -> Outcome:
     count = len(context.home.json(SHARDS)["sha256"])
     alignment = context.receive("alignment", context.party)
     rows = alignment.table.num_rows
-    places = [integers(context.home.table(f"positions-{i}"), "place") for i in range(count)]
-    if not np.array_equal(np.sort(np.concatenate(places)), np.arange(rows)):
+    places = [narrow_integers(context.home.table(f"positions-{i}"), "place") for i in range(count)]
+    if not _make_up(places, rows):
         raise ContractError(
             f"The parts of {context.party}'s table do not make up the aligned rows.",
             "Clear list_shards, and what comes after it.",
@@ -30,6 +31,9 @@ def merge_shards(context: Context) -> Outcome:
     names = ["preprocessed"]
     if "desensitize" in stages_of(context.federation, context.purpose, context.party):
         names += ["randomised", "held"]
+    documents = {}
+    if context.purpose == "train":
+        documents[PRESENT] = _present(context, count)
     clipped: Counter[str] = Counter()
     for shard in range(count):
         clipped.update(context.home.json(f"preprocessed-{shard}")["clipped"])
@@ -38,17 +42,36 @@ def merge_shards(context: Context) -> Outcome:
             **{name: _whole(context, name, places, rows) for name in names},
             "positions": alignment.table,
         },
-        documents={"preprocessed": facts(alignment, dict(clipped))},
+        documents={**documents, "preprocessed": facts(alignment, dict(clipped))},
         summary={"rows": rows, "shards": count},
     )
+
+
+def _present(context: Context, count: int) -> dict[str, list[int]]:
+    """The values that the training rows of any file have, by column, rising."""
+    parts = [context.home.json(f"{PRESENT}-{shard}") for shard in range(count)]
+    return {name: sorted(set().union(*(part[name] for part in parts))) for name in parts[0]}
+
+
+def _make_up(places: list[np.ndarray], rows: int) -> bool:
+    """Whether each row has its place in one of the parts."""
+    if sum(map(len, places)) != rows or any(place.max(initial=0) >= rows for place in places):
+        return False
+    found = np.zeros(rows, dtype=bool)
+    for place in places:
+        found[place] = True
+    return bool(found.all())
 
 
 def _whole(context: Context, name: str, places: list[np.ndarray], rows: int) -> pa.Table:
     parts = [context.home.table(f"{name}-{shard}") for shard in range(len(places))]
     columns: dict[str, pa.Array] = {}
     for column in parts[0].column_names:
-        whole = np.empty(rows, dtype=np.int64)
-        for place, part in zip(places, parts, strict=True):
-            whole[place] = integers(part, column)
+        values = [narrow_integers(part, column) for part in parts]
+        # Each part has the smallest type that holds it, so the widest of them holds the whole.
+        signed = any(np.issubdtype(value.dtype, np.signedinteger) for value in values)
+        whole = np.empty(rows, dtype=np.int64 if signed else np.result_type(*values))
+        for place, value in zip(places, values, strict=True):
+            whole[place] = value
         columns[column] = smallest_integers(whole)
     return pa.table(columns)

@@ -1,5 +1,6 @@
 """Arrow: a feature holder's raw table -> integers of the declared domain."""
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -10,29 +11,29 @@ from opboost_ops.config.columns import missing_name
 from opboost_ops.config.federation import Fill
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import Artifact
-from opboost_ops.exchange.encoding import integers, smallest_integers
+from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.digest_ids import changed
+from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import SHARDS, Context, Outcome
 
 
 def preprocess(context: Context) -> Outcome:
     """Map the aligned rows onto the domain; rows come in the common order, held-out ones last.
 
-    For one shard: those of them that lie in its file, with their places in the common order.
+    For one shard: those of them that lie in its file.
 
     Raises:
         ContractError: The table was rewritten, the alignment does not fit it, or a value is
             missing where no rule for missing values is declared.
     """
-    features = list(context.federation.parties[context.party].features)
     if context.shard is not None:
-        return _of_one_file(context, features, context.shard)
+        return _of_one_file(context, context.shard)
     if raw_table.fingerprint(context) != context.home.json("table")["sha256"]:
         raise changed(context)
     alignment = context.receive("alignment", context.party)
-    frame = raw_table.read(context, features)
-    table, clipped = domain_integers(context, frame[aligned_rows(alignment, frame.height)])
+    positions = aligned_rows(alignment, context.home.json("table")["rows"])
+    table, clipped = _in_common_order(context, positions, context.home.json("table")["rows"])
     return Outcome(
         tables={"preprocessed": table, "positions": alignment.table},
         documents={"preprocessed": facts(alignment, clipped)},
@@ -40,30 +41,63 @@ def preprocess(context: Context) -> Outcome:
     )
 
 
-def _of_one_file(context: Context, features: list[str], shard: int) -> Outcome:
+def _of_one_file(context: Context, shard: int) -> Outcome:
     shards = context.home.json(SHARDS)
     if raw_table.fingerprint(context, shard) != shards["sha256"][shard]:
         raise changed(context)
     begin, end = shards["offsets"][shard : shard + 2]
-    positions = aligned_rows(context.receive("alignment", context.party), shards["offsets"][-1])
-    places = np.flatnonzero((positions >= begin) & (positions < end))
-    frame = raw_table.read(context, features, shard=shard)
-    table, clipped = domain_integers(context, frame[positions[places] - begin])
-    of_rows = {"position": positions[places], "place": places}
+    positions = narrow_integers(context.home.table(context.part("positions")), "position")
+    table, clipped = _in_common_order(context, positions.astype(np.int64) - begin, end - begin)
     return Outcome(
-        tables={
-            context.part("preprocessed"): table,
-            context.part("positions"): pa.table(
-                {name: smallest_integers(values) for name, values in of_rows.items()}
-            ),
-        },
+        tables={context.part("preprocessed"): table},
         documents={context.part("preprocessed"): {"clipped": clipped}},
         summary={"rows": table.num_rows, "features": table.num_columns},
     )
 
 
+def _in_common_order(
+    context: Context, positions: np.ndarray, height: int
+) -> tuple[pa.Table, dict[str, int]]:
+    """The rows at some positions of the table, or of the shard's file, in that order.
+
+    As the table is read block by block, each row goes to its place at once: never is more of the
+    raw table in memory than a block.
+    """
+    rows = len(positions)
+    places = np.full(height, rows, dtype=np.min_scalar_type(rows))
+    places[positions] = np.arange(rows, dtype=places.dtype)
+    whole: dict[str, np.ndarray] = {}
+    clipped: Counter[str] = Counter()
+    features = list(context.federation.parties[context.party].features)
+    begin = 0
+    for block in blocks(context, features, shard=context.shard):
+        place = places[begin : begin + block.height]
+        if len(place) != block.height:
+            raise changed(context)
+        begin += block.height
+        wanted = place < rows
+        encoded, outside = domain_integers(context, block.filter(pl.Series(wanted)))
+        clipped.update(outside)
+        for name in encoded.column_names:
+            values = narrow_integers(encoded, name)
+            whole[name] = _wide_enough(whole.get(name), values.dtype, rows)
+            whole[name][place[wanted]] = values
+    if begin != height:
+        raise changed(context)
+    return pa.table({name: pa.array(values) for name, values in whole.items()}), dict(clipped)
+
+
+def _wide_enough(whole: np.ndarray | None, kind: np.dtype[Any], rows: int) -> np.ndarray:
+    """The column so far, in a type that holds what came and what comes."""
+    if whole is None:
+        return np.empty(rows, dtype=kind)
+    if np.dtype(np.int64) in (whole.dtype, kind):
+        kind = np.dtype(np.int64)
+    return whole.astype(np.promote_types(whole.dtype, kind), copy=False)
+
+
 def aligned_rows(alignment: Artifact, height: int) -> np.ndarray:
-    """Which rows of the table are the common ones, in the common order, int64, shape (n,).
+    """Which rows of the table are the common ones, in the common order, integers, shape (n,).
 
     Args:
         alignment: The accepted alignment.
@@ -72,7 +106,7 @@ def aligned_rows(alignment: Artifact, height: int) -> np.ndarray:
     Raises:
         ContractError: A row is named twice, or the table does not have it.
     """
-    positions = integers(alignment.table, "position")
+    positions = narrow_integers(alignment.table, "position")
     named = np.zeros(height, dtype=bool)
     inside = positions.min() >= 0 and positions.max() < height
     if inside:

@@ -7,14 +7,17 @@ import pyarrow as pa
 
 from opboost_ops.config.columns import Column
 from opboost_ops.exchange.artifact import Draft
-from opboost_ops.exchange.encoding import integers
+from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.exchange.manifest import Kind
-from opboost_ops.mechanisms import LocalMap, noise
+from opboost_ops.mechanisms import LocalMap
 from opboost_ops.privacy.charges import CellCharge, Charges
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.loss import column_losses
-from opboost_ops.stages.desensitize import person_keys
+from opboost_ops.stages.desensitize import people_of, person_keys
 from opboost_ops.stages.stage import Context, Outcome
+
+#: Rows at a time.
+_BLOCK = 131_072
 
 
 def publish(context: Context) -> Outcome:
@@ -57,8 +60,8 @@ def publish(context: Context) -> Outcome:
 
 def _charges(context: Context, columns: tuple[Column, ...]) -> Charges:
     secret = context.noise_secret()
-    positions = integers(context.home.table("positions"), "position")
-    people = noise.person_hashes(secret, person_keys(context)[positions])
+    positions = narrow_integers(context.home.table("positions"), "position")
+    people = people_of(secret, person_keys(context), positions)
     order = np.argsort(people)
     rising = people[order]
     held, released = context.home.table("held"), context.home.table("randomised")
@@ -69,14 +72,15 @@ def _charges(context: Context, columns: tuple[Column, ...]) -> Charges:
     for column in columns:
         name = column.noise_context(secret)
         if column.source not in cells:
-            values = _taken(held.column(column.source), order)
+            values = narrow_integers(held, column.source)[order]
             cells[column.source] = CellCharge(
                 column.uuid, name, rising, values, column.source_domain
             )
         if column.charge not in drawn:
             keys[column.charge] = name.hex()[:16]
-            drawn[column.charge] = hashlib.blake2b(name + people.tobytes())
-        drawn[column.charge].update(integers(released, column.name).tobytes())
+            drawn[column.charge] = hashlib.blake2b(name)
+            _add(drawn[column.charge], people)
+        _add(drawn[column.charge], narrow_integers(released, column.name))
         if isinstance(column.mechanism, LocalMap):
             feature = context.federation.parties[context.party].features[column.feature]
             mapping = feature.domain_map(column.domain)
@@ -86,7 +90,8 @@ def _charges(context: Context, columns: tuple[Column, ...]) -> Charges:
     return Charges(keys, draws, edges, tuple(cells.values()))
 
 
-def _taken(column: pa.ChunkedArray, order: np.ndarray) -> np.ndarray:
-    # Small integers stay in the cache while they are put into another order; wide ones do not.
-    narrow: np.ndarray = column.to_numpy()
-    return np.asarray(narrow[order], dtype=np.int64)
+def _add(draw: hashlib.blake2b, values: np.ndarray) -> None:
+    # The name of a draw is made of eight bytes a row, whatever type they are kept in.
+    for begin in range(0, len(values), _BLOCK):
+        part = values[begin : begin + _BLOCK]
+        draw.update(part.astype(np.uint64 if part.dtype == np.uint64 else np.int64).tobytes())

@@ -1,7 +1,8 @@
 """Reading a party's own Parquet table as declared, with errors that show no cell."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -40,14 +41,12 @@ def files(context: Context, shard: int | None = None) -> tuple[Path, ...]:
         ContractError: There is none.
     """
     found: tuple[Path, ...] = ()
-    try:
+    with suppress(OSError):
         found = files_of(context.table_path)
-    except OSError:
-        found = ()
     if shard is not None:
         found = found[shard : shard + 1]
     if not found:
-        raise _unreadable(context)
+        raise unreadable(context)
     return found
 
 
@@ -69,7 +68,7 @@ def fingerprint(context: Context, shard: int | None = None) -> str:
         return digest.hex()
     except OSError:
         pass
-    raise _unreadable(context)
+    raise unreadable(context)
 
 
 def read(
@@ -102,10 +101,20 @@ def read(
         return read(context, [identity.column, *wanted], why, shard).drop(identity.column)
     frame = _parquet(context, files(context, shard), wanted, why)
     if frame.height == 0 and shard is None:
-        raise ContractError(
-            f"The table of {context.party} has no rows.", "Look at the job that writes it."
-        )
-    _check_types(context, frame)
+        raise empty(context)
+    require_declared(context, frame)
+    return without_forgotten(context, forgotten, frame)
+
+
+def without_forgotten(context: Context, forgotten: Forgotten, frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows of persons who are not forgotten; all where an ID is missing, which a check tells.
+
+    Args:
+        context: The party's.
+        forgotten: Its list.
+        frame: Raw columns, the IDs among them if somebody is on the list.
+    """
+    identity = context.federation.id
     if len(forgotten) and not frame.get_column(identity.column).null_count():
         ids = frame.get_column(identity.column).to_arrow()
         frame = frame.filter(pl.Series(forgotten.keep(ids, identity.type)))
@@ -195,41 +204,62 @@ def missing(values: pl.Series) -> np.ndarray:
     return gaps.to_numpy()
 
 
-def _parquet(
-    context: Context, paths: tuple[Path, ...], wanted: list[str], why: str
-) -> pl.DataFrame:
-    frames: list[pl.DataFrame] = []
-    readable = False
-    missing: list[str] = []
-    differing: list[str] = []
-    try:
+def schema(
+    context: Context, paths: Sequence[Path], wanted: Sequence[str], why: str
+) -> dict[str, pl.DataType]:
+    """The types of columns, which all files of the table have and agree about.
+
+    Args:
+        context: The party's.
+        paths: The files.
+        wanted: Which columns.
+        why: Who asks for them, for the error.
+
+    Raises:
+        ContractError: A file is no readable Parquet, has no such column, or disagrees.
+    """
+    schemas: list[dict[str, pl.DataType]] | None = None
+    with suppress(pl.exceptions.PolarsError, OSError, ValueError):
         schemas = [dict(pl.read_parquet_schema(path)) for path in paths]
-        missing = [c for c in wanted if not all(c in schema for schema in schemas)]
-        if not missing:
-            differing = [c for c in wanted if len({schema[c] for schema in schemas}) > 1]
-        if not missing and not differing:
-            frames = [pl.read_parquet(path, columns=wanted) for path in paths]
-        readable = True
-    except (pl.exceptions.PolarsError, OSError, ValueError):
-        pass
-    if not readable:
-        raise _unreadable(context)
+    if schemas is None:
+        raise unreadable(context)
     some = "A file of the table" if len(paths) > 1 else "The table"
+    missing = [c for c in wanted if not all(c in schema for schema in schemas)]
     if missing:
         raise ContractError(
             f"{some} of {context.party} has no column {', '.join(missing)}, which {why}.",
             "Add it to the table, or take it out of the federation file.",
         )
+    differing = [c for c in wanted if len({schema[c] for schema in schemas}) > 1]
     if differing:
         raise ContractError(
             f"The files of {context.party}'s table disagree about the type of "
             f"{', '.join(differing)}.",
             "Write all of them with the same types.",
         )
+    return {column: schemas[0][column] for column in wanted}
+
+
+def _parquet(context: Context, paths: Sequence[Path], wanted: list[str], why: str) -> pl.DataFrame:
+    schema(context, paths, wanted, why)
+    frames: list[pl.DataFrame] | None = None
+    with suppress(pl.exceptions.PolarsError, OSError, ValueError):
+        frames = [pl.read_parquet(path, columns=wanted) for path in paths]
+    if frames is None:
+        raise unreadable(context)
     return pl.concat(frames)
 
 
-def _check_types(context: Context, frame: pl.DataFrame) -> None:
+def require_declared(context: Context, frame: pl.DataFrame) -> None:
+    """Refuse columns whose types are not those that the federation file declares.
+
+    Args:
+        context: The party's.
+        frame: Raw columns.
+
+    Raises:
+        ContractError: Of IDs, of the label or of a feature.
+    """
     declared = context.federation.id
     ids = frame.schema.get(declared.column)
     if ids is not None:
@@ -251,10 +281,18 @@ def _check_types(context: Context, frame: pl.DataFrame) -> None:
     require_types(frame, context.party, party.features)
 
 
+def empty(context: Context) -> ContractError:
+    """The error for a table without rows."""
+    return ContractError(
+        f"The table of {context.party} has no rows.", "Look at the job that writes it."
+    )
+
+
 _TEXT = (pl.String, pl.Categorical)
 
 
-def _unreadable(context: Context) -> ContractError:
+def unreadable(context: Context) -> ContractError:
+    """The error for a table that is no table."""
     return ContractError(
         f"The table of {context.party} is missing, truncated or no Parquet file.",
         "Look at tables in its site.yaml, and at the job that writes what it names.",

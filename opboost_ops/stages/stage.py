@@ -3,11 +3,12 @@
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.feather as feather
@@ -33,20 +34,15 @@ class Home:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def write(self, name: str, content: bytes | pa.Buffer) -> None:
+    def write(self, name: str, content: bytes) -> None:
         """Keep bytes, whole or not at all, readable by their owner alone."""
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        with self._whole(name) as file:
             file.write(content)
-        temporary.replace(path)
 
     def write_table(self, name: str, table: pa.Table) -> None:
         """Keep a table."""
-        sink = pa.BufferOutputStream()
-        feather.write_feather(table, sink, compression="uncompressed")
-        self.write(f"{name}.arrow", sink.getvalue())
+        with self._whole(f"{name}.arrow") as file:
+            feather.write_feather(table, file, compression="uncompressed")
 
     def write_json(self, name: str, value: Any) -> None:
         """Keep a JSON value."""
@@ -58,17 +54,17 @@ class Home:
         Raises:
             ContractError: There are none.
         """
-        path = self.folder / name
-        if not path.is_file():
-            raise ContractError(
-                f"{path.stem} of this run is not in the party's home.",
-                "Run the run's earlier tasks of this party first, on the same home folder.",
-            )
-        return path.read_bytes()
+        return self._kept(name).read_bytes()
 
     def table(self, name: str) -> pa.Table:
-        """A table that an earlier stage kept."""
-        source = pa.BufferReader(self.read(f"{name}.arrow"))
+        """A table that an earlier stage kept.
+
+        Its file is mapped, not read: only what is looked at comes into memory.
+
+        Raises:
+            ContractError: There is none.
+        """
+        source = pa.memory_map(str(self._kept(f"{name}.arrow")))
         # By this thread alone, as artifacts are: Arrow's own might outlive the interpreter.
         with pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(use_threads=False)) as file:
             return file.read_all()
@@ -80,6 +76,24 @@ class Home:
     def has(self, name: str) -> bool:
         """Whether there is a JSON value of a name."""
         return (self.folder / f"{name}.json").is_file()
+
+    def _kept(self, name: str) -> Path:
+        path = self.folder / name
+        if not path.is_file():
+            raise ContractError(
+                f"{path.stem} of this run is not in the party's home.",
+                "Run the run's earlier tasks of this party first, on the same home folder.",
+            )
+        return path
+
+    @contextmanager
+    def _whole(self, name: str) -> Iterator[BinaryIO]:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            yield file
+        temporary.replace(path)
 
 
 @dataclass(frozen=True)

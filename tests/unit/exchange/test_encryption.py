@@ -1,6 +1,7 @@
 """Encryption to a receiver: who can open it, and that a retry makes the same bytes."""
 
 import base64
+import mmap
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from opboost_ops.cli import check, init, keys
 from opboost_ops.config.loading import load_federation, parse_federation
-from opboost_ops.errors import ConfigError
+from opboost_ops.errors import ArtifactError, ConfigError
 from opboost_ops.exchange.encryption import (
     Envelope,
     PrivateKey,
@@ -46,6 +47,11 @@ def test_receiver_and_publisher_open_it_and_a_retry_makes_the_same_bytes(
     assert receiver().decrypt(raw, DIGEST, NAME) == content
     assert envelope(secret).decrypt(raw, DIGEST, NAME) == content
     assert len(raw) == len(content) + 60
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read() -> None:
+    with mmap.mmap(-1, 2**31) as content, pytest.raises(ArtifactError, match="than 2 GiB"):
+        envelope().encrypt(content, DIGEST, NAME)  # type: ignore[arg-type]
 
 
 def test_no_two_files_share_a_key_or_a_nonce() -> None:

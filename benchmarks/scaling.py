@@ -1,0 +1,251 @@
+"""What a feature holder's whole part costs as its table grows: seconds a cell, memory, disk.
+
+A generated table, written block by block, so that it is never whole in memory, and two parties in
+a process each: a label holder with IDs and labels, and a feature holder with all features. Every
+stage goes through `runner.run_stage`, one after the other, up to the feature holder's publication:
+what follows (training) is the label holder's, and ``answer_splits``, which is small.
+
+Peaks are of resident memory, files that are mapped included. Data quality counts for the peaks,
+and is timed apart. Rows are given smallest first; ratios are to the first. The machine may be busy
+with other work, which disturbs the processor's seconds least and the wall clock's most.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from opboost_ops.config.loading import load_federation
+from opboost_ops.datasets.dataset import ID, Dataset
+from opboost_ops.datasets.workspace import write_workspace
+from opboost_ops.local_run import site_files
+from opboost_ops.protocol import steps
+from opboost_ops.runner import Run, run_stage
+
+HOLDER, LABELS, NAME, RUN = "bank", "credit", "scaling", "0" * 16
+GROUP = 262_144
+
+
+def main() -> None:
+    """Run the benchmark and print its figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000])
+    parser.add_argument("--features", type=int, default=10)
+    parser.add_argument("--files", type=int, default=1, help="of the feature holder; more: shards")
+    parser.add_argument("--json", action="store_true", help="one line")
+    parser.add_argument("--party", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.party:
+        serve(options.party)
+        return
+    found = [measured(rows, options.features, options.files) for rows in options.rows]
+    for each in found:
+        for kind in ("seconds", "processor"):
+            each[f"ratio_{kind}_per_cell"] = round(
+                each[f"{kind}_per_million_cells"] / found[0][f"{kind}_per_million_cells"], 3
+            )
+    result = {"features": options.features, "files": options.files, "sizes": found}
+    print(json.dumps(result, indent=None if options.json else 1))
+
+
+def measured(rows: int, features: int, files: int) -> dict[str, Any]:
+    """One run at one size."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = workspace(Path(folder) / "w", rows, features, files)
+        federation = load_federation(file)
+        sites = site_files(file, federation)
+        parties = {party: started(party, sites[party]) for party in federation.parties}
+        before = {party: asked(process, "")["now"] for party, process in parties.items()}
+        stages: dict[str, dict[str, Any]] = {party: {} for party in parties}
+        asked(parties[LABELS], f"open_run {file}")
+        for party, stage in steps(federation, "train"):
+            stages[party][stage] = asked(parties[party], stage)
+            if (party, stage) == (HOLDER, "publish"):
+                break
+        ends = {party: asked(process, "end") for party, process in parties.items()}
+        for process in parties.values():
+            process.wait()
+        sizes = {
+            "table": sum(map(size, (file.parent / HOLDER / "tables").rglob("train*"))),
+            "home": size(file.parent / HOLDER / "home"),
+            "cells": size(file.parent / HOLDER / "cells"),
+            "store": size(file.parent / "exchange" / NAME),
+        }
+    own = stages[HOLDER].values()
+    cells = rows * features
+    total = {
+        name: sum(stage[name] for stage in own)
+        for name in ("seconds", "processor_seconds", "quality_seconds", "quality_processor")
+    }
+    return {
+        "rows": rows,
+        "load": [round(share, 1) for share in os.getloadavg()],
+        "seconds_per_million_cells": round(1e6 * total["seconds"] / cells, 4),
+        "processor_per_million_cells": round(1e6 * total["processor_seconds"] / cells, 4),
+        "quality_seconds_per_million_cells": round(1e6 * total["quality_seconds"] / cells, 4),
+        "quality_processor_per_million_cells": round(1e6 * total["quality_processor"] / cells, 4),
+        "peak_mib": {
+            party: max(stage["peak"] for stage in done.values()) for party, done in stages.items()
+        },
+        "libraries_mib": before,
+        "children_mib": {party: end["children"] for party, end in ends.items()},
+        "bytes_per_row": {name: round(content / rows, 1) for name, content in sizes.items()},
+        "stages": stages,
+    }
+
+
+def workspace(folder: Path, rows: int, features: int, files: int) -> Path:
+    """A federation whose tables are as large as wanted."""
+    names = [f"x{i}" for i in range(features)]
+    small = {party: next(blocks(party, names, 8)) for party in (LABELS, HOLDER)}
+    dataset = Dataset(
+        name=NAME,
+        task="binary",
+        tables={party: pl.DataFrame(pl.from_arrow(table)) for party, table in small.items()},
+        label_holder=LABELS,
+        label={"column": "label", "task": "binary", "classes": [0, 1]},
+        features={LABELS: {}, HOLDER: {name: {"bounds": [-4, 4]} for name in names}},
+        holdout=0.2,
+        epsilon=1.28,
+        domain=(1, 10),
+        notes="",
+    )
+    file = write_workspace(dataset, folder, seed=0, training={"trees": 2})
+    for party in (LABELS, HOLDER):
+        path = folder / party / "tables" / "train.parquet"
+        path.unlink()
+        paths = [path]
+        if party == HOLDER and files > 1:
+            (path.with_suffix("")).mkdir()
+            paths = [path.with_suffix("") / f"part-{i:03d}.parquet" for i in range(files)]
+            replaced(folder / HOLDER / "site.yaml", "train.parquet", "train")
+            replaced(file, "role: feature_holder", "role: feature_holder\n    shards: true")
+        written(paths, blocks(party, names, rows), -(-rows // len(paths)))
+    return file
+
+
+def written(paths: list[Path], read: Iterator[pa.Table], most: int) -> None:
+    """Write blocks into files of so many rows at most."""
+    left = iter(paths)
+    writer, room = None, 0
+    for block in read:
+        while block.num_rows:
+            if not room:
+                if writer:
+                    writer.close()
+                writer, room = pq.ParquetWriter(next(left), block.schema, compression="zstd"), most
+            assert writer
+            part = block.slice(0, room)
+            writer.write_table(part)
+            room -= part.num_rows
+            block = block.slice(part.num_rows)
+    assert writer
+    writer.close()
+
+
+def replaced(path: Path, old: str, new: str) -> None:
+    """Change a declared file."""
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def blocks(party: str, names: list[str], rows: int) -> Iterator[pa.Table]:
+    """A party's rows, a row group at a time; both parties have the same people."""
+    rng = np.random.default_rng(0)
+    for begin in range(0, rows, GROUP):
+        size = min(GROUP, rows - begin)
+        columns: dict[str, Any] = {ID: [f"p{i:010d}" for i in range(begin, begin + size)]}
+        if party == LABELS:
+            columns["label"] = rng.integers(0, 2, size)
+        else:
+            columns |= {name: rng.normal(size=size).round(3) for name in names}
+        yield pa.table(columns)
+
+
+def started(party: str, site: Path) -> "subprocess.Popen[str]":
+    """A party's process, with its own site and nothing else."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    return subprocess.Popen(
+        [sys.executable, __file__, "--party", party],
+        env={**kept, f"OPBOOST_SITE_{party.upper()}": str(site)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def asked(process: "subprocess.Popen[str]", what: str) -> dict[str, Any]:
+    """Let a party's process do something, and hear what it cost."""
+    assert process.stdin and process.stdout
+    process.stdin.write(what + "\n")
+    process.stdin.flush()
+    line = process.stdout.readline()
+    if not line:
+        raise SystemExit(f"{what} ended with {process.wait()}")
+    told: dict[str, Any] = json.loads(line)
+    return told
+
+
+def serve(party: str) -> None:
+    """Be a party: one line of what to do in, one line of what it cost out."""
+    import great_expectations  # noqa: F401
+    import lightgbm  # noqa: F401
+    import pandas  # noqa: F401
+
+    from opboost_ops.opening import open_run
+
+    run = Run(NAME, RUN, LABELS)
+    for line in sys.stdin:
+        what, _, argument = line.strip().partition(" ")
+        Path("/proc/self/clear_refs").write_text("5")
+        told: dict[str, Any] = {}
+        begin = resource.getrusage(resource.RUSAGE_SELF)
+        if what == "open_run":
+            open_run(Path(argument), RUN, {}, "train")
+        elif what and what != "end":
+            told = run_stage(party, what, run)
+        end = resource.getrusage(resource.RUSAGE_SELF)
+        spent = end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime
+        kept = ("seconds", "processor_seconds", "quality_seconds")
+        told = {name: round(told.get(name, 0.0), 3) for name in kept}
+        quality = spent - told["processor_seconds"] if told["quality_seconds"] else 0.0
+        told |= {"quality_processor": round(quality, 3), "now": now("VmRSS")}
+        # `ru_maxrss` is the same line, which is set back before each stage.
+        told["peak"] = now("VmHWM")
+        if what == "end":
+            children = resource.getrusage(resource.RUSAGE_CHILDREN)
+            told["children"] = round(children.ru_maxrss / 1024)
+        print(json.dumps(told), flush=True)
+        if what == "end":
+            os._exit(0)
+
+
+def now(what: str) -> int:
+    """A line of this process's status, in MiB."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(what):
+            return int(line.split()[1]) // 1024
+    return 0
+
+
+def size(path: Path) -> int:
+    """Bytes of a file, or of all files below a folder."""
+    if path.is_file():
+        return path.stat().st_size if path.parent.name != "train" else 0
+    return sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,174 @@
+"""Running expectations on a table that is read block by block, with what the whole would give.
+
+What is asked of each row is asked of each block's, and the counts are added up before ``mostly``
+is judged. A minimum, a type or a number of different values is asked of a few rows that are
+gathered from all blocks and give the same answer. What can be had in neither way (a median, say,
+which only a party's own ``expectations.yaml`` asks for) is asked of the whole of its columns, and
+of no others.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+
+import polars as pl
+import pyarrow as pa
+
+from opboost_ops.quality.gathering import Blocks, Expectation, gathering, is_mostly, is_text
+from opboost_ops.quality.indicators import INDICATORS, Facts, in_order, needs_facts
+from opboost_ops.quality.report import Result
+
+#: Asks expectations of a table: results in the order in which they are reported, each with its
+#: place among the expectations.
+Ask = Callable[[Sequence[Expectation], pa.Table, Facts], list[tuple[int, Result]]]
+
+#: Cells of a block, and the least and the most rows that it has for that. To check a block takes
+#: some tenths of a second whatever its size, so blocks are as large as memory easily allows.
+CELLS, FEWEST, MOST = 2**23, 2**16, 2**19
+
+#: Asked of each row: of any column, of numbers and texts, of texts.
+_OF_ANY = {"expect_column_values_to_not_be_null", "expect_column_values_to_be_null"}
+_OF_VALUES = {
+    "expect_column_values_to_be_between",
+    "expect_column_values_to_be_in_set",
+    "expect_column_values_to_not_be_in_set",
+}
+_OF_TEXT = {
+    "expect_column_value_lengths_to_be_between",
+    "expect_column_value_lengths_to_equal",
+    "expect_column_values_to_match_regex",
+    "expect_column_values_to_match_regex_list",
+    "expect_column_values_to_not_match_regex",
+    "expect_column_values_to_not_match_regex_list",
+    "expect_column_values_to_match_strftime_format",
+    "expect_column_values_to_be_dateutil_parseable",
+    "expect_column_values_to_be_json_parseable",
+}
+_OF_TYPE = {"expect_column_values_to_be_in_type_list", "expect_column_values_to_be_of_type"}
+
+#: Asked of names alone.
+_OF_SCHEMA = {"expect_column_to_exist"}
+
+
+def rows_of_block(columns: int) -> int:
+    """How many rows a block has at most.
+
+    Args:
+        columns: How many columns it has.
+    """
+    return min(MOST, max(FEWEST, CELLS // max(columns, 1)))
+
+
+def blocks_of(table: pa.Table) -> Blocks:
+    """The blocks of a table that is there already, or mapped from its file.
+
+    Args:
+        table: The table.
+    """
+
+    def read(columns: Sequence[str]) -> Iterator[pa.Table]:
+        chosen = table.select(list(columns)) if columns else table
+        rows = rows_of_block(table.num_columns)
+        for begin in range(0, max(chosen.num_rows, 1), rows):
+            yield chosen.slice(begin, rows)
+
+    return read
+
+
+def ask_blocks(expectations: Sequence[Expectation], read: Blocks, ask: Ask) -> list[Result]:
+    """Ask expectations of a table.
+
+    Args:
+        expectations: Great Expectations' configurations; see `Suite`.
+        read: The table.
+        ask: How to ask expectations of a table that is in memory.
+
+    Returns:
+        The results in the order in which Great Expectations reports them.
+    """
+    stream = read(())
+    first, second = next(stream), next(stream, None)
+    if second is None:
+        return [result for _, result in ask(expectations, first, {})]
+    schema = first.schema
+    by_row = [at for at, e in enumerate(expectations) if _is_by_row(e, schema)]
+    others = [at for at in range(len(expectations)) if at not in by_row]
+    few = {at: found for at in others if (found := gathering(expectations[at], schema, read))}
+    facts = _facts([expectations[at] for at in by_row], read, schema)
+    parts: dict[int, list[Result]] = {at: [] for at in by_row}
+    asked = [expectations[at] for at in by_row]
+    for block in chain((first, second), stream):
+        for found in few.values():
+            found.add(block)
+        for at, result in ask(asked, block, facts) if asked else ():
+            parts[by_row[at]].append(result)
+    results = {at: _together(found, expectations[at]) for at, found in parts.items()}
+    for at, found in few.items():
+        ((_, result),) = ask([expectations[at]], found.table(), {})
+        results[at] = found.told(result)
+    rest = [at for at in others if at not in few]
+    for columns in dict.fromkeys(_columns(expectations[at], schema) for at in rest):
+        places = [at for at in rest if _columns(expectations[at], schema) == columns]
+        whole = pa.concat_tables(read(columns)) if columns else schema.empty_table()
+        for at, result in ask([expectations[at] for at in places], whole, {}):
+            results[places[at]] = result
+    return [results[at] for at in in_order(expectations, schema)]
+
+
+def _is_by_row(expectation: Expectation, schema: pa.Schema) -> bool:
+    kind, kwargs = expectation["type"], expectation["kwargs"]
+    if "row_condition" in kwargs or not set(_named(expectation)) <= set(schema.names):
+        return False
+    if kind in _OF_ANY or expectation.get("indicator") is not None:
+        return True
+    # What pandas makes of integers and booleans hangs on whether one is missing anywhere.
+    types = [schema.field(name).type for name in _named(expectation)]
+    floats_or_texts = all(pa.types.is_floating(t) or is_text(t) for t in types)
+    if kind in _OF_VALUES:
+        return floats_or_texts or all(pa.types.is_integer(t) for t in types)
+    if kind in _OF_TYPE:
+        return all(is_text(t) for t in types)
+    return kind in _OF_TEXT and floats_or_texts
+
+
+def _named(expectation: Expectation) -> tuple[str, ...]:
+    kwargs = expectation["kwargs"]
+    single = [kwargs[key] for key in ("column", "column_A", "column_B") if key in kwargs]
+    return tuple(dict.fromkeys([*single, *(kwargs.get("column_list") or ())]))
+
+
+def _columns(expectation: Expectation, schema: pa.Schema) -> tuple[str, ...]:
+    """The columns that must be there as a whole; none where only their names are looked at."""
+    named = _named(expectation)
+    known = expectation["type"] not in _OF_SCHEMA and set(named) <= set(schema.names)
+    return named if known else ()
+
+
+def _facts(expectations: Sequence[Expectation], read: Blocks, schema: pa.Schema) -> Facts:
+    """What indicators must know of a whole column before they look at a block of it."""
+    facts = {}
+    for expectation in expectations:
+        name, column = expectation.get("indicator"), expectation["kwargs"].get("column")
+        if name is not None and needs_facts(name, schema.field(column).type):
+            series = (pl.Series("", block.column(0)) for block in read((column,)))
+            facts[column, name] = INDICATORS[name].gather(series)
+    return facts
+
+
+def _together(parts: Sequence[Result], expectation: Expectation) -> Result:
+    """One result of all blocks: counts add up, and ``mostly`` is judged by their sums."""
+    if not all(part.evaluated for part in parts):
+        return next(part for part in parts if not part.evaluated)
+    rows, unexpected, missing = (
+        _sum([getattr(part, name) for part in parts]) for name in ("rows", "unexpected", "missing")
+    )
+    success = all(part.success for part in parts)
+    if rows is not None and unexpected is not None:
+        mostly = expectation["kwargs"].get("mostly", 1)
+        success = is_mostly(rows, unexpected, missing or 0, mostly)
+    return replace(parts[0], success=success, rows=rows, unexpected=unexpected, missing=missing)
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None

@@ -1,0 +1,176 @@
+"""Few rows of a table that is read block by block, of which the same holds as of all of them."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from opboost_ops.quality.report import Result
+
+Expectation = Mapping[str, Any]
+
+#: Reads columns of a table, all of them when none is named, as often as it is called: at least
+#: one block, each with the same columns.
+Blocks = Callable[[Sequence[str]], Iterator[pa.Table]]
+
+
+class Gathering(Protocol):
+    """What is kept of the blocks for one expectation."""
+
+    def add(self, block: pa.Table) -> None:
+        """Take what is needed of a block."""
+
+    def table(self) -> pa.Table:
+        """The table of which to ask the expectation."""
+
+    def told(self, result: Result) -> Result:
+        """What the result for that table says of the whole one."""
+
+
+def gathering(expectation: Expectation, schema: pa.Schema, read: Blocks) -> Gathering | None:
+    """What to keep for an expectation; None if few rows cannot answer it.
+
+    Args:
+        expectation: Its configuration.
+        schema: The table's.
+        read: The table, where a second look at some of it is needed.
+    """
+    kind, kwargs = expectation["type"], expectation["kwargs"]
+    if "row_condition" in kwargs:
+        return None
+    if kind in _ROW_COUNTS:
+        return _Height()
+    column = kwargs.get("column")
+    if expectation.get("indicator") is not None or column not in schema.names:
+        return None
+    held = schema.field(column).type
+    number = pa.types.is_floating(held) or pa.types.is_integer(held)
+    if kind in _EXTREMES and (number or is_text(held)):
+        return _Values(column, held, _extremes)
+    if kind in _TYPES and number:
+        return _Values(column, held, lambda values: values.head(1))
+    if kind == _COUNT and (number or is_text(held)):
+        bounds: Any = (kwargs.get("min_value") or 0, kwargs.get("max_value") or 0)
+        if all(isinstance(bound, int) for bound in bounds):
+            enough = max(bounds) + 1
+            return _Values(column, held, lambda values: values.unique().head(enough))
+    if kind == _UNIQUE and (pa.types.is_integer(held) or is_text(held)):
+        return _Repeated(column, held, read, kwargs.get("mostly", 1))
+    return None
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column is of strings."""
+    checks = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(check(kind) for check in checks)
+
+
+def is_mostly(rows: int, unexpected: int, missing: int, mostly: float) -> bool:
+    """Great Expectations' verdict on counts of rows.
+
+    Args:
+        rows: All.
+        unexpected: Those that break the expectation.
+        missing: Those that it passes over.
+        mostly: The least share of the others that must keep it.
+    """
+    looked_at = float(rows - missing)
+    return looked_at == 0 or (looked_at - float(unexpected)) / looked_at >= mostly
+
+
+_ROW_COUNTS = {"expect_table_row_count_to_equal", "expect_table_row_count_to_be_between"}
+_EXTREMES = {"expect_column_min_to_be_between", "expect_column_max_to_be_between"}
+_TYPES = {"expect_column_values_to_be_in_type_list", "expect_column_values_to_be_of_type"}
+_COUNT = "expect_column_unique_value_count_to_be_between"
+_UNIQUE = "expect_column_values_to_be_unique"
+
+
+class _Height:
+    """How many rows there are, as rows of a byte."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+
+    def add(self, block: pa.Table) -> None:
+        self._rows += block.num_rows
+
+    def table(self) -> pa.Table:
+        return pa.table({"row": np.zeros(self._rows, dtype=np.uint8)})
+
+    def told(self, result: Result) -> Result:
+        return result
+
+
+class _Values:
+    """Some values of a column, and whether any is missing: that decides pandas' type."""
+
+    def __init__(
+        self, column: str, kind: pa.DataType, keep: Callable[[pl.Series], pl.Series]
+    ) -> None:
+        self._column, self._kind, self._keep = column, kind, keep
+        self._kept: pl.Series | None = None
+        self._gaps = False
+
+    def add(self, block: pa.Table) -> None:
+        values = _series(block.column(self._column))
+        self._gaps |= values.null_count() > 0
+        kept = self._keep(values.drop_nulls())
+        self._kept = kept if self._kept is None else self._keep(pl.concat([self._kept, kept]))
+
+    def table(self) -> pa.Table:
+        kept = [] if self._kept is None else self._kept.to_list()
+        values = [*kept, None] if self._gaps else kept
+        return pa.table({self._column: pa.array(values, self._kind)})
+
+    def told(self, result: Result) -> Result:
+        return result
+
+
+class _Repeated:
+    """The rows whose value may be another row's, too: by a hash, eight bytes a row."""
+
+    def __init__(self, column: str, kind: pa.DataType, read: Blocks, mostly: float) -> None:
+        self._column, self._kind, self._read, self._mostly = column, kind, read, mostly
+        self._hashes: list[np.ndarray] = []
+        self._rows = self._gaps = 0
+
+    def add(self, block: pa.Table) -> None:
+        self._rows += block.num_rows
+        values = _series(block.column(self._column))
+        self._gaps += values.null_count()
+        self._hashes.append(values.drop_nulls().hash().to_numpy())
+
+    def table(self) -> pa.Table:
+        hashes = np.concatenate(self._hashes)
+        self._hashes = []
+        hashes.sort()
+        repeated = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
+        found: list[pa.Array] = []
+        for block in self._read((self._column,)) if len(repeated) else ():
+            values = _series(block.column(0)).drop_nulls()
+            same = values.filter(values.hash().is_in(pl.Series(repeated)))
+            found.append(same.to_arrow().cast(self._kind))
+        return pa.table({self._column: pa.chunked_array(found, self._kind)})
+
+    def told(self, result: Result) -> Result:
+        if not result.evaluated:
+            return result
+        unexpected = result.unexpected or 0
+        success = is_mostly(self._rows, unexpected, self._gaps, self._mostly)
+        return replace(
+            result, success=success, rows=self._rows, unexpected=unexpected, missing=self._gaps
+        )
+
+
+def _series(column: pa.ChunkedArray) -> pl.Series:
+    values = pl.Series("", column)
+    # To pandas NaN is a missing value.
+    return values.fill_nan(None) if values.dtype.is_float() else values
+
+
+def _extremes(values: pl.Series) -> pl.Series:
+    found = pl.Series("", [values.min(), values.max()], dtype=values.dtype)
+    return found.drop_nulls()

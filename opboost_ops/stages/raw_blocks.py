@@ -1,0 +1,103 @@
+"""Reading a party's own Parquet table a block of rows at a time: it may be larger than memory."""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from opboost_ops.privacy.forgotten import Forgotten
+from opboost_ops.quality.blockwise import rows_of_block
+from opboost_ops.stages import raw_table
+from opboost_ops.stages.stage import Context
+
+#: Bytes of a column that are read from the file at once.
+_BUFFER = 1 << 20
+
+
+def blocks(
+    context: Context,
+    columns: Sequence[str] = (),
+    why: str = "the federation file declares",
+    shard: int | None = None,
+) -> Iterator[pl.DataFrame]:
+    """The rows that `raw_table.read` gives, in the same order, block by block.
+
+    Args:
+        context: The party's.
+        columns: Which columns; all declared ones when absent.
+        why: Who asks for them, for the error.
+        shard: Number of the one file to read, which may be without rows; all files, one after
+            the other, when absent.
+
+    Yields:
+        At least one block, which may be without rows.
+
+    Raises:
+        ContractError: As `raw_table.read`.
+    """
+    wanted = list(columns) or raw_table.declared_columns(context)
+    forgotten = Forgotten(context.site.forgotten)
+    identity = context.federation.id.column
+    needed = wanted if identity in wanted or not len(forgotten) else [identity, *wanted]
+    paths = raw_table.files(context, shard)
+    schema = raw_table.schema(context, paths, needed, why)
+    raw_table.require_declared(context, pl.DataFrame(schema=schema))
+    height = 0
+    read = chain.from_iterable(_batches(context, path, schema) for path in paths)
+    for block in _gathered(read, rows_of_block(len(needed))):
+        height += block.height
+        yield raw_table.without_forgotten(context, forgotten, block).select(wanted)
+    if height == 0 and shard is None:
+        raise raw_table.empty(context)
+    if height == 0:
+        yield pl.DataFrame(schema=schema).select(wanted)
+
+
+def _batches(
+    context: Context, path: Path, schema: dict[str, pl.DataType]
+) -> Iterator[pl.DataFrame]:
+    # The calling thread alone reads: Arrow's own might outlive the interpreter. Pages are read as
+    # they are needed, so that the writer's row groups may be of any size.
+    try:
+        file = pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
+    except (pa.ArrowException, OSError, ValueError):
+        file = None
+    if file is None:
+        raise raw_table.unreadable(context)
+    with file:
+        rows = rows_of_block(len(schema))
+        found = file.iter_batches(rows, columns=list(schema), use_threads=False)
+        while True:
+            frame: pl.DataFrame | None = None
+            try:
+                batch = next(found, None)
+                if batch is None:
+                    return
+                frame = _frame(batch, schema)
+            except (pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError):
+                frame = None
+            if frame is None:
+                raise raw_table.unreadable(context)
+            yield frame
+
+
+def _frame(batch: pa.RecordBatch, schema: dict[str, pl.DataType]) -> pl.DataFrame:
+    frame = pl.from_arrow(batch)
+    assert isinstance(frame, pl.DataFrame)
+    frame = frame.select(list(schema))
+    return frame if frame.schema == schema else frame.cast(pl.Schema(schema))
+
+
+def _gathered(batches: Iterator[pl.DataFrame], most: int) -> Iterator[pl.DataFrame]:
+    """Join small batches, as small row groups and small files give, to blocks."""
+    held: list[pl.DataFrame] = []
+    for batch in batches:
+        if held and sum(part.height for part in held) + batch.height > most:
+            yield pl.concat(held, rechunk=True)
+            held = []
+        held.append(batch)
+    if held:
+        yield pl.concat(held, rechunk=True)

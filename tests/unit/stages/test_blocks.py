@@ -1,0 +1,107 @@
+"""A feature holder's table gives the same block by block as at once."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from opboost_ops.config.loading import load_policy, load_site
+from opboost_ops.exchange.store import open_store
+from opboost_ops.mechanisms import noise
+from opboost_ops.privacy.forgotten import Forgotten
+from opboost_ops.quality import blockwise
+from opboost_ops.stages import raw_table
+from opboost_ops.stages.rank import dense_ranks, present_values
+from opboost_ops.stages.raw_blocks import blocks
+from opboost_ops.stages.stage import Context, Home
+from tests.federation import Workspace, small_credit
+
+PARTY = "bank"
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    whole = small_credit()
+    two = ("credit", PARTY)
+    dataset = replace(
+        whole,
+        tables={party: whole.tables[party] for party in two},
+        features={party: whole.features[party] for party in two},
+        new_rows={},
+    )
+    workspace = Workspace.write(tmp_path / "one", dataset, training={"trees": 1})
+    workspace.plain()
+    workspace.known_to(monkeypatch)
+    return workspace
+
+
+def in_blocks(patch: pytest.MonkeyPatch, rows: int) -> None:
+    patch.setattr(blockwise, "FEWEST", rows)
+    patch.setattr(blockwise, "MOST", rows)
+
+
+def test_what_is_published_and_charged_is_the_same(
+    written: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = written.copy(tmp_path / "other", written.run)
+    path = other.table_path(PARTY)
+    pl.read_parquet(path).write_parquet(path, row_group_size=11)
+    for workspace, rows in ((written, blockwise.MOST), (other, 150)):
+        with monkeypatch.context() as patch:
+            workspace.known_to(patch)
+            in_blocks(patch, rows)
+            workspace.until("accept")
+    # Write times are no part of what is signed; the table's fingerprint stays at home.
+    assert other.files("exchange") == written.files("exchange")
+    assert other.files(PARTY, "cells") == written.files(PARTY, "cells")
+    assert len(other.files(PARTY, "cells")) >= 3
+    home, whole = other.files(PARTY, "home"), written.files(PARTY, "home")
+    tables = [name for name in whole if name.endswith(".arrow")]
+    assert len(tables) >= 6
+    assert all(home[name] == whole[name] for name in tables)
+
+
+def context_of(workspace: Workspace) -> Context:
+    site = load_site(workspace.folder / PARTY / "site.yaml")
+    policy = load_policy(workspace.folder / PARTY / "policy.yaml")
+    home = Home(workspace.home(PARTY))
+    store = open_store(site.store)
+    return Context(workspace.declared, "0", PARTY, site, policy, home, store, "", 0.0)
+
+
+def test_blocks_are_the_table(written: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written.table_path(PARTY)
+    table = pl.read_parquet(path)
+    table.write_parquet(path, row_group_size=7)
+    context = context_of(written)
+    whole = raw_table.read(context)
+    in_blocks(monkeypatch, 30)
+    found = list(blocks(context))
+    # Small row groups are joined, so that what is done once a block does not count.
+    assert {block.height for block in found[:-1]} == {30}
+    assert pl.concat(found).equals(whole)
+    site = context.site
+    for row in (0, 29, 30, table.height - 1):
+        Forgotten(site.forgotten).add(site.noise_secret(), table["id"][row])
+    features = list(context.federation.parties[PARTY].features)
+    found = list(blocks(context, features))
+    assert pl.concat(found).equals(raw_table.read(context, features))
+    assert sum(block.height for block in found) == table.height - 4
+
+
+def test_dense_ranks_are_those_of_sorting() -> None:
+    rng = np.random.default_rng(0)
+    for values in (rng.integers(-40, 300, 5000), rng.integers(1, 11, 300_000, dtype=np.uint8)):
+        distinct, inverse = np.unique(values, return_inverse=True)
+        present = present_values(values)
+        assert present.tolist() == distinct.tolist()
+        assert np.array_equal(dense_ranks(values, present), inverse + 1)
+
+
+def test_hashes_of_many_people_are_those_of_each() -> None:
+    keys = np.random.default_rng(0).integers(0, 256, (300_000, 16), dtype=np.uint8)
+    together = noise.person_hashes(bytes(32), keys)
+    for row in (0, 131_071, 131_072, 299_999):
+        assert noise.person_hashes(bytes(32), keys[row : row + 1])[0] == together[row]
