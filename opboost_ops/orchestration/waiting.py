@@ -1,0 +1,172 @@
+"""Tasks of a half: they join what was opened in another Airflow, and wait for what comes from it.
+
+They look at the store and give their slot back until the next look. A trigger in Airflow's
+triggerer would be lighter, but that is no party's worker and has no party's site.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import get_current_context
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowRescheduleException,
+    DagRunTriggerException,
+)
+
+from opboost_ops.exchange.run_id import JOINED, joined_run
+from opboost_ops.orchestration.tasks import execute, require_slots
+from opboost_ops.protocol import Purpose
+
+#: Seconds between two looks: a part of what was waited before, within these bounds.
+_PART, _SHORTEST, _LONGEST = 1 / 20, 1.0, 60.0
+
+
+class LooksAgain(AirflowException):
+    """Looking for runs failed; nothing was begun by then, so it is tried again, whatever it was."""
+
+
+def look_for_runs(party: str, federation: str, label_holder: str, hours: float) -> None:
+    """Wait until the label holder has opened a run, and start this Airflow's half of it.
+
+    Args:
+        party: Who looks: one of this Airflow.
+        federation: Name of the federation.
+        label_holder: Who opens the runs.
+        hours: After so many a run is over.
+    """
+    context = get_current_context()
+    found: list[tuple[str, str]] = []
+
+    def work() -> Mapping[str, Any]:
+        from opboost_ops import joining
+
+        for opened in joining.to_join(party, federation, label_holder, hours * 3600):
+            assert opened.plan is not None
+            dag, run = f"{federation}_{opened.plan.purpose}", f"{JOINED}{opened.run}"
+            # One that was started, but has not come to its first task, is known to Airflow alone.
+            if not context["ti"].get_dr_count(dag_id=dag, run_ids=[run]):
+                found.append((dag, run))
+        return {}
+
+    failure = ""
+    try:
+        execute(f"look_for_runs at {party}", work)
+    except AirflowFailException as error:
+        failure = str(error)
+    if failure:
+        raise LooksAgain(failure)
+    if not found:
+        raise _later(context["dag_run"])
+    dag, run = found[0]
+    raise DagRunTriggerException(
+        trigger_dag_id=dag,
+        dag_run_id=run,
+        conf=None,
+        reset_dag_run=False,
+        skip_when_already_exists=True,
+        wait_for_completion=False,
+        allowed_states=[],
+        failed_states=[],
+        poke_interval=0,
+        deferrable=False,
+    )
+
+
+def join_run(party: str, federation: str, label_holder: str, purpose: Purpose) -> dict[str, Any]:
+    """Take part in the run that Airflow's id of this run names.
+
+    Args:
+        party: Who joins.
+        federation: Name of the federation.
+        label_holder: Who opened it.
+        purpose: What it is for.
+    """
+    dag_run = get_current_context()["dag_run"]
+    run = joined_run(dag_run.run_id)
+    if run is None:
+        raise AirflowFailException(
+            f"{label_holder} opens the runs of {federation}, in another Airflow; {federation}_join "
+            f"starts them here. To join one by hand, trigger this DAG with the run id {JOINED} and "
+            "the id that the summary of open_run says there."
+        )
+    require_slots(dag_run.conf)
+
+    def work() -> Mapping[str, Any]:
+        from opboost_ops import joining, runner
+
+        return joining.join(party, runner.Run(federation, run, label_holder), purpose)
+
+    return execute(f"join_run at {party}", work)
+
+
+def wait_for(
+    party: str,
+    federation: str,
+    label_holder: str,
+    purpose: Purpose,
+    wanted: Sequence[str],
+    hours: float,
+) -> dict[str, Any]:
+    """Wait until artifacts have come that are made in another Airflow.
+
+    Args:
+        party: Who needs them.
+        federation: Name of the federation.
+        label_holder: Who opened the run.
+        purpose: What the run is for.
+        wanted: Places in the run, as ``<kind>/<party>``.
+        hours: How old the run may become here.
+    """
+    dag_run = get_current_context()["dag_run"]
+    absent: list[str] = []
+
+    def work() -> Mapping[str, Any]:
+        from opboost_ops import joining, runner
+        from opboost_ops.errors import ArtifactError
+
+        run = runner.Run(federation, runner.run_id(dag_run.dag_id, dag_run.run_id), label_holder)
+        absent.extend(joining.missing(party, run, wanted))
+        if absent and party != label_holder:
+            newer = joining.newer(party, run, purpose, hours * 3600)
+            if newer is not None:
+                raise ArtifactError(
+                    f"{label_holder} has opened run {newer} since, so run {run.run} is over: "
+                    f"{party} waits no longer for {_named(absent, label_holder)}.",
+                    "The new run is joined by itself.",
+                )
+        if absent and _seconds(dag_run) > hours * 3600:
+            raise ArtifactError(
+                f"{party} has waited for {_named(absent, label_holder)}; in the {hours:g} hours of "
+                f"run {run.run} nothing came.",
+                "Ask that party to look at its own Airflow. When it runs again, begin a new run; "
+                "nothing of this one was accepted in part.",
+            )
+        return {"arrived": list(wanted)}
+
+    summary = execute(f"wait_for at {party}", work)
+    if absent:
+        raise _later(dag_run)
+    return summary
+
+
+def _named(places: Sequence[str], label_holder: str) -> str:
+    from opboost_ops.exchange.manifest import sender_of
+
+    named = []
+    for place in places:
+        kind, _, about = place.partition("/")
+        named.append(f"{kind} of {sender_of(kind, about, label_holder)}")  # type: ignore[arg-type]
+    return ", ".join(named)
+
+
+def _seconds(dag_run: Any) -> float:
+    return float((datetime.now(UTC) - dag_run.start_date).total_seconds())
+
+
+def _later(dag_run: Any) -> AirflowRescheduleException:
+    pause = min(max(_seconds(dag_run) * _PART, _SHORTEST), _LONGEST)
+    at = datetime.now(UTC) + timedelta(seconds=pause)
+    return AirflowRescheduleException(at)  # type: ignore[no-untyped-call]
