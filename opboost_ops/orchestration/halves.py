@@ -18,6 +18,9 @@ from opboost_ops.protocol import Phase, Purpose, phases, stages_of
 #: Between the end of waiting, which says what did not come, and the end of the run, which does not.
 MARGIN = timedelta(minutes=15)
 
+#: What only looks does no harm when it is tried again.
+_AGAIN = {"retries": 10, "retry_delay": timedelta(minutes=1), "retry_exponential_backoff": 0}
+
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -114,11 +117,7 @@ def join_dag(federation: Federation, here: Sequence[str], defaults: Mapping[str,
         max_active_runs=1,
         tags=[TAG, "join", name, *here],
         # Nothing was begun when a look fails, so it is tried again, but not at once.
-        default_args={
-            **defaults,
-            "retry_delay": timedelta(minutes=5),
-            "retry_exponential_backoff": 0,
-        },
+        default_args={**defaults, **_AGAIN},
     ) as dag:
         made = task(
             task_id="look_for_runs",
@@ -159,6 +158,7 @@ def _waits(
         task_id=f"wait_for_{phase.awaits[0]}",
         pool=spec.pool,
         doc_md=IN_HALVES["wait_for"].format(names),
+        **_AGAIN,
         **common_of(spec, party),
     )(waiting.wait_for)
     return partial(

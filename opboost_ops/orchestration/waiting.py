@@ -1,31 +1,35 @@
 """Tasks of a half: they join what was opened in another Airflow, and wait for what comes from it.
 
-They look at the store and give their slot back until the next look. A trigger in Airflow's
-triggerer would be lighter, but that is no party's worker and has no party's site.
+They look at the store for some seconds and then give their slot back until the next look. A trigger
+in Airflow's triggerer would be lighter, but that is no party's worker and has no party's site.
 """
 
-from collections.abc import Mapping, Sequence
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import (
-    AirflowException,
     AirflowFailException,
     AirflowRescheduleException,
     DagRunTriggerException,
 )
 
 from opboost_ops.exchange.run_id import JOINED, joined_run
+from opboost_ops.orchestration.notifications import LooksAgain
 from opboost_ops.orchestration.tasks import execute, require_slots
 from opboost_ops.protocol import Purpose
 
-#: Seconds between two looks: a part of what was waited before, within these bounds.
-_PART, _SHORTEST, _LONGEST = 1 / 20, 1.0, 60.0
+_LOG = logging.getLogger("opboost_ops")
 
+#: Seconds that a look lasts while the run is young, between two glances, and of a run's youth.
+_LOOK, _STEP, _YOUNG = 10.0, 0.3, 600.0
 
-class LooksAgain(AirflowException):
-    """Looking for runs failed; nothing was begun by then, so it is tried again, whatever it was."""
+#: Seconds between two looks: a part of the run's age, within these bounds. If less, Airflow's
+#: scheduler might not have noticed the end of the one when it starts the other, and would kill it.
+_PART, _SHORTEST, _LONGEST = 1 / 20, 15.0, 60.0
 
 
 def look_for_runs(party: str, federation: str, label_holder: str, hours: float) -> None:
@@ -40,7 +44,7 @@ def look_for_runs(party: str, federation: str, label_holder: str, hours: float) 
     context = get_current_context()
     found: list[tuple[str, str]] = []
 
-    def work() -> Mapping[str, Any]:
+    def look() -> bool:
         from opboost_ops import joining
 
         for opened in joining.to_join(party, federation, label_holder, hours * 3600):
@@ -49,17 +53,15 @@ def look_for_runs(party: str, federation: str, label_holder: str, hours: float) 
             # One that was started, but has not come to its first task, is known to Airflow alone.
             if not context["ti"].get_dr_count(dag_id=dag, run_ids=[run]):
                 found.append((dag, run))
-        return {}
+        return bool(found)
 
     failure = ""
     try:
-        execute(f"look_for_runs at {party}", work)
+        _look(f"look_for_runs at {party}", look, context["dag_run"])
     except AirflowFailException as error:
         failure = str(error)
     if failure:
         raise LooksAgain(failure)
-    if not found:
-        raise _later(context["dag_run"])
     dag, run = found[0]
     raise DagRunTriggerException(
         trigger_dag_id=dag,
@@ -121,14 +123,13 @@ def wait_for(
         hours: How old the run may become here.
     """
     dag_run = get_current_context()["dag_run"]
-    absent: list[str] = []
 
-    def work() -> Mapping[str, Any]:
+    def look() -> bool:
         from opboost_ops import joining, runner
         from opboost_ops.errors import ArtifactError
 
         run = runner.Run(federation, runner.run_id(dag_run.dag_id, dag_run.run_id), label_holder)
-        absent.extend(joining.missing(party, run, wanted))
+        absent = joining.missing(party, run, wanted)
         if absent and party != label_holder:
             newer = joining.newer(party, run, purpose, hours * 3600)
             if newer is not None:
@@ -144,12 +145,34 @@ def wait_for(
                 "Ask that party to look at its own Airflow. When it runs again, begin a new run; "
                 "nothing of this one was accepted in part.",
             )
-        return {"arrived": list(wanted)}
+        return not absent
 
-    summary = execute(f"wait_for at {party}", work)
-    if absent:
+    _look(f"wait_for at {party}", look, dag_run, hours * 3600)
+    return {"arrived": list(wanted)}
+
+
+def _look(what: str, look: Callable[[], bool], dag_run: Any, patience: float | None = None) -> None:
+    """Look until there is something to see; raises if it is to be tried again later."""
+    seen: list[bool] = []
+
+    def work() -> Mapping[str, Any]:
+        end = time.monotonic() + (_LOOK if _seconds(dag_run) < _YOUNG else 0.0)
+        while not look():
+            if time.monotonic() >= end:
+                return {}
+            time.sleep(_STEP)
+        seen.append(True)
+        return {}
+
+    try:
+        execute(what, work)
+    except ConnectionError as error:
+        # An outage costs no try: the wait is longer than any number of tries.
+        if patience is not None and _seconds(dag_run) > patience:
+            raise
+        _LOG.warning("%s", error)
+    if not seen:
         raise _later(dag_run)
-    return summary
 
 
 def _named(places: Sequence[str], label_holder: str) -> str:

@@ -206,6 +206,7 @@ def _none(**_: Any) -> int:
 
 def meet(workspace: Workspace, purpose: Purpose, split: Sequence[Sequence[str]], patch: Any) -> str:
     """A run of halves that know of each other by the store alone, each eager in its turn."""
+    patch.setattr(waiting, "_LOOK", 0)
     dag = f"{NAME}_{purpose}"
     folder = workspace.file.parent
     halves = [build_dags(folder, here)[dag] for here in split]
