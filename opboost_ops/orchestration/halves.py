@@ -19,7 +19,11 @@ from opboost_ops.protocol import Phase, Purpose, phases, stages_of
 MARGIN = timedelta(minutes=15)
 
 #: What only looks does no harm when it is tried again.
-_AGAIN = {"retries": 10, "retry_delay": timedelta(minutes=1), "retry_exponential_backoff": 0}
+_AGAIN: dict[str, Any] = {
+    "retries": 10,
+    "retry_delay": timedelta(minutes=1),
+    "retry_exponential_backoff": 0,
+}
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -65,6 +65,6 @@ IN_HALVES = {
     "look_for_runs": "Looks in the store for a signed plan that waits for this Airflow's parties, "
     "and starts its half of that run. Its slot is free between two looks.",
     "join_run": "Verifies the plan by the key that the party's policy pins, and remembers it.",
-    "wait_for": "Looks in the store for what comes from another Airflow: {}. Its slot is free between "
-    "two looks.",
+    "wait_for": "Looks in the store for what comes from another Airflow: {}. Its slot is free "
+    "between two looks.",
 }

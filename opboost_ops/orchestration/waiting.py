@@ -25,7 +25,7 @@ from opboost_ops.protocol import Purpose
 _LOG = logging.getLogger("opboost_ops")
 
 #: Seconds that a look lasts while the run is young, between two glances, and of a run's youth.
-_LOOK, _STEP, _YOUNG = 10.0, 0.3, 600.0
+_LOOK, _STEP, _YOUNG = 10.0, 1.0, 600.0
 
 #: Seconds between two looks: a part of the run's age, within these bounds. If less, Airflow's
 #: scheduler might not have noticed the end of the one when it starts the other, and would kill it.
