@@ -85,7 +85,7 @@ def joins(airflows: tuple[Standalone, Standalone]) -> Client:
     return client
 
 
-def until(true: Callable[[], Any], patience: float = 300) -> Any:
+def until(true: Callable[[], Any], patience: float = 900) -> Any:
     """What is true at last."""
     deadline = time.monotonic() + patience
     while True:
