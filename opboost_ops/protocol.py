@@ -17,6 +17,12 @@ PhaseName = Literal[
     "own", "learn", "announce",
 ]  # fmt: skip
 
+#: What a phase may wait for: artifacts of the phase before it.
+Awaited = Literal[
+    "digests", "alignment", "ranks", "holdout", "split_request", "split_values", "values",
+    "route_request", "routes",
+]  # fmt: skip
+
 #: Whose phase it is: a role, or in horizontal learning the active party, the others, or all.
 Part = Role | Literal["active", "passive", "everyone"]
 
@@ -36,12 +42,27 @@ class Phase:
         role: Whose phase it is; all its parties run it side by side.
         stages: Its stages, in order, at a party whose table is one piece.
         beside: It needs nothing of the phase before but the plan, and runs beside it.
+        awaits: Artifacts that it needs beside the plan: of every feature holder at the label
+            holder, and at a feature holder those that are addressed to it.
     """
 
     name: PhaseName
     role: Part
     stages: tuple[str, ...]
     beside: bool = False
+    awaits: tuple[Awaited, ...] = ()
+
+    def senders(self, federation: Federation) -> tuple[str, ...]:
+        """Who sends what it awaits, by name; nobody where it awaits nothing.
+
+        Args:
+            federation: As declared.
+        """
+        if not self.awaits:
+            return ()
+        if self.role == "label_holder":
+            return federation.feature_holders
+        return (federation.label_holder,)
 
     def parties(self, federation: Federation) -> tuple[str, ...]:
         """Whose phase it is, by name.
@@ -137,18 +158,19 @@ def _training(federation: Federation) -> tuple[Phase, ...]:
     first = (
         Phase("open", "label_holder", _FIRST),
         Phase("ids", "feature_holder", _FIRST, beside=True),
-        Phase("align", "label_holder", ("align",)),
-        Phase("release", "feature_holder", release),
-        Phase("train", "label_holder", train),
-        Phase("answer", "feature_holder", ("answer_splits",)),
+        Phase("align", "label_holder", ("align",), awaits=("digests",)),
+        Phase("release", "feature_holder", release, awaits=("alignment",)),
+        Phase("train", "label_holder", train, awaits=("ranks", "holdout")),
+        Phase("answer", "feature_holder", ("answer_splits",), awaits=("split_request",)),
     )
+    values: tuple[Awaited, ...] = ("split_values",)
     if "routed" not in federation.scoring.modes:
-        return (*first, Phase("publish", "label_holder", (*model, *end)))
+        return (*first, Phase("publish", "label_holder", (*model, *end), awaits=values))
     return (
         *first,
-        Phase("publish", "label_holder", (*model, "request_routes")),
-        Phase("route", "feature_holder", ("answer_routes",)),
-        Phase("register", "label_holder", end),
+        Phase("publish", "label_holder", (*model, "request_routes"), awaits=values),
+        Phase("route", "feature_holder", ("answer_routes",), awaits=("route_request",)),
+        Phase("register", "label_holder", end, awaits=("routes",)),
     )
 
 
@@ -161,11 +183,15 @@ def _scoring(federation: Federation) -> tuple[Phase, ...]:
         )
     routed = federation.scoring.mode == "routed"
     release = ("preprocess", "desensitize", "check_release", "publish")
-    answer = Phase("route", "feature_holder", ("preprocess", "answer_routes"))
+    align = ("align", "request_routes") if routed else ("align",)
+    request: tuple[Awaited, ...] = ("alignment", "route_request")
+    answer = Phase("route", "feature_holder", ("preprocess", "answer_routes"), awaits=request)
+    publish = Phase("release", "feature_holder", release, awaits=("alignment",))
+    answered: tuple[Awaited, ...] = ("routes",) if routed else ("values",)
     return (
         Phase("open", "label_holder", _FIRST),
         Phase("ids", "feature_holder", _FIRST, beside=True),
-        Phase("align", "label_holder", ("align", "request_routes") if routed else ("align",)),
-        answer if routed else Phase("release", "feature_holder", release),
-        Phase("score", "label_holder", ("accept", *score)),
+        Phase("align", "label_holder", align, awaits=("digests",)),
+        answer if routed else publish,
+        Phase("score", "label_holder", ("accept", *score), awaits=answered),
     )

@@ -28,7 +28,19 @@ from opboost_ops.publication import Publisher, announce, charge_model, publish, 
 from opboost_ops.stages.catalogue import STAGES
 from opboost_ops.stages.stage import SHARDS, Context, Home
 
-__all__ = ["Run", "acceptance_of", "home_of", "keep", "run_id", "run_stage"]
+__all__ = [
+    "Run",
+    "accept_plan",
+    "acceptance_of",
+    "has_part",
+    "home_of",
+    "keep",
+    "note_received",
+    "note_rejected",
+    "pinned_key",
+    "run_id",
+    "run_stage",
+]
 
 _LOG = logging.getLogger("opboost_ops")
 
@@ -84,10 +96,7 @@ def run_stage(
         return _run_stage(publisher, stage, run, shard, notice)
     except Rejected as error:
         failure = error
-        # The log is about the rejection; whether it can be written does not change the error.
-        with contextlib.suppress(Exception), open_books(site) as books:
-            place = f"{run.federation}/{run.run}/{stage}"
-            books.audit.add("rejected", place, party, detail=error.reason)
+        note_rejected(site, run, stage, error)
     except OpBoostError as error:
         failure = error
     except (ConnectionError, TimeoutError) as error:
@@ -122,7 +131,7 @@ def together(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _run_stage(
     party: Publisher, stage: str, run: Run, shard: int | None, notice: Callable[[str], None]
 ) -> dict[str, Any]:
-    acceptance, plan = _plan(party, run)
+    acceptance, plan = accept_plan(party, run)
     federation = acceptance.federation
     role = federation.parties[party.name].role
     purpose = acceptance.plan.purpose
@@ -185,7 +194,7 @@ def _run_stage(
         raise outcome.failure
     for mailbox in opened:
         close_mailbox(party, federation, run.run, mailbox)
-    _note_received(party.site, acceptance, run, known_before)
+    note_received(party.site, acceptance, run, known_before)
     for draft, digest in zip(outcome.drafts, digests, strict=True):
         acceptance.published(draft, digest)
     if shard is None:
@@ -207,7 +216,15 @@ def _run_stage(
     return summary
 
 
-def _note_received(site: Site, acceptance: Acceptance, run: Run, before: set[str]) -> None:
+def note_received(site: Site, acceptance: Acceptance, run: Run, before: set[str]) -> None:
+    """Enter into the audit log what a party has received.
+
+    Args:
+        site: The party's.
+        acceptance: What it has accepted of the run.
+        run: The run.
+        before: Places of what was entered before.
+    """
     received = acceptance.memory.accepted.items()
     new = [(place, entry.digest) for place, entry in received if place not in before]
     if not new:
@@ -222,7 +239,35 @@ def _note_received(site: Site, acceptance: Acceptance, run: Run, before: set[str
                 books.audit.add("received", full, sender, digest)
 
 
-def _plan(party: Publisher, run: Run) -> tuple[Acceptance, str]:
+def note_rejected(site: Site, run: Run, stage: str, error: Rejected) -> None:
+    """Enter into the audit log what a party has refused.
+
+    Args:
+        site: The party's.
+        run: The run.
+        stage: Where in it.
+        error: The refusal.
+    """
+    # The log is about the rejection; whether it can be written does not change the error.
+    with contextlib.suppress(Exception), open_books(site) as books:
+        place = f"{run.federation}/{run.run}/{stage}"
+        books.audit.add("rejected", place, site.party, detail=error.reason)
+
+
+def accept_plan(party: Publisher, run: Run) -> tuple[Acceptance, str]:
+    """Take a run's plan.
+
+    Args:
+        party: Who takes it.
+        run: The run.
+
+    Returns:
+        What the party accepts of the run, with the plan in it, and the plan's digest.
+
+    Raises:
+        ArtifactError: There is none.
+        Rejected: It is not signed by the label holder whom the party's policy pins, or is no plan.
+    """
     acceptance = acceptance_of(party, run)
     place = reference(run.federation, run.run, "plan", run.label_holder)
     files = party.store.wait(place, run.timeout)
@@ -241,15 +286,7 @@ def acceptance_of(party: Publisher, run: Run) -> Acceptance:
     Raises:
         PolicyError: The party's policy does not know the label holder.
     """
-    if party.name == run.label_holder:
-        key = Signer.from_file(party.site.signing_key).public
-    elif run.label_holder in party.policy.receivers:
-        key = party.policy.receivers[run.label_holder].signing_key
-    else:
-        raise PolicyError(
-            f"The policy of {party.name} does not name {run.label_holder} as a receiver.",
-            "Its owner may add it, with its signing key, to policy.yaml.",
-        )
+    key = pinned_key(party, run.label_holder)
     memories = {
         path.parent.name: Memory.model_validate_json(path.read_bytes())
         for path in (party.site.home / run.federation).glob(f"*/{_MEMORY}.json")
@@ -257,6 +294,37 @@ def acceptance_of(party: Publisher, run: Run) -> Acceptance:
     own = memories.pop(run.run, Memory())
     earlier = frozenset[str]().union(*(memory.digests for memory in memories.values()))
     return Acceptance(party.name, run.federation, run.run, run.label_holder, key, own, earlier)
+
+
+def pinned_key(party: Publisher, label_holder: str) -> str:
+    """The key that a party pins for the label holder, base64.
+
+    Args:
+        party: Whose policy says it.
+        label_holder: The federation's.
+
+    Raises:
+        PolicyError: The party's policy does not know the label holder.
+    """
+    if party.name == label_holder:
+        return Signer.from_file(party.site.signing_key).public
+    if label_holder in party.policy.receivers:
+        return party.policy.receivers[label_holder].signing_key
+    raise PolicyError(
+        f"The policy of {party.name} does not name {label_holder} as a receiver.",
+        "Its owner may add it, with its signing key, to policy.yaml.",
+    )
+
+
+def has_part(site: Site, federation: str, run: str) -> bool:
+    """Whether a party has accepted the plan of a run before.
+
+    Args:
+        site: The party's.
+        federation: Name of the federation.
+        run: The run's id.
+    """
+    return Home(site.home / federation / run).has(_MEMORY)
 
 
 def keep(acceptance: Acceptance, home: Home) -> None:

@@ -82,13 +82,13 @@ def ui(
     console = Console(stderr=True)
     if federations is None:
         file = workspace(dataset, work)
-        folder, sites = file.parent, _sites(file)
+        folder, sites, parties = file.parent, _sites(file), None
     else:
-        folder, sites = federations, _declared_sites()
+        folder, sites, parties = federations, _declared_sites(), _declared_parties()
     console.print(f"Starting Airflow in {work / 'airflow'} ...")
     components = ("scheduler", "api-server", "dag-processor", "triggerer")
     try:
-        with Standalone(work / "airflow", folder, sites, components) as airflow:
+        with Standalone(work / "airflow", folder, sites, components, parties) as airflow:
             airflow.client()
             console.print(f"Airflow runs at {airflow.url}", soft_wrap=True)
             console.print(
@@ -270,6 +270,14 @@ def _declared_sites() -> dict[str, Path]:
         for name, value in os.environ.items()
         if name.startswith(prefix)
     }
+
+
+def _declared_parties() -> tuple[str, ...] | None:
+    import os
+
+    from opboost_ops.orchestration.halves import names_in
+
+    return names_in(os.environ.get("OPBOOST_PARTIES"))
 
 
 def _end_on_signals() -> None:

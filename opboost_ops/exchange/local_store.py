@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from opboost_ops.errors import ArtifactError
-from opboost_ops.exchange.manifest import MANIFEST
+from opboost_ops.exchange.manifest import MANIFEST, is_run_id
 from opboost_ops.exchange.places import conflict, manifest_last, parts_of, run_of, wait_for
 
 #: A file of this name at the root marks a store of experiments.
@@ -72,6 +72,22 @@ class LocalStore:
     def wait(self, reference: str, timeout: float) -> dict[str, bytes]:
         """See `Store.wait`."""
         return wait_for(self.get, reference, timeout, pause=0.002)
+
+    def written(self, reference: str) -> float | None:
+        """See `Store.written`."""
+        with _faults(reference):
+            try:
+                return (self._path(reference) / MANIFEST).stat().st_mtime
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def runs(self, federation: str) -> list[str]:
+        """See `Store.runs`."""
+        with _faults(federation):
+            try:
+                return sorted(filter(is_run_id, os.listdir(self._path(federation))))
+            except FileNotFoundError:
+                return []
 
     def garbage(self, older_than_seconds: float) -> list[str]:
         """See `Store.garbage`."""

@@ -21,7 +21,7 @@ from pydantic import Field, ValidationError
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ArtifactError, OpBoostError
 from opboost_ops.exchange.local_store import THROWAWAY
-from opboost_ops.exchange.manifest import Digest
+from opboost_ops.exchange.manifest import Digest, is_run_id
 from opboost_ops.exchange.places import (
     PLAIN_NAME,
     conflict,
@@ -67,6 +67,9 @@ class Bucket(Protocol):
 
     def list(self, prefix: str) -> Iterable[Listed]:
         """Objects whose names begin with ``prefix``; the newest may still be missing."""
+
+    def folders(self, prefix: str) -> Iterable[str]:
+        """What stands between ``prefix`` and the next slash in the names of objects; each once."""
 
     def delete(self, key: str) -> None:
         """Remove an object, if it is there."""
@@ -151,6 +154,17 @@ class ObjectStore:
     def wait(self, reference: str, timeout: float) -> dict[str, bytes]:
         """See `Store.wait`."""
         return wait_for(self.get, reference, timeout, pause=0.05)
+
+    def written(self, reference: str) -> float | None:
+        """See `Store.written`."""
+        parts_of(reference)
+        key = f"{reference}/{PUBLISHED}"
+        return next((item.modified for item in self._bucket.list(key) if item.key == key), None)
+
+    def runs(self, federation: str) -> list[str]:
+        """See `Store.runs`."""
+        below = "/".join(parts_of(federation)) + "/"
+        return sorted(filter(is_run_id, self._bucket.folders(below)))
 
     def garbage(self, older_than_seconds: float) -> list[str]:
         """See `Store.garbage`; never younger than twice the longest time to publish."""

@@ -2,6 +2,11 @@
 
 import hashlib
 
+from opboost_ops.exchange.manifest import is_run_id
+
+#: How Airflow's ids begin of runs that were opened in another Airflow; the run's own id follows.
+JOINED = "joined__"
+
 
 def run_id(dag_id: str, airflow_run_id: str) -> str:
     """The run's id: path-safe, and the same after clear and retry.
@@ -10,4 +15,17 @@ def run_id(dag_id: str, airflow_run_id: str) -> str:
         dag_id: The DAG's id.
         airflow_run_id: Airflow's id of the run.
     """
-    return hashlib.sha256(f"{dag_id}{airflow_run_id}".encode()).hexdigest()[:16]
+    return (
+        joined_run(airflow_run_id)
+        or hashlib.sha256(f"{dag_id}{airflow_run_id}".encode()).hexdigest()[:16]
+    )
+
+
+def joined_run(airflow_run_id: str) -> str | None:
+    """The run that Airflow's id names, if it was opened in another Airflow.
+
+    Args:
+        airflow_run_id: Airflow's id of the run.
+    """
+    run = airflow_run_id.removeprefix(JOINED)
+    return run if airflow_run_id.startswith(JOINED) and is_run_id(run) else None

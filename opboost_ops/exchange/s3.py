@@ -90,6 +90,18 @@ class S3Bucket:
                     return True
         raise AssertionError("the last try returns or raises")
 
+    def folders(self, prefix: str) -> list[str]:
+        """See `Bucket.folders`."""
+        with _faults():
+            pages = self._client.get_paginator("list_objects_v2").paginate(
+                Bucket=self._bucket, Prefix=self._prefix + prefix, Delimiter="/"
+            )
+            return [
+                item["Prefix"].removeprefix(self._prefix + prefix).rstrip("/")
+                for page in pages
+                for item in page.get("CommonPrefixes", ())
+            ]
+
     def list(self, prefix: str) -> list[Listed]:
         """See `Bucket.list`."""
         with _faults():

@@ -60,6 +60,23 @@ class Store(Protocol):
             ArtifactError: Nothing was published there in time.
         """
 
+    def written(self, reference: str) -> float | None:
+        """When a folder was published, by the store's clock.
+
+        Args:
+            reference: Its place.
+
+        Returns:
+            Seconds since 1970; None if nothing is published there. Nobody has signed it.
+        """
+
+    def runs(self, federation: str) -> list[str]:
+        """Ids of the runs of which anything is here, sorted; it may lag behind.
+
+        Args:
+            federation: The runs' federation.
+        """
+
     def garbage(self, older_than_seconds: float) -> list[str]:
         """What crashed writers left behind; nothing published is ever among it.
 

@@ -1,6 +1,7 @@
 """Federation files become DAGs. This is read at every parse, so it imports little."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from opboost_ops.orchestration.assets import champion_asset, scores_asset, table
 from opboost_ops.orchestration.documentation import documentation
 from opboost_ops.orchestration.form import scoring_form, training_form
 from opboost_ops.orchestration.groups import add_groups
+from opboost_ops.orchestration.halves import MARGIN, add_half, here_of, join_dag, takes_part
 from opboost_ops.orchestration.notifications import CALLBACKS
 from opboost_ops.orchestration.pools import TAG
 from opboost_ops.orchestration.table_dag import tables_dag
@@ -40,11 +42,13 @@ _RETRIES = {
 }
 
 
-def build_dags(folder: Path) -> dict[str, DAG]:
+def build_dags(folder: Path, parties: Sequence[str] | None = None) -> dict[str, DAG]:
     """A DAG for each federation file; a faulty file becomes a DAG that says so.
 
     Args:
         folder: Searched for ``*.yaml`` and ``*/federation.yaml``.
+        parties: Whose tasks this Airflow runs; all when absent. Where others run theirs in other
+            Airflows, the DAGs meet those at the store.
 
     Returns:
         DAGs by id. Those of faulty files are tagged ``invalid``.
@@ -54,11 +58,16 @@ def build_dags(folder: Path) -> dict[str, DAG]:
         problem = f"OPBOOST_FEDERATIONS names no folder: {folder}. Create it, or set it right."
         return {"opboost_invalid": _invalid("opboost_invalid", problem, TAG)}
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*/federation.yaml")]):
-        dags |= {dag.dag_id: dag for dag in _build(path, dags)}
+        dags |= {dag.dag_id: dag for dag in _build(path, dags, parties)}
+    known = {tag for dag in dags.values() for tag in dag.tags}
+    unknown = [name for name in parties or () if name not in known]
+    if unknown and "invalid" not in known:
+        problem = f"OPBOOST_PARTIES names {', '.join(unknown)}, of no federation in the folder."
+        dags["opboost_parties"] = _invalid("opboost_parties", problem, TAG)
     return dags
 
 
-def _build(path: Path, others: dict[str, DAG]) -> list[DAG]:
+def _build(path: Path, others: dict[str, DAG], parties: Sequence[str] | None) -> list[DAG]:
     stem = path.parent.name if path.name == "federation.yaml" else path.stem
     name = re.sub(r"[^a-z0-9_]+", "_", stem.lower()).strip("_") or "federation"
     try:
@@ -68,9 +77,12 @@ def _build(path: Path, others: dict[str, DAG]) -> list[DAG]:
             fault = Fault("name", f"another file has the name {federation.name} too", "rename one")
             raise ConfigError("cannot become a DAG", file=path.name, faults=[fault])
         _check_crons(federation, path)
-        made = [train_dag(federation, path), score_dag(federation, path)]
+        here = here_of(federation, parties)
+        if here is not None and federation.label_holder not in here:
+            return _joining(federation, path, here)
+        made = [train_dag(federation, path, here), score_dag(federation, path, here)]
         if federation.schedule.on_tables is not None:
-            made.append(tables_dag(federation, _defaults(federation)))
+            made.append(tables_dag(federation, _defaults(federation), here))
         return made
     except ConfigError as error:
         problem = str(error)
@@ -78,6 +90,15 @@ def _build(path: Path, others: dict[str, DAG]) -> list[DAG]:
         problem = f"{path.name}: cannot become a DAG ({type(error).__name__})."
     dag_id = f"{name}_train" if f"{name}_train" not in others else f"{name}_{len(others)}_train"
     return [_invalid(dag_id, problem, name)]
+
+
+def _joining(federation: Federation, path: Path, here: Sequence[str]) -> list[DAG]:
+    if not here:
+        return []
+    made = [train_dag(federation, path, here)]
+    if takes_part(federation, "score", here):
+        made.append(score_dag(federation, path, here))
+    return [*made, join_dag(federation, here, _defaults(federation))]
 
 
 def _invalid(dag_id: str, problem: str, owner: str) -> DAG:
@@ -95,19 +116,21 @@ def _invalid(dag_id: str, problem: str, owner: str) -> DAG:
     return dag
 
 
-def train_dag(federation: Federation, path: Path) -> DAG:
+def train_dag(federation: Federation, path: Path, here: Sequence[str] | None = None) -> DAG:
     """The training DAG of a federation.
 
     Args:
         federation: What its file says.
         path: The file, as the label holder's worker finds it.
+        here: The parties of this Airflow; all when absent.
     """
     schedule = federation.schedule
-    tables = AssetAll(*table_assets(federation, "train").values())
+    tables = AssetAll(*table_assets(federation, "train", here).values())
     return _run_dag(
         federation,
         "train",
         path,
+        here,
         schedule=_when(schedule.cron, tables if schedule.on_tables else None),
         description=f"{federation.learning.capitalize()} federated training of {federation.name}.",
         params=training_form(federation),
@@ -115,20 +138,22 @@ def train_dag(federation: Federation, path: Path) -> DAG:
     )
 
 
-def score_dag(federation: Federation, path: Path) -> DAG:
+def score_dag(federation: Federation, path: Path, here: Sequence[str] | None = None) -> DAG:
     """The scoring DAG of a federation: on a new champion, on new rows, by cron or by hand.
 
     Args:
         federation: What its file says.
         path: The file, as the label holder's worker finds it.
+        here: The parties of this Airflow; all when absent.
     """
     assets: Any = champion_asset(federation)
     if federation.schedule.on_tables:
-        assets = AssetAny(assets, AssetAll(*table_assets(federation, "score").values()))
+        assets = AssetAny(assets, AssetAll(*table_assets(federation, "score", here).values()))
     return _run_dag(
         federation,
         "score",
         path,
+        here,
         schedule=_when(federation.scoring.cron, assets),
         description=f"Scores new rows with the champion of {federation.name}.",
         params=scoring_form(),
@@ -140,28 +165,36 @@ def _run_dag(
     federation: Federation,
     purpose: Purpose,
     path: Path,
+    here: Sequence[str] | None,
     *,
     schedule: Any,
     description: str,
     params: dict[str, Any],
     outlets: dict[str, Asset],
 ) -> DAG:
+    joins = here is not None and federation.label_holder not in here
     with DAG(
         dag_id=f"{federation.name}_{purpose}",
         description=description,
-        doc_md=documentation(federation, purpose),
-        schedule=schedule,
+        doc_md=documentation(federation, purpose, here),
+        # Runs that are joined are started by another DAG, and the form is the label holder's.
+        schedule=None if joins else schedule,
         start_date=_START,
         catchup=False,
         max_active_runs=1,
         # In horizontal learning the tasks of all parties run at the same time.
         max_active_tasks=max(16, 2 * len(federation.parties)),
-        dagrun_timeout=_timeout(federation),
-        tags=[TAG, purpose, federation.name, *federation.parties],
-        params=params,
+        dagrun_timeout=_timeout(federation) + (timedelta() if here is None else MARGIN),
+        # A run that has failed for one party has failed for all, and it would wait in vain.
+        fail_fast=joins,
+        tags=[TAG, purpose, federation.name, *(federation.parties if here is None else here)],
+        params={} if joins else params,
         default_args=_defaults(federation),
     ) as dag:
-        add_groups(federation, purpose, path, outlets)
+        if here is None:
+            add_groups(federation, purpose, path, outlets)
+        else:
+            add_half(federation, purpose, path, outlets, here)
     return dag
 
 

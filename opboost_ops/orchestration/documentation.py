@@ -1,5 +1,7 @@
 """What people read about a federation's DAG in Airflow's UI."""
 
+from collections.abc import Sequence
+
 from opboost_ops.config.federation import Federation
 from opboost_ops.protocol import Purpose
 
@@ -23,15 +25,37 @@ _MODES = {
 }
 
 
-def documentation(federation: Federation, purpose: Purpose) -> str:
+def documentation(
+    federation: Federation, purpose: Purpose, here: Sequence[str] | None = None
+) -> str:
     """The page of a DAG, in Markdown.
 
     Args:
         federation: What its file says.
         purpose: What its runs are for.
+        here: The parties of this Airflow; all when absent.
     """
-    if federation.learning == "horizontal":
-        return _horizontal(federation, purpose)
+    holder = federation.label_holder
+    horizontal = federation.learning == "horizontal"
+    form = _horizontal_form(holder, purpose) if horizontal else _FORMS[purpose]
+    half = []
+    if here is not None:
+        others = ", ".join(name for name in federation.parties if name not in here)
+        half = [
+            f"**This Airflow runs the tasks of {', '.join(here)} alone.** {others} "
+            "run theirs elsewhere; all meet at the store.",
+            "",
+        ]
+        if holder not in here:
+            form = (
+                f"{holder} opens the runs, by its own schedule or form; `{federation.name}_join` "
+                "starts their half here."
+            )
+    page = _horizontal(federation) if horizontal else _vertical(federation)
+    return "\n".join([*half, *page, "", form])
+
+
+def _vertical(federation: Federation) -> list[str]:
     domain = federation.domain
     summary = (
         f"**{federation.name}** trains a gradient-boosted tree model on columns of "
@@ -55,12 +79,12 @@ def documentation(federation: Federation, purpose: Purpose) -> str:
             lines.append(f"| {party} | {role} | | |")
     mode = federation.scoring.mode
     scored = f"New rows are scored in mode `{mode}`: {_MODES[mode]}."
-    return "\n".join([*lines, "", scored, "", _FORMS[purpose]])
+    return [*lines, "", scored]
 
 
-def _horizontal(federation: Federation, purpose: Purpose) -> str:
+def _horizontal(federation: Federation) -> list[str]:
     active, domain = federation.label_holder, federation.domain
-    lines = [
+    return [
         f"**{federation.name}** trains a gradient-boosted tree model on the rows of "
         f"{len(federation.parties)} parties, which know the same of other people. No party shows "
         "its rows: each sends sums under masks that cancel when all are added up.",
@@ -73,11 +97,13 @@ def _horizontal(federation: Federation, purpose: Purpose) -> str:
         "| feature | type |",
         "| --- | --- |",
         *(f"| `{name}` | {feature.type} |" for name, feature in federation.features.items()),
-        "",
     ]
-    forms: dict[Purpose, str] = {
-        "train": "An empty field of the trigger form means as declared.",
-        "score": "An empty version in the trigger form means the champion of "
-        f"{active}. Every party scores its own new rows and keeps the scores.",
-    }
-    return "\n".join([*lines, forms[purpose]])
+
+
+def _horizontal_form(active: str, purpose: Purpose) -> str:
+    if purpose == "train":
+        return "An empty field of the trigger form means as declared."
+    return (
+        f"An empty version in the trigger form means the champion of {active}. Every party scores "
+        "its own new rows and keeps the scores."
+    )

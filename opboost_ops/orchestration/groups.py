@@ -1,6 +1,6 @@
 """A run's task groups: one for each phase of each party, acyclic among themselves."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -8,13 +8,16 @@ from typing import Any
 
 from airflow.sdk import Asset, TaskGroup, task
 
-from opboost_ops.config.federation import Federation
+from opboost_ops.config.federation import Federation, Party
 from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.phases import DESCRIPTIONS, TITLES
 from opboost_ops.protocol import SHARDED, Phase, Purpose, phases
 
 #: What the UI calls one of the tasks that treat a file each.
 _FILE = "file {{ task.op_kwargs['shard'] }}"
+
+#: Makes a task before a phase's first stage.
+Lead = Callable[[], Any]
 
 
 def add_groups(
@@ -33,8 +36,8 @@ def add_groups(
     for phase in phases(federation, purpose):
         chains = []
         for party in phase.parties(federation):
-            first = str(path) if opened is None else ""
-            chains.append(_group(federation, purpose, phase, party, first, outlets))
+            lead = opens(federation, purpose, path) if opened is None else None
+            chains.append(add_group(federation, phase, party, outlets, lead))
             for end in [opened] if phase.beside else ends:
                 end >> chains[-1][0]
             opened = opened or chains[0][0]
@@ -42,38 +45,64 @@ def add_groups(
         ends = [*kept, *(chain[-1] for chain in chains)]
 
 
-def _group(
+def opens(federation: Federation, purpose: Purpose, path: Path) -> Lead:
+    """The task that opens a run, which comes first.
+
+    Args:
+        federation: What its file says.
+        purpose: What the runs are for.
+        path: The file, as the label holder's worker finds it.
+    """
+    common = common_of(federation.parties[federation.label_holder], federation.label_holder)
+    # In default_pool, which always exists: it is the task that reports missing pools.
+    made = task(task_id="open_run", doc_md=DESCRIPTIONS["open_run"], **common)(tasks.open_run)
+    return partial(made, str(path), purpose)
+
+
+def common_of(spec: Party, party: str) -> dict[str, Any]:
+    """What all tasks of a party have in common.
+
+    Args:
+        spec: The party, as declared.
+        party: Its name.
+    """
+    return {"owner": party, "queue": spec.queue, "multiple_outputs": False}
+
+
+def add_group(
     federation: Federation,
-    purpose: Purpose,
     phase: Phase,
     party: str,
-    first: str,
     outlets: Mapping[str, Asset],
-) -> list[Any]:
+    lead: Lead | None = None,
+) -> Sequence[Any]:
+    """Add a phase of a party to the DAG at hand.
+
+    Args:
+        federation: What its file says.
+        phase: The phase.
+        party: Whose.
+        outlets: Assets that the last tasks of some stages emit, by stage.
+        lead: Makes a task before the first stage.
+
+    Returns:
+        The group's tasks, in order.
+    """
     title, tooltip = TITLES[phase.name]
     group = f"{party}_{phase.name}"
     with TaskGroup(group, group_display_name=f"{party}: {title}", tooltip=tooltip):
-        chain = list(_tasks(federation, purpose, phase, party, first, outlets))
+        chain = [lead()] if lead else []
+        chain += _stages(federation, phase, party, outlets)
     for before, after in pairwise(chain):
         before >> after
     return chain
 
 
-def _tasks(
-    federation: Federation,
-    purpose: Purpose,
-    phase: Phase,
-    party: str,
-    first: str,
-    outlets: Mapping[str, Asset],
+def _stages(
+    federation: Federation, phase: Phase, party: str, outlets: Mapping[str, Asset]
 ) -> Iterator[Any]:
     spec = federation.parties[party]
-    common: dict[str, Any] = {"owner": party, "queue": spec.queue, "multiple_outputs": False}
-    if first:
-        # In default_pool, which always exists: it is the task that reports missing pools.
-        yield task(task_id="open_run", doc_md=DESCRIPTIONS["open_run"], **common)(tasks.open_run)(
-            first, purpose
-        )
+    common = common_of(spec, party)
     of: dict[str, Any] = {
         "party": party,
         "federation": federation.name,

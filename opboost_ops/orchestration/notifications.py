@@ -13,7 +13,7 @@ from copy import copy
 from typing import Any, Literal, get_args
 
 from airflow.sdk import BaseNotifier
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from opboost_ops.errors import ConfigError
 
@@ -31,6 +31,10 @@ _REMEDY = "Set it right on this worker, or unset it, then clear the task."
 
 class RefusedBudget(AirflowFailException):
     """A task failed because a party's own budget refuses the release."""
+
+
+class LooksAgain(AirflowException):
+    """Looking for runs failed; nothing was begun by then, so it is tried again, whatever it was."""
 
 
 def notifiers() -> Mapping[str, Sequence[BaseNotifier]]:
@@ -107,7 +111,7 @@ def on_failure(context: Mapping[str, Any]) -> None:
     """
     error = context.get("exception")
     event: Event = "refused_budget" if isinstance(error, RefusedBudget) else "failure"
-    if isinstance(error, AirflowFailException | ConnectionError):
+    if isinstance(error, AirflowFailException | ConnectionError | LooksAgain):
         message = str(error)
     elif error is None:
         message = "The task's process ended without a message: its log or its worker may say why."

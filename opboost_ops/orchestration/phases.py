@@ -56,3 +56,15 @@ DESCRIPTIONS = {
     "check_scores": "Checks the scores.",
     "write_scores": "Adds the scores to the label holder's folder; scored again adds nothing.",
 }
+
+#: The group in which a party joins a run that was opened in another Airflow.
+JOINS = ("joins the run", "Verifies the plan that the label holder has signed in another Airflow.")
+
+#: What the tasks do that only a half has.
+IN_HALVES = {
+    "look_for_runs": "Looks in the store for a signed plan that waits for this Airflow's parties, "
+    "and starts its half of that run. Its slot is free between two looks.",
+    "join_run": "Verifies the plan by the key that the party's policy pins, and remembers it.",
+    "wait_for": "Looks in the store for what comes from another Airflow: {}. Its slot is free "
+    "between two looks.",
+}

@@ -51,8 +51,9 @@ class Standalone:
     Args:
         home: The AIRFLOW_HOME, made if absent.
         federations: The folder with federation files.
-        sites: Every party's ``site.yaml``: a machine that plays all parties.
+        sites: The ``site.yaml`` of each party that it plays.
         components: Which of Airflow's components run.
+        parties: Whose tasks it runs, where others have an Airflow of their own; all when absent.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Standalone:
         federations: Path,
         sites: Mapping[str, Path],
         components: Sequence[str] = _COMPONENTS,
+        parties: Sequence[str] | None = None,
     ) -> None:
         self.home = home.resolve()
         self.port = _free_port()
@@ -70,6 +72,8 @@ class Standalone:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._lock: IO[str] | None = None
         self.environment = self._environment(federations, sites)
+        if parties is not None:
+            self.environment["OPBOOST_PARTIES"] = ",".join(parties)
 
     def __enter__(self) -> "Standalone":
         try:
@@ -195,7 +199,7 @@ class Standalone:
         kept = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("AIRFLOW", "OPBOOST_SITE_", "_AIRFLOW"))
+            if not name.startswith(("AIRFLOW", "OPBOOST_PARTIES", "OPBOOST_SITE_", "_AIRFLOW"))
         }
         python = Path(sys.executable).parent
         return {

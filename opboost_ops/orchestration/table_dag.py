@@ -1,5 +1,6 @@
 """The DAG that looks at the parties' tables, and emits an asset for each that has changed."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,12 +20,15 @@ _LOOKS: dict[Purpose, tuple[str, str]] = {
 }
 
 
-def tables_dag(federation: Federation, defaults: dict[str, Any]) -> DAG:
+def tables_dag(
+    federation: Federation, defaults: dict[str, Any], here: Sequence[str] | None = None
+) -> DAG:
     """A short DAG with two tasks a party, on the party's own workers.
 
     Args:
         federation: What its file says; ``schedule.on_tables`` is set.
         defaults: Default arguments of its tasks.
+        here: The parties of this Airflow, whose tables alone it looks at; all when absent.
     """
     with DAG(
         dag_id=f"{federation.name}_tables",
@@ -39,11 +43,11 @@ def tables_dag(federation: Federation, defaults: dict[str, Any]) -> DAG:
         start_date=_START,
         catchup=False,
         max_active_runs=1,
-        tags=[TAG, "tables", federation.name, *federation.parties],
+        tags=[TAG, "tables", federation.name, *(federation.parties if here is None else here)],
         default_args=defaults,
     ) as dag:
         for purpose, (what, words) in _LOOKS.items():
-            for party, asset in table_assets(federation, purpose).items():
+            for party, asset in table_assets(federation, purpose, here).items():
                 spec = federation.parties[party]
                 task(
                     task_id=f"{party}_{what}",

@@ -40,19 +40,7 @@ def open_run(federation_file: str, purpose: Purpose) -> dict[str, Any]:
     """
     context = get_current_context()
     dag_run = context["dag_run"]
-    missing = missing_pools(dag_run.conf)
-    if missing:
-        raise AirflowFailException(
-            f"The federation file names pools that do not exist: {', '.join(missing)}. Create them "
-            "(`airflow pools set NAME SLOTS DESCRIPTION`, or Admin > Pools), or correct the file, "
-            "and run again."
-        )
-    short = too_few_slots(dag_run.conf)
-    if short:
-        raise AirflowFailException(
-            f"All parties train at the same time, and there are too few slots: {'; '.join(short)}. "
-            "Give more, and run again."
-        )
+    require_slots(dag_run.conf)
 
     def work() -> Mapping[str, Any]:
         from opboost_ops import opening, runner
@@ -62,6 +50,30 @@ def open_run(federation_file: str, purpose: Purpose) -> dict[str, Any]:
         return opening.open_run(Path(federation_file), run, form, purpose)
 
     return execute("open_run", work)
+
+
+def require_slots(conf: Mapping[str, Any] | None) -> None:
+    """Fail if the run's pools do not exist, or have too few slots.
+
+    Args:
+        conf: The run's configuration.
+
+    Raises:
+        AirflowFailException: They do not.
+    """
+    missing = missing_pools(conf)
+    if missing:
+        raise AirflowFailException(
+            f"The federation file names pools that do not exist: {', '.join(missing)}. Create them "
+            "(`airflow pools set NAME SLOTS DESCRIPTION`, or Admin > Pools), or correct the file, "
+            "and run again."
+        )
+    short = too_few_slots(conf)
+    if short:
+        raise AirflowFailException(
+            f"All parties train at the same time, and there are too few slots: {'; '.join(short)}. "
+            "Give more, and run again."
+        )
 
 
 def run_stage(

@@ -41,6 +41,9 @@ class Around:
     def list(self, prefix: str) -> Iterable[Listed]:
         return self.inner.list(prefix)
 
+    def folders(self, prefix: str) -> Iterable[str]:
+        return self.inner.folders(prefix)
+
     def delete(self, key: str) -> None:
         self.inner.delete(key)
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from pathlib import Path
 
@@ -31,6 +32,19 @@ def test_put_once_is_idempotent_and_says_so(store: Store, url: str) -> None:
     assert open_store(url).put_once(PLACE, dict(reversed(FILES.items()))) is False
     assert open_store(url).get(PLACE) == FILES
     assert store.garbage(0) == []
+
+
+def test_runs_and_times_are_those_of_what_is_published(store: Store) -> None:
+    run, place = "0" * 16, f"toy/{'0' * 16}/plan/shop"
+    assert store.runs("toy") == []
+    assert store.written(place) is None
+    before = time.time()
+    for reference in (place, f"toy/{'f' * 16}/plan/shop", "toy/no-run/plan/shop", "toys/x/y/z"):
+        store.put_once(reference, FILES)
+    assert store.runs("toy") == [run, "f" * 16]
+    at = store.written(place)
+    assert at is not None and abs(at - before) < 60
+    assert store.written(f"{place}s") is None
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -1,0 +1,195 @@
+"""Tasks of a half: they join what was opened in another Airflow, and wait for what comes from it.
+
+They look at the store for some seconds and then give their slot back until the next look. A trigger
+in Airflow's triggerer would be lighter, but that is no party's worker and has no party's site.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import get_current_context
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowRescheduleException,
+    DagRunTriggerException,
+)
+
+from opboost_ops.exchange.run_id import JOINED, joined_run
+from opboost_ops.orchestration.notifications import LooksAgain
+from opboost_ops.orchestration.tasks import execute, require_slots
+from opboost_ops.protocol import Purpose
+
+_LOG = logging.getLogger("opboost_ops")
+
+#: Seconds that a look lasts while the run is young, between two glances, and of a run's youth.
+_LOOK, _STEP, _YOUNG = 10.0, 1.0, 600.0
+
+#: Seconds between two looks: a part of the run's age, within these bounds. If less, Airflow's
+#: scheduler might not have noticed the end of the one when it starts the other, and would kill it.
+_PART, _SHORTEST, _LONGEST = 1 / 20, 15.0, 60.0
+
+
+def look_for_runs(party: str, federation: str, label_holder: str, hours: float) -> None:
+    """Wait until the label holder has opened a run, and start this Airflow's half of it.
+
+    Args:
+        party: Who looks: one of this Airflow.
+        federation: Name of the federation.
+        label_holder: Who opens the runs.
+        hours: After so many a run is over.
+    """
+    context = get_current_context()
+    found: list[tuple[str, str]] = []
+
+    def look() -> bool:
+        from opboost_ops import joining
+
+        for opened in joining.to_join(party, federation, label_holder, hours * 3600):
+            assert opened.plan is not None
+            dag, run = f"{federation}_{opened.plan.purpose}", f"{JOINED}{opened.run}"
+            # One that was started, but has not come to its first task, is known to Airflow alone.
+            if not context["ti"].get_dr_count(dag_id=dag, run_ids=[run]):
+                found.append((dag, run))
+        return bool(found)
+
+    failure = ""
+    try:
+        _look(f"look_for_runs at {party}", look, context["dag_run"])
+    except AirflowFailException as error:
+        failure = str(error)
+    if failure:
+        raise LooksAgain(failure)
+    dag, run = found[0]
+    raise DagRunTriggerException(
+        trigger_dag_id=dag,
+        dag_run_id=run,
+        conf=None,
+        reset_dag_run=False,
+        skip_when_already_exists=True,
+        wait_for_completion=False,
+        allowed_states=[],
+        failed_states=[],
+        poke_interval=0,
+        deferrable=False,
+    )
+
+
+def join_run(party: str, federation: str, label_holder: str, purpose: Purpose) -> dict[str, Any]:
+    """Take part in the run that Airflow's id of this run names.
+
+    Args:
+        party: Who joins.
+        federation: Name of the federation.
+        label_holder: Who opened it.
+        purpose: What it is for.
+    """
+    dag_run = get_current_context()["dag_run"]
+    run = joined_run(dag_run.run_id)
+    if run is None:
+        raise AirflowFailException(
+            f"{label_holder} opens the runs of {federation}, in another Airflow; {federation}_join "
+            f"starts them here. To join one by hand, trigger this DAG with the run id {JOINED} and "
+            "the id that the summary of open_run says there."
+        )
+    require_slots(dag_run.conf)
+
+    def work() -> Mapping[str, Any]:
+        from opboost_ops import joining, runner
+
+        return joining.join(party, runner.Run(federation, run, label_holder), purpose)
+
+    return execute(f"join_run at {party}", work)
+
+
+def wait_for(
+    party: str,
+    federation: str,
+    label_holder: str,
+    purpose: Purpose,
+    wanted: Sequence[str],
+    hours: float,
+) -> dict[str, Any]:
+    """Wait until artifacts have come that are made in another Airflow.
+
+    Args:
+        party: Who needs them.
+        federation: Name of the federation.
+        label_holder: Who opened the run.
+        purpose: What the run is for.
+        wanted: Places in the run, as ``<kind>/<party>``.
+        hours: How old the run may become here.
+    """
+    dag_run = get_current_context()["dag_run"]
+
+    def look() -> bool:
+        from opboost_ops import joining, runner
+        from opboost_ops.errors import ArtifactError
+
+        run = runner.Run(federation, runner.run_id(dag_run.dag_id, dag_run.run_id), label_holder)
+        absent = joining.missing(party, run, wanted)
+        if absent and party != label_holder:
+            newer = joining.newer(party, run, purpose, hours * 3600)
+            if newer is not None:
+                raise ArtifactError(
+                    f"{label_holder} has opened run {newer} since, so run {run.run} is over: "
+                    f"{party} waits no longer for {_named(absent, label_holder)}.",
+                    "The new run is joined by itself.",
+                )
+        if absent and _seconds(dag_run) > hours * 3600:
+            raise ArtifactError(
+                f"{party} has waited for {_named(absent, label_holder)}; in the {hours:g} hours of "
+                f"run {run.run} nothing came.",
+                "Ask that party to look at its own Airflow. When it runs again, begin a new run; "
+                "nothing of this one was accepted in part.",
+            )
+        return not absent
+
+    _look(f"wait_for at {party}", look, dag_run, hours * 3600)
+    return {"arrived": list(wanted)}
+
+
+def _look(what: str, look: Callable[[], bool], dag_run: Any, patience: float | None = None) -> None:
+    """Look until there is something to see; raises if it is to be tried again later."""
+    seen: list[bool] = []
+
+    def work() -> Mapping[str, Any]:
+        end = time.monotonic() + (_LOOK if _seconds(dag_run) < _YOUNG else 0.0)
+        while not look():
+            if time.monotonic() >= end:
+                return {}
+            time.sleep(_STEP)
+        seen.append(True)
+        return {}
+
+    try:
+        execute(what, work)
+    except ConnectionError as error:
+        # An outage costs no try: the wait is longer than any number of tries.
+        if patience is not None and _seconds(dag_run) > patience:
+            raise
+        _LOG.warning("%s", error)
+    if not seen:
+        raise _later(dag_run)
+
+
+def _named(places: Sequence[str], label_holder: str) -> str:
+    from opboost_ops.exchange.manifest import sender_of
+
+    named = []
+    for place in places:
+        kind, _, about = place.partition("/")
+        named.append(f"{kind} of {sender_of(kind, about, label_holder)}")  # type: ignore[arg-type]
+    return ", ".join(named)
+
+
+def _seconds(dag_run: Any) -> float:
+    return float((datetime.now(UTC) - dag_run.start_date).total_seconds())
+
+
+def _later(dag_run: Any) -> AirflowRescheduleException:
+    pause = min(max(_seconds(dag_run) * _PART, _SHORTEST), _LONGEST)
+    at = datetime.now(UTC) + timedelta(seconds=pause)
+    return AirflowRescheduleException(at)  # type: ignore[no-untyped-call]
