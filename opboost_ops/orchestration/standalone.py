@@ -53,6 +53,7 @@ class Standalone:
         federations: The folder with federation files.
         sites: Every party's ``site.yaml``: a machine that plays all parties.
         components: Which of Airflow's components run.
+        environment: Variables that win over those set here: another executor, other keys.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Standalone:
         federations: Path,
         sites: Mapping[str, Path],
         components: Sequence[str] = _COMPONENTS,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.home = home.resolve()
         self.port = _free_port()
@@ -69,7 +71,7 @@ class Standalone:
         self._components = tuple(components)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._lock: IO[str] | None = None
-        self.environment = self._environment(federations, sites)
+        self.environment = {**self._environment(federations, sites), **(environment or {})}
 
     def __enter__(self) -> "Standalone":
         try:
