@@ -1,6 +1,8 @@
 """A coordinator behind its proxy, and three sites that only call out, as the compose files say."""
 
 import contextlib
+import http.client
+import json
 import os
 import shutil
 import signal
@@ -13,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import yaml
+from airflow.api_fastapi.auth.tokens import JWTGenerator
 
 from opboost_ops.datasets import load
 from opboost_ops.datasets.workspace import dump, write_workspace
@@ -36,6 +38,13 @@ def until(done: Any, what: str, seconds: float = 240) -> None:
     while not done():
         assert time.monotonic() < deadline, what
         time.sleep(0.2)
+
+
+def haproxy() -> str:
+    found = shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin:/usr/bin")
+    if found is None:
+        pytest.fail("HAProxy is missing: install the package haproxy.")
+    return found
 
 
 class Processes:
@@ -61,28 +70,32 @@ class Processes:
         assert self.running[f"worker-{party}"].poll() is None, self.output(f"worker-{party}")
         return f"PATCH /edge_worker/v1/worker/{party} 200" in self.output(f"tunnel-{party}")
 
-    def members(self) -> list[int]:
-        sessions = {process.pid for process in self.running.values()}
-        found = []
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            with contextlib.suppress(OSError):
-                fields = stat.read_text().rpartition(")")[2].split()
-                if int(fields[3]) in sessions and fields[0] != "Z":
-                    found.append(int(stat.parent.name))
-        return found
-
-    def stop(self) -> None:
+    def stop(self, *names: str) -> None:
+        """End these, or all."""
+        ending = [self.running.pop(name) for name in names or tuple(self.running)]
         for number in (signal.SIGTERM, signal.SIGKILL):
             deadline = time.monotonic() + 5
-            while (left := self.members()) and time.monotonic() < deadline:
+            while (left := _members(ending)) and time.monotonic() < deadline:
                 for pid in left:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, number)
-                for process in self.running.values():
+                for process in ending:
                     process.poll()
                 time.sleep(0.1)
-        for process in self.running.values():
+        for process in ending:
             process.wait()
+
+
+def _members(processes: Sequence[subprocess.Popen[bytes]]) -> list[int]:
+    """The living processes of their sessions."""
+    sessions = {process.pid for process in processes}
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[3]) in sessions and fields[0] != "Z":
+                found.append(int(stat.parent.name))
+    return found
 
 
 @dataclass
@@ -94,29 +107,63 @@ class Sites:
     client: Client
     proxy: str
     processes: Processes
+    own: dict[str, "Site"]
 
     @property
     def keys(self) -> Path:
         return self.root / "keys"
 
-    def home(self, party: str) -> Path:
-        return self.root / "sites" / party
-
-    def caller(self, party: str | None, keys: Path | None = None) -> httpx.Client:
-        """A client of the proxy that shows a party's certificate; none without a party."""
+    def call(
+        self,
+        party: str | None,
+        method: str,
+        path: str,
+        body: str = "",
+        token: str = "",
+        keys: Path | None = None,
+    ) -> tuple[int, Any]:
+        """Call the proxy with a party's certificate, none without a party; paths go as they are."""
         context = ssl.create_default_context(cafile=self.keys / "coordinator" / "ca.pem")
         if party:
             context.load_cert_chain((keys or self.keys) / party / "client.pem")
-        return httpx.Client(base_url=self.proxy, verify=context, trust_env=False, timeout=60)
+        host, port = self.proxy.split(":")
+        connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=60)
+        return _asked(connection, method, path, body, token)
+
+    def behind(self, method: str, path: str, body: str = "", token: str = "") -> tuple[int, Any]:
+        """Call the API server, as nobody can but the proxy."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.airflow.port, timeout=60)
+        return _asked(connection, method, path, body, token)
+
+    def edge_token(self, path: str) -> str:
+        """What any site can sign with what all sites share, for a path of the Edge API."""
+        generator = JWTGenerator(secret_key=self.shared, valid_for=600, audience="api")
+        return generator.generate({"method": path.partition("/edge_worker/v1/")[2]})
+
+    @property
+    def shared(self) -> str:
+        return (self.keys / "bank" / "edge.secret").read_text()
+
+
+def _asked(
+    connection: http.client.HTTPConnection, method: str, path: str, body: str, token: str
+) -> tuple[int, Any]:
+    headers = {"Content-Type": "application/json", "Authorization": token}
+    with contextlib.closing(connection):
+        connection.request(method, path, body, headers)
+        reply = connection.getresponse()
+        content = reply.read()
+    try:
+        return reply.status, json.loads(content)
+    except ValueError:
+        return reply.status, None
 
 
 @pytest.fixture(scope="session")
 def sites(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Sites]:
-    haproxy = shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin:/usr/bin")
-    if haproxy is None:
-        pytest.fail("HAProxy is missing: install the package haproxy.")
+    haproxy()
     root = tmp_path_factory.mktemp("outgoing")
     federations = _workspace(root)
     write_sites(root / "keys", PARTIES, ["127.0.0.1"])
@@ -142,15 +189,17 @@ def sites(
                 "API_SERVER": airflow.url.removeprefix("http://"),
             }
             config = compose.FOLDER / "coordinator" / "haproxy.cfg"
-            command = [haproxy, "-f", config]
+            command = [haproxy(), "-f", config]
             processes.start("proxy", command, {**compose.bare(), **proxy}, root)
             client = airflow.client()
             until(lambda: client.has_dag("credit_scoring_score"), "DAGs")
-            for party in PARTIES:
-                _site(processes, root, party, haproxy, address)
+            own = {party: Site(root, party, address, root / "keys") for party in PARTIES}
+            for site in own.values():
+                site.start_tunnel(processes)
+                site.start_worker(processes)
             for party in PARTIES:
                 until(lambda party=party: processes.beats(party), f"the worker of {party}")
-            yield Sites(root, airflow, client, f"https://{address}", processes)
+            yield Sites(root, airflow, client, address, processes, own)
     finally:
         processes.stop()
 
@@ -172,39 +221,45 @@ def _workspace(root: Path) -> Path:
     return federations
 
 
-def _site(processes: Processes, root: Path, party: str, haproxy: str, address: str) -> None:
-    values = {
-        "PARTY": party.upper(),
-        "WORKER": party,
-        "QUEUE": f"queue.{party}",
-        "COORDINATOR": "127.0.0.1",
-    }
-    declared = compose.services("site", values)
-    home, tunnel = root / "sites" / party, f"127.0.0.1:{free_port()}"
-    (home / "tmp").mkdir()
-    places = {
-        "/run/secrets": root / "keys" / party,
-        "/federations": root / "federations",
-        "/dags": compose.FOLDER.parent / "dags",
-        "/settings": compose.FOLDER / "site",
-        "127.0.0.1:8793": tunnel,
-        "127.0.0.1:8443": address,
-        "=/site/": f"={home}/",
-    }
-    environment = compose.moved(compose.environment(declared["tunnel"]), places)
-    config = compose.FOLDER / "site" / "haproxy.cfg"
-    processes.start(
-        f"tunnel-{party}", [haproxy, "-f", config], {**compose.bare(), **environment}, home
-    )
-    environment = compose.moved(compose.environment(declared["worker"]), places)
-    for name, value in environment.items():
-        if value.startswith("/site/"):
-            environment[name] = str(home / value.removeprefix("/site/"))
-    worker = declared["worker"]
-    command = [BIN / "airflow", *worker["command"]]
-    processes.start(
-        f"worker-{party}",
-        command,
-        {**compose.bare(BIN), "TMPDIR": str(home / "tmp"), **environment},
-        home,
-    )
+class Site:
+    """A party's tunnel and worker, as ``compose.site.yaml`` has them."""
+
+    def __init__(self, root: Path, party: str, proxy: str, keys: Path) -> None:
+        values = {
+            "PARTY": party.upper(),
+            "WORKER": party,
+            "QUEUE": f"queue.{party}",
+            "COORDINATOR": "127.0.0.1",
+        }
+        self.party, self.proxy, self.keys = party, proxy, keys
+        self.home = root / "sites" / party
+        self.address = f"127.0.0.1:{free_port()}"
+        self.declared = compose.services("site", values)
+        self.places = {
+            "/run/secrets": keys / party,
+            "/federations": root / "federations",
+            "/dags": compose.FOLDER.parent / "dags",
+            "/settings": compose.FOLDER / "site",
+            "/site/": f"{self.home}/",
+            "127.0.0.1:8793": self.address,
+            "127.0.0.1:8443": proxy,
+        }
+
+    def start_tunnel(self, processes: Processes, name: str = "tunnel") -> None:
+        config = compose.FOLDER / "site" / "haproxy.cfg"
+        environment = compose.moved(compose.environment(self.declared["tunnel"]), self.places)
+        command = [haproxy(), "-f", config]
+        whole = {**compose.bare(), **environment}
+        processes.start(f"{name}-{self.party}", command, whole, self.home)
+
+    @property
+    def worker_environment(self) -> dict[str, str]:
+        environment = compose.moved(compose.environment(self.declared["worker"]), self.places)
+        own = {"TMPDIR": str(self.home / "tmp"), "AIRFLOW__EDGE__API_RETRIES": "3"}
+        return {**compose.bare(BIN), **environment, **own}
+
+    def start_worker(self, processes: Processes) -> None:
+        (self.home / "tmp").mkdir(exist_ok=True)
+        command = [BIN / "airflow", *self.declared["worker"]["command"]]
+        name = f"worker-{self.party}"
+        processes.start(name, command, self.worker_environment, self.home)

@@ -1,4 +1,4 @@
-"""Whole runs at sites that only call out, and what a site may not do."""
+"""A whole run at sites that only call out, and what stays at home."""
 
 import pytest
 
@@ -7,16 +7,45 @@ from tests.sites.conftest import PARTIES, Sites, until
 TRAIN = "credit_scoring_train"
 
 
+def ended(sites: Sites, run: str) -> str:
+    """Wait for a run's end; how it ended."""
+    until(lambda: sites.client.run(TRAIN, run)["state"] in ("success", "failed"), run, 900)
+    state: str = sites.client.run(TRAIN, run)["state"]
+    return state
+
+
 @pytest.mark.slow
-def test_a_model_is_trained_at_three_sites(sites: Sites) -> None:
+def test_three_sites_train_a_model_and_keep_their_logs(sites: Sites) -> None:
     run = sites.client.trigger(TRAIN)
-    until(
-        lambda: sites.client.run(TRAIN, run)["state"] in ("success", "failed"),
-        "the run's end",
-        600,
-    )
-    tasks = sites.client.tasks(TRAIN, run)
-    assert sites.client.run(TRAIN, run)["state"] == "success", tasks
+    state, tasks = ended(sites, run), sites.client.tasks(TRAIN, run)
+    assert state == "success", [(task["task_id"], task["state"]) for task in tasks]
     for task in tasks:
         party = task["task_id"].split("_")[0]
         assert (task["queue"], task["hostname"]) == (f"queue.{party}", party)
+
+    # A failing task: its message stays at home, that it failed does not.
+    table = sites.own["shop"].home / "tables" / "train.parquet"
+    table.rename(table.with_suffix(".away"))
+    run = sites.client.trigger(TRAIN)
+    assert ended(sites, run) == "failed"
+    table.with_suffix(".away").rename(table)
+    failed = [
+        task["task_id"] for task in sites.client.tasks(TRAIN, run) if task["state"] == "failed"
+    ]
+    assert "shop_ids.check_table" in failed
+    assert " /edge_worker/v1/logs/push/" in sites.processes.output("tunnel-shop")
+    assert "/logs/push/" not in sites.processes.output("proxy")
+    assert list((sites.root / "airflow" / "logs").rglob("attempt=*")) == []
+    for party in PARTIES:
+        airflow = sites.own[party].home / "airflow"
+        logs = list((airflow / "logs").rglob("attempt=*.log"))
+        assert logs
+        assert {log.stat().st_mode & 0o077 for log in logs} == {0}
+        assert not (airflow / "airflow.db").exists()
+
+
+@pytest.mark.slow
+def test_the_proxy_saw_nothing_that_it_had_to_refuse_in_a_run(sites: Sites) -> None:
+    said = sites.processes.output("proxy").splitlines()
+    assert len(said) > 100
+    assert [line for line in said if " 403 " in line] == []
