@@ -34,7 +34,7 @@ if "scheduler" in sys.argv:
 """
 
 #: Seconds until everything must be up, and until everything must have ended when asked to.
-_PATIENCE = 180.0
+_PATIENCE = 300.0
 _GRACE = 4.0
 
 
