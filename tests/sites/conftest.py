@@ -70,6 +70,18 @@ class Processes:
         assert self.running[f"worker-{party}"].poll() is None, self.output(f"worker-{party}")
         return f"PATCH /edge_worker/v1/worker/{party} 200" in self.output(f"tunnel-{party}")
 
+    @contextlib.contextmanager
+    def asleep(self, name: str) -> Iterator[None]:
+        """Stop a process and what it started for a while."""
+        pids = _members([self.running[name]])
+        try:
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
     def stop(self, *names: str) -> None:
         """End these, or all."""
         ending = [self.running.pop(name) for name in names or tuple(self.running)]
@@ -193,6 +205,10 @@ def sites(
             processes.start("proxy", command, {**compose.bare(), **proxy}, root)
             client = airflow.client()
             until(lambda: client.has_dag("credit_scoring_score"), "DAGs")
+            # What the API server's healthcheck does before the proxy starts.
+            health = declared["api-server"]["healthcheck"]["test"][-1]
+            health = health.replace("http://127.0.0.1:8080", airflow.url)
+            subprocess.run([sys.executable, "-c", health], check=True, timeout=300)
             own = {party: Site(root, party, address, root / "keys") for party in PARTIES}
             for site in own.values():
                 site.start_tunnel(processes)

@@ -1,9 +1,11 @@
 """What a site could do to others, if the coordinator's proxy and its keys were not as they are."""
 
 import http.client
+import http.server
 import json
 import ssl
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -117,6 +119,44 @@ def test_only_certificates_of_our_own_authority_are_let_in(sites: Sites, tmp_pat
     sites.processes.stop("mistaken-bank")
 
 
+#: What a coordinator answers to a worker that asks for a job, and what becomes of it.
+JOBS = {
+    b"null": 200,
+    b'{"command":{"type":"ExecuteTask","ti":{}}}': 200,
+    b'{"command":{"type":"ExecuteCallback","callback":{}}}': 502,
+    b'{"command":{"type":"Execute\\u0043allback"}}': 502,
+    b'{"command":{"type":"ExecuteTask","type" : "ExecuteCallback"}}': 502,
+    b'{"command":{"type":"ExecuteTask"},"x":"' + b"x" * 20_000 + b'","type":"RunTrigger"}': 502,
+}
+
+
+@pytest.mark.slow
+def test_a_site_takes_tasks_and_nothing_else(sites: Sites, tmp_path: Path) -> None:
+    answers = iter(JOBS)
+
+    class Coordinator(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            assert self.headers["Accept-Encoding"] is None
+            answer = next(answers)
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(sites.keys / "coordinator" / "server.pem")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Coordinator) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        site = Site(sites.root, "bank", f"127.0.0.1:{server.server_port}", sites.keys)
+        site.start_tunnel(sites.processes, "strange")
+        until(lambda: _through(site, "/elsewhere") == "403", "the tunnel")
+        statuses = [int(_through(site, f"{EDGE}/jobs/fetch/bank")) for _ in JOBS]
+        sites.processes.stop("strange-bank")
+        server.shutdown()
+    assert statuses == list(JOBS.values())
+
+
 def _through(site: Site, path: str) -> str:
     connection = http.client.HTTPConnection(site.address, timeout=30)
     try:
@@ -168,7 +208,11 @@ def test_a_worker_without_a_queue_is_turned_away(sites: Sites) -> None:
 
 @pytest.mark.slow
 def test_airflow_itself_would_grant_what_the_proxy_refuses(sites: Sites) -> None:
-    sites.processes.stop("worker-shop")
+    with sites.processes.asleep("worker-shop"):
+        _take_what_is_anothers(sites)
+
+
+def _take_what_is_anothers(sites: Sites) -> None:
     run = sites.client.trigger(TRAIN)
 
     def waiting() -> bool:
@@ -195,7 +239,8 @@ def test_airflow_itself_would_grant_what_the_proxy_refuses(sites: Sites) -> None
     key = (sites.keys / "coordinator" / "token.key").read_bytes()
     audience = "urn:airflow.apache.org:task"
     generator = JWTGenerator(private_key=key, valid_for=600, audience=audience)
-    path = f"/execution/xcoms/{TRAIN}/{run}/shop_ids.digest_ids/return_value".replace("+", "%2B")
+    path = f"/execution/xcoms/{TRAIN}/{run}/shop_ids.digest_ids/return_value"
     token = f"Bearer {generator.generate(own)}"
     assert sites.call("bank", "POST", path, '"forged"', token)[0] == 403
     assert sites.behind("POST", path, '"forged"', token)[0] == 201
+    sites.client.http.patch(f"/api/v2/dags/{TRAIN}/dagRuns/{run}", json={"state": "failed"})
