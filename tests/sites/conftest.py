@@ -271,8 +271,7 @@ class Site:
     @property
     def worker_environment(self) -> dict[str, str]:
         environment = compose.moved(compose.environment(self.declared["worker"]), self.places)
-        own = {"TMPDIR": str(self.home / "tmp"), "AIRFLOW__EDGE__API_RETRIES": "3"}
-        return {**compose.bare(BIN), **environment, **own}
+        return {**compose.bare(BIN), **environment, "TMPDIR": str(self.home / "tmp")}
 
     def start_worker(self, processes: Processes) -> None:
         (self.home / "tmp").mkdir(exist_ok=True)

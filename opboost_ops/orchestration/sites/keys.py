@@ -1,6 +1,7 @@
 """The folders of keys that the coordinator and each site get."""
 
 import base64
+import json
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,28 +62,31 @@ def write_sites(
     authority = Authority(out / "authority")
     if not certified:
         authority.issue_proxy(coordinator, hosts, days)
-    for name, content in _coordinator_files().items():
-        if not (coordinator / name).exists():
-            write_private(coordinator / name, content)
+    _write_coordinator(coordinator)
     for folder in folders:
         authority.issue_site(folder, folder.name, days)
-        if not (folder / _SHARED).exists():
-            write_private(folder / _SHARED, (coordinator / _SHARED).read_bytes())
+        _once(folder / _SHARED, (coordinator / _SHARED).read_bytes())
     return [*([] if certified else [coordinator]), *folders]
 
 
-def _coordinator_files() -> dict[str, bytes]:
-    password = secrets.token_hex(24)
+def _write_coordinator(folder: Path) -> None:
+    _once(folder / "database.password", secrets.token_hex(24).encode())
+    password = (folder / "database.password").read_text()
     url = f"postgresql+psycopg2://airflow:{password}@postgres/airflow"
-    return {
-        # It signs task tokens and logins, and nobody else has it.
-        "token.key": ed25519.Ed25519PrivateKey.generate().private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        ),
-        _SHARED: secrets.token_urlsafe(48).encode(),
-        "fernet.key": base64.urlsafe_b64encode(secrets.token_bytes(32)),
-        "database.password": password.encode(),
-        "database.url": url.encode(),
-    }
+    _once(folder / "database.url", url.encode())
+    # Of Airflow's simple login.
+    _once(folder / "passwords.json", json.dumps({"admin": secrets.token_urlsafe(12)}).encode())
+    _once(folder / "fernet.key", base64.urlsafe_b64encode(secrets.token_bytes(32)))
+    _once(folder / _SHARED, secrets.token_urlsafe(48).encode())
+    # It signs task tokens and logins, and nobody else has it.
+    token_key = ed25519.Ed25519PrivateKey.generate().private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    _once(folder / "token.key", token_key)
+
+
+def _once(path: Path, content: bytes) -> None:
+    if not path.exists():
+        write_private(path, content)
