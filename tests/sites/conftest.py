@@ -71,16 +71,18 @@ class Processes:
         return f"PATCH /edge_worker/v1/worker/{party} 200" in self.output(f"tunnel-{party}")
 
     @contextlib.contextmanager
-    def asleep(self, name: str) -> Iterator[None]:
-        """Stop a process and what it started for a while."""
-        pids = _members([self.running[name]])
+    def asleep(self, *names: str) -> Iterator[None]:
+        """Stop processes and what they started for a while."""
+        pids = _members([self.running[name] for name in names])
         try:
             for pid in pids:
-                os.kill(pid, signal.SIGSTOP)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
             yield
         finally:
             for pid in pids:
-                os.kill(pid, signal.SIGCONT)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
     def stop(self, *names: str) -> None:
         """End these, or all."""

@@ -7,6 +7,7 @@ import ssl
 import subprocess
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.api_fastapi.auth.tokens import JWTGenerator
@@ -15,7 +16,7 @@ from opboost_ops.orchestration.sites.keys import write_sites
 from tests.sites.conftest import BIN, Site, Sites, until
 
 EDGE = "/edge_worker/v1"
-TRAIN = "credit_scoring_train"
+TRAIN, SCORE = "credit_scoring_train", "credit_scoring_score"
 SYSINFO = {"airflow_version": "3.3.2", "edge_provider_version": "5.1.0", "concurrency": 2}
 
 
@@ -211,33 +212,39 @@ def test_a_worker_without_a_queue_is_turned_away(sites: Sites) -> None:
 
 @pytest.mark.slow
 def test_airflow_itself_would_grant_what_the_proxy_refuses(sites: Sites) -> None:
-    with sites.processes.asleep("worker-shop"):
-        _take_what_is_anothers(sites)
+    with sites.processes.asleep("worker-shop", "worker-bank", "worker-credit"):
+        # Calls of the workers that were under way have been answered when this one is.
+        assert sites.behind("GET", "/execution/health")[0] == 200
+        runs = {dag: sites.client.trigger(dag) for dag in (TRAIN, SCORE)}
+        _take_what_is_anothers(sites, runs)
+        for dag, run in runs.items():
+            path = f"/api/v2/dags/{dag}/dagRuns/{run}"
+            sites.client.http.patch(path, json={"state": "failed"}).raise_for_status()
 
 
-def _take_what_is_anothers(sites: Sites) -> None:
-    run = sites.client.trigger(TRAIN)
+def _take_what_is_anothers(sites: Sites, runs: dict[str, str]) -> None:
+    def waiting(dag: str) -> bool:
+        tasks = sites.client.tasks(dag, runs[dag])
+        return any(t["queue"] == "queue.credit" and t["state"] == "queued" for t in tasks)
 
-    def waiting() -> bool:
-        tasks = sites.client.tasks(TRAIN, run)
-        return any(t["queue"] == "queue.shop" and t["state"] == "queued" for t in tasks)
-
-    until(waiting, "a task in the queue of shop")
-
-    def granted(method: str, path: str, body: str) -> tuple[int, object]:
+    def granted(method: str, path: str, body: str) -> tuple[int, Any]:
         return sites.behind(method, path, body, sites.edge_token(path))
 
+    until(lambda: all(waiting(dag) for dag in runs), "tasks in the queue of credit")
     assert granted("POST", f"{EDGE}/worker/bank-9", register(OTHERS))[0] == 200
     queues = '{"new_queues":["queue.credit"],"remove_queues":null}'
     assert granted("PATCH", f"{EDGE}/worker/queues/bank-9", queues)[0] == 200
-    # Another's job, with the token that stands for it.
+    # Another's job by its queue, and all others' by none, with the tokens that stand for them.
     path = f"{EDGE}/jobs/fetch/bank-9"
-    status, job = granted("POST", path, fetch("null"))
-    assert status == 200
-    assert isinstance(job, dict)
-    assert job["task_id"].startswith("shop_")
-    assert job["command"]["token"]
+    jobs = [granted("POST", path, fetch('["queue.credit"]'))[1]]
+    while (job := granted("POST", path, fetch("null"))[1]) is not None:
+        jobs.append(job)
+    assert jobs[0]["task_id"].startswith("credit_")
+    opening = [job for job in jobs if job["task_id"] == "credit_open.open_run"]
+    assert {job["dag_id"] for job in opening} == set(runs)
+    assert all(job["command"]["token"] for job in opening)
     # Another's summary, with a token for a task of one's own.
+    run = runs[TRAIN]
     own = {"sub": _instances(sites, run, "bank")[0], "scope": "execution"}
     key = (sites.keys / "coordinator" / "token.key").read_bytes()
     audience = "urn:airflow.apache.org:task"
@@ -246,4 +253,3 @@ def _take_what_is_anothers(sites: Sites) -> None:
     token = f"Bearer {generator.generate(own)}"
     assert sites.call("bank", "POST", path, '"forged"', token)[0] == 403
     assert sites.behind("POST", path, '"forged"', token)[0] == 201
-    sites.client.http.patch(f"/api/v2/dags/{TRAIN}/dagRuns/{run}", json={"state": "failed"})
