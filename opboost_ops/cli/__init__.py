@@ -23,6 +23,7 @@ from opboost_ops.cli import (
     run,
     schemas,
     score,
+    sites,
     store,
     trust,
 )
@@ -61,6 +62,7 @@ app.add_typer(keys.app, name="keys")
 app.add_typer(artifact.app, name="artifact")
 app.add_typer(audit.app, name="audit")
 app.add_typer(store.app, name="store")
+app.add_typer(sites.app, name="sites")
 app.add_typer(datasets.app, name="datasets")
 app.command("demo")(demo.demo)
 app.command("ui")(demo.ui)

@@ -34,7 +34,7 @@ if "scheduler" in sys.argv:
 """
 
 #: Seconds until everything must be up, and until everything must have ended when asked to.
-_PATIENCE = 180.0
+_PATIENCE = 300.0
 _GRACE = 4.0
 
 
@@ -54,6 +54,7 @@ class Standalone:
         sites: The ``site.yaml`` of each party that it plays.
         components: Which of Airflow's components run.
         parties: Whose tasks it runs, where others have an Airflow of their own; all when absent.
+        environment: Variables that win over those set here: another executor, other keys.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Standalone:
         sites: Mapping[str, Path],
         components: Sequence[str] = _COMPONENTS,
         parties: Sequence[str] | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.home = home.resolve()
         self.port = _free_port()
@@ -71,7 +73,7 @@ class Standalone:
         self._components = tuple(components)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._lock: IO[str] | None = None
-        self.environment = self._environment(federations, sites)
+        self.environment = {**self._environment(federations, sites), **(environment or {})}
         if parties is not None:
             self.environment["OPBOOST_PARTIES"] = ",".join(parties)
 
