@@ -1,0 +1,82 @@
+"""`opboost parties`: one Airflow, and a worker for each party as a unix user of its own."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from opboost_ops.orchestration.parties.topology import Topology
+
+app = typer.Typer(
+    help="One Airflow, and a worker for each party as a unix user of its own (as root).",
+    no_args_is_help=True,
+)
+
+_Folder = Annotated[Path, typer.Option(help="Where all of it lies; others must reach it.")]
+_Prefix = Annotated[str, typer.Option(help="How the names of its unix users begin.")]
+_FOLDER = Path("/opt/opboost-parties")
+
+
+@app.command("up")
+def up(
+    folder: _Folder = _FOLDER,
+    prefix: _Prefix = "opboost",
+    dataset: Annotated[
+        str, typer.Option(help="One of `opboost datasets list`, if there is no federation yet.")
+    ] = "credit",
+    rows: Annotated[int | None, typer.Option(min=50, help="Of the generated dataset.")] = None,
+    store: Annotated[str | None, typer.Option(help="URL of the exchange, for S3.")] = None,
+) -> None:
+    """Start everything, leave it running, and say where it is."""
+    from rich.console import Console
+
+    from opboost_ops.cli.demo import end_on_signals
+    from opboost_ops.orchestration.parties.topology import Topology
+
+    end_on_signals()
+    console = Console(stderr=True)
+    console.print(f"Starting in {folder}; the first time it builds a Python environment ...")
+    topology = Topology(folder, prefix=prefix, dataset=dataset, rows=rows, store=store)
+    topology.up()
+    _show(topology)
+    console.print(f"Airflow runs at {topology.url}", soft_wrap=True)
+    console.print(
+        f"Log in as admin; the password is in {topology.places.passwords}", soft_wrap=True
+    )
+    console.print("`make parties-down` ends it.")
+
+
+@app.command("down")
+def down(folder: _Folder = _FOLDER, prefix: _Prefix = "opboost") -> None:
+    """End everything; what it made stays."""
+    from opboost_ops.orchestration.parties.topology import Topology
+
+    Topology(folder, prefix=prefix).down()
+
+
+@app.command("remove")
+def remove(folder: _Folder = _FOLDER, prefix: _Prefix = "opboost") -> None:
+    """End everything, and remove the folder and the users: tables, keys and models too."""
+    from opboost_ops.orchestration.parties.topology import Topology
+
+    Topology(folder, prefix=prefix).remove()
+
+
+@app.command("status")
+def status(folder: _Folder = _FOLDER, prefix: _Prefix = "opboost") -> None:
+    """Say what runs, and as whom."""
+    from opboost_ops.orchestration.parties.topology import Topology
+
+    _show(Topology(folder, prefix=prefix))
+
+
+def _show(topology: "Topology") -> None:
+    from rich.console import Console
+
+    from opboost_ops.cli.printing import table
+
+    shown = table("Components", "component", "user", "process", "log")
+    for name, pid in topology.components.items():
+        shown.add_row(name, topology.account(name).name, str(pid), str(topology.log(name)))
+    Console().print(shown)
