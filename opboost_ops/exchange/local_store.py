@@ -148,24 +148,20 @@ def _content(folder: int, name: str) -> bytes:
 
 
 def _make(folder: Path, root: Path) -> None:
-    root.mkdir(parents=True, exist_ok=True)
-    mode = stat.S_IMODE(root.stat().st_mode)
+    mode = stat.S_IMODE(root.stat().st_mode) if root.is_dir() else 0
     if mode & _SHARED != _SHARED:
         folder.mkdir(parents=True, exist_ok=True)
         return
     # Several users share this store: all may add to a folder, whoever made it, and each removes
     # its own alone.
-    above = [root.joinpath(*parts) for parts in _beginnings(folder.relative_to(root).parts)]
-    for each in above:
+    place = root
+    for name in folder.relative_to(root).parts:
+        place /= name
         try:
-            each.mkdir()
+            place.mkdir()
         except FileExistsError:
             continue
-        each.chmod(mode)
-
-
-def _beginnings(parts: tuple[str, ...]) -> list[tuple[str, ...]]:
-    return [parts[: n + 1] for n in range(len(parts))]
+        place.chmod(mode)
 
 
 def _move_in(place: Path, files: Mapping[str, bytes], durable: bool) -> bool:

@@ -4,7 +4,8 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 #: Seconds between being asked to end, and being ended.
@@ -50,40 +51,63 @@ def members(sessions: Sequence[int]) -> list[int]:
     return found
 
 
-def tree(leader: int) -> list[int]:
-    """Living processes of a session, and all that they have started, in whatever session.
+@dataclass(frozen=True)
+class Process:
+    """A living process.
 
-    Args:
-        leader: The process that leads the session, living or not.
+    Attributes:
+        parent: Who started it, or takes care of it now.
+        session: The process that leads its session.
+        uid: Whose it is.
     """
-    parents: dict[int, int] = {}
-    found = set()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+
+    parent: int
+    session: int
+    uid: int
+
+
+def living() -> dict[int, Process]:
+    """All living processes of the machine, from /proc."""
+    found = {}
+    for process in os.scandir("/proc"):
+        if not process.name.isdigit():
+            continue
         try:
-            state, parent, _, session = stat.read_text().rpartition(")")[2].split()[:4]
+            text = Path(process.path, "stat").read_text()
+            uid = process.stat().st_uid
         except OSError:
             continue
+        state, parent, _, session = text.rpartition(")")[2].split()[:4]
         if state != "Z":
-            parents[int(stat.parent.name)] = int(parent)
-            if int(session) == leader:
-                found.add(int(stat.parent.name))
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+            found[int(process.name)] = Process(int(parent), int(session), uid)
+    return found
+
+
+def trees(leaders: Collection[int], among: Mapping[int, Process]) -> set[int]:
+    """Processes of sessions, and all that they have started, in whatever session.
+
+    Args:
+        leaders: The processes that lead the sessions, living or not.
+        among: Of which processes.
+    """
+    found = {pid for pid, process in among.items() if process.session in leaders}
+    while more := {pid for pid, process in among.items() if process.parent in found} - found:
         found |= more
-    return sorted(found)
+    return found
 
 
-def end(living: Callable[[], Sequence[int]], grace: float = GRACE) -> None:
+def end(remaining: Callable[[], Collection[int]], grace: float = GRACE) -> None:
     """End processes: all are asked, and those that stay are ended.
 
     Args:
-        living: Those that are still there, and with them what they have started.
+        remaining: Those that are still there, and with them what they have started.
         grace: Seconds until the second.
     """
     for number in (signal.SIGTERM, signal.SIGKILL):
         deadline = time.monotonic() + grace
-        for pid in living():
+        for pid in remaining():
             send(pid, number)
-        while living() and time.monotonic() < deadline:
+        while remaining() and time.monotonic() < deadline:
             time.sleep(0.05)
 
 

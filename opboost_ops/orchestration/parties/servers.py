@@ -122,7 +122,7 @@ def prepare_broker(
         shown = " ".join(f'"~{pattern}"' for pattern in patterns)
         lines.append(
             f"user {party} on #{_hashed(secrets.redis[party])} {shown} resetchannels "
-            f"&celery-task-meta-* {_PARTY_MAY}"
+            f"&celery-task-meta-* &/0.celeryev/worker.* {_PARTY_MAY}"
         )
     write(folder / "redis.conf", "\n".join(lines) + "\n", 0o600, account.uid, account.gid)
 

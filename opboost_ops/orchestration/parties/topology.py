@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -31,11 +31,10 @@ from opboost_ops.orchestration.parties.users import (
     find_user,
     make_group,
     make_user,
-    processes_of,
     remove_group,
     remove_user,
 )
-from opboost_ops.orchestration.processes import end, send, tree
+from opboost_ops.orchestration.processes import end, living, send, trees
 from opboost_ops.orchestration.standalone import AirflowError
 
 #: Where a topology lies unless another folder is named.
@@ -43,6 +42,20 @@ FOLDER = Path("/opt/opboost-parties")
 
 _SERVERS = ("postgres", "redis")
 _AIRFLOW = ("api-server", "scheduler", "dag-processor")
+
+#: Starts a component again when it has ended by itself, as systemd or a container engine does:
+#: Airflow's scheduler ends when Redis is away. Five deaths within 30 s of a start are too many.
+_KEEP = """quick=0
+while [ $quick -lt 5 ]; do
+  begin=$(date +%s)
+  "$@"
+  code=$?
+  if [ $(($(date +%s) - begin)) -lt 30 ]; then quick=$((quick + 1)); else quick=0; fi
+  echo "ended with $code and is started again"
+  sleep 1
+done
+exit $code
+"""
 
 #: Seconds until everything must be up.
 _PATIENCE = 300.0
@@ -126,8 +139,11 @@ class Topology:
         ``worker-<party>``.
         """
         state = read_state(self.places)
-        found = state.sessions if state else {}
-        return {name: pid for name, pid in found.items() if pid in self.processes(name)}
+        found, among = (state.sessions if state else {}), living()
+        own = self._own(found)
+        return {
+            name: pid for name, pid in found.items() if pid in among and among[pid].uid == own[name]
+        }
 
     def account(self, name: str) -> Account:
         """The unix user of a component, of a party or of the ``coordinator``.
@@ -219,8 +235,8 @@ class Topology:
         Args:
             name: One of `components`.
         """
-        while living := self.processes(name):
-            for pid in living:
+        while remaining := self.processes(name):
+            for pid in remaining:
                 send(pid, signal.SIGKILL)
         self._reap()
 
@@ -230,12 +246,7 @@ class Topology:
         Args:
             name: One of `components`.
         """
-        state = read_state(self.places)
-        if state is None or name not in state.sessions:
-            return []
-        # A number that was given to a process of somebody else is not ours.
-        own = set(processes_of([self.account(name)]))
-        return [pid for pid in tree(state.sessions[name]) if pid in own]
+        return sorted(self._processes([name]))
 
     def client(self) -> Client:
         """A client of Airflow's REST API, logged in."""
@@ -250,8 +261,7 @@ class Topology:
         Raises:
             AirflowError: With the last lines of the one that does not.
         """
-        for name in self._state().sessions:
-            self._check(name)
+        self._check(list(self._state().sessions))
 
     def ready(self, name: str) -> bool:
         """Whether a component does its work.
@@ -271,10 +281,7 @@ class Topology:
         client = Client(self.url)
         if not client.login("admin", self._secrets().admin):
             return False
-        if name == "api-server":
-            return True
-        part = client.get("monitor/health")[name.replace("-", "_")]
-        return bool(part) and part["status"] == "healthy"
+        return name == "api-server" or client.healthy(name.replace("-", "_"))
 
     def launch(self, name: str) -> None:
         """Start a component, and do not wait for it.
@@ -331,7 +338,7 @@ class Topology:
         try:
             state = read_state(self.places)
             names = set(state.sessions if state else ()) - set(_SERVERS)
-            end(lambda: [pid for name in names for pid in self.processes(name)])
+            end(lambda: self._processes(names))
             for name in _SERVERS:
                 self.stop(name)
             # Whatever has left its session: these users run nothing else.
@@ -353,7 +360,8 @@ class Topology:
             return servers.database_command(self.places, self._state())
         if name == "redis":
             return servers.broker_command(self.places)
-        airflow = [str(self._environment / "bin" / "python"), "-m", "airflow"]
+        python = str(self._environment / "bin" / "python")
+        airflow = ["/bin/sh", "-c", _KEEP, name, python, "-m", "airflow"]
         if not name.startswith("worker-"):
             # The log server listens on all addresses, and no log is there: workers keep theirs.
             return [*airflow, name, *(("--skip-serve-logs",) if name == "scheduler" else ())]
@@ -402,20 +410,21 @@ class Topology:
     def _until(self, done: Callable[[], bool], problem: str, names: Sequence[str] = ()) -> None:
         deadline = time.monotonic() + _PATIENCE
         while not done():
-            for name in names:
-                self._check(name)
+            self._check(names)
             if time.monotonic() > deadline:
                 raise AirflowError(f"{problem} in time.", f"See {self.places.root}.")
-            time.sleep(0.1)
+            time.sleep(0.2)
 
-    def _check(self, name: str) -> None:
+    def _check(self, names: Sequence[str]) -> None:
         self._reap()
-        if name not in self.components:
-            lines = self.log(name).read_text(errors="replace").splitlines()
-            raise AirflowError(
-                f"{name} has ended:\n" + "\n".join(lines[-15:]),
-                f"All of its output is in {self.log(name)}.",
-            )
+        running = self.components if names else {}
+        for name in names:
+            if name not in running:
+                lines = self.log(name).read_text(errors="replace").splitlines()
+                raise AirflowError(
+                    f"{name} has ended:\n" + "\n".join(lines[-15:]),
+                    f"All of its output is in {self.log(name)}.",
+                )
 
     def _reap(self) -> None:
         self._children = [child for child in self._children if child.poll() is None]
@@ -425,8 +434,24 @@ class Topology:
         found = [find_user(f"{self.prefix}-{name}") for name in names]
         return [account for account in found if account]
 
-    def _living(self) -> list[int]:
-        return processes_of(self._accounts())
+    def _processes(self, names: Collection[str]) -> set[int]:
+        state = read_state(self.places)
+        sessions = (
+            {name: state.sessions[name] for name in names if name in state.sessions}
+            if state
+            else {}
+        )
+        # A number that was given to a process of somebody else since is not ours.
+        users = set(self._own(sessions).values())
+        among = living()
+        return {pid for pid in trees(set(sessions.values()), among) if among[pid].uid in users}
+
+    def _own(self, names: Iterable[str]) -> dict[str, int]:
+        return {name: self.account(name).uid for name in names}
+
+    def _living(self) -> set[int]:
+        users = {account.uid for account in self._accounts()}
+        return {pid for pid, process in living().items() if process.uid in users}
 
     def _group(self) -> str:
         return f"{self.prefix}-exchange"

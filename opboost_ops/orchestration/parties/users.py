@@ -4,7 +4,6 @@ import grp
 import os
 import pwd
 import subprocess
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,20 +84,6 @@ def remove_group(name: str) -> None:
     except KeyError:
         return
     _run("groupdel", name)
-
-
-def processes_of(accounts: Collection[Account]) -> list[int]:
-    """Living processes of users."""
-    uids = {account.uid for account in accounts}
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            state = (process / "stat").read_text().rpartition(")")[2].split()[0]
-            if process.stat().st_uid in uids and state != "Z":
-                found.append(int(process.name))
-        except OSError:
-            continue
-    return found
 
 
 def give(path: Path, account: Account) -> None:
