@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opboost_ops.errors import OpBoostError
+
 if TYPE_CHECKING:
     from opboost_ops.orchestration.parties.topology import Topology
 
@@ -69,6 +71,38 @@ def status(folder: _Folder = _FOLDER, prefix: _Prefix = "opboost") -> None:
     from opboost_ops.orchestration.parties.topology import Topology
 
     _show(Topology(folder, prefix=prefix))
+
+
+@app.command("refusals")
+def refusals(
+    folder: _Folder = _FOLDER,
+    prefix: _Prefix = "opboost",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON line an attempt.")] = False,
+) -> None:
+    """Try, as each party, to get at everything of the others; exit 1 if anything is allowed."""
+    from rich.console import Console
+
+    from opboost_ops.cli.printing import table
+    from opboost_ops.orchestration.parties.refusals import refusals
+    from opboost_ops.orchestration.parties.topology import Topology
+
+    shown = table("Attempts", "as", "of", "attempt", "outcome", "reason")
+    found = []
+    for attempt in refusals(Topology(folder, prefix=prefix)):
+        found.append(attempt)
+        if as_json:
+            print(attempt.model_dump_json(), flush=True)
+        mark = " (!)" if attempt.wrong else ""
+        outcome = f"{attempt.outcome}{mark}"
+        shown.add_row(attempt.party, attempt.other, attempt.what, outcome, attempt.reason)
+    if not as_json:
+        Console().print(shown)
+    wrong = sum(attempt.wrong for attempt in found)
+    if wrong:
+        raise OpBoostError(
+            f"{wrong} of {len(found)} attempts did not end as they must.",
+            "What is another's must be refused, what is one's own allowed; see those marked (!).",
+        )
 
 
 def _show(topology: "Topology") -> None:

@@ -15,6 +15,7 @@ from opboost_ops.orchestration.parties import environments, servers
 from opboost_ops.orchestration.parties.commands import SERVERS, command_of
 from opboost_ops.orchestration.parties.places import Places, write
 from opboost_ops.orchestration.parties.records import (
+    Ports,
     Secrets,
     State,
     read_secrets,
@@ -74,9 +75,14 @@ class Components:
         return self._environment / "bin"
 
     @property
+    def ports(self) -> Ports:
+        """Where the servers listen on 127.0.0.1."""
+        return self._state().ports
+
+    @property
     def url(self) -> str:
         """Where Airflow listens."""
-        return f"http://127.0.0.1:{self._state().ports.api}"
+        return f"http://127.0.0.1:{self.ports.api}"
 
     @property
     def components(self) -> dict[str, int]:
@@ -222,7 +228,7 @@ class Components:
         if done.returncode:
             lines = "\n".join(done.stderr.strip().splitlines()[-15:])
             raise AirflowError(f"{command[0]} failed as the user of {name}:\n{lines}")
-        return done.stdout
+        return str(done.stdout)
 
     def _as(self, name: str) -> dict[str, Any]:
         account = self.account(name)

@@ -1,5 +1,6 @@
 """Federation files for everybody, and each party's own things in its home."""
 
+import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -88,8 +89,12 @@ def prepare_home(home: Path, account: Account) -> None:
     home.chmod(0o700)
     for name in ("airflow/config", "tmp", "secrets"):
         (home / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name in ("variables.json", "connections.json"):
-        (home / "secrets" / name).write_text("{}\n")
-        (home / "secrets" / name).chmod(0o600)
+    # One of each, by which `opboost parties refusals` sees that a worker reads its own alone.
+    mark = f"opboost_{home.name}"
+    own = {"variables": {mark: home.name}, "connections": {mark: {"conn_type": "generic"}}}
+    for name, content in own.items():
+        file = home / "secrets" / f"{name}.json"
+        file.write_text(json.dumps(content) + "\n")
+        file.chmod(0o600)
     (home / "airflow" / "config" / "airflow_local_settings.py").write_text(LOCAL_SETTINGS)
     give(home, account)
