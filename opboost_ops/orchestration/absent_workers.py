@@ -50,10 +50,14 @@ def on_dag_run_failed(dag_run: Any) -> None:
     never_taken = (
         select(TaskInstance.queue, TaskInstance.task_id)
         .where(TaskInstance.dag_id == dag_run.dag_id, TaskInstance.run_id == dag_run.run_id)
-        .where(TaskInstance.queued_dttm.is_not(None), TaskInstance.start_date.is_(None))
+        .where(
+            # At its first try, or at a later one whose worker has died since.
+            TaskInstance.queued_dttm.is_not(None),
+            TaskInstance.pid.is_(None) | (TaskInstance.queued_dttm > TaskInstance.start_date),
+        )
     )
     waited: dict[str, list[str]] = {}
     for queue, task in session.execute(never_taken):
-        waited.setdefault(queue, []).append(task)
+        waited.setdefault(str(queue), []).append(task)
     if waited:
         dag_run.note = told(waited)
