@@ -105,6 +105,18 @@ def refusals(
         )
 
 
+@app.command("keys")
+def keys(
+    folder: Annotated[Path, typer.Argument(help="Where; a new one.")],
+    federations: Annotated[Path, typer.Option(help="Folder of the federation files.")],
+) -> None:
+    """Make the passwords and keys that `docker/compose.yaml` gives to its containers."""
+    from opboost_ops.orchestration.parties.container_keys import write_keys
+
+    for path in write_keys(folder, federations):
+        print(path)
+
+
 def _show(topology: "Topology") -> None:
     from rich.console import Console
 

@@ -40,11 +40,13 @@ _RETRIES = {
 }
 
 
-def build_dags(folder: Path) -> dict[str, DAG]:
+def build_dags(folder: Path, only: str | None = None) -> dict[str, DAG]:
     """A DAG for each federation file; a faulty file becomes a DAG that says so.
 
     Args:
         folder: Searched for ``*.yaml`` and ``*/federation.yaml``.
+        only: The DAG that is needed, where a task is about to run: others of other files are left
+            out, as each task would build the DAGs of all federations.
 
     Returns:
         DAGs by id. Those of faulty files are tagged ``invalid``.
@@ -54,8 +56,18 @@ def build_dags(folder: Path) -> dict[str, DAG]:
         problem = f"OPBOOST_FEDERATIONS names no folder: {folder}. Create it, or set it right."
         return {"opboost_invalid": _invalid("opboost_invalid", problem, TAG)}
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*/federation.yaml")]):
-        dags |= {dag.dag_id: dag for dag in _build(path, dags)}
-    return dags
+        if only is None or _names(path, only):
+            dags |= {dag.dag_id: dag for dag in _build(path, dags)}
+    # The id of a faulty file's DAG may come from the file's name or number.
+    return dags if only is None or only in dags else build_dags(folder)
+
+
+def _names(path: Path, dag_id: str) -> bool:
+    try:
+        words = re.findall(r"\w+", path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return True
+    return dag_id.rpartition("_")[0] in words
 
 
 def _build(path: Path, others: dict[str, DAG]) -> list[DAG]:

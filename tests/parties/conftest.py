@@ -32,6 +32,7 @@ def topology() -> Iterator[Topology]:
         rows=300,
         training={"trees": 5},
         copies=AT_ONCE + 1,
+        coordinator_settings={"dag_processor.min_file_process_interval": 60},
         # Shared with `make parties-up`: it is the same for the same code.
         environment=FOLDER / "environment",
     )

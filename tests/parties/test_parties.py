@@ -86,6 +86,8 @@ def test_a_worker_that_never_comes_up(topology: Topology, client: Client) -> Non
     """The run ends in time and says whose worker is absent; nothing of that party is published."""
     dag = f"{absent()}_train"
     until(lambda: client.has_dag(dag))
+    # As the file says since the topology is up, no longer as it was made.
+    until(lambda: client.get(f"dags/{dag}/details")["dag_run_timeout"] != "PT12H")
     topology.stop("worker-bank")
     begin = time.monotonic()
     run = client.trigger(dag)

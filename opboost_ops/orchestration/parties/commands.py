@@ -44,7 +44,7 @@ def command_of(name: str, places: Places, state: State, python: Path) -> list[st
     if not name.startswith("worker-"):
         # The log server listens on all addresses, and no log is there: workers keep theirs.
         return [*airflow, name, *(("--skip-serve-logs",) if name == "scheduler" else ())]
-    queues = federations.queues(places)[name.removeprefix("worker-")]
+    queues = federations.queues(places.federations)[name.removeprefix("worker-")]
     return [
         *(*airflow, "celery", "worker", "--queues", ",".join(sorted(queues))),
         *("--skip-serve-logs", "--without-mingle", "--without-gossip"),

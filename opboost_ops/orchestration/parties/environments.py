@@ -61,6 +61,8 @@ def coordinator(
                 "core.fernet_key": secrets.fernet,
                 "core.simple_auth_manager_passwords_file": places.passwords,
                 "core.simple_auth_manager_users": "admin:admin",
+                # One file makes the DAGs of all federations.
+                "dag_processor.dag_file_processor_timeout": 600,
                 "dag_processor.min_file_process_interval": 10,
                 "dag_processor.refresh_interval": 10,
                 "database.sql_alchemy_conn": database_url(state, secrets),
@@ -140,6 +142,7 @@ def _airflow(python: Path, state: State, broker: str) -> dict[str, str]:
             "celery.broker_url": broker,
             "celery.result_backend": broker,
             "celery_broker_transport_options.visibility_timeout": 86400,
+            "core.dagbag_import_timeout": 300,
             "core.dags_folder": _dags(python),
             "core.execution_api_server_url": f"{api}/execution/",
             "core.executor": "CeleryExecutor",

@@ -16,17 +16,17 @@ from opboost_ops.orchestration.parties.places import Places, make
 from opboost_ops.orchestration.parties.users import Account, give
 
 
-def queues(places: Places) -> dict[str, set[str]]:
+def queues(folder: Path) -> dict[str, set[str]]:
     """The queues of each party that any federation file names.
 
     Args:
-        places: Where the files lie.
+        folder: Where the files lie.
 
     Raises:
         ConfigError: A file is faulty.
     """
     found: dict[str, set[str]] = {}
-    for path in sorted(places.federations.glob("*.yaml")):
+    for path in sorted(folder.glob("*.yaml")):
         for name, party in load_federation(path).parties.items():
             found.setdefault(name, set()).add(party.queue)
     return found

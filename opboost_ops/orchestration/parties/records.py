@@ -63,23 +63,29 @@ def read_secrets(places: Places, parties: Sequence[str]) -> Secrets:
         parties: Who has a queue.
     """
     old = places.secrets.exists()
-    if old:
-        known = Secrets.model_validate_json(places.secrets.read_bytes())
-    else:
-        known = Secrets(
-            redis={},
-            broker=_password(),
-            database=_password(),
-            tokens=_password(),
-            pages=_password(),
-            fernet=urlsafe_b64encode(secrets.token_bytes(32)).decode(),
-            admin=_password(),
-        )
+    known = Secrets.model_validate_json(places.secrets.read_bytes()) if old else new_secrets()
     redis = {party: known.redis.get(party) or _password() for party in parties}
     found = known.model_copy(update={"redis": redis})
     if not old or found != known:
         write(places.secrets, found.model_dump_json())
     return found
+
+
+def new_secrets(parties: Sequence[str] = ()) -> Secrets:
+    """Fresh passwords and keys.
+
+    Args:
+        parties: Who has a queue.
+    """
+    return Secrets(
+        redis={party: _password() for party in parties},
+        broker=_password(),
+        database=_password(),
+        tokens=_password(),
+        pages=_password(),
+        fernet=urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+        admin=_password(),
+    )
 
 
 def read_state(places: Places) -> State | None:

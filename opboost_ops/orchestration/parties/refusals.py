@@ -85,7 +85,7 @@ def _target(topology: Topology, party: str, temporary: str) -> Target:
         whose=party,
         files={what: str(path) if path and path.exists() else "" for what, path in files.items()},
         processes={"the worker": topology.components[worker]},
-        queues=tuple(sorted(federations.queues(topology.places)[party])),
+        queues=tuple(sorted(federations.queues(topology.places.federations)[party])),
         site=str(home / "site.yaml"),
         artifact=_artifact(topology, party),
     )

@@ -107,14 +107,32 @@ def prepare_broker(
         queues: Of each party.
     """
     folder = make(places.coordinator / "redis", 0o700, account.uid, account.gid)
+    text = broker_settings(folder, "127.0.0.1", state.ports.broker, secrets, queues)
+    write(folder / "redis.conf", text, 0o600, account.uid, account.gid)
+
+
+def broker_settings(
+    folder: Path, address: str, port: int, secrets: Secrets, queues: Mapping[str, set[str]]
+) -> str:
+    """The text of Redis's settings.
+
+    Args:
+        folder: For what it keeps.
+        address: Where it listens.
+        port: Where it listens.
+        secrets: Everybody's passwords.
+        queues: Of each party.
+    """
     lines = [
-        "bind 127.0.0.1",
-        f"port {state.ports.broker}",
+        f"bind {address}",
+        f"port {port}",
         f"dir {folder}",
         "daemonize no",
         "appendonly yes",
         'save ""',
+        # Everybody has a name and a password.
         "user default off",
+        "protected-mode no",
         f"user {USER} on #{_hashed(secrets.broker)} ~* &* +@all",
     ]
     for party, own in queues.items():
@@ -124,7 +142,7 @@ def prepare_broker(
             f"user {party} on #{_hashed(secrets.redis[party])} {shown} resetchannels "
             f"&celery-task-meta-* &/0.celeryev/worker.* {_PARTY_MAY}"
         )
-    write(folder / "redis.conf", "\n".join(lines) + "\n", 0o600, account.uid, account.gid)
+    return "\n".join(lines) + "\n"
 
 
 def broker_command(places: Places) -> list[str]:

@@ -161,7 +161,7 @@ class Topology(Components):
             federations.write_federations(
                 self.places, self._dataset, self._rows, self._copies, self._training, self._store
             )
-        queues = federations.queues(self.places)
+        queues = federations.queues(self.places.federations)
         if reserved := sorted({"airflow", "exchange"} & set(queues)):
             raise ConfigError(
                 f"No party can be named {reserved[0]} here: its unix user would be another's.",
