@@ -6,6 +6,7 @@ VENV    := .venv
 BIN     := $(CURDIR)/$(VENV)/bin
 STAMP   := $(VENV)/.setup
 DATASET ?= credit
+PARTIES ?= /opt/opboost-parties
 # The first Python that the project supports; name another with PYTHON=.
 PYTHON  ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null \
@@ -15,10 +16,10 @@ UV      ?= $(shell command -v uv 2>/dev/null)
 
 export PATH := $(BIN):$(PATH)
 
-.PHONY: help setup demo ui test test-slow lint type fmt bench docs tour lock clean
+.PHONY: help setup demo ui parties-up parties-down parties-remove test test-slow lint type fmt bench docs tour lock clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## make ./.venv with everything that the other targets need
 
@@ -42,6 +43,15 @@ demo: setup ## run the training DAG in a real Airflow (DATASET=credit|adult|pend
 
 ui: setup ## leave Airflow running, and say where and how to log in
 	opboost ui
+
+parties-up: setup ## one Airflow, a worker a party as a unix user of its own (as root)
+	opboost parties up --folder $(PARTIES)
+
+parties-down: setup ## end them; tables, keys and models stay
+	opboost parties down --folder $(PARTIES)
+
+parties-remove: setup ## end them, and remove their users, tables, keys and models
+	opboost parties remove --folder $(PARTIES)
 
 test: setup lint type ## run linters, types and all tests that need nothing but PyPI
 	pytest -n auto --dist worksteal

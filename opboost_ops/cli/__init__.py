@@ -19,6 +19,7 @@ from opboost_ops.cli import (
     leakage,
     ledger,
     models,
+    parties,
     plan,
     run,
     schemas,
@@ -64,6 +65,7 @@ app.add_typer(audit.app, name="audit")
 app.add_typer(store.app, name="store")
 app.add_typer(sites.app, name="sites")
 app.add_typer(datasets.app, name="datasets")
+app.add_typer(parties.app, name="parties")
 app.command("demo")(demo.demo)
 app.command("ui")(demo.ui)
 

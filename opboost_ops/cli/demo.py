@@ -33,7 +33,7 @@ def demo(dataset: Dataset = "credit", work: Work = _WORK) -> None:
     from opboost_ops.config.loading import load_federation
     from opboost_ops.orchestration.standalone import Standalone
 
-    _end_on_signals()
+    end_on_signals()
     console = Console(stderr=True)
     begin = time.monotonic()
     file = workspace(dataset, work)
@@ -78,7 +78,7 @@ def ui(
     """Leave Airflow running until Ctrl-C, and print where it is."""
     from opboost_ops.orchestration.standalone import Standalone
 
-    _end_on_signals()
+    end_on_signals()
     console = Console(stderr=True)
     if federations is None:
         file = workspace(dataset, work)
@@ -280,7 +280,9 @@ def _declared_parties() -> tuple[str, ...] | None:
     return names_in(os.environ.get("OPBOOST_PARTIES"))
 
 
-def _end_on_signals() -> None:
+def end_on_signals() -> None:
+    """Let SIGTERM and SIGHUP end the command as an error would, with all that it started."""
+
     def end(number: int, _frame: object) -> None:
         raise SystemExit(128 + number)
 

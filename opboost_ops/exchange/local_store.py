@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import stat
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,9 @@ from opboost_ops.exchange.places import conflict, manifest_last, parts_of, run_o
 
 #: A file of this name at the root marks a store of experiments.
 THROWAWAY = ".throwaway"
+
+#: A root with these bits is shared by the users of its group.
+_SHARED = stat.S_ISGID | stat.S_ISVTX | stat.S_IWGRP
 
 #: How the names of folders begin that are not published yet, or no more.
 PART = ".part-"
@@ -52,6 +56,7 @@ class LocalStore:
         with _faults(reference):
             found = _read(place)
             if found is None:
+                _make(place.parent, self._folder)
                 if _move_in(place, {name: files[name] for name in names}, durable):
                     return True
                 found = _read(place)
@@ -158,8 +163,24 @@ def _content(folder: int, name: str) -> bytes:
         return file.read()
 
 
+def _make(folder: Path, root: Path) -> None:
+    mode = stat.S_IMODE(root.stat().st_mode) if root.is_dir() else 0
+    if mode & _SHARED != _SHARED:
+        folder.mkdir(parents=True, exist_ok=True)
+        return
+    # Several users share this store: all may add to a folder, whoever made it, and each removes
+    # its own alone.
+    place = root
+    for name in folder.relative_to(root).parts:
+        place /= name
+        try:
+            place.mkdir()
+        except FileExistsError:
+            continue
+        place.chmod(mode)
+
+
 def _move_in(place: Path, files: Mapping[str, bytes], durable: bool) -> bool:
-    place.parent.mkdir(parents=True, exist_ok=True)
     part = place.parent / f"{PART}{uuid.uuid4().hex}"
     part.mkdir()
     try:
@@ -171,6 +192,8 @@ def _move_in(place: Path, files: Mapping[str, bytes], durable: bool) -> bool:
                 if durable:
                     # On disk before the place is: a power cut must not leave empty files there.
                     os.fsync(file.fileno())
+        # What is published is its publisher's own, also in a folder that others may add to.
+        part.chmod(stat.S_IMODE(part.stat().st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
         if durable:
             _sync(part)
         part.rename(place)

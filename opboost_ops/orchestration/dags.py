@@ -42,13 +42,17 @@ _RETRIES = {
 }
 
 
-def build_dags(folder: Path, parties: Sequence[str] | None = None) -> dict[str, DAG]:
+def build_dags(
+    folder: Path, parties: Sequence[str] | None = None, only: str | None = None
+) -> dict[str, DAG]:
     """A DAG for each federation file; a faulty file becomes a DAG that says so.
 
     Args:
         folder: Searched for ``*.yaml`` and ``*/federation.yaml``.
         parties: Whose tasks this Airflow runs; all when absent. Where others run theirs in other
             Airflows, the DAGs meet those at the store.
+        only: The DAG that is needed, where a task is about to run: others of other files are left
+            out, as each task would build the DAGs of all federations.
 
     Returns:
         DAGs by id. Those of faulty files are tagged ``invalid``.
@@ -58,13 +62,25 @@ def build_dags(folder: Path, parties: Sequence[str] | None = None) -> dict[str, 
         problem = f"OPBOOST_FEDERATIONS names no folder: {folder}. Create it, or set it right."
         return {"opboost_invalid": _invalid("opboost_invalid", problem, TAG)}
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*/federation.yaml")]):
-        dags |= {dag.dag_id: dag for dag in _build(path, dags, parties)}
+        if only is None or _names(path, only):
+            dags |= {dag.dag_id: dag for dag in _build(path, dags, parties)}
+    if only is not None:
+        # The id of a faulty file's DAG may come from the file's name or number.
+        return dags if only in dags else build_dags(folder, parties)
     known = {tag for dag in dags.values() for tag in dag.tags}
     unknown = [name for name in parties or () if name not in known]
     if unknown and "invalid" not in known:
         problem = f"OPBOOST_PARTIES names {', '.join(unknown)}, of no federation in the folder."
         dags["opboost_parties"] = _invalid("opboost_parties", problem, TAG)
     return dags
+
+
+def _names(path: Path, dag_id: str) -> bool:
+    try:
+        words = re.findall(r"\w+", path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return True
+    return dag_id.rpartition("_")[0] in words
 
 
 def _build(path: Path, others: dict[str, DAG], parties: Sequence[str] | None) -> list[DAG]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from opboost_ops.orchestration import pools
+from opboost_ops.orchestration import absent_workers, pools
 
 #: Where the pages are mounted.
 PREFIX = "opboost"
@@ -53,7 +53,7 @@ class OpBoostPlugin(AirflowPlugin):
     """Loaded by every Airflow component; light, therefore."""
 
     name = "opboost"
-    listeners = [pools]  # noqa: RUF012
+    listeners = [pools, absent_workers]  # noqa: RUF012
     fastapi_apps = [{"app": Pages(), "url_prefix": f"/{PREFIX}", "name": "OpBoost"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012
         _view("ledger", "Privacy ledger"),

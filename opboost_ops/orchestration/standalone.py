@@ -5,7 +5,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from typing import IO
 
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.orchestration.client import Client
+from opboost_ops.orchestration.processes import end, free_port, members, settings
 from opboost_ops.resources import dags_folder
 
 _COMPONENTS = ("scheduler", "api-server", "dag-processor")
@@ -33,9 +33,8 @@ if "scheduler" in sys.argv:
     import polars
 """
 
-#: Seconds until everything must be up, and until everything must have ended when asked to.
+#: Seconds until everything must be up.
 _PATIENCE = 300.0
-_GRACE = 4.0
 
 
 class AirflowError(OpBoostError):
@@ -67,7 +66,7 @@ class Standalone:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.home = home.resolve()
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.passwords = self.home / "passwords.json"
         self._components = tuple(components)
@@ -129,14 +128,7 @@ class Standalone:
         before = {s: signal.signal(s, signal.SIG_IGN) for s in (signal.SIGINT, signal.SIGTERM)}
         try:
             sessions = [process.pid for process in self._processes.values()]
-            for number in (signal.SIGTERM, signal.SIGKILL):
-                deadline = time.monotonic() + _GRACE
-                for pid in _members(sessions):
-                    _kill(pid, number)
-                while _members(sessions) and time.monotonic() < deadline:
-                    for process in self._processes.values():
-                        process.poll()
-                    time.sleep(0.05)
+            end(lambda: members(sessions))
             for process in self._processes.values():
                 process.wait()
             self._processes.clear()
@@ -213,7 +205,7 @@ class Standalone:
             "OPBOOST_FEDERATIONS": str(federations.resolve()),
             **{f"OPBOOST_SITE_{party.upper()}": str(p.resolve()) for party, p in sites.items()},
             "AIRFLOW_HOME": str(self.home),
-            **_settings(
+            **settings(
                 {
                     "api.host": "127.0.0.1",
                     "api.port": self.port,
@@ -239,40 +231,3 @@ class Standalone:
                 }
             ),
         }
-
-
-def _settings(values: Mapping[str, object]) -> dict[str, str]:
-    return {
-        f"AIRFLOW__{name.replace('.', '__').upper()}": str(value) for name, value in values.items()
-    }
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _members(sessions: Sequence[int]) -> list[int]:
-    """Living processes of the sessions, from /proc, or the sessions' leaders where it is absent."""
-    processes = Path("/proc")
-    if not (processes / "self" / "stat").exists():
-        return [pid for pid in sessions if _kill(pid, 0)]
-    found = []
-    for stat in processes.glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[3]) in sessions and fields[0] != "Z":
-            found.append(int(stat.parent.name))
-    return found
-
-
-def _kill(pid: int, number: int) -> bool:
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        return False
-    return True

@@ -76,3 +76,13 @@ def test_files_in_folders_of_their_own(federations: Path) -> None:
     (federations / "bureau").mkdir()
     (federations / "credit.yaml").rename(federations / "bureau" / "federation.yaml")
     assert set(build_dags(federations)) == {"credit_scoring_train", "credit_scoring_score"}
+
+
+def test_a_task_builds_the_dags_of_its_own_federation_alone(federations: Path) -> None:
+    data = yaml.safe_load((federations / "credit.yaml").read_text())
+    (federations / "other.yaml").write_text(yaml.safe_dump({**data, "name": "other"}))
+    (federations / "broken.yaml").write_text("version: 2")
+    everything = build_dags(federations)
+    assert set(build_dags(federations, "other_score")) == {"other_train", "other_score"}
+    for dag in everything:
+        assert dag in build_dags(federations, dag)

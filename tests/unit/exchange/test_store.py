@@ -4,6 +4,7 @@ import errno
 import hashlib
 import multiprocessing
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -343,3 +344,21 @@ def test_a_variable_must_hold_a_url() -> None:
     for variables in ({}, {"STORE": ""}, {"STORE": "env:OTHER"}):
         with pytest.raises(ConfigError, match="STORE holds no URL"):
             open_store("env:STORE", variables)
+
+
+def test_in_a_folder_of_several_users_all_may_add_and_each_removes_its_own(tmp_path: Path) -> None:
+    for mode in (0o3770, 0o755):
+        root = tmp_path / f"{mode:o}"
+        root.mkdir()
+        root.chmod(mode)
+        umask = os.umask(0o027)
+        try:
+            LocalStore(root).put_once(PLACE, FILES)
+        finally:
+            os.umask(umask)
+        place = root / PLACE
+        above = {stat.S_IMODE(folder.stat().st_mode) for folder in place.parents[:3]}
+        # Shared by set-group-ID and sticky bits; a folder without them is its owner's alone.
+        assert above == {0o3770 if mode == 0o3770 else 0o750}
+        assert not stat.S_IMODE(place.stat().st_mode) & 0o022
+        assert {stat.S_IMODE(path.stat().st_mode) for path in place.iterdir()} == {0o644}
