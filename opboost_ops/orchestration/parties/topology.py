@@ -127,6 +127,11 @@ class Topology:
         return state.parties if state else ()
 
     @property
+    def commands(self) -> Path:
+        """Folder of the programs that the parties' users run, `opboost` among them."""
+        return self._environment / "bin"
+
+    @property
     def url(self) -> str:
         """Where Airflow listens."""
         return f"http://127.0.0.1:{self._state().ports.api}"
