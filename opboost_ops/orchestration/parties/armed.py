@@ -32,33 +32,30 @@ if "{FOLDER}" in os.environ and "celery" in sys.orig_argv:
 def arm() -> None:
     """Look for an order whenever a stage begins in this process."""
     folder = Path(os.environ[FOLDER])
-    run_stage, open_run = runner.run_stage, opening.open_run
+    run_stage: Callable[..., Any] = runner.run_stage
+    open_run: Callable[..., Any] = opening.open_run
 
-    @wraps(run_stage)
-    def armed_stage(party: str, stage: str, run: runner.Run, *more: Any) -> dict[str, Any]:
-        return _under_order(
-            folder, run.federation, stage, party, run_stage, party, stage, run, *more
-        )
+    def armed_stage(party: str, stage: str, run: runner.Run, *more: Any) -> Any:
+        place = (folder / f"{run.federation}.json", stage, party)
+        return _under_order(*place, lambda: run_stage(party, stage, run, *more))
 
-    @wraps(open_run)
-    def armed_open(file: Path, *more: Any) -> dict[str, Any]:
-        return _under_order(folder, file.stem, "open_run", "", open_run, file, *more)
+    def armed_open(file: Path, *more: Any) -> Any:
+        place = (folder / f"{file.stem}.json", "open_run", "")
+        return _under_order(*place, lambda: open_run(file, *more))
 
-    runner.run_stage = armed_stage
-    opening.open_run = armed_open
+    vars(runner)["run_stage"] = wraps(run_stage)(armed_stage)
+    vars(opening)["open_run"] = wraps(open_run)(armed_open)
 
 
-def _under_order(
-    folder: Path, federation: str, stage: str, party: str, work: Callable[..., Any], *given: Any
-) -> Any:
-    order = _order(folder / f"{federation}.json", stage, party)
+def _under_order(file: Path, stage: str, party: str, work: Callable[[], Any]) -> Any:
+    order = _order(file, stage, party)
     if order is None:
-        return work(*given)
+        return work()
     blow = threading.Timer(order["delay"], _strike, [order["whom"]])
     blow.daemon = True
     blow.start()
     try:
-        return work(*given)
+        return work()
     finally:
         # What was faster than its order is killed before it can say that it is done.
         blow.join()

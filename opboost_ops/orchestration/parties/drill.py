@@ -2,11 +2,12 @@
 
 import hashlib
 import json
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import httpx
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_federation, load_site
@@ -108,7 +109,7 @@ class Drill:
             self._client.http.patch(path, json={"is_paused": True}).raise_for_status()
         runs = {name: self._client.trigger(f"{name}_train") for name in self._federations}
         for name, run in runs.items():
-            if (state := self._ended(name, run)) != "success":
+            if (state := self.ended(name, run)) != "success":
                 raise AirflowError(f"{name} ended as {state} before anything was killed.")
             for task in self._client.tasks(f"{name}_train", run):
                 party, stage = _place(task["task_id"])
@@ -138,13 +139,45 @@ class Drill:
                 begun[name] = (time.monotonic(), self._client.trigger(f"{name}_train"))
             found = {}
             for name, (at, run) in begun.items():
-                state = self._ended(name, run)
+                state = self.ended(name, run)
                 found[name] = (state, time.monotonic() - at, run)
                 (self._folder / f"{name}.json").unlink()
             # The books are the parties', across their federations: looked at after each wave.
-            amiss = [problem for party in self._books for problem in self._wrong_books(party)]
+            amiss = self.wrong_books()
             for name, (state, seconds, run) in found.items():
                 yield self._blow(name, orders[name], state, seconds, run, amiss)
+
+    def ended(self, name: str, run: str) -> str:
+        """Wait until a run has ended, and say how; servers may be away meanwhile.
+
+        Args:
+            name: Of the federation.
+            run: Airflow's id of the run.
+        """
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                state = str(self._client.run(f"{name}_train", run)["state"])
+            except httpx.HTTPError:
+                state = "unknown"
+            if state in ("success", "failed"):
+                return state
+            if time.monotonic() > deadline:
+                return f"{state} after {_PATIENCE:.0f} s"
+            time.sleep(0.5)
+
+    def wrong_run(self, name: str, run: str) -> list[str]:
+        """What is wrong after one more run that has succeeded; nothing, if all is well.
+
+        Args:
+            name: Of the federation.
+            run: Airflow's id of the run.
+        """
+        return self._wrong_store(name, run) + self._wrong_models(name)
+
+    def wrong_books(self) -> list[str]:
+        """What is wrong with the parties' ledgers and audit logs; nothing, if all is well."""
+        return [problem for party in self._books for problem in self._wrong_books(party)]
 
     def _order(self, name: str, number: int) -> dict[str, Any]:
         federation = self._federations[name]
@@ -177,7 +210,7 @@ class Drill:
         if not self._struck(order):
             problems.append("nobody was killed")
         if state == "success":
-            problems += self._wrong_store(name, run) + self._wrong_models(name)
+            problems += self.wrong_run(name, run)
         self._tell(f"kill {order['number']}: {order['stage']} at {order['party']}: {state}")
         facts = {key: order[key] for key in ("number", "party", "stage", "whom", "delay")}
         return Blow(**facts, tries=tries, seconds=round(seconds, 1), problems=tuple(problems))
@@ -185,20 +218,6 @@ class Drill:
     def _struck(self, order: Mapping[str, Any]) -> bool:
         home = self._topology.places.home(order["party"])
         return (home / "tmp" / f"struck-{order['id']}").exists()
-
-    def _ended(self, name: str, run: str) -> str:
-        deadline = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                state = str(self._client.run(f"{name}_train", run)["state"])
-            except Exception:
-                # Whoever stops servers beside it waits, too.
-                state = "unknown"
-            if state in ("success", "failed"):
-                return state
-            if time.monotonic() > deadline:
-                return f"{state} after {_PATIENCE:.0f} s"
-            time.sleep(0.5)
 
     def _store(self) -> Store:
         party = next(iter(self._topology.parties))
@@ -262,21 +281,8 @@ class Drill:
     def _said(self, party: str, group: str, command: str, *more: str) -> str:
         """What a command tells the party's own user: nobody else opens its books."""
         topology = self._topology
-        account, home = topology.account(party), topology.places.home(party)
-        done = subprocess.run(
-            [str(topology.commands / "opboost"), group, command, str(home), *more],
-            env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TMPDIR": str(home / "tmp")},
-            cwd=home,
-            user=account.uid,
-            group=account.gid,
-            extra_groups=[],
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        if done.returncode:
-            raise AirflowError(f"opboost {group} {command}: {done.stderr.strip()[-300:]}")
-        return done.stdout
+        program, home = str(topology.commands / "opboost"), str(topology.places.home(party))
+        return topology.call(f"worker-{party}", program, group, command, home, *more)
 
 
 def left_behind(exchange: Path) -> int:
