@@ -1,8 +1,10 @@
 """The one way to execute: load inputs, run a stage, publish, keep the ledger."""
 
 import contextlib
+import errno
 import logging
 import os
+import sqlite3
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -108,11 +110,30 @@ def run_stage(
         # On a full disk there is no room for the reason, either.
         with contextlib.suppress(OSError):
             home.write(file, traceback.format_exc().encode())
-        failure = ContractError(
-            f"{stage} at {party} failed unexpectedly ({type(error).__name__}).",
-            f"The details are in {run.federation}/{run.run}/{file} in the home folder of {party}.",
+        failure = (
+            ContractError(
+                f"{stage} at {party} found no space left on a disk of its own.",
+                f"Free some for the home folder of {party}, then clear this task: nothing is lost.",
+            )
+            if _full(error)
+            else ContractError(
+                f"{stage} at {party} failed unexpectedly ({type(error).__name__}).",
+                f"The details are in {run.federation}/{run.run}/{file} in the home folder of "
+                f"{party}.",
+            )
         )
     raise failure
+
+
+def _full(error: BaseException | None) -> bool:
+    """Whether a disk was full, by the error or what it came of; SQLite has words of its own."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if isinstance(error, sqlite3.Error) and "full" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def together(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -222,7 +222,7 @@ class Components:
         Raises:
             AirflowError: It failed; with its last lines.
         """
-        done = subprocess.run(
+        done: subprocess.CompletedProcess[str] = subprocess.run(
             command, input=given, capture_output=True, text=True, check=False, **self._as(name)
         )
         if done.returncode:

@@ -1,0 +1,184 @@
+"""What happens when things die: real workers, servers, disks and clocks, in the middle of runs.
+
+Afterwards a run has ended right or can be cleared, nothing half was accepted, ledgers have charged
+once, and the champion is whole.
+"""
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import boto3
+import pytest
+
+from opboost_ops.orchestration.client import Client
+from opboost_ops.orchestration.parties import drill
+from opboost_ops.orchestration.parties.topology import FOLDER, Topology
+from tests.parties.gate import Gate
+from tests.unit.exchange.conftest import s3_server  # noqa: F401
+
+pytestmark = pytest.mark.slow
+
+WHERE = Path("/opt/opboost-faults")
+OUTAGE = 20
+
+
+@dataclass
+class Faults:
+    """A warm topology whose exchange is an S3 server behind a gate."""
+
+    topology: Topology
+    drill: drill.Drill
+    client: Client
+    gate: Gate
+
+    def begin(self, federation: str, until: str) -> str:
+        """Trigger a run, and come back when a task of it has begun."""
+        run = self.client.trigger(f"{federation}_train")
+        deadline = time.monotonic() + 300
+        while time.monotonic() < deadline:
+            tasks = self.client.tasks(f"{federation}_train", run)
+            if any(task["task_id"] == until and task["start_date"] for task in tasks):
+                return run
+            time.sleep(0.1)
+        raise AssertionError(f"{until} never began")
+
+    def all_is_well(self, federation: str, run: str) -> None:
+        """The run ends right, and nothing is amiss."""
+        assert self.drill.ended(federation, run) == "success"
+        assert self.drill.wrong_run(federation, run) == []
+        assert self.drill.wrong_books() == []
+
+
+@pytest.fixture(scope="module")
+def faults(s3_server: str) -> Iterator[Faults]:  # noqa: F811
+    gate = Gate(int(s3_server.rpartition(":")[2]))
+    environment = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{gate.port}",
+        "AWS_ACCESS_KEY_ID": "key-of-a-test",
+        "AWS_SECRET_ACCESS_KEY": "secret-of-a-test",
+        "AWS_REGION": "us-east-1",
+    }
+    orders = WHERE / "drill"
+    topology = Topology(
+        WHERE,
+        prefix="opboost-faults",
+        environment=FOLDER / "environment",
+        rows=400,
+        copies=3,
+        training={"trees": 5},
+        store="s3://faults/exchange",
+        coordinator_settings=drill.MISSED_SOON,
+        worker_settings=drill.MISSED_SOON,
+        worker_environment={**drill.environment_of(orders), **environment},
+    )
+    topology.remove()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            patch.delenv(name)
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="faults")
+        drill.prepare(orders)
+        try:
+            with topology:
+                of = drill.Drill(topology, orders, 0, lambda _: None)
+                of.warm()
+                yield Faults(topology, of, topology.client(), gate)
+        finally:
+            topology.remove()
+            gate.shut()
+
+
+def test_workers_that_are_killed_at_random_points(faults: Faults) -> None:
+    blows = list(faults.drill.strike(3))
+    assert [blow.problems for blow in blows] == [()] * 3
+    assert {blow.whom for blow in blows} == set(drill.VICTIMS)
+    # Each died of it, and was tried again.
+    assert all(blow.tries >= 2 for blow in blows)
+
+
+def test_a_scheduler_that_is_killed(faults: Faults) -> None:
+    run = faults.begin("credit_scoring", "bank_ids.digest_ids")
+    faults.topology.kill("scheduler")
+    faults.topology.start("scheduler")
+    faults.all_is_well("credit_scoring", run)
+
+
+@pytest.mark.parametrize("server", ["postgres", "redis", "s3"])
+def test_a_server_that_is_away_for_a_while(faults: Faults, server: str) -> None:
+    run = faults.begin("credit_scoring", "bank_release.preprocess")
+    if server == "s3":
+        faults.gate.shut()
+    else:
+        faults.topology.stop(server)
+    time.sleep(OUTAGE)
+    if server == "s3":
+        faults.gate.open()
+    else:
+        faults.topology.start(server)
+    faults.all_is_well("credit_scoring", run)
+
+
+def test_a_disk_that_is_full(faults: Faults) -> None:
+    bank = faults.topology.account("bank")
+    home = faults.topology.places.home("bank")
+    rights = f"size=2m,uid={bank.uid},gid={bank.gid},mode=700"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", rights, "tmpfs", home / "home"], check=True)
+    try:
+        run = faults.begin("credit_scoring", "credit_align.align")
+        filler = home / "home" / "filler"
+        with pytest.raises(OSError, match="No space"), filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        assert faults.drill.ended("credit_scoring", run) == "failed"
+        states = {
+            task["task_id"]: task["state"]
+            for task in faults.client.tasks("credit_scoring_train", run)
+        }
+        failed = [task for task, state in states.items() if state == "failed"]
+        assert [task.partition(".")[0] for task in failed] == ["bank_release"]
+        # Logs stay with the party; there the message is.
+        logs = (home / "airflow" / "logs").rglob("*.log")
+        told = " ".join(log.read_text() for log in logs if run in str(log))
+        assert "found no space left on a disk of its own" in told
+        filler.unlink()
+        cleared = faults.client.http.post(
+            "/api/v2/dags/credit_scoring_train/clearTaskInstances",
+            json={"dry_run": False, "dag_run_id": run, "only_failed": True},
+        )
+        cleared.raise_for_status()
+        deadline = time.monotonic() + 60
+        while faults.client.run("credit_scoring_train", run)["state"] == "failed":
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        faults.all_is_well("credit_scoring", run)
+    finally:
+        subprocess.run(["umount", "--lazy", home / "home"], check=True)
+
+
+def test_clocks_that_are_ten_minutes_off(faults: Faults) -> None:
+    found = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
+    if not found:
+        pytest.fail("A clock to set wrong is missing: install the package libfaketime.")
+    topology, usual = faults.topology, faults.topology._worker_environment
+    wrong = {"bank": "+10m", "shop": "-10m"}
+    try:
+        for party, by in wrong.items():
+            topology.stop(f"worker-{party}")
+            clock = {
+                "LD_PRELOAD": str(found[0]),
+                "FAKETIME": by,
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            }
+            topology._worker_environment = {**usual, **clock}
+            topology.start(f"worker-{party}")
+        faults.all_is_well("credit_scoring", faults.client.trigger("credit_scoring_train"))
+    finally:
+        topology._worker_environment = usual
+        for party in wrong:
+            topology.stop(f"worker-{party}")
+            topology.start(f"worker-{party}")
