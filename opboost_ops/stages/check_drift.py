@@ -1,7 +1,5 @@
 """How far the party's table has moved since the champion was trained; told at home."""
 
-from collections.abc import Iterator, Sequence
-
 import polars as pl
 
 from opboost_ops.quality import drift
@@ -31,9 +29,7 @@ def check_drift(context: Context) -> Outcome:
     if not features:
         return Outcome()
 
-    def table(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        return blocks(context, columns)
-
+    table = _table(context, list(features))
     lasting = {}
     if context.purpose == "train":
         # Kept beyond the run: it is what later tables are compared with.
@@ -53,3 +49,12 @@ def check_drift(context: Context) -> Outcome:
         notices=() if report.passed else (NOTICE,),
         quality_seconds=report.seconds,
     )
+
+
+def _table(context: Context, features: list[str]) -> pl.DataFrame | drift.Frames:
+    """The table itself if it is one block, else how to read it as often as need be."""
+    read = blocks(context, features)
+    first = next(read)
+    if next(read, None) is None:
+        return first
+    return lambda columns: blocks(context, columns)

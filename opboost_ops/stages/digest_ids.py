@@ -26,11 +26,11 @@ def digest_ids(context: Context) -> Outcome:
     if raw_table.fingerprint(context) != checked["sha256"]:
         raise changed(context)
     if context.party == context.federation.label_holder:
-        (digests,) = _keyed(context, checked["rows"], context.alignment_key())
+        (digests,) = _keyed(context, context.alignment_key())
         tables = {"digests": pa.table({"digest": binary(digests)})}
         return Outcome(tables=tables, summary={"rows": len(digests)})
     secrets = (context.alignment_key(), context.noise_secret())
-    digests, keys = _keyed(context, checked["rows"], *secrets)
+    digests, keys = _keyed(context, *secrets)
     tables = {
         "digests": pa.table({"digest": binary(digests)}),
         "person_keys": pa.table({"key": binary(keys)}),
@@ -46,22 +46,16 @@ def digest_ids(context: Context) -> Outcome:
     return Outcome(tables=tables, drafts=(draft,), summary={"rows": len(digests)})
 
 
-def _keyed(context: Context, rows: int, *secrets: bytes) -> list[np.ndarray]:
+def _keyed(context: Context, *secrets: bytes) -> list[np.ndarray]:
     """A key of each person under each secret, uint8, shape (n, 16) each."""
     identity = context.federation.id
-    keyed = [np.empty((rows, 16), dtype=np.uint8) for _ in secrets]
-    begin = 0
+    parts: list[list[np.ndarray]] = [[] for _ in secrets]
     for block in blocks(context, [identity.column]):
         ids = block.get_column(identity.column).to_arrow()
-        end = begin + len(ids)
-        if end > rows:
-            raise changed(context)
-        for keys, secret in zip(keyed, secrets, strict=True):
-            keys[begin:end] = noise.person_keys(secret, ids, identity.type)
-        begin = end
-    if begin != rows:
-        raise changed(context)
-    return keyed
+        for part, secret in zip(parts, secrets, strict=True):
+            part.append(noise.person_keys(secret, ids, identity.type))
+    # One after the other, so that never more than one of them is there twice.
+    return [np.concatenate(parts.pop(0)) for _ in secrets]
 
 
 def binary(keys: np.ndarray) -> pa.Array:

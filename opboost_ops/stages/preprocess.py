@@ -32,8 +32,9 @@ def preprocess(context: Context) -> Outcome:
     if raw_table.fingerprint(context) != context.home.json("table")["sha256"]:
         raise changed(context)
     alignment = context.receive("alignment", context.party)
-    positions = aligned_rows(alignment, context.home.json("table")["rows"])
-    table, clipped = _in_common_order(context, positions, context.home.json("table")["rows"])
+    height = context.home.table("person_keys").num_rows
+    positions = aligned_rows(alignment, height)
+    table, clipped = _in_common_order(context, positions, height)
     return Outcome(
         tables={"preprocessed": table, "positions": alignment.table},
         documents={"preprocessed": facts(alignment, clipped)},
