@@ -16,8 +16,6 @@ from airflow.sdk.exceptions import (
     AirflowRescheduleException,
     DagRunTriggerException,
 )
-    AirflowRescheduleException,
-)
 from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.datasets.lenders import write_lenders
