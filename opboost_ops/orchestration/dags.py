@@ -201,8 +201,6 @@ def _run_dag(
         # In horizontal learning the tasks of all parties run at the same time.
         max_active_tasks=max(16, 2 * len(federation.parties)),
         dagrun_timeout=_timeout(federation) + (timedelta() if here is None else MARGIN),
-        # A run that has failed for one party has failed for all, and it would wait in vain.
-        fail_fast=joins,
         tags=[TAG, purpose, federation.name, *(federation.parties if here is None else here)],
         params={} if joins else params,
         default_args=_defaults(federation),

@@ -122,7 +122,8 @@ def wait_for(
         wanted: Places in the run, as ``<kind>/<party>``.
         hours: How old the run may become here.
     """
-    dag_run = get_current_context()["dag_run"]
+    context = get_current_context()
+    dag_run = context["dag_run"]
 
     def look() -> bool:
         from opboost_ops import joining, runner
@@ -130,6 +131,16 @@ def wait_for(
 
         run = runner.Run(federation, runner.run_id(dag_run.dag_id, dag_run.run_id), label_holder)
         absent = joining.missing(party, run, wanted)
+        # A run that has failed for one party has failed for all. (With Airflow's own fail_fast the
+        # tasks that come last are skipped, and the whole run counts as a success.)
+        if absent and context["ti"].get_ti_count(
+            dag_id=dag_run.dag_id, run_ids=[dag_run.run_id], states=["failed"]
+        ):
+            raise ArtifactError(
+                f"Another task of run {run.run} has failed here: {party} waits no longer for "
+                f"{_named(absent, label_holder)}.",
+                "Clear the failed tasks of this run, or begin a new run.",
+            )
         if absent and party != label_holder:
             newer = joining.newer(party, run, purpose, hours * 3600)
             if newer is not None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,9 @@ import pytest
 import yaml
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import (
+    AirflowFailException,
     AirflowRescheduleException,
+    DagRunTriggerException,
 )
 from airflow.serialization.serialized_objects import DagSerialization
 
@@ -133,8 +136,7 @@ def test_the_label_holders_half_has_schedule_and_form_and_the_others_join(routed
     assert holder[f"{NAME}_train"].params and not others[f"{NAME}_train"].params
     for purpose in ("train", "score"):
         half = others[f"{NAME}_{purpose}"]
-        assert half.schedule is None and half.fail_fast
-        assert not holder[f"{NAME}_{purpose}"].fail_fast
+        assert half.schedule is None
         assert half.dagrun_timeout > timedelta(hours=12)
     join = others[f"{NAME}_join"]
     assert join.max_active_runs == 1 and join.dagrun_timeout is None
@@ -174,10 +176,13 @@ class Airflow:
             dag_id=dag.dag_id, run_id=run, conf={}, start_date=datetime.now(UTC)
         )
         self.done: set[str] = set()
+        #: What Airflow would answer when it is asked for failed tasks, or for runs.
+        self.count = 0
         self._patch = patch
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        context = {"dag_run": self.run, "params": {}, "ti": SimpleNamespace(get_dr_count=_none)}
+        ti = SimpleNamespace(get_dr_count=self._count, get_ti_count=self._count)
+        context = {"dag_run": self.run, "params": {}, "ti": ti}
         for module in (tasks, waiting):
             self._patch.setattr(module, "get_current_context", lambda: context)
         return function(*args, **kwargs)
@@ -195,13 +200,12 @@ class Airflow:
             self.done.add(task.task_id)
         return len(self.done) > before
 
+    def _count(self, **_: Any) -> int:
+        return self.count
+
     @property
     def ended(self) -> bool:
         return self.done == set(self.dag.task_ids)
-
-
-def _none(**_: Any) -> int:
-    return 0
 
 
 def meet(workspace: Workspace, purpose: Purpose, split: Sequence[Sequence[str]], patch: Any) -> str:
@@ -252,3 +256,50 @@ def test_halves_meet_at_the_store_in_whatever_order_they_go(
     meet(workspace, "score", [("bank",), ("shop",), ("credit",)], monkeypatch)
     mode("desensitised")
     meet(workspace, "score", [("shop",), ("bank", "credit")], monkeypatch)
+
+
+def test_a_run_is_looked_for_joined_and_waited_in(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "_LOOK", 0)
+    dags = build_dags(workspace.folder, ["bank"])
+    (look,) = dags[f"{NAME}_join"].tasks
+    join = Airflow(dags[f"{NAME}_join"], "looks", monkeypatch)
+    begun = partial(join.call, look.python_callable, *look.op_args)
+    with pytest.raises(AirflowRescheduleException):
+        begun()
+    workspace.open()
+    with pytest.raises(DagRunTriggerException) as caught:
+        begun()
+    name = f"{JOINED}{workspace.run}"
+    assert (caught.value.trigger_dag_id, caught.value.dag_run_id) == (f"{NAME}_train", name)
+    # Started, and not at its first task yet: Airflow alone knows of it.
+    join.count = 1
+    with pytest.raises(AirflowRescheduleException):
+        begun()
+    join.count = 0
+
+    half = Airflow(dags[f"{NAME}_train"], name, monkeypatch)
+    while half.advance():
+        pass
+    with pytest.raises(AirflowRescheduleException):
+        begun()
+    wait = half.dag.get_task("bank_release.wait_for_alignment")
+    waits = partial(half.call, wait.python_callable, **wait.op_kwargs)
+    assert half.done == {"bank_open.join_run"} | {
+        f"bank_ids.{stage}" for stage in ("check_table", "check_drift", "digest_ids")
+    }
+    with pytest.raises(AirflowRescheduleException):
+        waits()
+    half.count = 1
+    with pytest.raises(AirflowFailException, match="has failed here: bank waits no longer"):
+        waits()
+    half.count = 0
+    half.run.start_date -= timedelta(hours=13)
+    with pytest.raises(AirflowFailException, match="alignment of credit; in the 12 hours of run"):
+        waits()
+    # By hand, without saying which run.
+    half.run.run_id = "manual__x"
+    first = half.dag.get_task("bank_open.join_run")
+    with pytest.raises(AirflowFailException, match="credit opens the runs of"):
+        half.call(first.python_callable, *first.op_args)
