@@ -227,6 +227,7 @@ class Standalone:
                     "openlineage.disabled": True,
                     "scheduler.scheduler_idle_sleep_time": 0.1,
                     "usage_data_collection.enabled": False,
+                    "workers.execution_api_timeout": 30,
                     "workers.min_heartbeat_interval": 1,
                 }
             ),

@@ -57,6 +57,8 @@ def coordinator(
                 "api.secret_key": secrets.pages,
                 "api.workers": 1,
                 "api_auth.jwt_secret": secrets.tokens,
+                # An API server that is busy answers late; a token must live as long.
+                "api_auth.jwt_leeway": 60,
                 "core.dags_are_paused_at_creation": False,
                 "core.fernet_key": secrets.fernet,
                 "core.simple_auth_manager_passwords_file": places.passwords,
@@ -106,6 +108,7 @@ def worker(
                     for name, key in unacknowledged(party).items()
                 },
                 "dag_processor.stale_bundle_cleanup_interval": 0,
+                "workers.execution_api_timeout": 30,
                 "workers.min_heartbeat_interval": 1,
                 # Airflow's database holds Variables and Connections of all.
                 "workers.secrets_backend": _OWN_SECRETS,
