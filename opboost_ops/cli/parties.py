@@ -17,8 +17,8 @@ app = typer.Typer(
 
 _Folder = Annotated[Path, typer.Option(help="Where all of it lies; others must reach it.")]
 _Prefix = Annotated[str, typer.Option(help="How the names of its unix users begin.")]
-_FOLDER = Path("/opt/opboost-parties")
-_DRILL = Path("/opt/opboost-drill")
+_FOLDER = Path("/var/lib/opboost-parties")
+_DRILL = Path("/var/lib/opboost-drill")
 
 
 @app.command("up")

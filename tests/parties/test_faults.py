@@ -22,7 +22,7 @@ from tests.unit.exchange.conftest import s3_server  # noqa: F401
 
 pytestmark = pytest.mark.slow
 
-WHERE = Path("/opt/opboost-faults")
+WHERE = Path("/var/lib/opboost-faults")
 OUTAGE = 20
 
 

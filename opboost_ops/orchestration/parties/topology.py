@@ -37,7 +37,7 @@ from opboost_ops.orchestration.processes import end, living
 from opboost_ops.orchestration.standalone import AirflowError
 
 #: Where a topology lies unless another folder is named.
-FOLDER = Path("/opt/opboost-parties")
+FOLDER = Path("/var/lib/opboost-parties")
 
 
 class Topology(Components):
