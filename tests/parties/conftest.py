@@ -50,4 +50,6 @@ def topology() -> Iterator[Topology]:
 
 @pytest.fixture(scope="session")
 def client(topology: Topology) -> Client:
-    return topology.client()
+    client = topology.client()
+    client.http.timeout = 300  # The machine may be a busy one.
+    return client

@@ -168,7 +168,7 @@ def until(found: Callable[[], T], patience: float = 1200) -> T:
     deadline = time.monotonic() + patience
     while not (value := found()):
         assert time.monotonic() < deadline
-        time.sleep(0.5)
+        time.sleep(1)
     return value
 
 

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from opboost_ops.orchestration.processes import end, living, send, trees
 from opboost_ops.orchestration.standalone import AirflowError
 
 #: Seconds until everything must be up.
-_PATIENCE = 300.0
+_PATIENCE = 600.0
 
 
 class Components:
@@ -89,9 +89,10 @@ class Components:
         """The process that leads each component that runs, by name."""
         state = read_state(self.places)
         found, among = (state.sessions if state else {}), living()
-        own = self._own(found)
         return {
-            name: pid for name, pid in found.items() if pid in among and among[pid].uid == own[name]
+            name: pid
+            for name, pid in found.items()
+            if pid in among and among[pid].uid == self.account(name).uid
         }
 
     def account(self, name: str) -> Account:
@@ -109,8 +110,7 @@ class Components:
     def log(self, name: str) -> Path:
         """What a component prints: in the home of whom it belongs to."""
         party = name.removeprefix("worker-")
-        own = name.startswith("worker-")
-        home = self.places.home(party) if own else self.places.coordinator
+        home = self.places.coordinator if party == name else self.places.home(party)
         return home / f"{name}.log"
 
     def start(self, name: str) -> None:
@@ -177,9 +177,7 @@ class Components:
         if name == "redis":
             return servers.ask_broker(state, self._secrets(), "PING").strip() == "PONG"
         if name.startswith("worker-"):
-            clients = servers.ask_broker(state, self._secrets(), "CLIENT", "LIST")
-            mark = f" user={name.removeprefix('worker-')} "
-            return any(mark in line and "cmd=brpop" in line for line in clients.splitlines())
+            return servers.awaits_tasks(state, self._secrets(), name.removeprefix("worker-"))
         client = Client(self.url)
         if not client.login("admin", self._secrets().admin):
             return False
@@ -199,17 +197,13 @@ class Components:
         write_state(self.places, state.model_copy(update={"sessions": sessions}))
 
     def _environment_of(self, name: str) -> dict[str, str]:
-        state, secrets = self._state(), self._secrets()
-        python = self.commands / "python"
         if name in SERVERS:
             return {"PATH": os.defpath, "LANG": "C.UTF-8"}
+        known = (self.places, self.commands / "python", self._state(), self._secrets())
         if not name.startswith("worker-"):
-            return environments.coordinator(self.places, python, state, secrets, self._more[0])
+            return environments.coordinator(*known, self._more[0])
         party = name.removeprefix("worker-")
-        return {
-            **environments.worker(self.places, python, state, secrets, party, self._more[1]),
-            **self._worker_environment,
-        }
+        return environments.worker(*known, party, self._more[1]) | self._worker_environment
 
     def call(self, name: str, *command: str, given: str = "") -> str:
         """What a program prints that is run as a component's user, with all that it has.
@@ -283,18 +277,12 @@ class Components:
 
     def _processes(self, names: Collection[str]) -> set[int]:
         state = read_state(self.places)
-        sessions = (
-            {name: state.sessions[name] for name in names if name in state.sessions}
-            if state
-            else {}
-        )
+        known = state.sessions if state else {}
+        sessions = {name: known[name] for name in names if name in known}
         # A number that was given to a process of somebody else since is not ours.
-        users = set(self._own(sessions).values())
+        users = {self.account(name).uid for name in sessions}
         among = living()
         return {pid for pid in trees(set(sessions.values()), among) if among[pid].uid in users}
-
-    def _own(self, names: Iterable[str]) -> dict[str, int]:
-        return {name: self.account(name).uid for name in names}
 
     def _group(self) -> str:
         return f"{self.prefix}-exchange"

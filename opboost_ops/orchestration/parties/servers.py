@@ -171,6 +171,18 @@ def ask_broker(state: State, secrets: Secrets, *command: str) -> str:
     return done.stdout
 
 
+def awaits_tasks(state: State, secrets: Secrets, party: str) -> bool:
+    """Whether a party's worker waits for tasks of its queue.
+
+    Args:
+        state: With the port.
+        secrets: With the password.
+        party: Whose.
+    """
+    clients = ask_broker(state, secrets, "CLIENT", "LIST").splitlines()
+    return any(f" user={party} " in line and "cmd=brpop" in line for line in clients)
+
+
 def broker_url(state: State, user: str, password: str) -> str:
     """How somebody reaches Redis."""
     return f"redis://{user}:{password}@127.0.0.1:{state.ports.broker}/0"
