@@ -1,5 +1,6 @@
 """One warm Airflow with a worker for each party, as unix users of their own."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.parties.topology import FOLDER, Topology
 
 #: Federations that are trained at once; one more is for a run whose worker is absent.
-AT_ONCE = 20
+AT_ONCE = int(os.environ.get("OPBOOST_AT_ONCE", "4"))
 
 #: Name of the first; the others are numbered from 2.
 NAME = "credit_scoring"
@@ -24,7 +25,7 @@ def absent() -> str:
     return f"{NAME}_{AT_ONCE + 1}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def topology() -> Iterator[Topology]:
     topology = Topology(
         Path("/var/lib/opboost-parties-tests"),
@@ -48,7 +49,7 @@ def topology() -> Iterator[Topology]:
         topology.remove()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client(topology: Topology) -> Client:
     client = topology.client()
     client.http.timeout = 300  # The machine may be a busy one.

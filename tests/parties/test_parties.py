@@ -115,7 +115,7 @@ def test_a_worker_that_never_comes_up(topology: Topology, client: Client) -> Non
     assert not unfinished(topology)
 
 
-def test_twenty_federations_at_once(topology: Topology, client: Client) -> None:
+def test_many_federations_at_once(topology: Topology, client: Client) -> None:
     """All end right, on three workers, and each worker has its own queue's tasks alone."""
     names = [NAME, *(f"{NAME}_{n}" for n in range(2, AT_ONCE + 1))]
     for name in names:
