@@ -17,7 +17,7 @@ app = typer.Typer(
 
 _Folder = Annotated[Path, typer.Option(help="Where all of it lies; others must reach it.")]
 _Prefix = Annotated[str, typer.Option(help="How the names of its unix users begin.")]
-_FOLDER = Path("/opt/opboost-parties")
+_FOLDER = Path("/srv/opboost-parties")
 
 
 @app.command("up")

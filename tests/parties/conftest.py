@@ -27,7 +27,7 @@ def absent() -> str:
 @pytest.fixture(scope="session")
 def topology() -> Iterator[Topology]:
     topology = Topology(
-        Path("/opt/opboost-parties-tests"),
+        Path("/srv/opboost-parties-tests"),
         prefix="opboost-tests",
         rows=300,
         training={"trees": 5},

@@ -72,7 +72,8 @@ class Components:
     @property
     def commands(self) -> Path:
         """Folder of the programs that the parties' users run, `opboost` among them."""
-        return self._environment / "bin"
+        state = read_state(self.places)
+        return Path(state.environment if state else self._environment) / "bin"
 
     @property
     def ports(self) -> Ports:

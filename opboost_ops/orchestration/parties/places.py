@@ -70,7 +70,7 @@ def check_passable(root: Path) -> None:
         if folder.exists() and not folder.stat().st_mode & 0o001:
             raise ConfigError(
                 f"Other users cannot enter {folder}, and the parties are other users.",
-                "Choose another folder by --folder, such as /opt/opboost-parties.",
+                "Choose another folder by --folder, such as /srv/opboost-parties.",
             )
 
 

@@ -46,11 +46,13 @@ class State(Record):
 
     Attributes:
         ports: Where the servers listen.
+        environment: Folder of the Python environment.
         parties: All parties.
         sessions: The process that leads each component's session.
     """
 
     ports: Ports
+    environment: str
     parties: tuple[str, ...]
     sessions: Mapping[str, int] = Field(default_factory=dict)
 

@@ -37,7 +37,7 @@ from opboost_ops.orchestration.processes import end, living
 from opboost_ops.orchestration.standalone import AirflowError
 
 #: Where a topology lies unless another folder is named.
-FOLDER = Path("/opt/opboost-parties")
+FOLDER = Path("/srv/opboost-parties")
 
 
 class Topology(Components):
@@ -167,7 +167,8 @@ class Topology(Components):
                 f"No party can be named {reserved[0]} here: its unix user would be another's.",
                 "Rename it in the federation file.",
             )
-        write_state(self.places, State(ports=new_ports(), parties=tuple(sorted(queues))))
+        where, parties = str(self._environment), tuple(sorted(queues))
+        write_state(self.places, State(ports=new_ports(), environment=where, parties=parties))
         secrets = read_secrets(self.places, sorted(queues))
         write(self.places.passwords, json.dumps({"admin": secrets.admin}), 0o600, *owner)
         for party in queues:
