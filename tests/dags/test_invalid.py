@@ -83,6 +83,6 @@ def test_a_task_builds_the_dags_of_its_own_federation_alone(federations: Path) -
     (federations / "other.yaml").write_text(yaml.safe_dump({**data, "name": "other"}))
     (federations / "broken.yaml").write_text("version: 2")
     everything = build_dags(federations)
-    assert set(build_dags(federations, "other_score")) == {"other_train", "other_score"}
+    assert set(build_dags(federations, only="other_score")) == {"other_train", "other_score"}
     for dag in everything:
-        assert dag in build_dags(federations, dag)
+        assert dag in build_dags(federations, only=dag)

@@ -112,9 +112,8 @@ MUTANTS = {
     "ranks that break ties": Mutant(
         "stages/rank.py",
         {
-            "distinct, inverse = np.unique(integers(table, name)[:train], return_inverse=True)": (
-                "numbers = integers(table, name)[:train]\n"
-                "        distinct, inverse = np.unique(numbers), np.argsort(np.argsort(numbers))"
+            "smallest_integers(dense_ranks(released, present))": (
+                "smallest_integers(1 + np.argsort(np.argsort(released)))"
             )
         },
         ("tests/mutants/test_ties.py::test_equal_values_share_a_rank",),

@@ -14,9 +14,14 @@ def test_equal_values_share_a_rank(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.write_table("randomised", pa.table({"x": [7, 3, 7, 9, 3, 1]}))
     home.write_json("preprocessed", {"train": 5})
-    federation = SimpleNamespace(training=SimpleNamespace(trainer="lightgbm"))
-    columns = [SimpleNamespace(name="x")]
-    context = SimpleNamespace(home=home, columns=lambda: columns, federation=federation)
+    parties = {"bank": SimpleNamespace(shards=False)}
+    federation = SimpleNamespace(training=SimpleNamespace(trainer="lightgbm"), parties=parties)
+    context = SimpleNamespace(
+        home=home,
+        columns=lambda: [SimpleNamespace(name="x")],
+        federation=federation,
+        party="bank",
+    )
     outcome = rank(context)  # type: ignore[arg-type]
     assert outcome.tables["ranks"].column("x").to_pylist() == [2, 1, 2, 3, 1]
     assert outcome.documents["rank_values"] == {"x": [3, 7, 9]}
