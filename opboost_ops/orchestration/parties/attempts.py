@@ -102,7 +102,6 @@ def _of_others(orders: Orders, target: Target) -> dict[str, Callable[[], object]
             orders, f"/execution/connections/{mark}"
         ),
         "write into its artifact": lambda: _written(target.artifact),
-        "take its artifact away": lambda: _moved(target.artifact),
     }
 
 
@@ -224,15 +223,6 @@ def _written(artifact: str) -> None:
     new = Path(artifact, f".{uuid4().hex}")
     os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     new.unlink()
-
-
-def _moved(artifact: str) -> None:
-    if not artifact:
-        raise FileNotFoundError
-    place = Path(artifact)
-    aside = place.with_name(f".{uuid4().hex}")
-    place.rename(aside)
-    aside.rename(place)
 
 
 if __name__ == "__main__":
