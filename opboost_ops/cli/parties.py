@@ -173,9 +173,10 @@ def drill(
                     print(blow.model_dump_json(), flush=True)
             parts = drill.left_behind(topology.places.exchange)
     finally:
+        # Also of a drill that was stopped: each kill stands for itself.
+        if page and found:
+            page.write_text(written(text, found), encoding="utf-8")
         topology.remove()
-    if page:
-        page.write_text(written(text, found), encoding="utf-8")
     if not as_json:
         print(told(found))
     console.print(f"{parts} unfinished writes were left in the store; no reader ever sees them.")

@@ -29,6 +29,8 @@ VICTIMS = ("task", "supervisor", "worker")
 MISSED_SOON = {
     "scheduler.task_instance_heartbeat_timeout": 30,
     "scheduler.task_instance_heartbeat_timeout_detection_interval": 5,
+    # What a worker had taken from its queue and not begun is sent once more.
+    "scheduler.task_queued_timeout": 150,
 }
 
 #: Seconds until a run must have ended.
