@@ -16,10 +16,10 @@ UV      ?= $(shell command -v uv 2>/dev/null)
 
 export PATH := $(BIN):$(PATH)
 
-.PHONY: help setup demo ui parties-up parties-down parties-remove test test-slow lint type fmt bench docs tour lock clean
+.PHONY: help setup demo ui parties-up parties-down parties-remove test test-slow test-deployments lint type fmt bench docs tour lock clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## make ./.venv with everything that the other targets need
 
@@ -58,6 +58,9 @@ test: setup lint type ## run linters, types and all tests that need nothing but 
 
 test-slow: setup ## run the tests that need a browser or a server
 	pytest -m slow
+
+test-deployments: setup ## run the tests of whole deployments, half an hour of them, as root
+	pytest -m deployment
 
 lint: setup ## ruff and the rules of who imports whom
 	ruff check .

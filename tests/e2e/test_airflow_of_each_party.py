@@ -18,7 +18,7 @@ from opboost_ops.models.registry import Registry
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deployment
 
 NAME = "credit_scoring"
 TRAIN, SCORE = f"{NAME}_train", f"{NAME}_score"

@@ -20,7 +20,7 @@ from opboost_ops.orchestration.parties.topology import FOLDER, Topology
 from tests.parties.gate import Gate
 from tests.unit.exchange.conftest import s3_server  # noqa: F401
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deployment
 
 WHERE = Path("/var/lib/opboost-faults")
 OUTAGE = 20

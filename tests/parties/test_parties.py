@@ -21,7 +21,7 @@ from opboost_ops.orchestration.parties.topology import Topology
 from opboost_ops.runner import run_id
 from tests.parties.conftest import AT_ONCE, NAME, PATIENCE, absent
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deployment
 
 PARTIES = {"credit", "shop", "bank"}
 

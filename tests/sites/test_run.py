@@ -14,7 +14,7 @@ def ended(sites: Sites, dag: str, run: str) -> str:
     return state
 
 
-@pytest.mark.slow
+@pytest.mark.deployment
 def test_three_sites_train_and_score_and_keep_their_logs(sites: Sites) -> None:
     before = len(sites.processes.output("proxy"))
     run = sites.client.trigger(TRAIN)
