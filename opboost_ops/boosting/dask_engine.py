@@ -9,10 +9,11 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from opboost_ops.boosting.extras import require_extra
 from opboost_ops.boosting.frame import Frame, Parameters
 from opboost_ops.boosting.lightgbm_backend import settings_of
 from opboost_ops.boosting.lightgbm_text import TextModel
-from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.errors import ContractError
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -37,17 +38,7 @@ def require() -> None:
     Raises:
         ConfigError: It is not installed.
     """
-    try:
-        import distributed  # noqa: F401
-    except ImportError:
-        missing = True
-    else:
-        missing = False
-    if missing:
-        raise ConfigError(
-            "training.engine is dask, and Dask is not installed.",
-            "Install the extra: pip install 'opboost-ops[dask]'.",
-        )
+    require_extra("distributed", "Dask", "training.engine is dask", "dask")
 
 
 def train(parts: Iterable[tuple[Frame, np.ndarray]], parameters: Parameters, cluster: str) -> str:

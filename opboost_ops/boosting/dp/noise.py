@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from opboost_ops.errors import ConfigError
+from opboost_ops.boosting.extras import require_extra
 
 KEY_BYTES = 32
 
@@ -31,17 +31,7 @@ def require() -> None:
     Raises:
         ConfigError: It is not installed.
     """
-    try:
-        import opendp  # noqa: F401
-    except ImportError:
-        missing = True
-    else:
-        missing = False
-    if missing:
-        raise ConfigError(
-            "training.trainer is dpboost, and OpenDP is not installed.",
-            "Install the extra: pip install 'opboost-ops[dpboost]'.",
-        )
+    require_extra("opendp", "OpenDP", "training.trainer is dpboost", "dpboost")
 
 
 def fresh_key() -> bytes:

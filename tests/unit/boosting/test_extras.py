@@ -1,0 +1,26 @@
+"""A booster whose library is absent is refused with the command that installs it."""
+
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from opboost_ops.boosting import dask_engine
+from opboost_ops.boosting.dp import noise
+from opboost_ops.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("require", "module", "told"),
+    [
+        (noise.require, "opendp", r"trainer is dpboost, and OpenDP.*opboost-ops\[dpboost\]"),
+        (dask_engine.require, "distributed", r"engine is dask, and Dask.*opboost-ops\[dask\]"),
+    ],
+)
+def test_what_is_absent_is_named(
+    monkeypatch: pytest.MonkeyPatch, require: Callable[[], None], module: str, told: str
+) -> None:
+    require()
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ConfigError, match=f"(?s){told}"):
+        require()
