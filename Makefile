@@ -90,7 +90,7 @@ tour: setup ## make the pictures of docs/tour.md anew (needs chromium)
 
 lock: ## renew requirements.lock (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-		--no-emit-index-url --no-header --all-extras pyproject.toml --output-file requirements.lock
+		--no-emit-index-url --no-strip-extras --no-header --all-extras pyproject.toml --output-file requirements.lock
 
 clean: ## remove what the targets made, the environment too
 	rm -rf $(VENV) .opboost site build dist \
