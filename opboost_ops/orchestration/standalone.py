@@ -5,6 +5,7 @@ import json
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +20,12 @@ from opboost_ops.orchestration.processes import end, free_port, members, setting
 from opboost_ops.resources import dags_folder
 
 _COMPONENTS = ("scheduler", "api-server", "dag-processor")
+
+#: The API that tasks talk to has a server of its own. Airflow 3.3 writes a person's action into
+#: its audit log in the event loop; on SQLite that waits for the lock of whoever writes, and if
+#: that is a task's request in the same process, which needs the loop to commit, both stand still
+#: until SQLite gives up after 5 s: the person's click ends in an error 500.
+_TASKS_API = "tasks-api"
 
 #: Tasks are forked from the scheduler, so what it has imported costs them nothing. Import only:
 #: thread pools that are used before the fork do not survive it.
@@ -68,6 +75,7 @@ class Standalone:
         self.home = home.resolve()
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
+        self._tasks_port = free_port()
         self.passwords = self.home / "passwords.json"
         self._components = tuple(components)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -101,7 +109,7 @@ class Standalone:
         user, password = next(iter(json.loads(self.passwords.read_text()).items()))
         client = Client(self.url)
         deadline = time.monotonic() + _PATIENCE
-        while not client.login(user, password) or not client.healthy():
+        while not (client.login(user, password) and client.healthy() and self._tasks_api_is_up()):
             self.check()
             if time.monotonic() > deadline:
                 raise AirflowError("Airflow is not up in time.", f"See {self.home / 'output'}.")
@@ -155,6 +163,13 @@ class Standalone:
             # The log servers listen on all addresses, and the API server reads the files anyway.
             more = ("--skip-serve-logs",) if component in ("scheduler", "triggerer") else ()
             self._launch(component, (component, *more))
+        if "api-server" in self._components:
+            own = ("--apps", "execution", "--port", str(self._tasks_port))
+            self._launch(_TASKS_API, ("api-server", *own))
+
+    def _tasks_api_is_up(self) -> bool:
+        with socket.socket() as probe:
+            return not probe.connect_ex(("127.0.0.1", self._tasks_port))
 
     def _take_home(self) -> None:
         # The lock is inherited by the components: it is free when the last of them has ended.
@@ -213,7 +228,9 @@ class Standalone:
                     "api.workers": 1,
                     "core.dags_folder": dags_folder(),
                     "core.dags_are_paused_at_creation": False,
-                    "core.execution_api_server_url": f"{self.url}/execution/",
+                    "core.execution_api_server_url": (
+                        f"http://127.0.0.1:{self._tasks_port}/execution/"
+                    ),
                     "core.executor": "LocalExecutor",
                     "core.load_examples": False,
                     "core.parallelism": 4,

@@ -61,6 +61,16 @@ def test_the_second_of_two_runs_waits(client: Client) -> None:
     assert ("running", "queued") in states
 
 
+def test_people_may_act_while_tasks_write(client: Client) -> None:
+    # An action goes into Airflow's audit log, in the database to which the tasks write as well.
+    run = client.trigger(DAG)
+    answers = []
+    while client.run(DAG, run)["state"] != "success":
+        answers.append(client.http.patch(f"/api/v2/dags/{DAG}", json={"is_paused": False}))
+        time.sleep(0.05)
+    assert {answer.status_code for answer in answers} == {200}
+
+
 def test_a_pool_that_does_not_exist_is_one_clear_error(
     airflow: Standalone, client: Client, workspace: Path
 ) -> None:
