@@ -31,7 +31,8 @@ from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.local_run import site_files
 from opboost_ops.protocol import steps
-from opboost_ops.runner import Run, run_stage
+from opboost_ops.receiving import Run
+from opboost_ops.runner import run_stage
 
 HOLDER, LABELS, NAME, RUN = "bank", "credit", "scaling", "0" * 16
 GROUP = 262_144

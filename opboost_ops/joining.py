@@ -21,7 +21,7 @@ from opboost_ops.exchange.store import open_store
 from opboost_ops.models.registry import Registry
 from opboost_ops.protocol import Purpose, stages_of
 from opboost_ops.publication import Publisher
-from opboost_ops.runner import (
+from opboost_ops.receiving import (
     Run,
     accept_plan,
     has_part,

@@ -17,7 +17,7 @@ from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.opening import with_form
 from opboost_ops.protocol import Purpose, stages_of
-from opboost_ops.runner import Run
+from opboost_ops.receiving import Run
 
 #: Seconds that a party waits for another's artifact.
 TIMEOUT = 900.0

@@ -4,6 +4,7 @@ from opboost_ops.aggregation.mailbox import Identity, Mailbox
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.shared_columns import shared_columns
+from opboost_ops.disclosures import announce
 from opboost_ops.errors import PolicyError
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.encryption import PrivateKey
@@ -11,7 +12,7 @@ from opboost_ops.exchange.rounds import Conversation
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.mechanisms import noise
 from opboost_ops.protocol import ROUNDS
-from opboost_ops.publication import Publisher, announce, experiment_of
+from opboost_ops.publication import Publisher, experiment_of
 from opboost_ops.stages.boost import growth_of, patience_of, settings_of
 from opboost_ops.stages.stage import Home
 

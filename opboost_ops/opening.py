@@ -19,7 +19,7 @@ from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.charges import Charges
 from opboost_ops.protocol import Purpose
 from opboost_ops.publication import Publisher, publish, signer_of
-from opboost_ops.runner import Run, acceptance_of, home_of, keep
+from opboost_ops.receiving import Run, acceptance_of, home_of, keep
 from opboost_ops.stages.gate import maps
 from opboost_ops.stages.stage import SKIP
 

@@ -11,7 +11,8 @@ from opboost_ops.boosting.rounds import LOGGER
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.opening import open_run
 from opboost_ops.protocol import ROUNDS
-from opboost_ops.runner import Run, run_stage
+from opboost_ops.receiving import Run
+from opboost_ops.runner import run_stage
 from opboost_ops.stages.stage import SKIP
 
 

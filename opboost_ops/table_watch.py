@@ -3,11 +3,11 @@
 import hashlib
 
 from opboost_ops.config.loading import site_of
+from opboost_ops.disclosures import enter
 from opboost_ops.errors import ContractError
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.events import Release
 from opboost_ops.protocol import Purpose
-from opboost_ops.publication import enter
 from opboost_ops.stages.stage import Home, table_of
 from opboost_ops.stages.table_files import digest_of, files_of
 

@@ -24,7 +24,8 @@ from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import LocalStore
 from opboost_ops.opening import open_run
 from opboost_ops.protocol import Purpose, phases
-from opboost_ops.runner import Run, run_stage
+from opboost_ops.receiving import Run
+from opboost_ops.runner import run_stage
 
 ROWS = 400
 FIRST_RUN = "0" * 15 + "1"

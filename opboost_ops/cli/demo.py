@@ -170,8 +170,8 @@ def follow(
         DemoError: With the failing task's error.
     """
     from opboost_ops.config.loading import load_federation
+    from opboost_ops.exchange.run_id import run_id
     from opboost_ops.local_run import Finished
-    from opboost_ops.runner import run_id
 
     federation = load_federation(file)
     dag = f"{federation.name}_{purpose}"

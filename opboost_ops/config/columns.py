@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
-from opboost_ops.config.federation import Feature, Federation, Fill
+from opboost_ops.config.feature import Feature, Fill
+from opboost_ops.config.federation import Federation
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding, noise
 from opboost_ops.mechanisms.bits import BIT

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from opboost_ops.config.federation import Feature, Federation, Fill, Party
+from opboost_ops.config.feature import Feature, Fill
+from opboost_ops.config.federation import Federation, Party
 from opboost_ops.config.horizontal_faults import (
     HORIZONTAL_TRAINING,
     category_faults,

@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping
 from datetime import date
-from typing import Annotated, Any, Literal, Self
-from uuid import UUID
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from opboost_ops.config.feature import DomainRange, Feature
 from opboost_ops.config.schema import FeatureName, Name, PublicKey, Record
-from opboost_ops.domain import Domain, DomainMap
-from opboost_ops.mechanisms import BucketResponse, Mechanism, MissingBit
 
 Role = Literal["label_holder", "feature_holder"]
 IdType = Literal["string", "integer"]
@@ -22,114 +20,6 @@ class IdColumn(Record):
 
     column: str
     type: IdType
-
-
-class DomainRange(Record):
-    """Bounds L and R of the integers on which every protected feature is released."""
-
-    lower: int
-    upper: int
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.lower >= self.upper:
-            raise ValueError("lower must be less than upper")
-        return self
-
-    def to_domain(self) -> Domain:
-        """The domain [lower, upper]."""
-        return Domain(self.lower, self.upper)
-
-
-class Edges(Record):
-    """Declared inner edges of a feature's cells, strictly increasing.
-
-    Attributes:
-        edges: The edges.
-        source: Where they come from. Edges read off the private table carry no guarantee (one
-            moved value can move many rows' cells): only experiments may use them, and everything
-            that is made with them says so.
-    """
-
-    edges: tuple[float, ...] = Field(min_length=1)
-    source: Literal["declared", "public_sample", "private_table"] = "declared"
-
-    @model_validator(mode="after")
-    def _increasing(self) -> Self:
-        if any(a >= b for a, b in zip(self.edges, self.edges[1:], strict=False)):
-            raise ValueError("edges must be strictly increasing")
-        return self
-
-
-class Fill(Record):
-    """Missing values are replaced by this declared value before anything else.
-
-    Attributes:
-        fill: The value, or for a feature with categories one of them.
-        bit: Whether a value was missing, released as a column of its own (feature holders).
-    """
-
-    fill: float | str
-    bit: MissingBit | None = None
-
-
-class Feature(Record):
-    """One column of one party.
-
-    Attributes:
-        uuid: Immutable name of the column: noise and the ledger go by it, so a rename is free.
-        type: ``numeric``, ``ordinal`` (``categories`` give the order) or ``nominal``.
-        bounds: Public lower and upper bound of a protected numeric feature, in its own unit; of
-            the label holder's, too, where DPBoost trains.
-        scale: How [bounds] are laid on the domain.
-        categories: Of an ordinal feature in their order, lowest first; of a feature holder's
-            nominal feature in any order, and of the label holder's where DPBoost trains.
-        missing: ``forbid``, a declared fill, or (label holder only) ``keep``.
-        mechanism: How the feature is randomised; required of feature holders.
-    """
-
-    uuid: UUID
-    type: Literal["numeric", "ordinal", "nominal"] = "numeric"
-    bounds: tuple[float, float] | None = None
-    scale: Literal["linear", "log1p"] | Edges = "linear"
-    categories: tuple[str, ...] | None = None
-    missing: Literal["forbid", "keep"] | Fill = "forbid"
-    mechanism: Mechanism | None = None
-
-    @property
-    def edge_sources(self) -> frozenset[str]:
-        """Where the edges of its cells and of its buckets come from; equal parts are declared."""
-        scale = self.scale.source if isinstance(self.scale, Edges) else "declared"
-        buckets = self.mechanism.source if isinstance(self.mechanism, BucketResponse) else scale
-        return frozenset({scale, buckets})
-
-    @property
-    def guarantee(self) -> str:
-        """What holds for a cell, in words, where that hangs on where edges come from."""
-        if "private_table" in self.edge_sources:
-            return "no guarantee: edges read off private data"
-        if not isinstance(self.mechanism, BucketResponse):
-            return ""
-        sampled = "public_sample" in self.edge_sources
-        edges = "edges of a public sample" if sampled else "declared edges"
-        return f"element-level local DP, per cell, by {edges}"
-
-    def domain_map(self, domain: Domain) -> DomainMap:
-        """The public map from this feature's values to the domain.
-
-        Args:
-            domain: The federation's domain.
-
-        Returns:
-            The map; its input is the raw number, or the category's position for ordinals.
-        """
-        if self.type == "ordinal":
-            assert self.categories is not None
-            return DomainMap(domain, (0.0, float(len(self.categories) - 1)), "linear")
-        assert self.bounds is not None
-        edges = self.scale.edges if isinstance(self.scale, Edges) else None
-        scale = "edges" if isinstance(self.scale, Edges) else self.scale
-        return DomainMap(domain, self.bounds, scale, edges)
 
 
 class Label(Record):

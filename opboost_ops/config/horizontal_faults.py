@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from opboost_ops.config.federation import Feature, Federation, Fill, HoldoutColumn, Label
+from opboost_ops.config.feature import Feature, Fill
+from opboost_ops.config.federation import Federation, HoldoutColumn, Label
 from opboost_ops.config.schema import FEATURE_NAME
 from opboost_ops.errors import ConfigError, Fault
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from opboost_ops.config.federation import Feature, Federation
+from opboost_ops.config.feature import Feature
+from opboost_ops.config.federation import Federation
 from opboost_ops.errors import ConfigError, Fault
 
 #: A complete tree has 2^depth leaves, and each of them shares the noise.

@@ -18,12 +18,14 @@ from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.errors import BudgetError, ConfigError
 from opboost_ops.evaluation import pictures
 from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.run_id import run_id
 from opboost_ops.opening import open_run
 from opboost_ops.privacy.accountant import accounts, forecast
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.people import people
 from opboost_ops.protocol import steps
-from opboost_ops.runner import Run, run_id, run_stage
+from opboost_ops.receiving import Run
+from opboost_ops.runner import run_stage
 
 #: Share of a feature holder's rows that change every night.
 CHANGING = 0.02

@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 
 from opboost_ops.boosting.frame import Frame
-from opboost_ops.config.federation import Feature, Label
+from opboost_ops.config.feature import Feature
+from opboost_ops.config.federation import Label
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import noise

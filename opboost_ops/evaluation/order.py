@@ -19,7 +19,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.config.federation import Feature
+from opboost_ops.config.feature import Feature
 from opboost_ops.datasets import load
 from opboost_ops.datasets.tables import salaries
 from opboost_ops.domain import Domain, DomainMap

@@ -13,7 +13,8 @@ import numpy as np
 from opboost_ops.aggregation.mailbox import Identity, Mailbox
 from opboost_ops.boosting import federboost
 from opboost_ops.boosting.federboost import Settings
-from opboost_ops.config.federation import DomainRange, Federation, IdColumn, Party, Training
+from opboost_ops.config.feature import DomainRange
+from opboost_ops.config.federation import Federation, IdColumn, Party, Training
 from opboost_ops.datasets.workspace import write_private
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.rounds import Conversation

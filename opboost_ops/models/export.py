@@ -6,7 +6,8 @@ from typing import Any
 
 from opboost_ops.boosting.trainer import BACKENDS
 from opboost_ops.config.columns import Column, columns_of
-from opboost_ops.config.federation import Feature, Federation, Fill
+from opboost_ops.config.feature import Feature, Fill
+from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.schema import Record
 from opboost_ops.config.shared_columns import EVERYONE, shared_columns

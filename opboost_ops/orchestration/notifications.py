@@ -170,14 +170,14 @@ _READINGS: Mapping[str, Callable[[Mapping[str, Any]], tuple[Event, str] | None]]
 def _tell(event: Event, context: Mapping[str, Any], message: str) -> None:
     if not os.environ.get(VARIABLE):
         return
-    from opboost_ops import runner
+    from opboost_ops.exchange.run_id import run_id
 
     ti = context["ti"]
     words = {
         "federation": ti.dag_id.rpartition("_")[0],
         "party": context["task"].owner,
         "stage": _stage(ti.task_id),
-        "run": runner.run_id(ti.dag_id, ti.run_id),
+        "run": run_id(ti.dag_id, ti.run_id),
         "dag_id": ti.dag_id,
         "task_id": ti.task_id,
         "run_id": ti.run_id,

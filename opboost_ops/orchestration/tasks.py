@@ -43,9 +43,10 @@ def open_run(federation_file: str, purpose: Purpose) -> dict[str, Any]:
     require_slots(dag_run.conf)
 
     def work() -> Mapping[str, Any]:
-        from opboost_ops import opening, runner
+        from opboost_ops import opening
+        from opboost_ops.exchange.run_id import run_id
 
-        run = runner.run_id(dag_run.dag_id, dag_run.run_id)
+        run = run_id(dag_run.dag_id, dag_run.run_id)
         form = {name: context["params"].get(name) for name in opening.FORM[purpose]}
         return opening.open_run(Path(federation_file), run, form, purpose)
 
@@ -93,8 +94,10 @@ def run_stage(
 
     def work() -> Mapping[str, Any]:
         from opboost_ops import runner
+        from opboost_ops.exchange.run_id import run_id
+        from opboost_ops.receiving import Run
 
-        run = runner.Run(federation, runner.run_id(dag_run.dag_id, dag_run.run_id), label_holder)
+        run = Run(federation, run_id(dag_run.dag_id, dag_run.run_id), label_holder)
         # Told by the party's own worker to its own notifiers; no summary has it.
         notice = partial(notifications.notice, context)
         return runner.run_stage(party, stage, run, shard, notice)

@@ -97,9 +97,10 @@ def join_run(party: str, federation: str, label_holder: str, purpose: Purpose) -
     require_slots(dag_run.conf)
 
     def work() -> Mapping[str, Any]:
-        from opboost_ops import joining, runner
+        from opboost_ops import joining
+        from opboost_ops.receiving import Run
 
-        return joining.join(party, runner.Run(federation, run, label_holder), purpose)
+        return joining.join(party, Run(federation, run, label_holder), purpose)
 
     return execute(f"join_run at {party}", work)
 
@@ -126,10 +127,12 @@ def wait_for(
     dag_run = context["dag_run"]
 
     def look() -> bool:
-        from opboost_ops import joining, runner
+        from opboost_ops import joining
         from opboost_ops.errors import ArtifactError
+        from opboost_ops.exchange.run_id import run_id
+        from opboost_ops.receiving import Run
 
-        run = runner.Run(federation, runner.run_id(dag_run.dag_id, dag_run.run_id), label_holder)
+        run = Run(federation, run_id(dag_run.dag_id, dag_run.run_id), label_holder)
         absent = joining.missing(party, run, wanted)
         # A run that has failed for one party has failed for all. (With Airflow's own fail_fast the
         # tasks that come last are skipped, and the whole run counts as a success.)

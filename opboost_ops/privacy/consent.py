@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from opboost_ops.config.columns import columns_of
-from opboost_ops.config.federation import Federation, Fill
+from opboost_ops.config.feature import Fill
+from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.errors import PolicyError
 from opboost_ops.privacy.loss import column_losses

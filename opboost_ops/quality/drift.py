@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from scipy.stats import chi2
 
-from opboost_ops.config.federation import Feature
+from opboost_ops.config.feature import Feature
 from opboost_ops.config.schema import Record
 from opboost_ops.domain import Domain
 from opboost_ops.quality.report import Report, Result

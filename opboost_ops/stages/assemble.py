@@ -8,7 +8,8 @@ import polars as pl
 import pyarrow as pa
 
 from opboost_ops.boosting.trainer import Frame
-from opboost_ops.config.federation import Feature, Fill, Label
+from opboost_ops.config.feature import Feature, Fill
+from opboost_ops.config.federation import Label
 from opboost_ops.errors import ArtifactError, ContractError
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.stages import raw_table

@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 
 from opboost_ops.config.columns import missing_name
-from opboost_ops.config.federation import Fill
+from opboost_ops.config.feature import Fill
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from opboost_ops.config.federation import Feature, Fill, HoldoutColumn
+from opboost_ops.config.feature import Feature, Fill
+from opboost_ops.config.federation import HoldoutColumn
 from opboost_ops.errors import ContractError
 from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.stages.stage import Context

@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 from airflow.dag_processing.dagbag import DagBag
 
-from opboost_ops import runner
+from opboost_ops.exchange import run_id
 from opboost_ops.stages import catalogue
 from tests.leakage.failing_stage import failing
 
@@ -31,9 +31,9 @@ runs = {}
 for dag_id in sorted(dags, reverse=True):  # Training comes before scoring.
     whole = dags[dag_id].test()
     states[dag_id] = str(whole.state)
-    runs[dag_id] = runner.run_id(dag_id, whole.run_id)
-own_run = runner.run_id
-runner.run_id = lambda dag_id, _: runs[dag_id]
+    runs[dag_id] = run_id.run_id(dag_id, whole.run_id)
+own_run = run_id.run_id
+run_id.run_id = lambda dag_id, _: runs[dag_id]
 for name, (dag_id, task, party, text) in FAILURES.items():
     stage = catalogue.STAGES[name]
     catalogue.STAGES[name] = failing(stage, {party: text})
@@ -44,7 +44,7 @@ for name, (dag_id, task, party, text) in FAILURES.items():
     states[name] = f"{run.state} {' '.join(failed)}"
     catalogue.STAGES[name] = stage
 # Completing a charged release costs nothing: a budget refuses a new run.
-runner.run_id = own_run
+run_id.run_id = own_run
 for path in map(Path, sys.argv[3:]):
     policy = yaml.safe_load(path.read_text())
     path.write_text(yaml.safe_dump({**policy, "all_features": {"budget_1": 0.001}}))

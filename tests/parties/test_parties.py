@@ -13,12 +13,12 @@ import pytest
 from typer.testing import CliRunner
 
 from opboost_ops.cli import app
+from opboost_ops.exchange.run_id import run_id
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.parties import servers
 from opboost_ops.orchestration.parties.environments import CONCURRENCY
 from opboost_ops.orchestration.parties.records import read_secrets, read_state
 from opboost_ops.orchestration.parties.topology import Topology
-from opboost_ops.runner import run_id
 from tests.parties.conftest import AT_ONCE, NAME, PATIENCE, absent
 
 pytestmark = pytest.mark.deployment

@@ -13,7 +13,7 @@ from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.run_id import JOINED, run_id
 from opboost_ops.orchestration import waiting
-from opboost_ops.runner import Run
+from opboost_ops.receiving import Run
 from tests.books import books_of
 from tests.federation import FIRST_RUN, SCORING_RUN, SECOND_RUN, Workspace
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from opboost_ops import opening, runner
 from opboost_ops.orchestration.processes import living, send
+from opboost_ops.receiving import Run
 
 #: Names the folder of the orders.
 FOLDER = "OPBOOST_DRILL"
@@ -35,7 +36,7 @@ def arm() -> None:
     run_stage: Callable[..., Any] = runner.run_stage
     open_run: Callable[..., Any] = opening.open_run
 
-    def armed_stage(party: str, stage: str, run: runner.Run, *more: Any) -> Any:
+    def armed_stage(party: str, stage: str, run: Run, *more: Any) -> Any:
         place = (folder / f"{run.federation}.json", stage, party)
         return _under_order(*place, lambda: run_stage(party, stage, run, *more))
 

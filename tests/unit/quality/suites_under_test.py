@@ -6,7 +6,8 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from opboost_ops.config.federation import Feature, Fill, IdColumn, Label, Party
+from opboost_ops.config.feature import Feature, Fill
+from opboost_ops.config.federation import IdColumn, Label, Party
 from opboost_ops.config.policy import Checks
 from opboost_ops.domain import Domain
 from opboost_ops.quality import suites

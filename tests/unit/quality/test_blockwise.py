@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from opboost_ops.config.federation import Feature, Fill
+from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
 from opboost_ops.quality import blockwise, suites

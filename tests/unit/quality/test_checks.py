@@ -14,7 +14,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from opboost_ops.config.federation import Feature, IdColumn, Party
+from opboost_ops.config.feature import Feature
+from opboost_ops.config.federation import IdColumn, Party
 from opboost_ops.config.policy import Checks
 from opboost_ops.errors import ContractError
 from opboost_ops.quality import checks, suites

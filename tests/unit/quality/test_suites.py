@@ -10,7 +10,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from opboost_ops.config.federation import Feature, Fill, IdColumn, Label, Party
+from opboost_ops.config.feature import Feature, Fill
+from opboost_ops.config.federation import IdColumn, Label, Party
 from opboost_ops.config.policy import Checks
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
