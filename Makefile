@@ -11,8 +11,9 @@ PARTIES ?= /var/lib/opboost-parties
 PYTHON  ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null \
 	&& echo $$p && break; done)
-# uv if it is here; pip otherwise (UV= forces pip).
-UV      ?= $(shell command -v uv 2>/dev/null)
+# The one that is here, or else the lock's own; pip alone does, too, and takes minutes (UV= forces it).
+UV      ?= $(or $(shell command -v uv 2>/dev/null),$(BIN)/uv)
+PIP     := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 export PATH := $(BIN):$(PATH)
 
@@ -26,16 +27,18 @@ setup: $(STAMP) ## make ./.venv with everything that the other targets need
 $(STAMP): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 to 3.13 is needed."; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-ifneq ($(UV),)
-	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
-	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
-else
-	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip >/dev/null
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		--require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		--no-deps --no-build-isolation --editable .
-endif
+	if [ "$(UV)" = "$(BIN)/uv" ] && [ ! -x "$(UV)" ]; then \
+		sed -n '/^uv==/,/[^\\]$$/p' requirements.lock >$(VENV)/uv.lock; \
+		$(PIP) --require-hashes -r $(VENV)/uv.lock || true; \
+	fi
+	if [ -n "$(UV)" ] && [ -x "$(UV)" ] \
+		&& $(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock; then \
+		$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .; \
+	else \
+		$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip >/dev/null; \
+		$(PIP) --require-hashes -r requirements.lock \
+		&& $(PIP) --no-deps --no-build-isolation --editable .; \
+	fi
 	@touch $@
 
 demo: setup ## run the training DAG in a real Airflow (DATASET=credit|adult|pendigits|powerplant|casp)
@@ -57,7 +60,7 @@ test: setup lint type ## run linters, types and all tests that need nothing but 
 	pytest -n auto --dist worksteal
 
 test-slow: setup ## run the tests that need a browser or a server
-	pytest -m slow
+	pytest -m slow --durations 25
 
 test-deployments: setup ## run the tests of whole deployments, half an hour of them, as root
 	pytest -m deployment
@@ -88,7 +91,7 @@ tour: setup ## make the pictures of docs/tour.md anew (needs chromium)
 		exchange-1440-light quality-1440-dark ledger-400-dark; do \
 		cp $$picture.png $(CURDIR)/docs/figures/tour-$$picture.png; done
 
-lock: ## renew requirements.lock (needs uv)
+lock: ## renew requirements.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-strip-extras --no-header --all-extras pyproject.toml --output-file requirements.lock
 

@@ -2,8 +2,8 @@
 
 A generated table, written block by block, so that it is never whole in memory, and two parties in
 a process each: a label holder with IDs and labels, and a feature holder with all features. Every
-stage goes through `runner.run_stage`, one after the other, up to the feature holder's publication:
-what follows (training) is the label holder's, and ``answer_splits``, which is small.
+stage goes through `runner.run_stage`, one after the other, up to the feature holder's last,
+``answer_splits``; of the label holder's, what comes before it.
 
 Peaks are of resident memory, files that are mapped included. Data quality counts for the peaks,
 and is timed apart. Rows are given smallest first; ratios are to the first. The machine may be busy
@@ -72,7 +72,7 @@ def measured(rows: int, features: int, files: int) -> dict[str, Any]:
         asked(parties[LABELS], f"open_run {file}")
         for party, stage in steps(federation, "train"):
             stages[party][stage] = asked(parties[party], stage)
-            if (party, stage) == (HOLDER, "publish"):
+            if (party, stage) == (HOLDER, "answer_splits"):
                 break
         ends = {party: asked(process, "end") for party, process in parties.items()}
         for process in parties.values():
@@ -122,7 +122,7 @@ def workspace(folder: Path, rows: int, features: int, files: int) -> Path:
         domain=(1, 10),
         notes="",
     )
-    file = write_workspace(dataset, folder, seed=0, training={"trees": 2})
+    file = write_workspace(dataset, folder, seed=0, training={"trees": 20})
     for party in (LABELS, HOLDER):
         path = folder / party / "tables" / "train.parquet"
         path.unlink()

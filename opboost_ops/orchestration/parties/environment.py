@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -72,7 +73,8 @@ def _stamp(folder: Path, name: str) -> str:
 
 
 def _uv() -> str | None:
-    return shutil.which("uv")
+    beside = Path(sys.executable).parent
+    return shutil.which("uv", path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}")
 
 
 def _install(python: Path, checkout: Path, *what: str) -> None:
