@@ -1,5 +1,6 @@
 """A Python environment that every user of the machine can run, and none but root can change."""
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -37,6 +38,14 @@ def build(folder: Path) -> Path:
             "The environment of the parties is built from a checkout.",
             "Run `make parties-up` there.",
         )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Topologies share it, and may start at the same time.
+    with folder.with_suffix(".lock").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        return _build(folder, package, checkout)
+
+
+def _build(folder: Path, package: Path, checkout: Path) -> Path:
     python = folder / "bin" / "python"
     lock = _digest([checkout / _LOCK])
     code = _digest([checkout / "pyproject.toml", *_sources(package, checkout)])
