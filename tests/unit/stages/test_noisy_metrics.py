@@ -61,11 +61,14 @@ def test_nothing_exact_of_held_out_rows_leaves(
     words = " ".join(card["private"])
     assert "epsilon 0.5, 1 for a row replaced" in words
     assert "Not covered: metrics" not in words
-    # To the last digit an exact figure would be found in what is kept of the model.
+    # To the last digit an exact figure would be found in what is kept of the model. A round one, as
+    # the model is random, cannot be told from a declared number.
     for name in ("card.json", "evaluation.json", "card.html"):
         text = files[name].decode()
-        assert str(exact["auc"]) not in text
-        assert f"{exact['auc']:.4f}" not in text
+        assert '"auc"' not in text
+        if len(str(exact["auc"])) > len("0.1234"):
+            assert str(exact["auc"]) not in text
+            assert f"{exact['auc']:.4f}" not in text
 
     lines = ledger(federation, "credit")
     charged = [(r.kind, r.epsilon) for r in lines if r.account == "model"]
