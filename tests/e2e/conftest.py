@@ -17,7 +17,7 @@ from tests.browser import logged_in
 PARTIES = ("credit", "shop", "bank")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("e2e") / "credit"
     file = write_workspace(load("credit", rows=2000), folder, training={"trees": 20})
@@ -35,7 +35,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def airflow(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
     sites = {party: workspace / party / "site.yaml" for party in PARTIES}
     home = tmp_path_factory.mktemp("airflow")
@@ -52,7 +52,7 @@ def page(airflow: Standalone, client: Client) -> Iterator[Any]:
         yield page
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def client(airflow: Standalone) -> Client:
     client = airflow.client()
     for dag in ("credit_scoring_train", "pooled_train", "broken_train"):
