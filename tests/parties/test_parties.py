@@ -28,7 +28,6 @@ PARTIES = {"credit", "shop", "bank"}
 T = TypeVar("T")
 
 
-@pytest.mark.slow
 def test_three_parties_train_and_score(topology: Topology, client: Client) -> None:
     """A new champion starts a scoring run; every task runs as its party."""
     until(lambda: client.has_dag(f"{NAME}_score") and client.has_dag(f"{NAME}_train"))
@@ -46,7 +45,6 @@ def test_three_parties_train_and_score(topology: Topology, client: Client) -> No
     assert {path.stat().st_uid for path in scores} == {topology.account("credit").uid}
 
 
-@pytest.mark.slow
 def test_what_is_another_s_is_refused(topology: Topology, client: Client) -> None:
     """Every attempt is made really, and the same attempt on one's own things succeeds."""
     options = ["--folder", str(topology.places.root), "--prefix", topology.prefix]
@@ -67,7 +65,6 @@ def test_what_is_another_s_is_refused(topology: Topology, client: Client) -> Non
     assert printed.split()[-1] == "200"
 
 
-@pytest.mark.slow
 def test_a_worker_knows_no_secret_but_its_own(topology: Topology) -> None:
     """Neither in its environment, nor in a command line, which every user may read."""
     secrets = read_secrets(topology.places, topology.parties)
