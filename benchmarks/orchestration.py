@@ -13,8 +13,8 @@ from opboost_ops.config.loading import load_federation
 from opboost_ops.datasets import load
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.datasets.workspace import write_workspace
-from opboost_ops.local_run import run_federation
 from opboost_ops.orchestration.standalone import Standalone
+from opboost_ops.run.local import run_federation
 
 
 def main() -> None:

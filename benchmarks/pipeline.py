@@ -25,8 +25,8 @@ from opboost_ops.boosting import trainer
 from opboost_ops.boosting.trainer import Frame, Parameters
 from opboost_ops.datasets.dataset import ID, Dataset, row_ids
 from opboost_ops.datasets.workspace import write_workspace
-from opboost_ops.evaluation.cost import AFTER
-from opboost_ops.local_run import run_federation
+from opboost_ops.lab.cost import AFTER
+from opboost_ops.run.local import run_federation
 
 
 def main() -> None:

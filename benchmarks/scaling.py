@@ -29,10 +29,10 @@ import pyarrow.parquet as pq
 from opboost_ops.config.loading import load_federation
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.datasets.workspace import write_workspace
-from opboost_ops.local_run import site_files
-from opboost_ops.protocol import steps
-from opboost_ops.receiving import Run
-from opboost_ops.runner import run_stage
+from opboost_ops.run.inbox import Run
+from opboost_ops.run.local import site_files
+from opboost_ops.run.phases import steps
+from opboost_ops.run.runner import run_stage
 
 HOLDER, LABELS, NAME, RUN = "bank", "credit", "scaling", "0" * 16
 GROUP = 262_144
@@ -205,7 +205,7 @@ def serve(party: str) -> None:
     import lightgbm  # noqa: F401
     import pandas  # noqa: F401
 
-    from opboost_ops.opening import open_run
+    from opboost_ops.run.opening import open_run
 
     run = Run(NAME, RUN, LABELS)
     for line in sys.stdin:

@@ -18,8 +18,8 @@ import polars as pl
 from opboost_ops.boosting.trainer import predict
 from opboost_ops.datasets.dataset import Dataset, row_ids
 from opboost_ops.datasets.workspace import write_workspace
-from opboost_ops.local_run import run_federation
 from opboost_ops.models.registry import Registry, model_in
+from opboost_ops.run.local import run_federation
 
 PARTIES = ("a", "b0", "b1")
 BOUNDS = (-4.0, 4.0)

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 import yaml
 
-from opboost_ops.config.federation import Federation
+from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation, load_site
 from opboost_ops.datasets import load
 from opboost_ops.datasets.dataset import Dataset
@@ -22,10 +22,10 @@ from opboost_ops.exchange.encryption import Envelope
 from opboost_ops.exchange.manifest import parse_manifest, receiver_of
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import LocalStore
-from opboost_ops.opening import open_run
-from opboost_ops.protocol import Purpose, phases
-from opboost_ops.receiving import Run
-from opboost_ops.runner import run_stage
+from opboost_ops.run.inbox import Run
+from opboost_ops.run.opening import open_run
+from opboost_ops.run.phases import phases
+from opboost_ops.run.runner import run_stage
 
 ROWS = 400
 FIRST_RUN = "0" * 15 + "1"

@@ -17,7 +17,7 @@ import pyarrow as pa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from opboost_ops.config.federation import Federation, ScoringMode
+from opboost_ops.config.federation import Federation, Purpose, ScoringMode
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.exchange.acceptance import Acceptance, Keys, Memory
 from opboost_ops.exchange.artifact import Artifact, Draft
@@ -32,7 +32,6 @@ from opboost_ops.exchange.manifest import (
 )
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.signing import Signer, new_signing_key
-from opboost_ops.protocol import Purpose
 
 Files = dict[str, bytes]
 Place = tuple[Kind, str]

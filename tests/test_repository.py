@@ -72,7 +72,9 @@ def test_help_lists_every_target() -> None:
     "source",
     ["import random", "from numpy import random", "import secrets", "from os import urandom"],
 )
-@pytest.mark.parametrize("module", ["mechanisms/noise.py", "stages/desensitize.py", "runner.py"])
+@pytest.mark.parametrize(
+    "module", ["mechanisms/noise.py", "stages/desensitize.py", "run/runner.py"]
+)
 def test_linter_refuses_other_sources_of_noise(source: str, module: str) -> None:
     name = ("--stdin-filename", f"opboost_ops/{module}")
     found = output(BIN / "ruff", "check", "--no-cache", *name, "-", given=source + "\n")

@@ -12,4 +12,4 @@ if sys.argv[1:3] == ["edge", "worker"]:
     import polars  # noqa: F401
 
     import opboost_ops.quality.checks
-    import opboost_ops.runner  # noqa: F401
+    import opboost_ops.run.runner  # noqa: F401

@@ -22,8 +22,8 @@ def command(
 
     from opboost_ops.config.columns import columns_of
     from opboost_ops.config.loading import load_federation
-    from opboost_ops.local_run import site_files
     from opboost_ops.privacy.loss import column_losses
+    from opboost_ops.run.local import site_files
 
     path = folder / "federation.yaml" if folder.is_dir() else folder
     federation = load_federation(path)
@@ -52,11 +52,11 @@ def command(
             table.add_row(name, curve.mechanism, *ends, holds)
         console.print(table)
     if federation.learning == "horizontal":
-        from opboost_ops import mailing
+        from opboost_ops.run import mailboxes
 
         console.print("Sent in a run, exact, with no epsilon:")
         for party in federation.parties:
-            for _, to, discloses in mailing.disclosures(party, federation):
+            for _, to, discloses in mailboxes.disclosures(party, federation):
                 console.print(f"  {party} to {to}: {discloses}", soft_wrap=True)
     else:
         console.print("Also sent, exact, with no epsilon:")
@@ -74,12 +74,12 @@ def command(
 
 
 def _faults(federation: "Federation", party: str, file: Path) -> list[Fault]:
-    from opboost_ops import mailing
     from opboost_ops.config.loading import POLICY, load_policy, load_site
     from opboost_ops.exchange.encryption import private_key
     from opboost_ops.exchange.signing import Signer
     from opboost_ops.mechanisms import noise
     from opboost_ops.privacy.consent import require_consent
+    from opboost_ops.run import mailboxes
 
     faults: list[Fault] = []
     try:
@@ -100,7 +100,7 @@ def _faults(federation: "Federation", party: str, file: Path) -> list[Fault]:
     else:
         try:
             own = federation.parties[party].signing_key
-            mailing.pinned_keys(party, policy, federation, own)
+            mailboxes.pinned_keys(party, policy, federation, own)
         except OpBoostError as error:
             faults.append(Fault(f"{party}/policy.yaml:receivers", error.problem, error.remedy))
     try:

@@ -11,10 +11,10 @@ from rich.console import Console
 from opboost_ops.errors import ConfigError, OpBoostError
 
 if TYPE_CHECKING:
-    from opboost_ops.local_run import Finished
+    from opboost_ops.config.federation import Purpose
     from opboost_ops.orchestration.client import Client
     from opboost_ops.orchestration.standalone import Standalone
-    from opboost_ops.protocol import Purpose
+    from opboost_ops.run.local import Finished
 
 Dataset = Annotated[str, typer.Option(help="One of `opboost datasets list`.")]
 Work = Annotated[Path, typer.Option(help="Folder for Airflow's and the parties' things.")]
@@ -171,7 +171,7 @@ def follow(
     """
     from opboost_ops.config.loading import load_federation
     from opboost_ops.exchange.run_id import run_id
-    from opboost_ops.local_run import Finished
+    from opboost_ops.run.local import Finished
 
     federation = load_federation(file)
     dag = f"{federation.name}_{purpose}"
@@ -217,8 +217,8 @@ def _show(
     progress: Any,
     purpose: "Purpose",
 ) -> None:
-    from opboost_ops.protocol import stages_of
-    from opboost_ops.runner import together
+    from opboost_ops.run.phases import stages_of
+    from opboost_ops.run.runner import together
 
     task = instances[0]
     name, state = task["task_id"], _state(instances)

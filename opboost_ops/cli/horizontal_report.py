@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from opboost_ops.local_run import Finished
+from opboost_ops.run.local import Finished
 
 
 def show(finished: Finished, models: Path, as_json: bool) -> None:

@@ -79,8 +79,8 @@ def rotate(
     from opboost_ops.config.loading import load_site
     from opboost_ops.config.site import ENVIRONMENT
     from opboost_ops.datasets.workspace import write_private
-    from opboost_ops.disclosures import record_rotation
     from opboost_ops.mechanisms import noise
+    from opboost_ops.run.disclosures import record_rotation
 
     declared = load_site(site / "site.yaml")
     old = noise.fingerprint(declared.noise_secret())

@@ -20,9 +20,9 @@ def command(
     import json
 
     from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
-    from opboost_ops.evaluation import leakage
     from opboost_ops.exchange.store import open_store
-    from opboost_ops.local_run import party_site_file
+    from opboost_ops.lab import leakage
+    from opboost_ops.run.local import party_site_file
     from opboost_ops.stages.stage import Context, Home
 
     declared = load_federation(federation)
@@ -66,7 +66,7 @@ def _show(holder: str, found: "object", picture: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from opboost_ops.evaluation.leakage import Leakage
+    from opboost_ops.lab.leakage import Leakage
 
     assert isinstance(found, Leakage)
     console = Console()

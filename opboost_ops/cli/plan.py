@@ -45,7 +45,7 @@ def command(
 
     from opboost_ops.cli.progress import counting
     from opboost_ops.config.loading import load_federation
-    from opboost_ops.evaluation import plan_picture
+    from opboost_ops.lab import plan_picture
     from opboost_ops.privacy import planner
 
     declared = load_federation(federation)
@@ -98,7 +98,7 @@ def _least(*caps: float | None) -> float | None:
 
 def _rules(file: Path, holder: str) -> "Mapping[str, FeatureRule]":
     from opboost_ops.config.loading import POLICY, load_policy
-    from opboost_ops.local_run import party_site_file
+    from opboost_ops.run.local import party_site_file
 
     site = party_site_file(file, holder)
     if site is None or not (site.parent / POLICY).is_file():
@@ -126,7 +126,7 @@ def _marginals(
     import polars as pl
 
     from opboost_ops.config.loading import load_site
-    from opboost_ops.local_run import party_site_file
+    from opboost_ops.run.local import party_site_file
     from opboost_ops.stages import raw_table
     from opboost_ops.stages.table_files import read_all
 

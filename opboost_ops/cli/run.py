@@ -30,8 +30,8 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
 ) -> None:
     """Train a federation here: every party in its own process, meeting only at the store."""
-    from opboost_ops import local_run
     from opboost_ops.cli.progress import Progress
+    from opboost_ops.run import local
 
     if (federation is None) == (dataset is None):
         raise ConfigError(
@@ -54,7 +54,7 @@ def command(
         form["epsilon"] = epsilon
     assert federation is not None
     with Progress() as progress:
-        finished = local_run.run_federation(federation, form, progress)
+        finished = local.run_federation(federation, form, progress)
     report(federation, finished, experiment=dataset is not None, as_json=as_json)
 
 
@@ -78,19 +78,19 @@ def report(federation_file: Path, finished: Any, *, experiment: bool, as_json: b
 
     Args:
         federation_file: Its ``federation.yaml``.
-        finished: A `local_run.Finished`.
+        finished: A `local.Finished`.
         experiment: Whether the tables were generated or public, so that clear metrics exist.
         as_json: One JSON line instead of tables.
     """
-    from opboost_ops import local_run
     from opboost_ops.boosting.trainer import format_of
     from opboost_ops.cli import horizontal_report, tables
     from opboost_ops.config.loading import load_site
-    from opboost_ops.evaluation import harness
+    from opboost_ops.lab import harness
+    from opboost_ops.run import local
 
     declared = finished.federation
     owner = declared.label_holder
-    sites = local_run.site_files(federation_file, declared)
+    sites = local.site_files(federation_file, declared)
     if declared.learning == "horizontal":
         horizontal_report.show(finished, load_site(sites[owner]).models, as_json)
         return

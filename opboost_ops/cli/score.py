@@ -15,14 +15,14 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
 ) -> None:
     """Score the parties' tables of new rows (tables.*.score in their site.yaml)."""
-    from opboost_ops import local_run
     from opboost_ops.cli.progress import Progress
     from opboost_ops.config.loading import load_site
+    from opboost_ops.run import local
 
     with Progress() as progress:
-        finished = local_run.run_federation(federation, {"version": version}, progress, "score")
+        finished = local.run_federation(federation, {"version": version}, progress, "score")
     owner = finished.federation.label_holder
-    site = load_site(local_run.site_files(federation, finished.federation)[owner])
+    site = load_site(local.site_files(federation, finished.federation)[owner])
     result = scored(finished.federation.name, finished.run, finished.summaries[owner])
     folder = site.scores / finished.federation.name / result["version"]
     result |= {"scores": str(folder / result["scores"]), "seconds": finished.seconds()}

@@ -14,6 +14,9 @@ IdType = Literal["string", "integer"]
 LearningTask = Literal["binary", "multiclass", "regression"]
 ScoringMode = Literal["local", "desensitised", "routed"]
 
+#: What a run is for.
+Purpose = Literal["train", "score"]
+
 
 class IdColumn(Record):
     """The column that names a person in every party's table."""

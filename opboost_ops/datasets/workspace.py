@@ -19,7 +19,7 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.encryption import new_encryption_key
 from opboost_ops.exchange.signing import new_signing_key
 from opboost_ops.exchange.store import THROWAWAY
-from opboost_ops.publication import SEEDED
+from opboost_ops.run.publication import SEEDED
 
 _NAMESPACE = uuid.UUID("6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b11")
 

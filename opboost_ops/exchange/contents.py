@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
+from opboost_ops.config.federation import Purpose
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import DOCUMENT, TABLE, VECTOR, Artifact
 from opboost_ops.exchange.encryption import SUFFIX
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Kind, Manifest
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.protocol import Purpose
 
 #: Opens a file: its bytes, the artifact's digest, its name.
 Decrypt = Callable[[bytes, str, str], bytes]

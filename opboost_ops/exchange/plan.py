@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from opboost_ops.config.federation import Federation
+from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.manifest import is_run_id
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.protocol import Purpose
 
 _KEYS = {"federation", "purpose", "model", "form"}
 

@@ -16,7 +16,7 @@ from airflow.sdk import (
     task,
 )
 
-from opboost_ops.config.federation import Federation
+from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.orchestration import tasks
@@ -28,7 +28,6 @@ from opboost_ops.orchestration.halves import MARGIN, add_half, here_of, join_dag
 from opboost_ops.orchestration.notifications import CALLBACKS
 from opboost_ops.orchestration.pools import TAG
 from opboost_ops.orchestration.table_dag import tables_dag
-from opboost_ops.protocol import Purpose
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 

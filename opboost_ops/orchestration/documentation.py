@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from opboost_ops.config.federation import Federation
-from opboost_ops.protocol import Purpose
+from opboost_ops.config.federation import Federation, Purpose
 
 _FORMS: dict[Purpose, str] = {
     "train": (

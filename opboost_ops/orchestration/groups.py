@@ -8,10 +8,10 @@ from typing import Any
 
 from airflow.sdk import Asset, TaskGroup, task
 
-from opboost_ops.config.federation import Federation, Party
+from opboost_ops.config.federation import Federation, Party, Purpose
 from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.phases import DESCRIPTIONS, TITLES
-from opboost_ops.protocol import SHARDED, Phase, Purpose, phases
+from opboost_ops.run.phases import SHARDED, Phase, phases
 
 #: What the UI calls one of the tasks that treat a file each.
 _FILE = "file {{ task.op_kwargs['shard'] }}"

@@ -16,7 +16,7 @@ from typing import Any
 
 from airflow.listeners import hookimpl
 
-from opboost_ops.protocol import ROUNDS
+from opboost_ops.run.phases import ROUNDS
 
 #: Every DAG of ours has it.
 TAG = "opboost"

@@ -6,11 +6,10 @@ from typing import Any
 
 from airflow.sdk import DAG, task
 
-from opboost_ops.config.federation import Federation
+from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.assets import table_assets
 from opboost_ops.orchestration.pools import TAG
-from opboost_ops.protocol import Purpose
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -10,10 +10,10 @@ from typing import Any
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from opboost_ops.config.federation import Purpose
 from opboost_ops.errors import BudgetError, OpBoostError
 from opboost_ops.orchestration import notifications
 from opboost_ops.orchestration.pools import missing_pools, too_few_slots
-from opboost_ops.protocol import Purpose
 
 #: Most bytes that a task may leave in XCom.
 XCOM_LIMIT = 2048
@@ -43,8 +43,8 @@ def open_run(federation_file: str, purpose: Purpose) -> dict[str, Any]:
     require_slots(dag_run.conf)
 
     def work() -> Mapping[str, Any]:
-        from opboost_ops import opening
         from opboost_ops.exchange.run_id import run_id
+        from opboost_ops.run import opening
 
         run = run_id(dag_run.dag_id, dag_run.run_id)
         form = {name: context["params"].get(name) for name in opening.FORM[purpose]}
@@ -93,9 +93,9 @@ def run_stage(
     dag_run = context["dag_run"]
 
     def work() -> Mapping[str, Any]:
-        from opboost_ops import runner
         from opboost_ops.exchange.run_id import run_id
-        from opboost_ops.receiving import Run
+        from opboost_ops.run import runner
+        from opboost_ops.run.inbox import Run
 
         run = Run(federation, run_id(dag_run.dag_id, dag_run.run_id), label_holder)
         # Told by the party's own worker to its own notifiers; no summary has it.
@@ -133,7 +133,7 @@ def look_at_table(party: str, federation: str, purpose: Purpose) -> dict[str, An
     dag_run = get_current_context()["dag_run"]
 
     def work() -> Mapping[str, Any]:
-        from opboost_ops import table_watch
+        from opboost_ops.run import table_watch
 
         if table_watch.changed(party, federation, dag_run.run_id, purpose):
             return {"changed": True}

@@ -17,10 +17,10 @@ from airflow.sdk.exceptions import (
     DagRunTriggerException,
 )
 
+from opboost_ops.config.federation import Purpose
 from opboost_ops.exchange.run_id import JOINED, joined_run
 from opboost_ops.orchestration.notifications import LooksAgain
 from opboost_ops.orchestration.tasks import execute, require_slots
-from opboost_ops.protocol import Purpose
 
 _LOG = logging.getLogger("opboost_ops")
 
@@ -45,9 +45,9 @@ def look_for_runs(party: str, federation: str, label_holder: str, hours: float) 
     found: list[tuple[str, str]] = []
 
     def look() -> bool:
-        from opboost_ops import joining
+        from opboost_ops.run import invitations
 
-        for opened in joining.to_join(party, federation, label_holder, hours * 3600):
+        for opened in invitations.to_join(party, federation, label_holder, hours * 3600):
             assert opened.plan is not None
             dag, run = f"{federation}_{opened.plan.purpose}", f"{JOINED}{opened.run}"
             # One that was started, but has not come to its first task, is known to Airflow alone.
@@ -97,10 +97,10 @@ def join_run(party: str, federation: str, label_holder: str, purpose: Purpose) -
     require_slots(dag_run.conf)
 
     def work() -> Mapping[str, Any]:
-        from opboost_ops import joining
-        from opboost_ops.receiving import Run
+        from opboost_ops.run import invitations
+        from opboost_ops.run.inbox import Run
 
-        return joining.join(party, Run(federation, run, label_holder), purpose)
+        return invitations.join(party, Run(federation, run, label_holder), purpose)
 
     return execute(f"join_run at {party}", work)
 
@@ -127,13 +127,13 @@ def wait_for(
     dag_run = context["dag_run"]
 
     def look() -> bool:
-        from opboost_ops import joining
         from opboost_ops.errors import ArtifactError
         from opboost_ops.exchange.run_id import run_id
-        from opboost_ops.receiving import Run
+        from opboost_ops.run import invitations
+        from opboost_ops.run.inbox import Run
 
         run = Run(federation, run_id(dag_run.dag_id, dag_run.run_id), label_holder)
-        absent = joining.missing(party, run, wanted)
+        absent = invitations.missing(party, run, wanted)
         # A run that has failed for one party has failed for all. (With Airflow's own fail_fast the
         # tasks that come last are skipped, and the whole run counts as a success.)
         if absent and context["ti"].get_ti_count(
@@ -145,7 +145,7 @@ def wait_for(
                 "Clear the failed tasks of this run, or begin a new run.",
             )
         if absent and party != label_holder:
-            newer = joining.newer(party, run, purpose, hours * 3600)
+            newer = invitations.newer(party, run, purpose, hours * 3600)
             if newer is not None:
                 raise ArtifactError(
                     f"{label_holder} has opened run {newer} since, so run {run.run} is over: "

@@ -1,4 +1,4 @@
-"""All stages by name; `opboost_ops.protocol` says who runs them when."""
+"""All stages by name; `opboost_ops.run.phases` says who runs them when."""
 
 from collections.abc import Mapping
 

@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
-from opboost_ops.protocol import stages_of
 from opboost_ops.stages.preprocess import facts
 from opboost_ops.stages.rank import PRESENT
 from opboost_ops.stages.stage import SHARDS, Context, Outcome
@@ -29,7 +28,7 @@ def merge_shards(context: Context) -> Outcome:
             "Clear list_shards, and what comes after it.",
         )
     names = ["preprocessed"]
-    if "desensitize" in stages_of(context.federation, context.purpose, context.party):
+    if "desensitize" in context.stages:
         names += ["randomised", "held"]
     documents = {}
     if context.purpose == "train":

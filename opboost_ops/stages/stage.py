@@ -15,7 +15,7 @@ import pyarrow.feather as feather
 
 from opboost_ops.aggregation.mailbox import Mailbox
 from opboost_ops.config.columns import Column, columns_of
-from opboost_ops.config.federation import Federation
+from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError
@@ -25,7 +25,6 @@ from opboost_ops.exchange.manifest import Kind, reference
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.charges import Charges, ModelCharge
-from opboost_ops.protocol import Purpose
 
 
 class Home:
@@ -111,6 +110,7 @@ class Context:
         plan: Digest of the plan.
         purpose: What the run is for.
         model: The version that a scoring run uses; in a training run, the champion before it.
+        stages: All stages of the party in this run, in order.
         timeout: Seconds to wait for another party's artifact.
         acceptance: What the party accepts of the run; only stages that receive need it.
         shard: Number of the file of the party's table that the stage is for; the whole table when
@@ -131,6 +131,7 @@ class Context:
     timeout: float
     purpose: Purpose = "train"
     model: str | None = None
+    stages: tuple[str, ...] = ()
     acceptance: Acceptance | None = None
     shard: int | None = None
     waited: list[float] = field(default_factory=list)

@@ -18,13 +18,13 @@ from airflow.sdk.exceptions import (
 )
 from airflow.serialization.serialized_objects import DagSerialization
 
+from opboost_ops.config.federation import Purpose
 from opboost_ops.datasets.lenders import write_lenders
 from opboost_ops.exchange.run_id import JOINED, run_id
 from opboost_ops.models.registry import Registry
 from opboost_ops.orchestration import tasks, waiting
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.halves import names_in
-from opboost_ops.protocol import Purpose
 from tests.federation import Workspace
 
 NAME = "credit_scoring"

@@ -11,8 +11,8 @@ from airflow.sdk import DAG, Asset, AssetAll, AssetAny, AssetOrTimeSchedule
 from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 
-from opboost_ops.opening import FORM
 from opboost_ops.orchestration.dags import build_dags
+from opboost_ops.run.opening import FORM
 
 IDS = ["check_table", "check_drift", "digest_ids"]
 RELEASE = ["preprocess", "desensitize", "check_release", "publish"]

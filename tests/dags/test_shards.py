@@ -10,7 +10,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.cli.demo import _by_task, _state
 from opboost_ops.orchestration.dags import build_dags
-from opboost_ops.runner import together
+from opboost_ops.run.runner import together
 
 
 def test_where_shards_are_declared_two_stages_are_mapped(federations: Path) -> None:

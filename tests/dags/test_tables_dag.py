@@ -9,9 +9,9 @@ import yaml
 from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 
-from opboost_ops import table_watch
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.orchestration.dags import build_dags
+from opboost_ops.run import table_watch
 from tests.books import books_of
 from tests.federation import Workspace
 

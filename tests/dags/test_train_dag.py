@@ -12,10 +12,10 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.config.federation import ScoringMode
 from opboost_ops.config.loading import parse_federation
-from opboost_ops.opening import FORM
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.phases import DESCRIPTIONS, TITLES
-from opboost_ops.protocol import PhaseName, phases
+from opboost_ops.run.opening import FORM
+from opboost_ops.run.phases import PhaseName, phases
 from opboost_ops.stages.catalogue import STAGES
 
 RELEASE = ["preprocess", "desensitize", "rank", "check_release", "publish"]

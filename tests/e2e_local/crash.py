@@ -16,8 +16,8 @@ from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.local_store import LocalStore
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.ledger import Ledger
-from opboost_ops.receiving import Run
-from opboost_ops.runner import run_stage
+from opboost_ops.run.inbox import Run
+from opboost_ops.run.runner import run_stage
 
 POINTS: dict[str, tuple[Any, str]] = {
     "reserve": (Ledger, "reserve"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.evaluation.month import MOST_CHANGES, draw, month
+from opboost_ops.lab.month import MOST_CHANGES, draw, month
 from tests.federation import small_credit
 
 NIGHTS, FITTING = 6, 4

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 import yaml
 
-from opboost_ops.evaluation import figures
-from opboost_ops.evaluation.table5 import table5
+from opboost_ops.lab import figures
+from opboost_ops.lab.table5 import table5
 from tests.books import books_of
 from tests.federation import Workspace
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
-from opboost_ops import local_run
 from opboost_ops.cli import run
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.acceptance import Acceptance
 from opboost_ops.exchange.store import LocalStore
-from opboost_ops.protocol import phases
+from opboost_ops.run import local
+from opboost_ops.run.phases import phases
 from tests.federation import Workspace, small_credit
 
 #: `opboost run --dataset credit` on as few customers as a test can afford: the real command line
@@ -147,7 +147,7 @@ def test_a_party_sees_only_its_own_site(tmp_path: Path, monkeypatch: pytest.Monk
             for process in Path("/proc").glob("[0-9]*"):
                 try:
                     arguments = (process / "cmdline").read_bytes().split(b"\0")
-                    if b"opboost_ops.party_process" not in arguments or (
+                    if b"opboost_ops.run.party_process" not in arguments or (
                         f'"{party}"'.encode() not in arguments[-2].split(b", ")[0]
                         or str(workspace.folder).encode() not in arguments[-2]
                     ):
@@ -157,7 +157,7 @@ def test_a_party_sees_only_its_own_site(tmp_path: Path, monkeypatch: pytest.Monk
                     continue
                 seen[party] = dict(line.split("=", 1) for line in raw if "=" in line)
 
-    local_run.run_federation(workspace.file, {"trees": 2}, listen)
+    local.run_federation(workspace.file, {"trees": 2}, listen)
     assert set(seen) == {"credit", "shop", "bank"}
     for party, environment in seen.items():
         sites = {n: v for n, v in environment.items() if n.startswith("OPBOOST_SITE_")}

@@ -29,7 +29,7 @@ def command(
     import json
 
     from opboost_ops.cli.progress import counting
-    from opboost_ops.evaluation import accuracy as experiment
+    from opboost_ops.lab import accuracy as experiment
 
     if booster not in experiment.TRAINERS:
         raise ConfigError(f"There is no booster {booster}.", "lightgbm, xgboost or both.")

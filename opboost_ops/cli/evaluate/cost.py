@@ -23,7 +23,7 @@ def command(
     import json
 
     from opboost_ops.cli.progress import counting
-    from opboost_ops.evaluation import cost as experiment
+    from opboost_ops.lab import cost as experiment
 
     tables = tuple(dataset or experiment.DATASETS)
     if quick:

@@ -19,7 +19,7 @@ def command(
     from pathlib import Path
 
     from opboost_ops.cli.progress import counting
-    from opboost_ops.evaluation import dpboost as experiment
+    from opboost_ops.lab import dpboost as experiment
 
     with tempfile.TemporaryDirectory() as folder, counting("measurements") as progress:
         seeds = 2 if quick else seeds

@@ -15,7 +15,7 @@ def command(
 
     from opboost_ops.cli.printing import table
     from opboost_ops.cli.progress import counting
-    from opboost_ops.evaluation import federation as experiment
+    from opboost_ops.lab import federation as experiment
 
     cases: tuple[tuple[str, float, str], ...] = experiment.CASES
     if quick:

@@ -19,7 +19,7 @@ def command(
     import json
 
     from opboost_ops.cli.progress import counting
-    from opboost_ops.evaluation import federboost as experiment
+    from opboost_ops.lab import federboost as experiment
 
     tables: Sequence[str] = experiment.DATASETS
     buckets: Sequence[int] = experiment.BUCKETS

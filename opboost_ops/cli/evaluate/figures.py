@@ -10,7 +10,7 @@ def command(
     out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("docs/figures"),
 ) -> None:
     """Draw the pictures of the documents: output laws, loss, order preservation, averaging."""
-    from opboost_ops.evaluation.figures import draw
+    from opboost_ops.lab.figures import draw
 
     for path in draw(out):
         print(path)

@@ -24,7 +24,7 @@ def command(
     import os
 
     from opboost_ops.cli.progress import counting
-    from opboost_ops.evaluation import horizontal as experiment
+    from opboost_ops.lab import horizontal as experiment
 
     datasets = experiment.DATASETS if public and not quick else ()
     with counting("measurements") as progress:

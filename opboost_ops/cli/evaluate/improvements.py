@@ -15,7 +15,7 @@ def command(
 
     from opboost_ops.cli.printing import table
     from opboost_ops.cli.progress import counting
-    from opboost_ops.evaluation import improvements as experiment
+    from opboost_ops.lab import improvements as experiment
 
     tables: tuple[str, ...] = experiment.DATASETS
     epsilons: tuple[float, ...] = experiment.TABLE_EPSILONS

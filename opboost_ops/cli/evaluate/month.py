@@ -22,7 +22,7 @@ def command(
 
     from opboost_ops.cli.progress import counting
     from opboost_ops.datasets import load
-    from opboost_ops.evaluation import month as experiment
+    from opboost_ops.lab import month as experiment
 
     with tempfile.TemporaryDirectory() as folder, counting("nights") as progress:
         table = load(dataset, rows=rows)

@@ -17,8 +17,8 @@ def command(
     import json
 
     from opboost_ops.cli.progress import counting
-    from opboost_ops.evaluation import order as experiment
-    from opboost_ops.evaluation.settings import name_of
+    from opboost_ops.lab import order as experiment
+    from opboost_ops.lab.settings import name_of
 
     with counting("measurements") as progress:
         if quick:

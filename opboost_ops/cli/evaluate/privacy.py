@@ -22,8 +22,8 @@ def command(
     import json
 
     from opboost_ops.cli.progress import counting
-    from opboost_ops.evaluation import accuracy
-    from opboost_ops.evaluation import privacy as experiment
+    from opboost_ops.lab import accuracy
+    from opboost_ops.lab import privacy as experiment
 
     tables = tuple(dataset or experiment.DATASETS)
     epsilons: tuple[float, ...] = experiment.EPSILONS

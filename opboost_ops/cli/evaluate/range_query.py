@@ -22,8 +22,8 @@ def command(
     import json
 
     from opboost_ops.cli.progress import counting
-    from opboost_ops.evaluation import range_query as experiment
-    from opboost_ops.evaluation.settings import EPSILONS, name_of
+    from opboost_ops.lab import range_query as experiment
+    from opboost_ops.lab.settings import EPSILONS, name_of
 
     with counting("measurements") as progress:
         if quick:

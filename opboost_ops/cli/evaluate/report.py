@@ -11,7 +11,7 @@ def command(
     readme: Annotated[Path, typer.Option(help="What quotes the report.")] = Path("README.md"),
 ) -> None:
     """Write docs/evaluation.md, its pictures and the README's quotations from the summaries."""
-    from opboost_ops.evaluation.report import write
+    from opboost_ops.lab.report import write
 
     for path in write(docs, readme):
         print(path)

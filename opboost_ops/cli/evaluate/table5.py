@@ -9,7 +9,7 @@ def command(
     """Order preservation by distance: enumerated, and as the argument about partitions has it."""
     import json
 
-    from opboost_ops.evaluation.table5 import table5
+    from opboost_ops.lab.table5 import table5
 
     result = table5()
     if as_json:

@@ -13,9 +13,9 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from opboost_ops import opening, runner
 from opboost_ops.orchestration.processes import living, send
-from opboost_ops.receiving import Run
+from opboost_ops.run import opening, runner
+from opboost_ops.run.inbox import Run
 
 #: Names the folder of the orders.
 FOLDER = "OPBOOST_DRILL"

@@ -20,7 +20,7 @@ from opboost_ops.orchestration.parties.armed import FOLDER, SITECUSTOMIZE
 from opboost_ops.orchestration.parties.places import make, write
 from opboost_ops.orchestration.parties.topology import Topology
 from opboost_ops.orchestration.standalone import AirflowError
-from opboost_ops.protocol import steps
+from opboost_ops.run.phases import steps
 
 #: Who is killed: the task's own process, the one that supervises it, or all of the worker.
 VICTIMS = ("task", "supervisor", "worker")

@@ -22,7 +22,7 @@ if "celery" in sys.argv:
     import great_expectations
     import lightgbm
     import opboost_ops.quality.checks
-    import opboost_ops.runner
+    import opboost_ops.run.runner
     import pandas
     import polars
 """

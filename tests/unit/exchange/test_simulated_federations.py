@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opboost_ops.config.federation import ScoringMode
+from opboost_ops.config.federation import Purpose, ScoringMode
 from opboost_ops.exchange.acceptance import Memory, Reason, Rejected
 from opboost_ops.exchange.manifest import sender_of
-from opboost_ops.protocol import Purpose
 from tests.federation_attacks import Attack, attacks
 from tests.federation_simulator import (
     BEFORE,

@@ -9,12 +9,12 @@ import sqlite3
 import pytest
 
 from opboost_ops.config.loading import site_of
-from opboost_ops.disclosures import charge_model
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.pages.blocks import Cell, Table
 from opboost_ops.pages.rendering import table_csv
 from opboost_ops.privacy.charges import ModelCharge
-from opboost_ops.publication import Publisher
+from opboost_ops.run.disclosures import charge_model
+from opboost_ops.run.publication import Publisher
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.pages.conftest import Reader
 

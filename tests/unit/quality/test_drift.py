@@ -11,8 +11,8 @@ import pytest
 from opboost_ops.config.feature import Feature
 from opboost_ops.domain import Domain
 from opboost_ops.quality.drift import compare, profile
-from opboost_ops.receiving import Run
-from opboost_ops.runner import run_stage
+from opboost_ops.run.inbox import Run
+from opboost_ops.run.runner import run_stage
 from tests.books import books_of
 from tests.federation import Workspace
 

@@ -19,10 +19,10 @@ from opboost_ops.datasets.lenders import NAME, write_lenders
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.books import open_books
 from opboost_ops.models.registry import Registry
-from opboost_ops.opening import open_run
-from opboost_ops.protocol import ROUNDS, phases
-from opboost_ops.receiving import Run
-from opboost_ops.runner import run_stage
+from opboost_ops.run.inbox import Run
+from opboost_ops.run.opening import open_run
+from opboost_ops.run.phases import ROUNDS, phases
+from opboost_ops.run.runner import run_stage
 from opboost_ops.stages.boost import model_text, rows_of, settings_of
 from opboost_ops.stages.catalogue import STAGES
 

@@ -9,13 +9,13 @@ import polars as pl
 import pyarrow.feather as feather
 import pytest
 
-from opboost_ops import table_watch
 from opboost_ops.config.loading import load_policy, load_site, parse_federation
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.manifest import parse_manifest
 from opboost_ops.privacy.forgotten import Forgotten
-from opboost_ops.receiving import Run
-from opboost_ops.runner import run_stage
+from opboost_ops.run import table_watch
+from opboost_ops.run.inbox import Run
+from opboost_ops.run.runner import run_stage
 from opboost_ops.stages import list_shards as listing
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.list_shards import DISCLOSES

@@ -1,0 +1,210 @@
+"""What a party's release gives away, by attacks that it runs on itself before it releases."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opboost_ops.config.columns import Column
+from opboost_ops.exchange.encoding import integers
+from opboost_ops.lab import pictures
+from opboost_ops.mechanisms import MissingBit, UnaryEncoding, noise
+from opboost_ops.mechanisms.release import randomise
+from opboost_ops.privacy import attacks
+from opboost_ops.privacy.attacks import Attack
+from opboost_ops.privacy.averaging import Retrainings, fresh_and_keyed, link
+from opboost_ops.stages import raw_table
+from opboost_ops.stages.preprocess import domain_integers
+from opboost_ops.stages.stage import Context
+
+#: Retrainings over which averaging is tried.
+TIMES = 30
+
+#: Rows on which averaging is tried: its cost is rows x |D| x retrainings.
+SAMPLE = 4000
+
+
+@dataclass(frozen=True)
+class Leakage:
+    """All attacks on one party's release.
+
+    Attributes:
+        columns: Attacks by released column.
+        averaging: Success by retraining, by released column.
+        linked: Linking two receivers' artifacts by all columns together.
+    """
+
+    columns: Mapping[str, tuple[Attack, ...]]
+    averaging: Mapping[str, Retrainings]
+    linked: Attack
+
+    @property
+    def worst(self) -> tuple[str, Attack]:
+        """The column and attack that gain most."""
+        every = [(name, attack) for name, found in self.columns.items() for attack in found]
+        return max(every, key=lambda pair: pair[1].gain)
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs, at the party."""
+        name, attack = self.worst
+        return {
+            "columns": {n: [_entry(a) for a in found] for n, found in self.columns.items()},
+            "averaging": {
+                n: {
+                    "keyed": [a.success for a in found.keyed],
+                    "fresh": [a.success for a in found.fresh],
+                }
+                for n, found in self.averaging.items()
+            },
+            "linked": _entry(self.linked),
+            "worst": {"column": name, **_entry(attack)},
+        }
+
+
+def leakage(context: Context) -> Leakage:
+    """Attack the release that a party would make of its own table now; nothing is released.
+
+    Numeric and ordinal columns are attacked; single bits of categories are not: what they tell is
+    their loss.
+
+    Args:
+        context: The party's, of no run.
+
+    Raises:
+        ContractError: The table does not keep its declaration.
+    """
+    identity = context.federation.id
+    frame = raw_table.read(context)
+    ids = frame.get_column(identity.column).to_arrow()
+    secret = context.noise_secret()
+    other = noise.receiver_secret(context.site.noise_secret(), ":another receiver")
+    keys = {s: noise.person_keys(s, ids, identity.type) for s in (secret, other)}
+    table, _ = domain_integers(context, frame)
+    columns = [c for c in context.columns() if not isinstance(c.mechanism, UnaryEncoding)]
+    numeric = [c for c in columns if not isinstance(c.mechanism, MissingBit)]
+    values = {c.name: integers(table, c.source) for c in columns}
+
+    def release(column: Column, by: bytes) -> np.ndarray:
+        return randomise(
+            values[column.name],
+            keys[by],
+            column.mechanism,
+            column.domain,
+            column.map_digest,
+            by,
+            column.uuid,
+        )
+
+    mine = {c.name: release(c, secret) for c in columns}
+    theirs = {c.name: release(c, other) for c in numeric}
+    found: dict[str, tuple[Attack, ...]] = {}
+    averaged: dict[str, Retrainings] = {}
+    some = np.unique(np.linspace(0, frame.height - 1, SAMPLE).astype(np.int64))
+    for column in columns:
+        channel = column.mechanism.channel(column.domain)
+        own, out = values[column.name], mine[column.name]
+        near = attacks.tolerance_of(column.domain)
+        marginal = attacks.marginal_of(own, channel)
+        tried = [attacks.guess(own, out, channel, marginal, near)]
+        if column in numeric:
+            tried.append(attacks.rank_match(own, out, near))
+            partner = most_correlated(column.name, {c.name: values[c.name] for c in numeric})
+            if partner is not None:
+                tried.append(attacks.correlated(own, out, values[partner], channel, near))
+            averaged[column.name] = fresh_and_keyed(
+                own[some],
+                keys[secret][some],
+                column.mechanism,  # type: ignore[arg-type]
+                column.domain,
+                column.map_digest,
+                secret,
+                column.uuid,
+                TIMES,
+                marginal,
+            )
+        found[column.name] = tuple(tried)
+    channels = [c.mechanism.channel(c.domain) for c in numeric]
+    linked = link(
+        [mine[c.name] for c in numeric],
+        [theirs[c.name] for c in numeric],
+        channels,
+        channels,
+        [
+            attacks.marginal_of(values[c.name], channel)
+            for c, channel in zip(numeric, channels, strict=True)
+        ],
+    )
+    return Leakage(found, averaged, linked)
+
+
+def draw(found: Leakage, path: Path) -> Path:
+    """Draw success against baseline by column, and success over retrainings.
+
+    Args:
+        found: The attacks.
+        path: Where the picture goes.
+    """
+    figure, (left, right) = pictures.canvas(columns=2, width=5.2)
+    names = list(found.columns)
+    for i, attack in enumerate(("guess", "rank match", "correlated")):
+        places, shares, errors = [], [], []
+        for j, name in enumerate(names):
+            for one in found.columns[name]:
+                if one.name == attack:
+                    places.append(j + 0.22 * (i - 1))
+                    shares.append(one.success)
+                    below, above = one.success - one.low, one.high - one.success
+                    errors.append((max(0.0, below), max(0.0, above)))
+        if places:
+            left.errorbar(
+                places,
+                shares,
+                yerr=np.array(errors).T,
+                fmt=pictures.MARKERS[i],
+                color=pictures.COLOURS[i],
+                markersize=4,
+                label=attack,
+            )
+    for j, name in enumerate(names):
+        base = found.columns[name][0].baseline
+        left.plot([j - 0.4, j + 0.4], [base, base], color=pictures.COLOURS[3], linewidth=1.5)
+    left.plot([], [], color=pictures.COLOURS[3], label="guessing the median")
+    left.set_xticks(range(len(names)), names, rotation=30, ha="right", fontsize=8)
+    left.set_ylim(0, 1.02)
+    pictures.legend(left)
+    pictures.name_axes(left, "Rows placed within 5 % of the domain", "", "share of rows")
+    worst = max(found.averaging, key=lambda n: found.averaging[n].fresh[-1].success)
+    curves = found.averaging[worst]
+    pictures.lines(
+        right,
+        list(range(1, len(curves.keyed) + 1)),
+        {
+            "keyed noise (as released)": [a.success for a in curves.keyed],
+            "fresh noise at every run (not used)": [a.success for a in curves.fresh],
+        },
+    )
+    right.set_ylim(0, 1.02)
+    title = f"Averaging over retrainings: {worst}"
+    pictures.name_axes(right, title, "retrainings", "share of rows")
+    return pictures.save(figure, path)
+
+
+def _entry(attack: Attack) -> dict[str, Any]:
+    return {**asdict(attack), "gain": attack.gain, "verdict": attack.verdict}
+
+
+def most_correlated(name: str, values: Mapping[str, np.ndarray]) -> str | None:
+    """The other column that goes most with a column; None if there is none.
+
+    Args:
+        name: The column's.
+        values: All columns, each of shape (n,).
+    """
+    own = values[name]
+    strengths: dict[str, float] = {}
+    for other, column in values.items():
+        if other != name and own.std() > 0 and column.std() > 0:
+            strengths[other] = abs(float(np.corrcoef(own, column)[0, 1]))
+    return max(strengths, key=lambda n: strengths[n]) if strengths else None

@@ -1,0 +1,207 @@
+"""A month of nightly retraining: what it costs outside, and what happens inside."""
+
+import os
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import yaml
+
+from opboost_ops.config.columns import columns_of
+from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
+from opboost_ops.datasets.dataset import ID, Dataset
+from opboost_ops.datasets.workspace import write_workspace
+from opboost_ops.errors import BudgetError, ConfigError
+from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.run_id import run_id
+from opboost_ops.lab import pictures
+from opboost_ops.privacy.accountant import accounts, forecast
+from opboost_ops.privacy.loss import column_losses
+from opboost_ops.privacy.people import people
+from opboost_ops.run.inbox import Run
+from opboost_ops.run.opening import open_run
+from opboost_ops.run.phases import steps
+from opboost_ops.run.runner import run_stage
+
+#: Share of a feature holder's rows that change every night.
+CHANGING = 0.02
+
+#: How many different values of one cell the policy lets go.
+MOST_CHANGES = 2
+
+#: In which night, as a share of the month, the first feature's map is declared anew.
+NEW_MAP = 0.6
+
+
+def month(
+    dataset: Dataset,
+    folder: Path,
+    nights: int,
+    fitting: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Retrain every night while some rows change, until the public budget refuses.
+
+    Everything is real: the stages, the store, the ledger. Which rows change, and into whose
+    values, follows from a public seed.
+
+    Args:
+        dataset: Its first feature holder is watched.
+        folder: Where the federation lives; empty or absent.
+        nights: How many.
+        fitting: For how many releases of a feature its budget is enough.
+        progress: Called with how many nights are over, and of how many.
+
+    Returns:
+        ``nights``: for each the public account, what cells did, and the sizes of the artifact;
+        and ``party``, ``feature`` and ``budget``.
+    """
+    file = write_workspace(dataset, folder, seed=0, training={"trees": 2, "depth": 2})
+    federation = load_federation(file)
+    holder = federation.feature_holders[0]
+    features = federation.parties[holder].features
+    feature = next(name for name, f in features.items() if f.type == "numeric")
+    path = folder / holder / "tables" / "train.parquet"
+    budget = _declare_budget(folder / holder / "policy.yaml", federation, holder, fitting)
+    result: list[dict[str, Any]] = []
+    with _sites(folder, federation.parties):
+        for night in range(1, nights + 1):
+            if night > 1:
+                _change_rows(path, np.random.default_rng(night), list(features))
+            if night == round(nights * NEW_MAP):
+                _widen(file, holder, feature)
+            refused = ""
+            run = run_id(federation.name, f"night {night}")
+            try:
+                _until_published(file, run, holder)
+            except BudgetError as error:
+                refused = error.problem
+            result.append(_night(folder, night, holder, feature, run, refused))
+            if progress is not None:
+                progress(night, nights)
+    return {"party": holder, "feature": feature, "budget_whole": budget, "nights": result}
+
+
+def draw(found: Mapping[str, Any], path: Path) -> Path:
+    """Draw the public charge by night, and the frozen cells inside.
+
+    Args:
+        found: What `month` gave.
+        path: Where the picture goes.
+    """
+    figure, (left, right) = pictures.canvas(columns=2)
+    nights = [line["night"] for line in found["nights"]]
+    pictures.lines(
+        left,
+        nights,
+        {
+            "outside: worst case": [line["loss_whole"] for line in found["nights"]],
+            "inside: person charged most": [line["people_loss_whole"] for line in found["nights"]],
+        },
+    )
+    budget = found["budget_whole"]
+    left.plot([nights[0], nights[-1]], [budget, budget], linestyle=":", color=pictures.COLOURS[3])
+    title = f"{found['feature']}: loss(R - L) so far (dotted: budget)"
+    pictures.name_axes(left, title, "night", "loss(R - L)")
+    pictures.lines(
+        right, nights, {"cells at their cap": [line["capped_cells"] for line in found["nights"]]}
+    )
+    pictures.name_axes(right, "Inside, seen by nobody else", "night", "cells")
+    return pictures.save(figure, path)
+
+
+def _declare_budget(path: Path, federation: Any, holder: str, fitting: int) -> float:
+    columns = columns_of(federation, holder)
+    feature_of = {column.charge: column.feature for column in columns}
+    losses = column_losses(columns)
+    policy = yaml.safe_load(path.read_text(encoding="utf-8"))
+    budgets = {}
+    for name, rule in policy["features"].items():
+        mine = [curve.loss[-1] for charge, curve in losses.items() if feature_of[charge] == name]
+        if "inf" in mine:
+            raise ConfigError(f"{name} discloses partitions: it has no finite budget.")
+        # A little more than what fits: budgets are compared exactly, products of floats are not.
+        cost = sum(float(loss) for loss in mine) * fitting
+        budgets[name] = rule["budget_whole"] = round(cost * (1 + 1e-9) + 1e-9, 9)
+        rule["max_changes"] = MOST_CHANGES
+    path.write_text(yaml.safe_dump(policy, sort_keys=False), encoding="utf-8")
+    return float(next(iter(budgets.values())))
+
+
+def _change_rows(path: Path, rng: np.random.Generator, features: list[str]) -> None:
+    table = pl.read_parquet(path)
+    chosen = rng.permutation(table.height)[: max(1, round(table.height * CHANGING))]
+    donors = rng.integers(0, table.height, len(chosen))
+    for name in features:
+        column = table.get_column(name).clone()
+        table = table.with_columns(column.scatter(chosen.tolist(), column[donors.tolist()]))
+    table.select(ID, pl.exclude(ID)).write_parquet(path)
+
+
+def _widen(file: Path, holder: str, feature: str) -> None:
+    data = yaml.safe_load(file.read_text(encoding="utf-8"))
+    entry = data["parties"][holder]["features"][feature]
+    lower, upper = entry["bounds"]
+    entry["bounds"] = [lower, upper + (upper - lower) / 10]
+    file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
+
+
+def _until_published(file: Path, run: str, holder: str) -> None:
+    federation = load_federation(file)
+    open_run(file, run, {})
+    asked = Run(federation.name, run, federation.label_holder)
+    for party, stage in steps(federation, "train"):
+        run_stage(party, stage, asked)
+        if (party, stage) == (holder, "publish"):
+            return
+
+
+def _night(
+    folder: Path, night: int, holder: str, feature: str, run: str, refused: str
+) -> dict[str, Any]:
+    site = load_site(folder / holder / "site.yaml")
+    federation = load_federation(folder / "federation.yaml")
+    rule = load_policy(folder / holder / POLICY).features[feature]
+    with open_books(site) as books:
+        releases = books.ledger.releases()
+        inside = people(releases, books.cells)
+        column: uuid.UUID = federation.parties[holder].features[feature].uuid
+        capped = sum(
+            int((books.cells.load(path).changes() >= MOST_CHANGES).sum())
+            for path in books.cells.columns().get(column, [])
+        )
+    found = accounts(releases)[column]
+    latest = [r.loss for r in releases if r.feature == feature and r.loss is not None][-1:]
+    mine = [c for c in inside.columns if c.feature == feature]
+    place = Path(site.store) / federation.name / run / "ranks" / holder
+    files = {path.name: path.stat().st_size for path in sorted(place.glob("*"))}
+    return {
+        "night": night,
+        "releases": found.releases,
+        "loss_1": float(found.step),
+        "loss_whole": float(found.whole),
+        "retrainings_left": forecast(found, rule, latest).retrainings,
+        "people_loss_whole": float(sum(c.whole for c in mine)),
+        "capped_cells": capped,
+        "files": files,
+        "refused": refused,
+    }
+
+
+@contextmanager
+def _sites(folder: Path, parties: Any) -> Iterator[None]:
+    names = {f"OPBOOST_SITE_{p.upper()}": str(folder / p / "site.yaml") for p in parties}
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(names)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,242 @@
+"""Range queries on a randomised column: the workload of OpBoost's Figures 6 and 12.
+
+A query asks which share of the rows lies in a range. It is answered three times: from the released
+values as they are, by inverting the exact channel, and by expectation maximisation on it.
+"""
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+
+from opboost_ops.domain import Domain
+from opboost_ops.lab import ranges
+from opboost_ops.lab.estimators import CONDITION, Linear, direct, inverse, likely
+from opboost_ops.lab.experiment import Progress, run
+from opboost_ops.lab.settings import (
+    EPSILONS,
+    KEYS,
+    epsilon_at,
+    mechanism_of,
+    method,
+    shown,
+)
+from opboost_ops.mechanisms import forget_channels, noise
+from opboost_ops.mechanisms.channel import Channel
+from opboost_ops.mechanisms.release import randomise
+from opboost_ops.privacy.loss import end_losses
+
+SIZE = 1024
+TABLES = ("salaries", "normal")
+QUERIES = 10_000
+REPEATS = 100
+#: Expectation maximisation takes as long as all else together: it sees the first repeats alone.
+LIKELY_REPEATS = 10
+#: At which mechanisms are compared beside the paper's epsilons, most of which cost much on a domain
+#: of 1,024 values: half an epsilon for each of 1,023 steps.
+EQUAL = {"loss_1": (0.16,), "loss_whole": (1.0, 4.0, 16.0)}
+
+FIGURES = ("direct", "inverse", "likely")
+
+_PUBLIC = b"range queries, nobody's secrets!"
+_COLUMN = UUID("6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b13")
+
+
+def methods(size: int = SIZE) -> list[dict[str, Any]]:
+    """What is compared: partitions of a 32nd and of an eighth of the domain.
+
+    Args:
+        size: |D|.
+    """
+    short, long = max(2, size // 32), max(4, size // 8)
+    return [
+        method("global_map"),
+        *(method("adj_map", short, alpha) for alpha in (0.4, 2.0, 10.0)),
+        method("adj_map", long, 2.0),
+        method("local_map", short),
+        method("local_map", long),
+        method("piecewise"),
+        method("bucket_response", buckets=size // short),
+    ]
+
+
+def experiment(
+    work: Path,
+    progress: Progress | None = None,
+    *,
+    tables: Sequence[str] = TABLES,
+    size: int = SIZE,
+    epsilons: Sequence[float] = EPSILONS,
+    equal: Mapping[str, Sequence[float]] = EQUAL,
+    repeats: int = REPEATS,
+    queries: int = QUERIES,
+) -> dict[str, Any]:
+    """Measure all settings.
+
+    Args:
+        work: Folder where measurements are kept.
+        progress: Called with how many are done, and of how many.
+        tables: Names, as `ranges.table` knows them.
+        size: |D|, of a domain that begins at 1.
+        epsilons: Nominal ones.
+        equal: Losses at which mechanisms are compared, by which loss.
+        repeats: Releases of each table.
+        queries: Random ranges.
+
+    Returns:
+        ``rows`` by nominal epsilon and ``equal`` by loss: for each setting and estimate its mean
+        squared error, the spread over releases, and what it must be by the channel alone.
+        ``blind``: the error of answers that look at no release and take all values for equally
+        frequent, by table.
+    """
+    about = {"size": size, "repeats": repeats, "queries": queries}
+    nominal = [
+        {**about, "match": "epsilon", "target": epsilon, **m, "table": table}
+        for m in methods(size)
+        for epsilon in epsilons
+        for table in tables
+    ]
+    matched = [
+        {**about, "match": which, "target": target, **m, "table": table}
+        for m in methods(size)
+        if m["method"] != "local_map"
+        for which, targets in equal.items()
+        for target in targets
+        for table in tables
+    ]
+    rows = run(nominal, measure, work / "range_query.parquet", progress)
+    same = run(matched, measure, work / "range_query_equal.parquet", progress)
+    asked = ranges.Queries.random(size, queries)
+    return {
+        "name": "range_query",
+        "domain": [1, size],
+        "queries": queries,
+        "seeds": repeats,
+        "likely_seeds": min(repeats, LIKELY_REPEATS),
+        "salary_bounds": list(ranges.SALARY_BOUNDS),
+        "synthetic_rows": ranges.SYNTHETIC_ROWS,
+        "paper": "Figures 6 and 12 are pictures; their values, and AHEAD's curve, are not at hand.",
+        "blind": {name: shown(_blind(name, Domain(1, size), asked)) for name in tables},
+        "rows": [_line(row) for row in rows.iter_rows(named=True)],
+        "equal": [_line(row) for row in same.iter_rows(named=True)],
+    }
+
+
+def measure(cell: Mapping[str, Any]) -> dict[str, float]:
+    """Release one table many times and answer all queries.
+
+    Args:
+        cell: A setting.
+
+    Returns:
+        ``epsilon``, both losses, the channel's condition number, and for each estimate the mean
+        squared error, ``_sd`` over releases, and ``_expected``. NaN where there is none.
+    """
+    domain = Domain(1, cell["size"])
+    epsilon = _epsilon(tuple(sorted((k, v) for k, v in cell.items() if k != "table")))
+    setting = {**{key: cell[key] for key in KEYS if key != "epsilon"}, "epsilon": epsilon}
+    made = _prepared(tuple(setting.items()), domain)
+    values = _values(cell["table"], domain)
+    truth = np.bincount(values - 1, minlength=domain.size).astype(np.float64)
+    released = _released(values, setting, domain, made.channel, cell["repeats"])
+    queries = ranges.Queries.random(domain.size, cell["queries"])
+    found = {
+        "epsilon": epsilon,
+        "loss_1": made.losses[0],
+        "loss_whole": made.losses[1],
+        "condition": made.condition,
+    }
+    for name, linear in (("direct", made.direct), ("inverse", made.inverse)):
+        if linear is None:
+            found |= dict.fromkeys((name, f"{name}_sd", f"{name}_expected"), math.nan)
+            continue
+        found |= _errors(name, linear.estimate(released), truth, queries)
+        found[f"{name}_expected"] = linear.expected_error(truth, queries)
+    few = released[:, :LIKELY_REPEATS]
+    return found | _errors("likely", likely(made.channel, few), truth, queries)
+
+
+class _Prepared:
+    """All that follows from a mechanism alone."""
+
+    def __init__(self, setting: Mapping[str, Any], domain: Domain) -> None:
+        self.channel = mechanism_of(setting).channel(domain)
+        self.losses = end_losses(self.channel)
+        self.direct = direct(self.channel)
+        unbiased, self.condition = inverse(self.channel)
+        self.inverse: Linear | None = unbiased if self.condition <= CONDITION else None
+
+
+@lru_cache(maxsize=1)
+def _prepared(setting: tuple[tuple[str, Any], ...], domain: Domain) -> _Prepared:
+    forget_channels()
+    return _Prepared(dict(setting), domain)
+
+
+@lru_cache(maxsize=1)
+def _epsilon(cell: tuple[tuple[str, Any], ...]) -> float:
+    given = dict(cell)
+    if given["match"] == "epsilon":
+        return float(given["target"])
+    found = epsilon_at(given, Domain(1, given["size"]), given["match"], given["target"])
+    forget_channels()
+    return found
+
+
+@lru_cache(maxsize=4)
+def _values(name: str, domain: Domain) -> np.ndarray:
+    return ranges.table(name, domain)
+
+
+@lru_cache(maxsize=2)
+def _keys(rows: int) -> np.ndarray:
+    return noise.person_keys(_PUBLIC, pa.array(range(rows)), "integer")
+
+
+def _released(
+    values: np.ndarray,
+    setting: Mapping[str, Any],
+    domain: Domain,
+    channel: Channel,
+    repeats: int,
+) -> np.ndarray:
+    """Rows by output, shape (outputs, repeats): a release to another receiver each."""
+    place = np.full(domain.size, -1)
+    place[channel.outputs - domain.lower] = np.arange(len(channel.outputs))
+    mechanism = mechanism_of(setting)
+    counts = np.empty((len(channel.outputs), repeats))
+    for repeat in range(repeats):
+        secret = hashlib.sha256(f"{repeat}/range query".encode()).digest()
+        made = randomise(values, _keys(len(values)), mechanism, domain, b"", secret, _COLUMN)
+        outputs = place[made - domain.lower]
+        counts[:, repeat] = np.bincount(outputs, minlength=len(channel.outputs))
+    return counts
+
+
+def _blind(name: str, domain: Domain, queries: ranges.Queries) -> float:
+    truth = np.bincount(_values(name, domain) - 1, minlength=domain.size).astype(np.float64)
+    even = np.full((domain.size, 1), truth.sum() / domain.size)
+    return _errors("blind", even, truth, queries)["blind"]
+
+
+def _errors(
+    name: str, estimate: np.ndarray, truth: np.ndarray, queries: ranges.Queries
+) -> dict[str, float]:
+    off = (queries.answers(estimate) - queries.answers(truth[:, None])) / truth.sum()
+    errors = (off**2).mean(axis=0)
+    spread = float(errors.std(ddof=1)) if len(errors) > 1 else 0.0
+    return {name: float(errors.mean()), f"{name}_sd": spread}
+
+
+def _line(row: Mapping[str, Any]) -> dict[str, Any]:
+    named = ("match", "target", "table", *KEYS)
+    each = tuple(f"{f}{end}" for f in FIGURES for end in ("", "_sd", "_expected"))
+    figures = ("loss_1", "loss_whole", "condition", *each)
+    line = {key: row[key] for key in named}
+    return line | {f: shown(row[f]) for f in figures if f in row}

@@ -1,0 +1,125 @@
+"""What leaves a party without an artifact, in its ledger: models, summaries, rotations."""
+
+import hashlib
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.site import Site
+from opboost_ops.exchange.books import open_books
+from opboost_ops.privacy.accountant import Budget
+from opboost_ops.privacy.charges import ModelCharge
+from opboost_ops.privacy.events import Release
+from opboost_ops.run.publication import Publisher, experiment_of
+
+#: Who is told what has an epsilon of its own, and what it is.
+_MODEL = {
+    "model": (
+        "whoever is given the model, or sees what it led to",
+        "trees with noise in their splits and leaves",
+    ),
+    "metrics": ("everyone who sees the run", "metrics of held-out rows with noise"),
+}
+
+
+def charge_model(party: Publisher, federation: Federation, run: str, model: ModelCharge) -> None:
+    """Charge the label holder's rows for a model or for its noisy metrics, whatever becomes of it.
+
+    A model that loses against the champion is charged, too: that it lost is told. The same draw is
+    charged once, however often its stage is run.
+
+    Args:
+        party: The label holder.
+        federation: The plan's.
+        run: The run's id.
+        model: What was drawn.
+
+    Raises:
+        BudgetError: The policy's cap on all models would be passed; nothing of it leaves.
+    """
+    told, of = _MODEL[model.what]
+    line = Release(
+        federation=federation.name,
+        run=run,
+        party=party.name,
+        receiver=told,
+        kind=model.what,
+        artifact=model.name,
+        account="model",
+        epsilon=model.epsilon,
+        rows=model.rows,
+        discloses=f"{of}; epsilon for a row added or removed, twice as much for a row replaced",
+        experiment=experiment_of(party, federation),
+    )
+    with open_books(party.site) as books:
+        books.ledger.reserve([line], Budget(party.policy, {}))
+        books.ledger.commit(line.artifact)
+
+
+def announce(
+    party: Publisher,
+    federation: Federation,
+    run: str,
+    stage: str,
+    discloses: str,
+    receiver: str = "everyone who sees the run",
+) -> None:
+    """Write into the ledger what a stage's summary tells everybody.
+
+    Args:
+        party: Who says it.
+        federation: The plan's.
+        run: The run's id.
+        stage: The stage that says it.
+        discloses: What it tells.
+        receiver: To whom.
+    """
+    place = f"{federation.name}/{run}/{stage}/{party.name}"
+    line = Release(
+        federation=federation.name,
+        run=run,
+        party=party.name,
+        receiver=receiver,
+        kind=stage,
+        artifact=hashlib.sha256(place.encode()).hexdigest(),
+        account="exact",
+        rows=0,
+        discloses=discloses,
+        experiment=experiment_of(party, federation),
+    )
+    enter(party.site, line)
+
+
+def enter(site: Site, line: Release) -> None:
+    """Write one exact line, which no artifact carries, into a party's ledger.
+
+    Args:
+        site: The party's.
+        line: The line; it is complete as it is.
+    """
+    with open_books(site) as books, books.together():
+        books.ledger.reserve([line])
+        books.ledger.commit(line.artifact)
+
+
+def record_rotation(site: Site, old: str, new: str) -> None:
+    """Write into the ledger that a party has replaced its noise secret.
+
+    Args:
+        site: The party's.
+        old: Fingerprint of the old secret.
+        new: Fingerprint of the new one.
+    """
+    line = Release(
+        federation="all",
+        run="",
+        party=site.party,
+        receiver="nobody",
+        kind="rotation",
+        artifact=hashlib.sha256(f"{old}/{new}".encode()).hexdigest(),
+        account="exact",
+        rows=0,
+        noise=new,
+        discloses="nothing by itself; all later releases are new draws and charged anew",
+    )
+    enter(site, line)
+    with open_books(site) as books:
+        books.audit.add("rotated", "noise secret", site.party, detail=f"{old} to {new}")

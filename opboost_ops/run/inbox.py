@@ -1,0 +1,160 @@
+"""What a party takes of a run: the plan, what it has accepted, and its audit log of both."""
+
+import contextlib
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import cast
+
+from opboost_ops.config.site import Site
+from opboost_ops.errors import PolicyError
+from opboost_ops.exchange.acceptance import Acceptance, Memory
+from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.manifest import Kind, receiver_of, reference
+from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.signing import Signer
+from opboost_ops.run.publication import Publisher
+from opboost_ops.stages.stage import Home
+
+#: Where a party's home keeps what the party has accepted of a run.
+_MEMORY = "acceptance"
+
+
+@dataclass(frozen=True)
+class Run:
+    """Which run a stage belongs to.
+
+    Attributes:
+        federation: Name of its federation.
+        run: Its id, 16 hex digits.
+        label_holder: Who opened it; every other party pins that name's key in its policy.
+        timeout: Seconds to wait for another party's artifact; 0 where tasks come in order.
+    """
+
+    federation: str
+    run: str
+    label_holder: str
+    timeout: float = 0.0
+
+
+def note_received(site: Site, acceptance: Acceptance, run: Run, before: set[str]) -> None:
+    """Enter into the audit log what a party has received.
+
+    Args:
+        site: The party's.
+        acceptance: What it has accepted of the run.
+        run: The run.
+        before: Places of what was entered before.
+    """
+    received = acceptance.memory.accepted.items()
+    new = [(place, entry.digest) for place, entry in received if place not in before]
+    if not new:
+        return
+    with open_books(site) as books, books.together():
+        for place, digest in new:
+            kind, about = place.split("/")
+            receiver = receiver_of(cast(Kind, kind), about, run.label_holder)
+            sender = about if receiver == run.label_holder else run.label_holder
+            if sender != site.party:
+                full = f"{run.federation}/{run.run}/{place}"
+                books.audit.add("received", full, sender, digest)
+
+
+def note_rejected(site: Site, run: Run, stage: str, error: Rejected) -> None:
+    """Enter into the audit log what a party has refused.
+
+    Args:
+        site: The party's.
+        run: The run.
+        stage: Where in it.
+        error: The refusal.
+    """
+    # The log is about the rejection; whether it can be written does not change the error.
+    with contextlib.suppress(Exception), open_books(site) as books:
+        place = f"{run.federation}/{run.run}/{stage}"
+        books.audit.add("rejected", place, site.party, detail=error.reason)
+
+
+def accept_plan(party: Publisher, run: Run) -> tuple[Acceptance, str]:
+    """Take a run's plan.
+
+    Args:
+        party: Who takes it.
+        run: The run.
+
+    Returns:
+        What the party accepts of the run, with the plan in it, and the plan's digest.
+
+    Raises:
+        ArtifactError: There is none.
+        Rejected: It is not signed by the label holder whom the party's policy pins, or is no plan.
+    """
+    acceptance = acceptance_of(party, run)
+    place = reference(run.federation, run.run, "plan", run.label_holder)
+    files = party.store.wait(place, run.timeout)
+    today = datetime.now(UTC).date()
+    plan = acceptance.accept("plan", run.label_holder, files, today)
+    return acceptance, plan.digest
+
+
+def acceptance_of(party: Publisher, run: Run) -> Acceptance:
+    """What a party accepts of a run, with its memory of this run and of earlier ones.
+
+    Args:
+        party: Whose.
+        run: The run.
+
+    Raises:
+        PolicyError: The party's policy does not know the label holder.
+    """
+    key = pinned_key(party, run.label_holder)
+    memories = {
+        path.parent.name: Memory.model_validate_json(path.read_bytes())
+        for path in (party.site.home / run.federation).glob(f"*/{_MEMORY}.json")
+    }
+    own = memories.pop(run.run, Memory())
+    earlier = frozenset[str]().union(*(memory.digests for memory in memories.values()))
+    return Acceptance(party.name, run.federation, run.run, run.label_holder, key, own, earlier)
+
+
+def pinned_key(party: Publisher, label_holder: str) -> str:
+    """The key that a party pins for the label holder, base64.
+
+    Args:
+        party: Whose policy says it.
+        label_holder: The federation's.
+
+    Raises:
+        PolicyError: The party's policy does not know the label holder.
+    """
+    if party.name == label_holder:
+        return Signer.from_file(party.site.signing_key).public
+    if label_holder in party.policy.receivers:
+        return party.policy.receivers[label_holder].signing_key
+    raise PolicyError(
+        f"The policy of {party.name} does not name {label_holder} as a receiver.",
+        "Its owner may add it, with its signing key, to policy.yaml.",
+    )
+
+
+def has_part(site: Site, federation: str, run: str) -> bool:
+    """Whether a party has accepted the plan of a run before.
+
+    Args:
+        site: The party's.
+        federation: Name of the federation.
+        run: The run's id.
+    """
+    return Home(site.home / federation / run).has(_MEMORY)
+
+
+def keep(acceptance: Acceptance, home: Home) -> None:
+    """Keep what a party has accepted of a run in its home."""
+    home.write_json(_MEMORY, acceptance.memory.model_dump(mode="json"))
+
+
+def home_of(site: Site, federation: str, run: str) -> Home:
+    """A party's private folder for a run, made if it is absent."""
+    folder = site.home / federation / run
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return Home(folder)

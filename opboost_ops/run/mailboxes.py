@@ -1,0 +1,154 @@
+"""A party's side of the rounds: policy and ledger first, and the audit log at the end."""
+
+from opboost_ops.aggregation.mailbox import Identity, Mailbox
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.policy import Policy
+from opboost_ops.config.shared_columns import shared_columns
+from opboost_ops.errors import PolicyError
+from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.encryption import PrivateKey
+from opboost_ops.exchange.rounds import Conversation
+from opboost_ops.exchange.signing import Signer
+from opboost_ops.mechanisms import noise
+from opboost_ops.run.disclosures import announce
+from opboost_ops.run.phases import ROUNDS
+from opboost_ops.run.publication import Publisher, experiment_of
+from opboost_ops.stages.boost import growth_of, patience_of, settings_of
+from opboost_ops.stages.stage import Home
+
+
+def open_mailbox(
+    party: Publisher,
+    federation: Federation,
+    run: str,
+    plan: str,
+    signer: Signer,
+    private: PrivateKey | None,
+    home: Home,
+) -> Mailbox:
+    """Open a party's side of the rounds; the ledger says what will leave before anything does.
+
+    Args:
+        party: Whose.
+        federation: The plan's.
+        run: The run's id.
+        plan: Digest of the plan.
+        signer: The party's signing key.
+        private: Its private encryption key, if it has declared one.
+        home: Its private folder for the run.
+
+    Raises:
+        PolicyError: The party's policy does not name another party, or names another key of it.
+    """
+    pinned = pinned_keys(party.name, party.policy, federation, signer.public)
+    secret = party.site.noise_secret()
+    seed = noise.run_seed(secret, federation.name, run)
+    experiment = experiment_of(party, federation)
+    for topic, receiver, discloses in disclosures(party.name, federation):
+        announce(party, federation, run, f"{ROUNDS}_{topic}", discloses, receiver)
+    return Mailbox(
+        Identity(party.name, signer, secret, seed, experiment),
+        federation,
+        run,
+        party.store,
+        Conversation(federation, run, plan, pinned, private),
+        home.folder / "rounds",
+        patience_of(federation),
+    )
+
+
+def close_mailbox(party: Publisher, federation: Federation, run: str, mailbox: Mailbox) -> None:
+    """Note in ledger and audit log how many sums there were, and the whole conversation's digest.
+
+    Args:
+        party: Whose.
+        federation: The plan's.
+        run: The run's id.
+        mailbox: Its side of the rounds, which have ended.
+    """
+    active = federation.label_holder
+    sums = ", ".join(f"{count:,} in phase {name}" for name, count in mailbox.traffic.sums.items())
+    if party.name != active:
+        announce(party, federation, run, f"{ROUNDS}_number", f"number of sums: {sums}", active)
+    place = f"{federation.name}/{run}"
+    with open_books(party.site) as books:
+        receiver = "all" if party.name == active else active
+        detail = f"{mailbox.traffic.sent} messages of rounds"
+        kind = "decision" if party.name == active else "masked"
+        books.audit.add(
+            "sent", f"{place}/{kind}/{party.name}/all", receiver, mailbox.traffic.digest, detail
+        )
+        detail = "all rounds, by the last decision"
+        books.audit.add("received", f"{place}/decision/{active}/all", active, mailbox.head, detail)
+
+
+def pinned_keys(me: str, policy: Policy, federation: Federation, own: str) -> dict[str, str]:
+    """The signing keys of all parties, as a party's own policy pins them.
+
+    Args:
+        me: The party.
+        policy: Its policy.
+        federation: As declared.
+        own: Its own public key.
+
+    Raises:
+        PolicyError: The policy does not name another party, or names another key of it.
+    """
+    found = {me: own}
+    for name, spec in federation.parties.items():
+        if name == me:
+            continue
+        known = policy.receivers.get(name)
+        if known is None or known.signing_key != spec.signing_key:
+            problem = "does not name" if known is None else "names another signing key of"
+            raise PolicyError(
+                f"The policy of {me} {problem} {name}, with which it is to add up.",
+                "Its owner may add every party, with its signing key, to receivers in policy.yaml: "
+                "parties that are made up could learn this one's sums.",
+            )
+        found[name] = known.signing_key
+    return found
+
+
+def disclosures(me: str, federation: Federation) -> list[tuple[str, str, str]]:
+    """What a party tells in a training run, all of it exact, without any epsilon.
+
+    Args:
+        me: The party.
+        federation: As declared.
+
+    Returns:
+        By topic: its name, to whom, and what.
+    """
+    settings, active = settings_of(federation), federation.label_holder
+    growth = growth_of(federation.training)
+    columns = len(shared_columns(federation))
+    model = (
+        "model",
+        "all parties, and whoever reads the store",
+        f"ends of at most {settings.buckets} buckets for each of {columns} columns, which are "
+        "values that people have; and the model, with rows and sums of hessians of each node",
+    )
+    if me == active:
+        return [model]
+    nodes = 2**growth.depth - 1
+    counted = "labels" if settings.objective.task == "regression" else "rows of each class"
+    lookup = max((domain.size - 1).bit_length() for domain in settings.domains)
+    return [
+        ("facts", active, f"over all parties: rows, and {counted}"),
+        (
+            "lookup",
+            active,
+            f"over all parties: points of the distribution function of {columns} columns, at most "
+            f"{3 * settings.buckets} in each of {lookup} rounds",
+        ),
+        (
+            "histograms",
+            active,
+            "over all parties: rows and sums of gradients and hessians by bucket of each column, "
+            f"in nodes of {growth.least_node} rows or more, at most "
+            f"{settings.trees * settings.objective.trees * nodes} times; a bucket of few rows "
+            "tells their labels",
+        ),
+        model,
+    ]

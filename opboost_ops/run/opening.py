@@ -1,0 +1,199 @@
+"""Opening a run: federation file and trigger form become the signed plan."""
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from opboost_ops.boosting import dask_engine
+from opboost_ops.boosting.trainer import BACKENDS, format_of
+from opboost_ops.config.federation import Federation, Purpose
+from opboost_ops.config.loading import load_federation, parse_federation, site_of
+from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.exchange.artifact import DOCUMENT, Draft
+from opboost_ops.exchange.manifest import reference
+from opboost_ops.exchange.plan import Plan
+from opboost_ops.exchange.store import Store, open_store
+from opboost_ops.models.registry import Registry
+from opboost_ops.privacy.charges import Charges
+from opboost_ops.run.inbox import Run, acceptance_of, home_of, keep
+from opboost_ops.run.publication import Publisher, publish, signer_of
+from opboost_ops.stages.gate import maps
+from opboost_ops.stages.stage import SKIP
+
+#: What a run's trigger form may change; an empty field means as declared.
+FORM: Mapping[Purpose, tuple[str, ...]] = {
+    "train": ("epsilon", "trees", "learning_rate", "depth"),
+    "score": ("version",),
+}
+
+
+def open_run(
+    federation_file: Path, run: str, form: Mapping[str, Any], purpose: Purpose = "train"
+) -> dict[str, Any]:
+    """Resolve file and form, and publish the plan that all later stages read.
+
+    Args:
+        federation_file: ``federation.yaml``.
+        run: The run's id.
+        form: What the trigger form asks for.
+        purpose: What the run is for.
+
+    Returns:
+        A summary that anybody may see, under 2 KB.
+
+    Raises:
+        ConfigError: File or form is wrong; all faults at once.
+        ContractError: There is no model to score with, or it does not fit the federation file.
+    """
+    declared = load_federation(federation_file)
+    me = declared.label_holder
+    site, policy = site_of(me)
+    party = Publisher(me, site, policy, open_store(site.store))
+    asked = _asked(form, purpose)
+    registry = Registry(site.models, declared.name)
+    earlier = _planned_before(party.store, reference(declared.name, run, "plan", me))
+    # A run that is cleared goes on with the model with which it was opened.
+    model = earlier["model"] if earlier else asked.get("version") or registry.champion()
+    _require_boosters(declared, purpose, registry.names(model) if model else frozenset())
+    if purpose == "train":
+        plan = Plan(with_form(declared, asked), purpose, model, asked)
+    else:
+        tables = site.tables.get(declared.name)
+        if tables is None or tables.score is None:
+            return {SKIP: f"site.yaml of {me} names no table of new rows (tables.*.score)"}
+        if model is None:
+            # New rows may well be there before the first model is.
+            return {SKIP: f"{declared.name} has no champion to score with: train a model first"}
+        federation = for_model(declared, model, registry.files(model))
+        plan = Plan(federation, purpose, model, asked)
+    signer = signer_of(site, plan.federation, me)
+    draft = Draft(
+        kind="plan",
+        about=me,
+        document=plan.document(),
+        rows=len(plan.federation.parties),
+        discloses="nothing beyond the public federation file and the name of a model version",
+    )
+    begin, processor = time.perf_counter(), time.process_time()
+    digests = publish(party, plan.federation, run, signer, (draft,), Charges())
+    acceptance = acceptance_of(party, Run(declared.name, run, me))
+    acceptance.published(draft, digests[0])
+    keep(acceptance, home_of(site, declared.name, run))
+    seconds = time.perf_counter() - begin
+    processor = time.process_time() - processor
+    spent = {"seconds": round(seconds, 6), "processor_seconds": round(processor, 6)}
+    summary = {"run": run, "plan": digests[0][:16], **spent}
+    return summary if purpose == "train" else {**summary, "version": model}
+
+
+def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
+    """The federation with a training form's values in it.
+
+    Args:
+        federation: As declared.
+        form: Values by field; None or an empty string means as declared.
+
+    Raises:
+        ConfigError: An unknown field, or a value that the federation file may not have.
+    """
+    given = _asked(form, "train")
+    if not given:
+        return federation
+    data = federation.model_dump(mode="json")
+    if "epsilon" in given and federation.learning == "horizontal":
+        raise ConfigError("Horizontal learning has no epsilon.", "Leave the field empty.")
+    if "epsilon" in given:
+        epsilon = given.pop("epsilon")
+        for party in data["parties"].values():
+            for feature in party["features"].values():
+                if feature["mechanism"] is not None:
+                    feature["mechanism"]["epsilon"] = epsilon
+    data["training"].update(given)
+    return parse_federation(data, "the trigger form")
+
+
+def for_model(declared: Federation, version: str, files: Mapping[str, bytes]) -> Federation:
+    """The federation as a version's new rows are scored: its features, today's parties.
+
+    Keys, queues and the mode of scoring are those declared now. Features are those with which
+    the model was trained and evaluated, so that a row gets the score that it got there.
+
+    Args:
+        declared: The federation file as it is now.
+        version: The version's name.
+        files: The version's files.
+
+    Raises:
+        ContractError: Parties or features have changed since, or the model was never evaluated
+            in the mode of scoring.
+    """
+    trained = parse_federation(json.loads(files["federation.json"]), "federation.json")
+    remedy = (
+        "Train a model with the federation file as it is now, roll back to an older version, or "
+        "bring the file back."
+    )
+    gone = sorted(set(trained.parties) - set(declared.parties))
+    new = sorted(set(declared.parties) - set(trained.parties))
+    if gone or new:
+        told = [f"{', '.join(gone)} has left since"] if gone else []
+        told += [f"{', '.join(new)} has joined since"] if new else []
+        raise ContractError(
+            f"Model version {version} was made by other parties: {'; '.join(told)}.", remedy
+        )
+    parties = {
+        name: spec.model_copy(update={"features": trained.parties[name].features})
+        for name, spec in declared.parties.items()
+    }
+    same_id = trained.id == declared.id and trained.label_holder == declared.label_holder
+    scored = declared.model_copy(update={"parties": parties, "domain": trained.domain})
+    if not same_id or maps(scored) != maps(declared) or _own(scored) != _own(declared):
+        raise ContractError(
+            f"Model version {version} was trained on other features, maps, roles or IDs than the "
+            "federation file declares now.",
+            remedy,
+        )
+    mode = declared.scoring.mode
+    evaluated = json.loads(files["evaluation.json"])["metrics"]
+    if f"federated_{mode}" not in evaluated:
+        raise ContractError(
+            f"Model version {version} was never evaluated in mode {mode}.",
+            f"Train a model with scoring.mode {mode}, or with {mode} in scoring.evaluate.",
+        )
+    return scored
+
+
+def _require_boosters(declared: Federation, purpose: Purpose, model: frozenset[str]) -> None:
+    """Refuse a run whose boosters are not installed here, before anything is published.
+
+    A training run needs that of the champion, too, to compare both models on the same rows.
+    """
+    # DPBoost's models are LightGBM's, which comes first and reads them.
+    readers = {backend.file: backend for backend in reversed(BACKENDS.values())}
+    needed = [reader for file, reader in readers.items() if file in model]
+    if purpose == "train":
+        needed.append(format_of(declared.training.trainer))
+    for backend in needed:
+        backend.require()
+    if purpose == "train" and declared.training.engine == "dask":
+        dask_engine.require()
+
+
+def _own(federation: Federation) -> Any:
+    return federation.parties[federation.label_holder].features
+
+
+def _asked(form: Mapping[str, Any], purpose: Purpose) -> dict[str, Any]:
+    unknown = sorted(set(form) - set(FORM[purpose]))
+    if unknown:
+        raise ConfigError(
+            f"The form has unknown fields: {', '.join(unknown)}.",
+            f"Known are {', '.join(FORM[purpose])}.",
+        )
+    return {name: value for name, value in form.items() if value not in (None, "")}
+
+
+def _planned_before(store: Store, place: str) -> Any:
+    files = store.get(place)
+    return json.loads(files[DOCUMENT]) if files else None

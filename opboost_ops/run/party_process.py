@@ -1,0 +1,73 @@
+"""One party's whole part of a run, in a process of its own, over the store alone."""
+
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from opboost_ops.boosting.rounds import LOGGER
+from opboost_ops.errors import ConfigError, OpBoostError
+from opboost_ops.run.inbox import Run
+from opboost_ops.run.opening import open_run
+from opboost_ops.run.phases import ROUNDS
+from opboost_ops.run.runner import run_stage
+from opboost_ops.stages.stage import SKIP
+
+
+def main() -> int:
+    """Run the party that the one JSON argument names; events go to stdout, a line each.
+
+    Returns:
+        0 when all its stages ended well, 1 when one failed.
+    """
+    order = json.loads(sys.argv[1])
+    run, party = Run(**order["run"]), order["party"]
+    if order["preload"]:
+        import great_expectations  # noqa: F401
+        import lightgbm  # noqa: F401
+        import pandas  # noqa: F401
+    logger = logging.getLogger(LOGGER)
+    logger.setLevel(logging.INFO)
+    logger.addHandler(_Told())
+    _tell(event="ready")
+    sys.stdin.readline()
+    stage = "open_run"
+    try:
+        if party == run.label_holder:
+            _tell(event="started", stage=stage, of=1 + len(order["stages"]))
+            file = Path(order["federation_file"])
+            summary = open_run(file, run.run, order["form"], order["purpose"])
+            if SKIP in summary:
+                raise ConfigError(f"Nothing was done: {summary[SKIP]}.")
+            _tell(event="finished", stage=stage, summary=summary)
+        for stage in order["stages"]:
+            _tell(event="started", stage=stage, of=len(order["stages"]))
+            _tell(event="finished", stage=stage, summary=run_stage(party, stage, run))
+    except OpBoostError as error:
+        _tell(event="failed", stage=stage, kind=type(error).__name__, error=str(error))
+        return 1
+    except ConnectionError as error:
+        _tell(event="failed", stage=stage, kind="ConnectionError", error=str(error))
+        return 1
+    return 0
+
+
+class _Told(logging.Handler):
+    """Says how far the rounds are, which are a long stage."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _tell(event="progress", stage=ROUNDS, text=record.getMessage())
+
+
+def _tell(**event: Any) -> None:
+    print(json.dumps(event), flush=True)
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    # Thread pools of the libraries may abort an interpreter that tears itself down; all work is
+    # on disk by now.
+    os._exit(code)

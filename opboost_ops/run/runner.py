@@ -1,0 +1,199 @@
+"""The one way to execute: load inputs, run a stage, publish, keep the ledger."""
+
+import contextlib
+import errno
+import logging
+import sqlite3
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from opboost_ops.aggregation.mailbox import Mailbox
+from opboost_ops.config.loading import site_of
+from opboost_ops.errors import ConfigError, ContractError, OpBoostError
+from opboost_ops.exchange.acceptance import Keys
+from opboost_ops.exchange.encryption import private_key
+from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.store import open_store
+from opboost_ops.run.disclosures import announce, charge_model
+from opboost_ops.run.inbox import Run, accept_plan, home_of, keep, note_received, note_rejected
+from opboost_ops.run.mailboxes import close_mailbox, open_mailbox
+from opboost_ops.run.phases import SHARDED, stages_of
+from opboost_ops.run.publication import Publisher, publish, signer_of
+from opboost_ops.stages.catalogue import STAGES
+from opboost_ops.stages.stage import SHARDS, Context
+
+_LOG = logging.getLogger("opboost_ops")
+
+
+def run_stage(
+    party: str,
+    stage: str,
+    run: Run,
+    shard: int | None = None,
+    notice: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Run one stage of one party.
+
+    Args:
+        party: Whose.
+        stage: Its name.
+        run: Of which run.
+        shard: For which file of the party's table alone, where it declares shards; when absent,
+            for one after the other.
+        notice: Called with what the party's own people should look at; see `Outcome.notices`.
+
+    Returns:
+        A summary that anybody may see, under 2 KB: references, counts, seconds.
+
+    Raises:
+        OpBoostError: What happened, where, and what to do; it shows no data value.
+        ConnectionError: The network or a server failed: trying again may help.
+    """
+    site, policy = site_of(party)
+    failure: OpBoostError | ConnectionError
+    try:
+        publisher = Publisher(party, site, policy, open_store(site.store))
+        return _run_stage(publisher, stage, run, shard, notice)
+    except Rejected as error:
+        failure = error
+        note_rejected(site, run, stage, error)
+    except OpBoostError as error:
+        failure = error
+    except (ConnectionError, TimeoutError) as error:
+        failure = ConnectionError(f"{stage} at {party}: {type(error).__name__}.")
+    except Exception as error:
+        # The text of a foreign error may print cells; it is kept where only the party reads.
+        home = home_of(site, run.federation, run.run)
+        file = f"errors/{stage}.txt" if shard is None else f"errors/{stage}-{shard}.txt"
+        # On a full disk there is no room for the reason, either.
+        with contextlib.suppress(OSError):
+            home.write(file, traceback.format_exc().encode())
+        failure = (
+            ContractError(
+                f"{stage} at {party} found no space left on a disk of its own.",
+                f"Free some for the home folder of {party}, then clear this task: nothing is lost.",
+            )
+            if _full(error)
+            else ContractError(
+                f"{stage} at {party} failed unexpectedly ({type(error).__name__}).",
+                f"The details are in {run.federation}/{run.run}/{file} in the home folder of "
+                f"{party}.",
+            )
+        )
+    raise failure
+
+
+def _full(error: BaseException | None) -> bool:
+    """Whether a disk was full, by the error or what it came of; SQLite has words of its own."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if isinstance(error, sqlite3.Error) and "full" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def together(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The summary of a stage that was run for several files of a table.
+
+    Args:
+        summaries: One a file, at least one.
+    """
+    if len(summaries) == 1:
+        return dict(summaries[0])
+    added = ("rows", "seconds", "processor_seconds", "quality_seconds")
+    sums = {name: sum(summary[name] for summary in summaries) for name in added}
+    return {**summaries[0], **sums}
+
+
+def _run_stage(
+    party: Publisher, stage: str, run: Run, shard: int | None, notice: Callable[[str], None]
+) -> dict[str, Any]:
+    acceptance, plan = accept_plan(party, run)
+    federation = acceptance.federation
+    role = federation.parties[party.name].role
+    purpose = acceptance.plan.purpose
+    stages = stages_of(federation, purpose, party.name)
+    if stage not in stages:
+        raise ConfigError(f"{party.name} ({role}) has no stage {stage} in a {purpose} run.")
+    home = home_of(party.site, run.federation, run.run)
+    if stage in SHARDED and federation.parties[party.name].shards:
+        count = len(home.json(SHARDS)["sha256"])
+        if shard is None:
+            return together([_run_stage(party, stage, run, i, notice) for i in range(count)])
+        if not 0 <= shard < count:
+            raise ConfigError(f"The table of {party.name} has no shard {shard} in this run.")
+    elif shard is not None:
+        raise ConfigError(f"{stage} of {party.name} is not run for single files of its table.")
+    signer = signer_of(party.site, federation, party.name)
+    declared = federation.parties[party.name].encryption_key
+    acceptance.keys = Keys(
+        party.site.noise_secret(), private_key(party.site.encryption_key, declared)
+    )
+    opened: list[Mailbox] = []
+
+    def mailboxes() -> Mailbox:
+        private = acceptance.keys.private if acceptance.keys else None
+        opened.append(open_mailbox(party, federation, run.run, plan, signer, private, home))
+        return opened[0]
+
+    context = Context(
+        federation=federation,
+        run=run.run,
+        party=party.name,
+        site=party.site,
+        policy=party.policy,
+        home=home,
+        store=party.store,
+        plan=plan,
+        timeout=run.timeout,
+        purpose=purpose,
+        model=acceptance.plan.model,
+        stages=stages,
+        acceptance=acceptance,
+        shard=shard,
+        open_mailbox=mailboxes,
+    )
+    known_before = set(acceptance.memory.accepted)
+    begin, processor = time.perf_counter(), time.process_time()
+    outcome = STAGES[stage](context)
+    if outcome.model is not None:
+        charge_model(party, federation, run.run, outcome.model)
+    for name, table in outcome.tables.items():
+        context.home.write_table(name, table)
+    for name, value in outcome.documents.items():
+        context.home.write_json(name, value)
+    for name, value in outcome.lasting.items():
+        context.lasting.write_json(name, value)
+    for name, content in outcome.files.items():
+        context.home.write(name, content)
+    digests = publish(party, federation, run.run, signer, outcome.drafts, outcome.charges)
+    if outcome.discloses:
+        announce(party, federation, run.run, stage, outcome.discloses)
+    if outcome.failure is not None:
+        raise outcome.failure
+    for mailbox in opened:
+        close_mailbox(party, federation, run.run, mailbox)
+    note_received(party.site, acceptance, run, known_before)
+    for draft, digest in zip(outcome.drafts, digests, strict=True):
+        acceptance.published(draft, digest)
+    if shard is None:
+        # What shards accept, side by side, `list_shards` has accepted before them.
+        keep(acceptance, context.home)
+    for name in outcome.notices:
+        notice(name)
+    seconds = time.perf_counter() - begin - sum(context.waited) - outcome.quality_seconds
+    processor = time.process_time() - processor - sum(context.polled)
+    processor -= outcome.quality_processor_seconds
+    summary = {
+        **outcome.summary,
+        "published": [digest[:16] for digest in digests],
+        "seconds": round(seconds, 6),
+        "processor_seconds": round(processor, 6),
+        "quality_seconds": round(outcome.quality_seconds, 6),
+    }
+    _LOG.info("%s at %s: done in %.3f s", stage, party.name, seconds)
+    return summary

@@ -1,0 +1,68 @@
+"""Whether a party's table has changed since it was last told: assets do not watch files."""
+
+import hashlib
+
+from opboost_ops.config.federation import Purpose
+from opboost_ops.config.loading import site_of
+from opboost_ops.errors import ContractError
+from opboost_ops.mechanisms import noise
+from opboost_ops.privacy.events import Release
+from opboost_ops.run.disclosures import enter
+from opboost_ops.stages.stage import Home, table_of
+from opboost_ops.stages.table_files import digest_of, files_of
+
+_SEEN: dict[Purpose, str] = {"train": "table_version", "score": "new_rows_version"}
+
+DISCLOSES = "that the party's table has changed (a bit whenever it is looked at)"
+
+
+def changed(party: str, federation: str, look: str, purpose: Purpose = "train") -> bool:
+    """Whether the table's keyed fingerprint is another one than at the last look.
+
+    Args:
+        party: Whose table.
+        federation: Name of the federation.
+        look: Name of this look: a retry of the same one gives the same answer.
+        purpose: The training table, or that of new rows; where a party has none of the latter,
+            it has not changed.
+
+    Raises:
+        ConfigError: ``site.yaml`` names no table for the federation.
+        ContractError: The table cannot be read.
+    """
+    site, _ = site_of(party)
+    tables = site.tables.get(federation)
+    if purpose == "score" and (tables is None or tables.score is None):
+        return False
+    path = table_of(site, federation, purpose)
+    digest: bytes | None = None
+    try:
+        files = files_of(path)
+        digest = digest_of(files) if files else None
+    except OSError:
+        digest = None
+    if digest is None:
+        raise ContractError(
+            f"The table of {party} cannot be read.",
+            "Look at tables in its site.yaml, and at the job that writes what it names.",
+        )
+    key = noise.receiver_secret(site.noise_secret(), ":table")
+    fingerprint = hashlib.blake2b(digest, key=key, digest_size=16).hexdigest()
+    home, name = Home(site.home / federation), _SEEN[purpose]
+    seen = home.json(name) if home.has(name) else {}
+    if seen.get("fingerprint") == fingerprint:
+        return bool(seen.get("look") == look)
+    line = Release(
+        federation=federation,
+        run="",
+        party=party,
+        receiver="everyone who sees the run",
+        kind="look_at_table",
+        artifact=hashlib.sha256(f"{federation}/{party}/{look}/{name}".encode()).hexdigest(),
+        account="exact",
+        rows=0,
+        discloses=DISCLOSES,
+    )
+    enter(site, line)
+    home.write_json(name, {"fingerprint": fingerprint, "look": look})
+    return True
