@@ -12,10 +12,10 @@ from opboost_ops.cli import (
     datasets,
     demo,
     edges,
-    evaluate,
     forget,
     init,
     keys,
+    lab,
     leakage,
     ledger,
     models,
@@ -56,7 +56,6 @@ app.command("schemas")(schemas.command)
 app.command("forget")(forget.command)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(models.app, name="models")
-app.add_typer(evaluate.app, name="evaluate")
 keys.app.command("show")(trust.show)
 keys.app.command("trust")(trust.trust)
 app.add_typer(keys.app, name="keys")
@@ -65,6 +64,7 @@ app.add_typer(audit.app, name="audit")
 app.add_typer(store.app, name="store")
 app.add_typer(sites.app, name="sites")
 app.add_typer(datasets.app, name="datasets")
+lab.add_lab(app, parties.app)
 app.add_typer(parties.app, name="parties")
 app.command("demo")(demo.demo)
 app.command("ui")(demo.ui)

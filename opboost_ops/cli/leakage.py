@@ -21,7 +21,8 @@ def command(
 
     from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
     from opboost_ops.exchange.store import open_store
-    from opboost_ops.lab import leakage
+    from opboost_ops.pages.leakage_report import leakage_report
+    from opboost_ops.run.leakage import leakage
     from opboost_ops.run.local import party_site_file
     from opboost_ops.stages.stage import Context, Home
 
@@ -43,13 +44,12 @@ def command(
     site, policy = load_site(file), load_policy(file.parent / POLICY)
     home = Home(site.home / declared.name)
     store = open_store(site.store)
-    found = leakage.leakage(
-        Context(declared, "", holder, site, policy, home, store, "", timeout=0.0)
-    )
+    found = leakage(Context(declared, "", holder, site, policy, home, store, "", timeout=0.0))
     result = found.to_json()
     home.write_json("leakage", result)
-    picture = leakage.draw(found, home.folder / "leakage.png")
-    picture.chmod(0o600)
+    picture = home.folder / "leakage.html"
+    title = f"Attacks on the release of {holder} in {declared.name}"
+    home.write(picture.name, leakage_report(title, found).encode())
     if as_json:
         print(json.dumps({"party": holder, **result, "picture": str(picture)}))
     else:
@@ -66,7 +66,7 @@ def _show(holder: str, found: "object", picture: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from opboost_ops.lab.leakage import Leakage
+    from opboost_ops.run.leakage import Leakage
 
     assert isinstance(found, Leakage)
     console = Console()

@@ -45,7 +45,7 @@ def command(
 
     from opboost_ops.cli.progress import counting
     from opboost_ops.config.loading import load_federation
-    from opboost_ops.lab import plan_picture
+    from opboost_ops.pages.plan_report import plan_report
     from opboost_ops.privacy import planner
 
     declared = load_federation(federation)
@@ -72,7 +72,10 @@ def command(
         name: planner.rank(found[caps[name]], domain, marginal)
         for name, marginal in marginals.items()
     }
-    picture = plan_picture.draw(ranked, (out or home) / f"plan-{declared.name}-{holder}.png")
+    picture = (out or home) / f"plan-{declared.name}-{holder}.html"
+    title = f"A plan for {holder} in {declared.name}"
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    picture.write_text(plan_report(title, ranked), encoding="utf-8")
     if out is None:
         picture.chmod(0o600)
     result = {

@@ -85,7 +85,7 @@ def report(federation_file: Path, finished: Any, *, experiment: bool, as_json: b
     from opboost_ops.boosting.trainer import format_of
     from opboost_ops.cli import horizontal_report, tables
     from opboost_ops.config.loading import load_site
-    from opboost_ops.lab import harness
+    from opboost_ops.datasets import harness
     from opboost_ops.run import local
 
     declared = finished.federation

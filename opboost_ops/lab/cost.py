@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from opboost_ops.boosting import trainer
-from opboost_ops.datasets import load
+from opboost_ops.datasets import harness, load
 from opboost_ops.datasets.workspace import write_workspace
-from opboost_ops.lab import harness
 from opboost_ops.lab.experiment import Progress, run, summary
 from opboost_ops.lab.release_timing import (
     DOMAIN,

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from opboost_ops.datasets import load
+from opboost_ops.datasets import harness, load
 from opboost_ops.datasets.workspace import write_workspace
-from opboost_ops.lab import harness
 from opboost_ops.lab.experiment import Progress, run, summary
 from opboost_ops.lab.markdown import spread, table
 from opboost_ops.run.local import run_federation, site_files

@@ -17,12 +17,12 @@ from opboost_ops.datasets import load
 from opboost_ops.domain import Domain
 from opboost_ops.lab import accuracy
 from opboost_ops.lab.experiment import Progress, run, summary
-from opboost_ops.lab.leakage import most_correlated
 from opboost_ops.lab.two_parties import TwoParties
 from opboost_ops.mechanisms import Mechanism
 from opboost_ops.privacy import attacks
 from opboost_ops.privacy.averaging import averaging
 from opboost_ops.privacy.loss import loss_curve
+from opboost_ops.run.leakage import most_correlated
 
 DATASETS = ("powerplant", "pendigits", "adult")
 EPSILONS = accuracy.EPSILONS

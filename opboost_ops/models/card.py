@@ -10,7 +10,6 @@ from opboost_ops import __version__
 from opboost_ops.boosting.trainer import format_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
-from opboost_ops.models import card_page
 from opboost_ops.models.importance import Importance, ImportanceLine, columns_by_feature
 from opboost_ops.models.modes import CENTRALISED, POOLED, ModeLine, modes_of
 from opboost_ops.models.private_words import private_words
@@ -163,10 +162,6 @@ class Card(Record):
     def json_bytes(self) -> bytes:
         """The card for programs."""
         return self.model_dump_json(indent=1).encode()
-
-    def html_bytes(self) -> bytes:
-        """The card for people: one page that loads nothing from outside."""
-        return card_page.page(self).encode()
 
 
 def make_card(

@@ -2,17 +2,14 @@
 
 import html
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from opboost_ops.boosting.trainer import format_of
+from opboost_ops.models.card import Card
 from opboost_ops.models.charts import importance_bars, sparkline
 from opboost_ops.privacy.loss import LossCurve
 
-if TYPE_CHECKING:
-    from opboost_ops.models.card import Card
 
-
-def page(card: "Card") -> str:
+def card_page(card: Card) -> str:
     """The whole page.
 
     Args:
@@ -44,11 +41,11 @@ def page(card: "Card") -> str:
     )
 
 
-def _booster(card: "Card") -> str:
+def _booster(card: Card) -> str:
     return format_of(str(card.training.get("trainer"))).name
 
 
-def _metrics(card: "Card") -> str:
+def _metrics(card: Card) -> str:
     names = sorted({name for values in card.metrics.values() for name in values})
     rows = []
     for line in card.modes:
@@ -59,7 +56,7 @@ def _metrics(card: "Card") -> str:
     return _table(("trained and evaluated on", *names, ""), rows)
 
 
-def _parties(card: "Card") -> str:
+def _parties(card: Card) -> str:
     rows = [
         (
             line.name,
@@ -76,7 +73,7 @@ def _parties(card: "Card") -> str:
     return _table(("party", "role", "features", "splits", "importance"), rows)
 
 
-def _share(card: "Card", party: str, feature: str | None = None) -> str:
+def _share(card: Card, party: str, feature: str | None = None) -> str:
     found = [
         line.share
         for line in card.importance
@@ -85,7 +82,7 @@ def _share(card: "Card", party: str, feature: str | None = None) -> str:
     return f"{sum(found):.1%}" if found else ""
 
 
-def _importance(card: "Card") -> str:
+def _importance(card: Card) -> str:
     if not card.importance:
         return ""
     target = _SCORES.get(card.task, "raw score")
@@ -96,11 +93,11 @@ def _importance(card: "Card") -> str:
     return _IMPORTANCE.format(rows=rows, target=target, booster=booster, noise=noise, bars=bars)
 
 
-def _horizontal(card: "Card") -> bool:
+def _horizontal(card: Card) -> bool:
     return card.training.get("trainer") == "federboost"
 
 
-def _features(card: "Card") -> str:
+def _features(card: Card) -> str:
     unprotected = "none: it stays with the label holder"
     if _horizontal(card):
         unprotected = "none: it stays at home, and sums leave"

@@ -4,6 +4,7 @@ import logging
 
 from opboost_ops.boosting.trainer import model_of
 from opboost_ops.models.card import make_card
+from opboost_ops.models.card_page import card_page
 from opboost_ops.models.importance import importance_of
 from opboost_ops.models.registry import Registry
 from opboost_ops.stages.assemble import frame_of
@@ -54,7 +55,7 @@ def register(context: Context) -> Outcome:
     files = {
         file: model.encode(),
         "card.json": card.json_bytes(),
-        "card.html": card.html_bytes(),
+        "card.html": card_page(card).encode(),
         "evaluation.json": context.home.read("evaluation.json"),
         "columns.json": context.home.read("frame.json"),
         "federation.json": context.federation.model_dump_json(indent=1).encode(),

@@ -40,7 +40,9 @@ def test_a_plan_from_a_public_sample(workspace: Workspace, tmp_path: Path) -> No
         )
     )  # fmt: skip
     assert told["tuned_on"] == "public sample"
-    assert Path(told["picture"]).read_bytes().startswith(b"\x89PNG")
+    page = Path(told["picture"]).read_text(encoding="utf-8")
+    assert page.count('<svg class="chart"') == 2 * len(told["features"])
+    assert "http" not in page
     assert set(told["features"]) == set(workspace.declared.parties["bank"].features)
     for entries in told["features"].values():
         scores = [entry["expected_weighted_kendall"] for entry in entries]
@@ -64,7 +66,7 @@ def test_leakage_stays_at_home(workspace: Workspace) -> None:
         run(workspace.folder, "leakage", "federation.yaml", "--party", "bank", "--json")
     )
     home = workspace.folder / "bank" / "home" / "credit_scoring"
-    for name in ("leakage.json", "leakage.png"):
+    for name in ("leakage.json", "leakage.html"):
         assert (home / name).stat().st_mode & 0o077 == 0
     assert workspace.files("exchange") == before
     assert set(told["columns"]) == set(workspace.declared.parties["bank"].features)

@@ -15,8 +15,8 @@ from pathlib import Path
 import boto3
 import pytest
 
+from opboost_ops.lab.drill import drill
 from opboost_ops.orchestration.client import Client
-from opboost_ops.orchestration.parties import drill
 from opboost_ops.orchestration.parties.topology import FOLDER, Topology
 from tests.parties.gate import Gate
 from tests.unit.exchange.conftest import s3_server  # noqa: F401

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opboost_ops.cli.evaluate import federboost as federboost_command
 from opboost_ops.domain import quantile_edges
 from opboost_ops.lab import federboost
+from opboost_ops.lab.commands import federboost as federboost_command
 from opboost_ops.lab.federboost_section import section
 
 ROOT = Path(__file__).parents[3]

@@ -10,6 +10,7 @@ import pytest
 
 from opboost_ops.boosting.lightgbm_text import TextModel
 from opboost_ops.models.card import Card, FeatureLine, PartyLine, make_card
+from opboost_ops.models.card_page import card_page
 from opboost_ops.models.charts import COLOURS
 from opboost_ops.models.importance import ImportanceLine
 from opboost_ops.models.modes import ModeLine
@@ -86,7 +87,7 @@ def card(**changes: Any) -> Card:
 
 
 def test_every_text_is_escaped() -> None:
-    page = card().html_bytes()
+    page = card_page(card()).encode()
     assert b"<script" not in page
     assert b"<img" not in page
     parser = parsed(page)
@@ -154,7 +155,7 @@ def test_the_card_of_a_real_run_is_complete(trained_once: Workspace) -> None:
 
 @pytest.mark.parametrize("experiment", [True, False])
 def test_an_experiment_is_marked(experiment: bool) -> None:
-    page = card(experiment=experiment).html_bytes()
+    page = card_page(card(experiment=experiment)).encode()
     assert (b"without any guarantee" in page) is experiment
 
 
@@ -165,7 +166,7 @@ def test_json_comes_back() -> None:
 def test_a_curve_without_any_finite_loss_is_shown() -> None:
     curve = LossCurve(mechanism="m", epsilon=1.0, loss=("inf",), certificate=False)
     line = FeatureLine(party="b", name="x", type="numeric", mechanism="m", loss=curve, splits=0)
-    page = card(features=(line,)).html_bytes()
+    page = card_page(card(features=(line,))).encode()
     assert b"no finite loss" in page
     parsed(page)
 
@@ -179,7 +180,7 @@ def test_importance_is_drawn_by_party_and_most_important_first() -> None:
         for i, name in enumerate(names)
     )
     parties = tuple(PartyLine(name=name, role="r", features=17, splits=1) for name in "ab")
-    page = card(parties=parties, importance=lines).html_bytes().decode()
+    page = card_page(card(parties=parties, importance=lines)).encode().decode()
     parser = parsed(page.encode())
     bars = [(dict(rect)["fill"], float(dict(rect)["width"])) for rect in parser.rectangles]
     assert [colour for colour, _ in bars] == [COLOURS[0]] * 15 + [COLOURS[1]] * 15
@@ -220,7 +221,7 @@ def test_modes_are_explained_where_they_were_evaluated(trained_once: Workspace) 
         assert {line.name for line in made.modes if line.scoring} == {names[-1]} & set(kept)
         told = {line.name: line.discloses for line in made.modes}
         assert ("without any epsilon" in told.get("federated_routed", "")) is (names[1] in kept)
-        page = made.html_bytes().decode()
+        page = card_page(made).encode().decode()
         assert page.count("new rows are scored so") == (names[-1] in kept)
         assert "What the model goes by" not in page
         assert "opboost run --dataset" in made.centralised

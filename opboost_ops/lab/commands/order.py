@@ -1,6 +1,6 @@
 """`opboost evaluate order`."""
 
-from opboost_ops.cli.evaluate.options import WORK, Json, Quick, Seeds, Summary, Work, keep
+from opboost_ops.lab.commands.options import WORK, Json, Quick, Seeds, Summary, Work, printed
 
 
 def command(
@@ -14,8 +14,6 @@ def command(
 
     An interrupted run goes on where it was: measurements are kept one by one.
     """
-    import json
-
     from opboost_ops.cli.progress import counting
     from opboost_ops.lab import order as experiment
     from opboost_ops.lab.settings import name_of
@@ -35,9 +33,7 @@ def command(
             found = experiment.experiment(work, progress, seeds=seeds)
     asked = "--quick" if quick else f"--seeds {seeds}"
     found |= {"quick": quick, "command": f"opboost evaluate order {asked}"}
-    keep(found, summary)
-    if as_json:
-        print(json.dumps(found))
+    if printed(found, summary, as_json):
         return
     from rich.console import Console
     from rich.table import Table

@@ -1,6 +1,6 @@
 """`opboost evaluate federation`."""
 
-from opboost_ops.cli.evaluate.options import WORK, Json, Quick, Seeds, Summary, Work, keep
+from opboost_ops.lab.commands.options import WORK, Json, Quick, Seeds, Summary, Work, printed
 
 
 def command(
@@ -11,8 +11,6 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Does federation pay? Whole runs beside training on everything, and alone."""
-    import json
-
     from opboost_ops.cli.printing import table
     from opboost_ops.cli.progress import counting
     from opboost_ops.lab import federation as experiment
@@ -23,9 +21,7 @@ def command(
     with counting("runs") as progress:
         found = experiment.experiment(cases, seeds, work, progress)
     found["command"] = f"opboost evaluate federation --seeds {seeds}" + " --quick" * quick
-    keep(found, summary)
-    if as_json:
-        print(json.dumps(found))
+    if printed(found, summary, as_json):
         return
     from rich.console import Console
 

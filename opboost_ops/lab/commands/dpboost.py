@@ -1,6 +1,6 @@
 """`opboost evaluate dpboost`."""
 
-from opboost_ops.cli.evaluate.options import WORK, Json, Quick, Seeds, Summary, Work, keep
+from opboost_ops.lab.commands.options import WORK, Json, Quick, Seeds, Summary, Work, printed
 
 
 def command(
@@ -14,7 +14,6 @@ def command(
 
     An interrupted run goes on where it was: measurements are kept one by one.
     """
-    import json
     import tempfile
     from pathlib import Path
 
@@ -24,9 +23,7 @@ def command(
     with tempfile.TemporaryDirectory() as folder, counting("measurements") as progress:
         seeds = 2 if quick else seeds
         found = experiment.experiment(seeds, Path(folder) if quick else work, quick, progress)
-    keep(found, summary)
-    if as_json:
-        print(json.dumps(found))
+    if printed(found, summary, as_json):
         return
     from rich.console import Console
     from rich.table import Table

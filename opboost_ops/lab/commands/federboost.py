@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from opboost_ops.cli.evaluate.options import WORK, Json, Quick, Seeds, Summary, Work, keep
+from opboost_ops.lab.commands.options import WORK, Json, Quick, Seeds, Summary, Work, printed
 
 
 def command(
@@ -16,8 +16,6 @@ def command(
 
     An interrupted run goes on where it was: measurements are kept one by one.
     """
-    import json
-
     from opboost_ops.cli.progress import counting
     from opboost_ops.lab import federboost as experiment
 
@@ -30,9 +28,7 @@ def command(
         found = experiment.experiment(tables, seeds, work, progress, buckets, epsilons)
     given = "--quick" if quick else f"--seeds {seeds}"
     found |= {"command": f"opboost evaluate federboost {given}", "quick": quick}
-    keep(found, summary)
-    if as_json:
-        print(json.dumps(found))
+    if printed(found, summary, as_json):
         return
     from rich.console import Console
     from rich.table import Table

@@ -16,7 +16,7 @@ from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.exchange.store import LocalStore, Store, open_store
 from opboost_ops.exchange.verification import declared_key, read_manifest, verify
-from opboost_ops.orchestration.parties.armed import FOLDER, SITECUSTOMIZE
+from opboost_ops.lab.drill.armed import FOLDER, SITECUSTOMIZE
 from opboost_ops.orchestration.parties.places import make, write
 from opboost_ops.orchestration.parties.topology import Topology
 from opboost_ops.orchestration.standalone import AirflowError

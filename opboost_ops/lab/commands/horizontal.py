@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from opboost_ops.cli.evaluate.options import WORK, Json, Quick, Seeds, Summary, Work, keep
+from opboost_ops.lab.commands.options import WORK, Json, Quick, Seeds, Summary, Work, printed
 
 
 def command(
@@ -20,7 +20,6 @@ def command(
 
     An interrupted run measures only what is missing of the accuracies; times are taken anew.
     """
-    import json
     import os
 
     from opboost_ops.cli.progress import counting
@@ -48,9 +47,7 @@ def command(
         "times": experiment.times((3,), trees, 4, rows=600 if quick else 8192),
         "growth": experiment.times(experiment.PARTIES, 10, 4) if growth and not quick else [],
     }
-    keep(found, summary)
-    if as_json:
-        print(json.dumps(found))
+    if printed(found, summary, as_json):
         return
     from rich.console import Console
     from rich.table import Table

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from opboost_ops.cli.evaluate.options import WORK, Json, Quick, Seeds, Summary, Work, keep
 from opboost_ops.errors import ConfigError
+from opboost_ops.lab.commands.options import WORK, Json, Quick, Seeds, Summary, Work, printed
 
 
 def command(
@@ -26,8 +26,6 @@ def command(
 
     An interrupted run goes on where it was: measurements are kept one by one.
     """
-    import json
-
     from opboost_ops.cli.progress import counting
     from opboost_ops.lab import accuracy as experiment
 
@@ -53,9 +51,7 @@ def command(
     more = [f"--{name} {value}" for name, values in chosen for value in values or ()]
     more += ["--curves"] * curves + ["--quick"] * quick
     found["command"] = " ".join(["opboost evaluate accuracy", f"--seeds {seeds}", *more])
-    keep(found, summary)
-    if as_json:
-        print(json.dumps(found))
+    if printed(found, summary, as_json):
         return
     from rich.console import Console
     from rich.table import Table

@@ -2,10 +2,11 @@
 
 import typer
 
-from opboost_ops.cli.evaluate import (
+from opboost_ops.lab.commands import (
     accuracy,
     cost,
     dpboost,
+    drill,
     federation,
     federboost,
     figures,
@@ -18,6 +19,8 @@ from opboost_ops.cli.evaluate import (
     report,
     table5,
 )
+
+__all__ = ["app", "drill"]
 
 app = typer.Typer(help="The papers' workloads, by one command each.", no_args_is_help=True)
 

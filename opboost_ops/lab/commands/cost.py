@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from opboost_ops.cli.evaluate.options import WORK, Json, Quick, Seeds, Summary, Work, keep
+from opboost_ops.lab.commands.options import WORK, Json, Quick, Seeds, Summary, Work, printed
 
 
 def command(
@@ -20,8 +20,6 @@ def command(
     Beside it pyope on the same values, and plain LightGBM and XGBoost on the same rows. Needs the
     extras `bench` and `xgboost`.
     """
-    import json
-
     from opboost_ops.cli.progress import counting
     from opboost_ops.lab import cost as experiment
 
@@ -34,9 +32,7 @@ def command(
     asked = [f"--seeds {seeds}", *(f"--dataset {name}" for name in dataset or ())]
     asked += ["--quick"] * quick
     found |= {"command": " ".join(["opboost evaluate cost", *asked]), "quick": quick}
-    keep(found, summary)
-    if as_json:
-        print(json.dumps(found))
+    if printed(found, summary, as_json):
         return
     from rich.console import Console
     from rich.table import Table

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from opboost_ops.errors import ConfigError
-from opboost_ops.orchestration.parties.drill import Blow
+from opboost_ops.lab.drill.drill import Blow
 
 _PLACE = re.compile(r"(<!-- drill -->\n).*?(<!-- /drill -->)", re.DOTALL)
 

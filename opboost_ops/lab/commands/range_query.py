@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from opboost_ops.cli.evaluate.options import WORK, Json, Quick, Seeds, Summary, Work, keep
+from opboost_ops.lab.commands.options import WORK, Json, Quick, Seeds, Summary, Work, printed
 
 
 def command(
@@ -19,8 +19,6 @@ def command(
 
     An interrupted run goes on where it was: measurements are kept one by one.
     """
-    import json
-
     from opboost_ops.cli.progress import counting
     from opboost_ops.lab import range_query as experiment
     from opboost_ops.lab.settings import EPSILONS, name_of
@@ -43,9 +41,7 @@ def command(
     options = [f"--seeds {found['seeds']}", *(f"--epsilon {e:g}" for e in epsilon or ())]
     asked = "--quick" if quick else " ".join(options)
     found |= {"quick": quick, "command": f"opboost evaluate range-query {asked}"}
-    keep(found, summary)
-    if as_json:
-        print(json.dumps(found))
+    if printed(found, summary, as_json):
         return
     from rich.console import Console
     from rich.table import Table

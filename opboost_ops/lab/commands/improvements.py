@@ -1,6 +1,6 @@
 """`opboost evaluate improvements`."""
 
-from opboost_ops.cli.evaluate.options import WORK, Json, Quick, Seeds, Summary, Work, keep
+from opboost_ops.lab.commands.options import WORK, Json, Quick, Seeds, Summary, Work, printed
 
 
 def command(
@@ -11,8 +11,6 @@ def command(
     as_json: Json = False,
 ) -> None:
     """What knowing the channel does for accuracy: values drawn back, and a penalty on leaves."""
-    import json
-
     from opboost_ops.cli.printing import table
     from opboost_ops.cli.progress import counting
     from opboost_ops.lab import improvements as experiment
@@ -24,9 +22,7 @@ def command(
     with counting("measurements") as progress:
         found = experiment.experiment(tables, epsilons, seeds, work, progress)
     found["command"] = f"opboost evaluate improvements --seeds {seeds}" + " --quick" * quick
-    keep(found, summary)
-    if as_json:
-        print(json.dumps(found))
+    if printed(found, summary, as_json):
         return
     from rich.console import Console
 

@@ -24,7 +24,7 @@ FOLDER = "OPBOOST_DRILL"
 SITECUSTOMIZE = f"""import os, sys
 
 if "{FOLDER}" in os.environ and "celery" in sys.orig_argv:
-    from opboost_ops.orchestration.parties.armed import arm
+    from opboost_ops.lab.drill.armed import arm
 
     arm()
 """

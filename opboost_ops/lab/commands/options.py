@@ -34,3 +34,22 @@ def keep(found: Mapping[str, Any], path: Path | None) -> None:
             text = "[\n  " + ",\n  ".join(rows) + "\n ]" if rows else json.dumps(value)
             lines.append(f" {json.dumps(name)}: {text}")
         path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def printed(found: Mapping[str, Any], path: Path | None, as_json: bool) -> bool:
+    """Keep a result where it was asked for, and print it for programs.
+
+    Args:
+        found: The result.
+        path: The file, or None.
+        as_json: Whether one JSON line is all that is to be printed.
+
+    Returns:
+        Whether it was: then there is nothing to show to people.
+    """
+    import json
+
+    keep(found, path)
+    if as_json:
+        print(json.dumps(found))
+    return as_json

@@ -1,6 +1,6 @@
 """`opboost evaluate table5`."""
 
-from opboost_ops.cli.evaluate.options import Json
+from opboost_ops.lab.commands.options import Json
 
 
 def command(

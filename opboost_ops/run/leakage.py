@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from opboost_ops.config.columns import Column
 from opboost_ops.exchange.encoding import integers
-from opboost_ops.lab import pictures
 from opboost_ops.mechanisms import MissingBit, UnaryEncoding, noise
 from opboost_ops.mechanisms.release import randomise
 from opboost_ops.privacy import attacks
@@ -137,58 +135,6 @@ def leakage(context: Context) -> Leakage:
         ],
     )
     return Leakage(found, averaged, linked)
-
-
-def draw(found: Leakage, path: Path) -> Path:
-    """Draw success against baseline by column, and success over retrainings.
-
-    Args:
-        found: The attacks.
-        path: Where the picture goes.
-    """
-    figure, (left, right) = pictures.canvas(columns=2, width=5.2)
-    names = list(found.columns)
-    for i, attack in enumerate(("guess", "rank match", "correlated")):
-        places, shares, errors = [], [], []
-        for j, name in enumerate(names):
-            for one in found.columns[name]:
-                if one.name == attack:
-                    places.append(j + 0.22 * (i - 1))
-                    shares.append(one.success)
-                    below, above = one.success - one.low, one.high - one.success
-                    errors.append((max(0.0, below), max(0.0, above)))
-        if places:
-            left.errorbar(
-                places,
-                shares,
-                yerr=np.array(errors).T,
-                fmt=pictures.MARKERS[i],
-                color=pictures.COLOURS[i],
-                markersize=4,
-                label=attack,
-            )
-    for j, name in enumerate(names):
-        base = found.columns[name][0].baseline
-        left.plot([j - 0.4, j + 0.4], [base, base], color=pictures.COLOURS[3], linewidth=1.5)
-    left.plot([], [], color=pictures.COLOURS[3], label="guessing the median")
-    left.set_xticks(range(len(names)), names, rotation=30, ha="right", fontsize=8)
-    left.set_ylim(0, 1.02)
-    pictures.legend(left)
-    pictures.name_axes(left, "Rows placed within 5 % of the domain", "", "share of rows")
-    worst = max(found.averaging, key=lambda n: found.averaging[n].fresh[-1].success)
-    curves = found.averaging[worst]
-    pictures.lines(
-        right,
-        list(range(1, len(curves.keyed) + 1)),
-        {
-            "keyed noise (as released)": [a.success for a in curves.keyed],
-            "fresh noise at every run (not used)": [a.success for a in curves.fresh],
-        },
-    )
-    right.set_ylim(0, 1.02)
-    title = f"Averaging over retrainings: {worst}"
-    pictures.name_axes(right, title, "retrainings", "share of rows")
-    return pictures.save(figure, path)
 
 
 def _entry(attack: Attack) -> dict[str, Any]:

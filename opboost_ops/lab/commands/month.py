@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from opboost_ops.cli.evaluate.options import Json
+from opboost_ops.lab.commands.options import Json
 
 
 def command(

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from opboost_ops.cli.evaluate.options import WORK, Json, Quick, Seeds, Summary, Work, keep
+from opboost_ops.lab.commands.options import WORK, Json, Quick, Seeds, Summary, Work, printed
 
 
 def command(
@@ -19,8 +19,6 @@ def command(
 
     An interrupted run goes on where it was: measurements are kept one by one.
     """
-    import json
-
     from opboost_ops.cli.progress import counting
     from opboost_ops.lab import accuracy
     from opboost_ops.lab import privacy as experiment
@@ -36,9 +34,7 @@ def command(
     asked = [f"--seeds {seeds}", *(f"--dataset {name}" for name in dataset or ())]
     asked += ["--quick"] * quick
     found |= {"command": " ".join(["opboost evaluate privacy", *asked]), "quick": quick}
-    keep(found, summary)
-    if as_json:
-        print(json.dumps(found))
+    if printed(found, summary, as_json):
         return
     from rich.console import Console
     from rich.table import Table
