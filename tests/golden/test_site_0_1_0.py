@@ -1,0 +1,172 @@
+"""What release 0.1.0 left at three parties opens, scores, retrains, rolls back and forgets."""
+
+import json
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from opboost_ops.cli import app
+from opboost_ops.config.loading import load_site
+from opboost_ops.exchange.books import open_books
+from opboost_ops.models.registry import Registry
+from opboost_ops.privacy.accountant import model_epsilon
+from tests.federation import Workspace
+
+ARCHIVE = Path(__file__).with_name("site-0.1.0.tar.xz")
+PARTIES = ("credit", "bank", "shop")
+FIRST, SECOND, PRIVATE = "173470dfdf2ab6e2", "6e4708725bddd441", "c431010a7d3eaeea"
+#: Whom the bank forgot under 0.1.0, and two people whom it still knew.
+FORGOTTEN, KNOWN = "P00007", ("P00011", "P00012")
+
+
+@dataclass
+class Site(Workspace):
+    """The three parties' folders."""
+
+    name: str = "federation"
+
+    @property
+    def file(self) -> Path:
+        return self.folder / f"{self.name}.yaml"
+
+    def other(self, run: str, **of: Any) -> "Site":
+        """Another run among the same parties."""
+        return Site(self.folder, f"{run:0>16}", **of)
+
+    def said(self, name: str) -> Any:
+        """What 0.1.0 printed."""
+        return json.loads((self.folder / "said" / f"{name}.json").read_text())
+
+    def registry(self, federation: str = "loans") -> Registry:
+        return Registry(load_site(self.folder / "credit" / "site.yaml").models, federation)
+
+    def opboost(self, *words: str) -> str:
+        done = CliRunner().invoke(app, list(words), catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    def shown(self, *words: str) -> Any:
+        return json.loads(self.opboost(*words, "--json"))
+
+
+def upgraded(site: Site) -> None:
+    """The steps of `docs/upgrade.md` from 0.1.0 to this release; none so far."""
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(tmp_path, filter="tar")
+    found = Site(tmp_path / "site-0.1.0")
+    found.known_to(monkeypatch)
+    monkeypatch.chdir(found.folder)
+    upgraded(found)
+    return found
+
+
+def losses(shown: Mapping[str, Any]) -> dict[str, tuple[int, float, float]]:
+    """By feature: releases, loss(1) and loss(R-L)."""
+    return {c["feature"]: (c["releases"], c["loss_1"], c["loss_whole"]) for c in shown["columns"]}
+
+
+@pytest.mark.parametrize("party", PARTIES)
+def test_ledger_and_audit_log_say_what_they_said(site: Site, party: str) -> None:
+    shown, before = site.shown("ledger", "show", party, "--people"), site.said(f"ledger_{party}")
+    assert losses(shown) == losses(before)
+    assert shown["models"]["epsilon"] == before["models"]["epsilon"]
+    assert [line["kind"] for line in shown["exact"]] == [line["kind"] for line in before["exact"]]
+    counted = {(c["feature"], c["people"], c["most_changes"]) for c in shown["people"]["columns"]}
+    assert counted == {
+        (c["feature"], c["people"], c["most_changes"]) for c in before["people"]["columns"]
+    }
+    assert "audit entries, head" in site.opboost("ledger", "check", party)
+    with open_books(load_site(site.folder / party / "site.yaml")) as books:
+        assert books.ledger.uncommitted() == []
+        entries, _ = books.audit.verify()
+        assert entries > 10
+
+
+def test_versions_are_listed_and_load_without_this_software(site: Site) -> None:
+    shown = site.shown("models", "list", "credit", "--federation", "loans")
+    before = site.said("models_loans")
+    for new, old in zip(shown, before, strict=True):
+        assert {key: new[key] for key in old} == old
+    for federation, version in (("loans", FIRST), ("loans", SECOND), ("loans_private", PRIVATE)):
+        text = site.registry(federation).file(version, "model.txt").decode()
+        booster = lightgbm.Booster(model_str=text)
+        assert booster.num_trees() > 0
+        rows = np.full((1, booster.num_feature()), 3.0)
+        assert 0 < booster.predict(rows)[0] < 1
+        card = json.loads(
+            site.opboost("models", "show", "credit", version, "--federation", federation)
+        )
+        assert card
+
+
+def test_the_same_applicants_get_the_same_scores(site: Site) -> None:
+    folder = site.folder / "credit" / "scores" / "loans" / SECOND
+    (old,) = folder.glob("*.parquet")
+    before = pl.read_parquet(old).sort("id")
+    done = site.other("5c0e", purpose="score").all()["credit.write_scores"]
+    after = pl.read_parquet(folder / done["file"]).sort("id")
+    assert before.height > 15
+    # The same cells, secret, map and channel: the same randomised values, and so the same scores.
+    assert after.equals(before)
+    site.registry().rollback("back to the first")
+    site.other("5c0f", purpose="score").all()
+    (scored,) = (site.folder / "credit" / "scores" / "loans" / FIRST).glob("*.parquet")
+    assert set(pl.read_parquet(scored)["model_version"]) == {FIRST}
+
+
+def test_retraining_on_the_same_tables_gives_the_same_model_and_no_new_values(site: Site) -> None:
+    before = {p: site.shown("ledger", "show", p, "--people")["people"] for p in PARTIES}
+    retrain = site.other("7e7a")
+    retrain.all({"trees": 8})
+    registry = site.registry()
+    # Nobody's noise was drawn anew by the upgrade: the whole model is the same to the byte.
+    assert registry.file(retrain.run, "model.txt") == registry.file(SECOND, "model.txt")
+    assert registry.champion() == retrain.run
+    assert registry.rollback("by hand") == SECOND
+    after = {p: site.shown("ledger", "show", p, "--people")["people"] for p in PARTIES}
+    for party in PARTIES:
+        changes = [c["most_changes"] for c in after[party]["columns"]]
+        assert changes == [c["most_changes"] for c in before[party]["columns"]]
+
+
+def test_a_private_model_is_trained_again_and_charged_again(site: Site) -> None:
+    retrain = site.other("d9", name="loans_private")
+    retrain.all()
+    registry = site.registry("loans_private")
+    assert set(registry.versions()) == {PRIVATE, retrain.run}
+    with open_books(load_site(site.folder / "credit" / "site.yaml")) as books:
+        assert model_epsilon(books.ledger.releases()) == 10
+    assert site.shown("ledger", "show", "credit")["models"]["epsilon"] == 10
+
+
+def trained_on(site: Site, run: str, party: str) -> int:
+    """How many rows of a party were in a run's training."""
+    with open_books(load_site(site.folder / party / "site.yaml")) as books:
+        return next(r.rows for r in books.ledger.releases() if r.run == run and r.kind == "digests")
+
+
+def test_the_forgotten_stay_forgotten_and_more_can_be(site: Site) -> None:
+    table = pl.read_parquet(site.folder / "bank" / "tables" / "train.parquet")
+    assert {FORGOTTEN, *KNOWN} <= set(table["id"])
+    told = site.opboost("forget", "bank", KNOWN[0])
+    assert "bank forgot the person" in told
+    assert "cell states were removed" in told
+    site.opboost("forget", "shop", KNOWN[1])
+    retrain = site.other("f0")
+    retrain.all()
+    assert trained_on(site, retrain.run, "bank") == table.height - 2
+    assert trained_on(site, FIRST, "bank") == table.height
+    shop = pl.read_parquet(site.folder / "shop" / "tables" / "train.parquet")
+    assert trained_on(site, retrain.run, "shop") == shop.height - 1
