@@ -1,4 +1,4 @@
-"""Arrow: digests -> the common row order and the holdout, told as positions."""
+"""Arrow: digests -> the common row order and the holdout, told as places in each party's list."""
 
 import numpy as np
 import polars as pl
@@ -9,6 +9,7 @@ from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.stages import raw_table
+from opboost_ops.stages.positions import numbers, own_rows
 from opboost_ops.stages.stage import Context, Outcome
 
 DISCLOSES = "which of its rows all parties have (membership), and which of them are held out"
@@ -23,7 +24,8 @@ def align(context: Context) -> Outcome:
     below a fixed number.
 
     Raises:
-        ContractError: A party sends a digest twice, or too few people are common to all.
+        ContractError: A party sends a digest twice or in another order than theirs, or too few
+            people are common to all.
     """
     own = context.federation.label_holder
     parties = (own, *context.federation.feature_holders)
@@ -34,10 +36,16 @@ def align(context: Context) -> Outcome:
             if party == own
             else context.receive("digests", party).table
         )
-        digests = _numbers(table)
+        digests = numbers(table.column("digest"))
         if digests.n_unique() != len(digests):
             raise ContractError(
                 f"{party} sent the same ID digest twice.", "Its table must have one row an ID."
+            )
+        if not digests.is_sorted():
+            raise ContractError(
+                f"{party} sent its ID digests in another order than theirs, which tells the order "
+                "of its table.",
+                f"{party} runs an older version: it is to upgrade before it sends any more.",
             )
         frame = pl.DataFrame({"digest": digests}).with_row_index(party)
         common = frame if common is None else common.join(frame, on="digest", how="inner")
@@ -48,7 +56,9 @@ def align(context: Context) -> Outcome:
             "No ID is common to all parties.",
             "Check that all mean the same ID column, type and alignment key.",
         )
-    held = _held_out(context, common)
+    # From here on the label holder's own places are rows of its table.
+    rows = own_rows(context, common[own].to_numpy())
+    held = _held_out(context, common, rows)
     if context.purpose == "train" and (held.all() or not held.any()):
         raise ContractError(
             f"Of {common.height} common rows {int(held.sum())} are held out: both sides need rows.",
@@ -57,7 +67,7 @@ def align(context: Context) -> Outcome:
     order = np.concatenate([np.flatnonzero(~held), np.flatnonzero(held)])
     train, holdout = int((~held).sum()), int(held.sum())
     positions = {
-        party: pa.table({"position": smallest_integers(common[party].to_numpy()[order])})
+        party: _positions(rows if party == own else common[party].to_numpy(), order)
         for party in parties
     }
     drafts = tuple(
@@ -80,20 +90,18 @@ def align(context: Context) -> Outcome:
     )
 
 
-def _numbers(table: pa.Table) -> pl.Series:
-    """Digests as numbers of 128 bits, which have their order and are sorted much faster."""
-    digests = pl.Series("digest", table.column("digest").cast(pa.binary()))
-    return digests.bin.reinterpret(dtype=pl.UInt128, endianness="big")
+def _positions(places: np.ndarray, order: np.ndarray) -> pa.Table:
+    return pa.table({"position": smallest_integers(places[order])})
 
 
-def _held_out(context: Context, common: pl.DataFrame) -> np.ndarray:
+def _held_out(context: Context, common: pl.DataFrame, rows: np.ndarray) -> np.ndarray:
     if context.purpose == "score":
         return np.ones(common.height, dtype=bool)
     rule = context.federation.training.holdout
     if isinstance(rule, HoldoutColumn):
         column = raw_table.read(context, [rule.column]).get_column(rule.column)
         raw_table.require_holdout(column)
-        return np.asarray(column.to_numpy()[common[context.federation.label_holder].to_numpy()])
+        return np.asarray(column.to_numpy()[rows])
     last_bytes = pl.lit(1 << 64, dtype=pl.UInt128)
     tails = common.select((pl.col("digest") % last_bytes).cast(pl.UInt64)).to_series().to_numpy()
     if context.federation.training.trainer == "dpboost":

@@ -9,7 +9,7 @@ from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.digest_ids import changed
-from opboost_ops.stages.preprocess import aligned_rows
+from opboost_ops.stages.positions import ORDER, aligned_rows
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import SHARDS, Context, Outcome
 
@@ -45,7 +45,9 @@ def list_shards(context: Context) -> Outcome:
     alignment = context.receive("alignment", context.party)
     # Where the rows of each begin, and after the last one the end; without forgotten persons.
     offsets = [0, *accumulate(heights)]
-    positions = aligned_rows(alignment, offsets[-1])
+    if context.home.table(ORDER).num_rows != offsets[-1]:
+        raise changed(context)
+    positions = aligned_rows(context, alignment)
     shards = {
         "train": alignment.document["train"],
         "offsets": offsets,

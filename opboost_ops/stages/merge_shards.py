@@ -39,7 +39,7 @@ def merge_shards(context: Context) -> Outcome:
     return Outcome(
         tables={
             **{name: _whole(context, name, places, rows) for name in names},
-            "positions": alignment.table,
+            "positions": _whole(context, "positions", places, rows, ("position",)),
         },
         documents={**documents, "preprocessed": facts(alignment, dict(clipped))},
         summary={"rows": rows, "shards": count},
@@ -62,10 +62,16 @@ def _make_up(places: list[np.ndarray], rows: int) -> bool:
     return bool(found.all())
 
 
-def _whole(context: Context, name: str, places: list[np.ndarray], rows: int) -> pa.Table:
+def _whole(
+    context: Context,
+    name: str,
+    places: list[np.ndarray],
+    rows: int,
+    only: tuple[str, ...] = (),
+) -> pa.Table:
     parts = [context.home.table(f"{name}-{shard}") for shard in range(len(places))]
     columns: dict[str, pa.Array] = {}
-    for column in parts[0].column_names:
+    for column in only or parts[0].column_names:
         values = [narrow_integers(part, column) for part in parts]
         # Each part has the smallest type that holds it, so the widest of them holds the whole.
         signed = any(np.issubdtype(value.dtype, np.signedinteger) for value in values)

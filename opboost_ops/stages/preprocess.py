@@ -14,6 +14,7 @@ from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.digest_ids import changed
+from opboost_ops.stages.positions import aligned_rows
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import SHARDS, Context, Outcome
 
@@ -33,10 +34,13 @@ def preprocess(context: Context) -> Outcome:
         raise changed(context)
     alignment = context.receive("alignment", context.party)
     height = context.home.table("person_keys").num_rows
-    positions = aligned_rows(alignment, height)
-    table, clipped = _in_common_order(context, positions, height)
+    rows = aligned_rows(context, alignment)
+    table, clipped = _in_common_order(context, rows, height)
     return Outcome(
-        tables={"preprocessed": table, "positions": alignment.table},
+        tables={
+            "preprocessed": table,
+            "positions": pa.table({"position": smallest_integers(rows)}),
+        },
         documents={"preprocessed": facts(alignment, clipped)},
         summary={"rows": table.num_rows, "features": table.num_columns},
     )
@@ -95,29 +99,6 @@ def _wide_enough(whole: np.ndarray | None, kind: np.dtype[Any], rows: int) -> np
     if np.dtype(np.int64) in (whole.dtype, kind):
         kind = np.dtype(np.int64)
     return whole.astype(np.promote_types(whole.dtype, kind), copy=False)
-
-
-def aligned_rows(alignment: Artifact, height: int) -> np.ndarray:
-    """Which rows of the table are the common ones, in the common order, integers, shape (n,).
-
-    Args:
-        alignment: The accepted alignment.
-        height: How many rows the table has.
-
-    Raises:
-        ContractError: A row is named twice, or the table does not have it.
-    """
-    positions = narrow_integers(alignment.table, "position")
-    named = np.zeros(height, dtype=bool)
-    inside = positions.min() >= 0 and positions.max() < height
-    if inside:
-        named[positions] = True
-    if not inside or np.count_nonzero(named) != len(positions):
-        raise ContractError(
-            "The alignment names a row twice, or a row that the table does not have.",
-            "Trigger a new run.",
-        )
-    return positions
 
 
 def facts(alignment: Artifact, clipped: dict[str, int]) -> dict[str, Any]:
