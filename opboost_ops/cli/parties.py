@@ -122,7 +122,10 @@ def _show(topology: "Topology") -> None:
 
     from opboost_ops.cli.printing import table
 
-    shown = table("Components", "component", "user", "process", "log")
+    shown = table("Components", "component", "user", "process", "ended by itself", "log")
     for name, pid in topology.components.items():
-        shown.add_row(name, topology.account(name).name, str(pid), str(topology.log(name)))
+        ends = topology.ends(name)
+        often = f"[red]{ends} times[/red]" if ends else "never"
+        user = topology.account(name).name
+        shown.add_row(name, user, str(pid), often, str(topology.log(name)))
     Console().print(shown)

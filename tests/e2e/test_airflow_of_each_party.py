@@ -1,14 +1,12 @@
 """Two Airflows that share nothing but the store: the label holder's, and the others'."""
 
-import contextlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 import yaml
+from pydantic import TypeAdapter
 
 from opboost_ops.config.loading import load_site
 from opboost_ops.datasets import lenders, load
@@ -17,6 +15,7 @@ from opboost_ops.exchange.run_id import JOINED, run_id
 from opboost_ops.models.registry import Registry
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
+from tests.waiting import until
 
 pytestmark = pytest.mark.deployment
 
@@ -73,7 +72,7 @@ def airflows(
 def opens(airflows: tuple[Standalone, Standalone]) -> Client:
     client = airflows[0].client()
     for dag in (TRAIN, SCORE, "lenders_train"):
-        until(lambda dag=dag: client.has_dag(dag))
+        until(lambda dag=dag: client.has_dag(dag), f"the DAG {dag}")
     return client
 
 
@@ -81,19 +80,8 @@ def opens(airflows: tuple[Standalone, Standalone]) -> Client:
 def joins(airflows: tuple[Standalone, Standalone]) -> Client:
     client = airflows[1].client()
     for dag in (TRAIN, SCORE, f"{NAME}_join", "lenders_join", "lenders_train", "lenders_score"):
-        until(lambda dag=dag: client.has_dag(dag))
+        until(lambda dag=dag: client.has_dag(dag), f"the DAG {dag}")
     return client
-
-
-def until(true: Callable[[], Any], patience: float = 900) -> Any:
-    """What is true at last."""
-    deadline = time.monotonic() + patience
-    while True:
-        with contextlib.suppress(httpx.TransportError):
-            if found := true():
-                return found
-        assert time.monotonic() < deadline
-        time.sleep(0.3)
 
 
 def runs(client: Client, dag: str) -> dict[str, str]:
@@ -104,7 +92,13 @@ def runs(client: Client, dag: str) -> dict[str, str]:
 
 def end(client: Client, dag: str, run: str) -> str:
     """The state in which a run has ended, which may be yet to begin."""
-    return str(until(lambda: (state := runs(client, dag).get(run)) in ENDED and state))
+    return str(
+        until(
+            lambda: (state := runs(client, dag).get(run)) in ENDED and state,
+            f"the end of {run}",
+            600,
+        )
+    )
 
 
 def errors(client: Client, dag: str, run: str) -> dict[str, str]:
@@ -134,7 +128,7 @@ def test_the_others_join_a_training_run_and_the_scoring_after_it(
     run = opens.trigger(TRAIN)
     trained = both(opens, joins, TRAIN, run)
     assert champion(sites, "credit") == trained
-    scoring = until(lambda: list(runs(opens, SCORE)))
+    scoring = until(lambda: list(runs(opens, SCORE)), "a run of scoring")
     both(opens, joins, SCORE, scoring[0])
     assert list(sites["credit"].parent.glob(f"scores/{NAME}/**/*.parquet"))
     # Each Airflow has the tasks of its own parties, and each ran once.
@@ -149,7 +143,7 @@ def test_horizontal_learning_meets_in_its_rounds(
     trained = both(opens, joins, "lenders_train", opens.trigger("lenders_train"))
     found = {champion(sites, f"lender_0{i}", "lenders") for i in (1, 2, 3)}
     assert found == {trained}
-    scoring = until(lambda: list(runs(opens, "lenders_score")))
+    scoring = until(lambda: list(runs(opens, "lenders_score")), "a run of scoring")
     both(opens, joins, "lenders_score", scoring[0])
 
 
@@ -161,7 +155,7 @@ def test_a_run_that_failed_is_left_for_the_next_one_and_can_be_cleared(
     failed = opens.trigger(TRAIN)
     assert end(opens, TRAIN, failed) == "failed"
     over = f"{JOINED}{run_id(TRAIN, failed)}"
-    until(lambda: runs(joins, TRAIN).get(over) == "running")
+    until(lambda: runs(joins, TRAIN).get(over) == "running", "the joined run to begin")
     table.with_suffix(".away").rename(table)
     trained = both(opens, joins, TRAIN, opens.trigger(TRAIN))
     assert end(joins, TRAIN, over) == "failed"
@@ -190,7 +184,15 @@ def test_what_does_not_come_is_said_and_nothing_is_made_of_it(
     data = yaml.safe_load(path.read_text())
     data["schedule"] = {"timeout_hours": 0.01}
     path.write_text(yaml.safe_dump(data, sort_keys=False))
-    until(lambda: opens.get(f"dags/{TRAIN}/details")["dag_run_timeout"] == "PT936S")
+    # 0.01 hours, and the 900 s by which a run may outlast its tasks: "PT936S", or "PT15M36S".
+    timeout = TypeAdapter(timedelta)
+    until(
+        lambda: (
+            timeout.validate_python(opens.get(f"dags/{TRAIN}/details")["dag_run_timeout"])
+            == timedelta(seconds=936)
+        ),
+        "the file to be read again",
+    )
     run = opens.trigger(TRAIN)
     assert end(opens, TRAIN, run) == "failed"
     told = errors(opens, TRAIN, run)

@@ -4,10 +4,10 @@ import contextlib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -20,17 +20,17 @@ from opboost_ops.orchestration.parties.environments import CONCURRENCY
 from opboost_ops.orchestration.parties.records import read_secrets, read_state
 from opboost_ops.orchestration.parties.topology import Topology
 from tests.parties.conftest import AT_ONCE, NAME, PATIENCE, absent
+from tests.waiting import until
 
 pytestmark = pytest.mark.deployment
 
 PARTIES = {"credit", "shop", "bank"}
 
-T = TypeVar("T")
-
 
 def test_three_parties_train_and_score(topology: Topology, client: Client) -> None:
     """A new champion starts a scoring run; every task runs as its party."""
-    until(lambda: client.has_dag(f"{NAME}_score") and client.has_dag(f"{NAME}_train"))
+    dags = (f"{NAME}_score", f"{NAME}_train")
+    until(lambda: all(map(client.has_dag, dags)), "both DAGs")
     ended(topology, client, f"{NAME}_train", client.trigger(f"{NAME}_train"))
     runs: list[dict[str, Any]] = []
 
@@ -38,7 +38,7 @@ def test_three_parties_train_and_score(topology: Topology, client: Client) -> No
         runs[:] = client.get(f"dags/{NAME}_score/dagRuns")["dag_runs"]
         return bool(runs)
 
-    until(scored)
+    until(scored, "a run of scoring")
     ended(topology, client, f"{NAME}_score", runs[0]["dag_run_id"])
     scores = list((topology.places.home("credit") / "scores").rglob("*.parquet"))
     assert scores
@@ -86,14 +86,17 @@ def test_a_worker_knows_no_secret_but_its_own(topology: Topology) -> None:
 def test_a_worker_that_never_comes_up(topology: Topology, client: Client) -> None:
     """The run ends in time and says whose worker is absent; nothing of that party is published."""
     dag = f"{absent()}_train"
-    until(lambda: client.has_dag(dag))
+    until(lambda: client.has_dag(dag), f"the DAG {dag}")
     # As the file says since the topology is up, no longer as it was made.
-    until(lambda: client.get(f"dags/{dag}/details")["dag_run_timeout"] != "PT12H")
+    until(
+        lambda: client.get(f"dags/{dag}/details")["dag_run_timeout"] != "PT12H",
+        "the file to be read again",
+    )
     topology.stop("worker-bank")
     begin = time.monotonic()
     run = client.trigger(dag)
     try:
-        state = until(lambda: final(client, dag, run))
+        state = until(lambda: final(client, dag, run), f"the end of {run}", PATIENCE + 300)
         assert state == "failed"
         assert time.monotonic() - begin >= PATIENCE
         note = client.run(dag, run)["note"]
@@ -105,8 +108,8 @@ def test_a_worker_that_never_comes_up(topology: Topology, client: Client) -> Non
         topology.start("worker-bank")
 
     # The worker finds the old order in its queue, and Airflow refuses it.
-    until(lambda: broker(topology, "LLEN", "bank") == "0")
-    until(lambda: broker(topology, "HLEN", "bank.unacked") == "0")
+    until(lambda: broker(topology, "LLEN", "bank") == "0", "an empty queue of bank")
+    until(lambda: broker(topology, "HLEN", "bank.unacked") == "0", "bank's last orders")
     states = {task["task_id"]: task["state"] for task in client.tasks(dag, run)}
     assert not [task for task, state in states.items() if state in ("queued", "running", None)]
     assert {states[task] for task in states if task.startswith("bank_")} == {"skipped"}
@@ -120,7 +123,7 @@ def test_many_federations_at_once(topology: Topology, client: Client) -> None:
     """All end right, on three workers, and each worker has its own queue's tasks alone."""
     names = [NAME, *(f"{NAME}_{n}" for n in range(2, AT_ONCE + 1))]
     for name in names:
-        until(lambda name=name: client.has_dag(f"{name}_train"))  # type: ignore[misc]
+        until(lambda name=name: client.has_dag(f"{name}_train"), name)  # type: ignore[misc]
         # A champion would start a scoring run.
         client.http.patch(f"/api/v2/dags/{name}_score", json={"is_paused": True}).raise_for_status()
     runs = {name: client.trigger(f"{name}_train") for name in names}
@@ -145,7 +148,7 @@ def test_many_federations_at_once(topology: Topology, client: Client) -> None:
 
 def ended(topology: Topology, client: Client, dag: str, run: str) -> list[dict[str, Any]]:
     """The tasks of a run that has ended right, all of them on the worker of their party."""
-    state = until(lambda: final(client, dag, run))
+    state = until(lambda: final(client, dag, run), f"the end of {run}", 240 + 120 * AT_ONCE)
     tasks = client.tasks(dag, run)
     wrong = [
         (task["task_id"], client.error(dag, run, task["task_id"], task["try_number"]))
@@ -163,14 +166,6 @@ def ended(topology: Topology, client: Client, dag: str, run: str) -> list[dict[s
 def final(client: Client, dag: str, run: str) -> str:
     state: str = client.run(dag, run)["state"]
     return state if state in ("success", "failed") else ""
-
-
-def until(found: Callable[[], T], patience: float = 1200) -> T:
-    deadline = time.monotonic() + patience
-    while not (value := found()):
-        assert time.monotonic() < deadline
-        time.sleep(1)
-    return value
 
 
 def most_at_once(tasks: Iterable[dict[str, Any]]) -> int:

@@ -12,18 +12,24 @@ SERVERS = ("postgres", "redis")
 #: Components of Airflow that are the coordinator's.
 AIRFLOW = ("api-server", "scheduler", "dag-processor")
 
-#: Starts a component again when it has ended by itself, as systemd or a container engine does:
-#: Airflow's scheduler ends when Redis is away. Five deaths within 30 s of a start are too many.
-_KEEP = """quick=0
-while [ $quick -lt 5 ]; do
+#: How a line of a component's log begins that says that it ended by itself.
+ENDED = "opboost: ended with"
+
+#: Starts a component again when it has ended by itself, as systemd or a container engine does, for
+#: as long as it is wanted: Airflow's scheduler ends at once, again and again, while its database or
+#: Redis is away. After quick ends the pause grows, up to half a minute; one that has run for a
+#: minute is started again at once.
+_KEEP = f"""pause=1
+while :; do
   begin=$(date +%s)
   "$@"
   code=$?
-  if [ $(($(date +%s) - begin)) -lt 30 ]; then quick=$((quick + 1)); else quick=0; fi
-  echo "ended with $code and is started again"
-  sleep 1
+  lasted=$(($(date +%s) - begin))
+  if [ $lasted -ge 60 ]; then pause=1; fi
+  echo "{ENDED} $code after $lasted s, is started again in $pause s"
+  sleep $pause
+  pause=$((pause * 2)); if [ $pause -gt 30 ]; then pause=30; fi
 done
-exit $code
 """
 
 

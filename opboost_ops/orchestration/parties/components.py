@@ -12,7 +12,7 @@ from typing import Any
 from opboost_ops.errors import ConfigError
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.parties import environments, servers
-from opboost_ops.orchestration.parties.commands import SERVERS, command_of
+from opboost_ops.orchestration.parties.commands import ENDED, SERVERS, command_of
 from opboost_ops.orchestration.parties.places import Places, write
 from opboost_ops.orchestration.parties.records import (
     Ports,
@@ -28,6 +28,9 @@ from opboost_ops.orchestration.standalone import AirflowError
 
 #: Seconds until everything must be up.
 _PATIENCE = 600.0
+
+#: A component that ends so often before it has worked once is not going to work.
+_HOPELESS = 5
 
 
 class Components:
@@ -113,6 +116,18 @@ class Components:
         party = name.removeprefix("worker-")
         home = self.places.coordinator if party == name else self.places.home(party)
         return home / f"{name}.log"
+
+    def ends(self, name: str) -> int:
+        """How often a part of Airflow has ended by itself, and was started again.
+
+        Args:
+            name: One of `components`.
+        """
+        log = self.log(name)
+        if name in SERVERS or not log.is_file():
+            return 0
+        with log.open(errors="replace") as lines:
+            return sum(line.startswith(ENDED) for line in lines)
 
     def start(self, name: str) -> None:
         """Start a component that does not run, and wait until it works.
@@ -257,16 +272,16 @@ class Components:
     def _until(self, done: Callable[[], bool], problem: str, names: Sequence[str] = ()) -> None:
         deadline = time.monotonic() + _PATIENCE
         while not done():
-            self._check(names)
+            self._check(names, starting=True)
             if time.monotonic() > deadline:
                 raise AirflowError(f"{problem} in time.", f"See {self.places.root}.")
             time.sleep(0.2)
 
-    def _check(self, names: Sequence[str]) -> None:
+    def _check(self, names: Sequence[str], starting: bool = False) -> None:
         self._reap()
         running = self.components if names else {}
         for name in names:
-            if name not in running:
+            if name not in running or (starting and self.ends(name) >= _HOPELESS):
                 lines = self.log(name).read_text(errors="replace").splitlines()
                 raise AirflowError(
                     f"{name} has ended:\n" + "\n".join(lines[-15:]),
