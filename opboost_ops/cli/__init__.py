@@ -21,6 +21,7 @@ from opboost_ops.cli import (
     models,
     parties,
     plan,
+    policy,
     run,
     schemas,
     score,
@@ -59,6 +60,7 @@ app.add_typer(models.app, name="models")
 keys.app.command("show")(trust.show)
 keys.app.command("trust")(trust.trust)
 app.add_typer(keys.app, name="keys")
+app.add_typer(policy.app, name="policy")
 app.add_typer(artifact.app, name="artifact")
 app.add_typer(audit.app, name="audit")
 app.add_typer(store.app, name="store")

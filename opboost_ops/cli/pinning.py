@@ -1,4 +1,4 @@
-"""Pinning a receiver's public key in ``policy.yaml``: the rest of the file stays as it is."""
+"""Pinning in ``policy.yaml``: the rest of the file stays as it is."""
 
 import base64
 import os
@@ -65,23 +65,23 @@ def pin(path: Path, party: str, key: str, replace: bool) -> bool:
     receiver = {**receivers.get(party, {}), "signing_key": key}
     expected = {**data, "receivers": {**receivers, party: receiver}}
     changed = _pinned(text, party, key)
-    if _data(changed) != expected:
+    if data_of(changed) != expected:
         raise ConfigError(
             f"{path.name} is written in a way that this command cannot add to.",
             f"Write it there by hand: receivers: {{{party}: {{signing_key: {key}}}}}",
         )
-    _replace(path.resolve(), changed)
+    replace_text(path.resolve(), changed)
     return True
 
 
 def _pinned(text: str, party: str, key: str) -> str:
-    receivers = _child(yaml.compose(text, Loader=yaml.SafeLoader), "receivers")
+    receivers = child(yaml.compose(text, Loader=yaml.SafeLoader), "receivers")
     # Some names, such as `on`, are no text in YAML unless they are quoted.
     name = party if yaml.safe_load(party) == party else f'"{party}"'
     if receivers is None:
         end = "" if text.endswith("\n") else "\n"
         return f"{text}{end}receivers:\n  {name}:\n    signing_key: {key}\n"
-    old = _child(_child(receivers, party), "signing_key")
+    old = child(child(receivers, party), "signing_key")
     if old is not None:
         return text[: old.start_mark.index] + key + text[old.end_mark.index :]
     start = receivers.start_mark
@@ -94,7 +94,8 @@ def _pinned(text: str, party: str, key: str) -> str:
     return text[: start.index] + entry + text[start.index :]
 
 
-def _child(node: Any, name: str) -> Any:
+def child(node: Any, name: str) -> Any:
+    """The value of a key of a composed mapping; None if there is none."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if key.value == name:
@@ -110,14 +111,20 @@ def _fits(form: Any, text: str) -> bool:
     return True
 
 
-def _data(text: str) -> Any:
+def data_of(text: str) -> Any:
+    """What a text says as YAML; None if it is none."""
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError:
         return None
 
 
-def _replace(path: Path, text: str) -> None:
+def replace_text(path: Path, text: str) -> None:
+    """Replace a file's text, whole or not at all; who may read it stays as it is.
+
+    Raises:
+        ConfigError: It cannot be written.
+    """
     temporary: str | None = None
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

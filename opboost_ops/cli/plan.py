@@ -50,8 +50,8 @@ def command(
 
     declared = load_federation(federation)
     holder = _holder(declared, party)
-    marginals, home = _marginals(federation, declared, holder, sample)
     rules = _rules(federation, holder)
+    marginals, home = _marginals(federation, declared, holder, sample, rules)
     domain = declared.domain.to_domain()
     caps = {}
     for name in marginals:
@@ -123,7 +123,11 @@ def _holder(declared: "Federation", party: str | None) -> str:
 
 
 def _marginals(
-    file: Path, declared: "Federation", holder: str, sample: Path | None
+    file: Path,
+    declared: "Federation",
+    holder: str,
+    sample: Path | None,
+    rules: "Mapping[str, FeatureRule]",
 ) -> tuple[dict[str, "np.ndarray"], Path]:
     import numpy as np
     import polars as pl
@@ -158,9 +162,12 @@ def _marginals(
     for name, feature in declared.parties[holder].features.items():
         if feature.type == "nominal":
             continue
-        if name not in frame.columns:
+        rule = rules.get(name)
+        # A public sample goes by the declared names, the party's own table by those of its policy.
+        column = rule.column if rule and rule.column and sample is None else name
+        if column not in frame.columns:
             raise ContractError(f"{path.name} has no column {name}.", "Add it to the sample.")
-        values = raw_table.numbers(frame.get_column(name), feature)
+        values = raw_table.numbers(frame.get_column(column), feature)
         codes = feature.domain_map(domain).encode(values[np.isfinite(values)])
         found[name] = np.bincount(codes - domain.lower, minlength=domain.size)
     return found, home

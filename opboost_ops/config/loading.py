@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from opboost_ops.config.faults import federation_faults
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
+from opboost_ops.config.policy_faults import policy_faults
 from opboost_ops.config.site import ENVIRONMENT, Site, Tables
 from opboost_ops.errors import ConfigError, Fault, OpBoostError
 
@@ -78,7 +79,7 @@ def load_policy(path: Path) -> Policy:
     Raises:
         ConfigError: With all its faults.
     """
-    return _parse(Policy, _read(path), path.name, lambda _: iter(()))
+    return _parse(Policy, _read(path), path.name, policy_faults)
 
 
 def site_of(party: str, environ: Mapping[str, str] = os.environ) -> tuple[Site, Policy]:

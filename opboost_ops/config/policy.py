@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
+from uuid import UUID
 
 from pydantic import Field
 
@@ -26,10 +27,16 @@ class Receiver(Record):
 
 
 class FeatureRule(Record):
-    """What may be done with one feature.
+    """Which column a feature is, for ever, and what may be done with it.
 
     Attributes:
-        mechanisms: Names of the mechanisms that may release it.
+        uuid: The column's immutable name, made once by the party; the federation file repeats it.
+            Noise, cells, edges and budgets go by it, so a plan that bears another one is refused,
+            and so is every release of a feature without.
+        column: Its name in the party's own table, where that is not the feature's: no other
+            party ever sees it.
+        mechanisms: Names of the mechanisms that may release it; none where it is only read at
+            home, as the label holder's own columns are, and all of horizontal learning.
         max_splits: Most split values answered in one run; |D| - 1 when absent.
         max_loss_1: Cap on loss(1) of a release, a move by one step of the domain.
         max_loss_whole: Cap on loss(R - L) of a release, a move across the domain; a category's
@@ -43,7 +50,9 @@ class FeatureRule(Record):
             category. Local-map and routed scoring need it: what they disclose is exact.
     """
 
-    mechanisms: tuple[str, ...] = Field(min_length=1)
+    uuid: UUID | None = None
+    column: str | None = Field(default=None, min_length=1)
+    mechanisms: tuple[str, ...] = ()
     max_splits: int | None = Field(default=None, ge=0)
     max_loss_1: float | None = Field(default=None, gt=0)
     max_loss_whole: float | None = Field(default=None, gt=0)
@@ -104,6 +113,10 @@ class Policy(Record):
     """The whole of ``policy.yaml``.
 
     Attributes:
+        id_column: The raw column of the party's table that names a person, whatever the
+            federation file calls it; what the file says when absent.
+        columns: Raw columns of other declared names that are no features: the label's, the
+            holdout's.
         receivers: Who may receive releases.
         features: Which features may go, and how.
         all_features: Caps on their sum.
@@ -114,6 +127,8 @@ class Policy(Record):
 
     version: Literal[1]
     party: Name
+    id_column: str | None = Field(default=None, min_length=1)
+    columns: Mapping[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
     receivers: Mapping[Name, Receiver] = Field(default_factory=dict)
     features: Mapping[FeatureName, FeatureRule] = Field(default_factory=dict)
     all_features: AllFeatures = AllFeatures()
@@ -126,3 +141,30 @@ class Policy(Record):
         known = self.receivers.get(receiver)
         # A colon is in no party's name.
         return ":linkable" if known is not None and known.linkable else receiver
+
+    def raw_column(self, name: str, identity: str) -> str:
+        """What a declared column is called in the party's own tables.
+
+        Args:
+            name: As the federation file names it.
+            identity: The federation file's name of the ID column.
+        """
+        if name == identity and self.id_column is not None:
+            return self.id_column
+        rule = self.features.get(name)
+        if rule is not None and rule.column is not None:
+            return rule.column
+        return self.columns.get(name, name)
+
+    def rule_of(self, column: UUID, feature: str) -> FeatureRule | None:
+        """The rule of a column: by its pinned UUID, in a policy that pins none by name.
+
+        Args:
+            column: Its UUID.
+            feature: Its last known name.
+        """
+        for rule in self.features.values():
+            if rule.uuid == column:
+                return rule
+        named = self.features.get(feature)
+        return named if named is not None and named.uuid is None else None

@@ -165,7 +165,7 @@ def policy_data(party: str, federation: Mapping[str, Any]) -> Any:
 
 
 def _rule(feature: Mapping[str, Any], routed: bool) -> dict[str, Any]:
-    rule: dict[str, Any] = {"mechanisms": _mechanisms(feature)}
+    rule: dict[str, Any] = {"uuid": feature["uuid"], "mechanisms": _mechanisms(feature)}
     if routed or feature["mechanism"]["name"] == "local_map":
         rule["least_cell_width"] = 0
     return rule

@@ -1,6 +1,7 @@
 """What a party's policy says to a plan, decided from public facts alone."""
 
 from collections.abc import Mapping, Sequence
+from uuid import UUID
 
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.feature import Fill
@@ -27,6 +28,7 @@ def require_consent(policy: Policy, federation: Federation, party: str) -> None:
         refused.append(f"receivers: {receiver} is not among them")
     elif policy.receivers[receiver].signing_key != federation.parties[receiver].signing_key:
         refused.append(f"receivers.{receiver}: the plan gives another signing key")
+    refused += _other_columns(policy, federation, party)
     for name, feature in federation.parties[party].features.items():
         rule = policy.features.get(name)
         if rule is None:
@@ -58,6 +60,46 @@ def require_consent(policy: Policy, federation: Federation, party: str) -> None:
             f"The policy of {party} refuses this run: {'; '.join(refused)}.",
             "Nothing was released. Its owner may change policy.yaml, or the federation its file.",
         )
+
+
+def unpinned(policy: Policy, federation: Federation, party: str) -> dict[str, UUID]:
+    """Features whose column the policy allows and does not pin yet.
+
+    Args:
+        policy: The party's own.
+        federation: The plan's.
+        party: The party.
+
+    Returns:
+        By feature, the UUID that the federation gives to its column.
+    """
+    return {
+        name: feature.uuid
+        for name, feature in federation.parties[party].features.items()
+        if (rule := policy.features.get(name)) is not None and rule.uuid is None
+    }
+
+
+def _other_columns(policy: Policy, federation: Federation, party: str) -> list[str]:
+    refused = [
+        f"features.{name}.uuid: the policy does not pin it; `opboost policy pin` adds the line "
+        f"`uuid: {uuid}` once its owner has read it"
+        for name, uuid in unpinned(policy, federation, party).items()
+    ]
+    identity = federation.id.column
+    named = [identity, *federation.parties[party].features]
+    raw = {name: policy.raw_column(name, identity) for name in named}
+    for name in sorted(named):
+        same = [other for other in named if other < name and raw[other] == raw[name]]
+        refused += [f"{other} and {name} are one column of the party's table" for other in same]
+    pinned = {rule.uuid: name for name, rule in policy.features.items() if rule.uuid is not None}
+    for name, feature in federation.parties[party].features.items():
+        rule = policy.features.get(name)
+        if rule is not None and rule.uuid not in (None, feature.uuid):
+            refused.append(f"features.{name}.uuid: the plan gives another one")
+        if (known := pinned.get(feature.uuid, name)) != name:
+            refused.append(f"features.{name}.uuid: the policy pins that one for {known}")
+    return refused
 
 
 def require_splits_allowed(

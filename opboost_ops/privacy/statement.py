@@ -62,7 +62,7 @@ def forecasts(releases: Sequence[Release], policy: Policy) -> dict[UUID, Forecas
     latest = latest_curves(releases)
     return {
         uuid: forecast(
-            account, policy.features.get(account.feature, _NO_RULE), list(latest[uuid].values())
+            account, policy.rule_of(uuid, account.feature) or _NO_RULE, list(latest[uuid].values())
         )
         for uuid, account in accounts(releases).items()
     }

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.quality.blockwise import rows_of_block
 from opboost_ops.stages import raw_table
+from opboost_ops.stages.raw_names import declared_columns, raw_names
 from opboost_ops.stages.stage import Context
 
 #: Bytes of a column that are read from the file at once.
@@ -38,7 +39,7 @@ def blocks(
     Raises:
         ContractError: As `raw_table.read`.
     """
-    wanted = list(columns) or raw_table.declared_columns(context)
+    wanted = list(columns) or declared_columns(context)
     forgotten = Forgotten(context.site.forgotten)
     identity = context.federation.id.column
     needed = wanted if identity in wanted or not len(forgotten) else [identity, *wanted]
@@ -69,14 +70,15 @@ def _batches(
         raise raw_table.unreadable(context)
     with file:
         rows = rows_of_block(len(schema))
-        found = file.iter_batches(rows, columns=list(schema), use_threads=False)
+        raw = raw_names(context, list(schema))
+        found = file.iter_batches(rows, columns=list(raw.values()), use_threads=False)
         while True:
             frame: pl.DataFrame | None = None
             try:
                 batch = next(found, None)
                 if batch is None:
                     return
-                frame = _frame(batch, schema)
+                frame = _frame(batch, schema, raw)
             except (pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError):
                 frame = None
             if frame is None:
@@ -84,10 +86,12 @@ def _batches(
             yield frame
 
 
-def _frame(batch: pa.RecordBatch, schema: dict[str, pl.DataType]) -> pl.DataFrame:
+def _frame(
+    batch: pa.RecordBatch, schema: dict[str, pl.DataType], raw: dict[str, str]
+) -> pl.DataFrame:
     frame = pl.from_arrow(batch)
     assert isinstance(frame, pl.DataFrame)
-    frame = frame.select(list(schema))
+    frame = frame.select(pl.col(column).alias(name) for name, column in raw.items())
     return frame if frame.schema == schema else frame.cast(pl.Schema(schema))
 
 

@@ -9,26 +9,11 @@ import numpy as np
 import polars as pl
 
 from opboost_ops.config.feature import Feature, Fill
-from opboost_ops.config.federation import HoldoutColumn
 from opboost_ops.errors import ContractError
 from opboost_ops.privacy.forgotten import Forgotten
+from opboost_ops.stages.raw_names import declared_columns, raw_names
 from opboost_ops.stages.stage import Context
 from opboost_ops.stages.table_files import digest_of, files_of
-
-
-def declared_columns(context: Context) -> list[str]:
-    """The columns that the federation declares for this party: ID, features, label, holdout.
-
-    New rows need neither label nor holdout.
-    """
-    federation = context.federation
-    party = federation.parties[context.party]
-    columns = [federation.id.column, *party.features]
-    if party.label and context.purpose == "train":
-        columns.append(party.label.column)
-        if isinstance(federation.training.holdout, HoldoutColumn):
-            columns.append(federation.training.holdout.column)
-    return list(dict.fromkeys(columns))
 
 
 def files(context: Context, shard: int | None = None) -> tuple[Path, ...]:
@@ -216,36 +201,44 @@ def schema(
         wanted: Which columns.
         why: Who asks for them, for the error.
 
+    Returns:
+        By declared name.
+
     Raises:
-        ContractError: A file is no readable Parquet, has no such column, or disagrees.
+        ContractError: A file is no readable Parquet, has no such column, or disagrees; or two
+            declared columns are one.
     """
+    raw = raw_names(context, wanted)
     schemas: list[dict[str, pl.DataType]] | None = None
     with suppress(pl.exceptions.PolarsError, OSError, ValueError):
         schemas = [dict(pl.read_parquet_schema(path)) for path in paths]
     if schemas is None:
         raise unreadable(context)
     some = "A file of the table" if len(paths) > 1 else "The table"
-    missing = [c for c in wanted if not all(c in schema for schema in schemas)]
+    missing = [c for c in wanted if not all(raw[c] in schema for schema in schemas)]
     if missing:
         raise ContractError(
             f"{some} of {context.party} has no column {', '.join(missing)}, which {why}.",
-            "Add it to the table, or take it out of the federation file.",
+            "Add it to the table, let policy.yaml say what it is called there, or take it out of "
+            "the federation file.",
         )
-    differing = [c for c in wanted if len({schema[c] for schema in schemas}) > 1]
+    differing = [c for c in wanted if len({schema[raw[c]] for schema in schemas}) > 1]
     if differing:
         raise ContractError(
             f"The files of {context.party}'s table disagree about the type of "
             f"{', '.join(differing)}.",
             "Write all of them with the same types.",
         )
-    return {column: schemas[0][column] for column in wanted}
+    return {column: schemas[0][raw[column]] for column in wanted}
 
 
 def _parquet(context: Context, paths: Sequence[Path], wanted: list[str], why: str) -> pl.DataFrame:
     schema(context, paths, wanted, why)
+    raw = raw_names(context, wanted)
+    declared = {name: column for column, name in raw.items()}
     frames: list[pl.DataFrame] | None = None
     with suppress(pl.exceptions.PolarsError, OSError, ValueError):
-        frames = [pl.read_parquet(path, columns=wanted) for path in paths]
+        frames = [pl.read_parquet(path, columns=list(declared)).rename(declared) for path in paths]
     if frames is None:
         raise unreadable(context)
     return pl.concat(frames)

@@ -80,7 +80,8 @@ def test_a_loss_above_its_cap(
     trained_once: Workspace, federation: Federation, rule: dict[str, float], asked: str
 ) -> None:
     features = {
-        name: {"mechanisms": ["global_map"]} for name in federation.parties["bank"].features
+        name: {"uuid": feature.uuid, "mechanisms": ["global_map"]}
+        for name, feature in federation.parties["bank"].features.items()
     }
     features["income"] |= rule  # type: ignore[operator]
     with pytest.raises(PolicyError) as caught:
@@ -97,8 +98,12 @@ def test_an_infinite_loss_is_above_every_cap(
     income = data["parties"]["bank"]["features"]["income"]
     income["mechanism"] = {"name": "local_map", "epsilon": 0.1, "theta": 2}
     features = {
-        name: {"mechanisms": ["global_map", "local_map"], "max_loss_whole": 1000}
-        for name in data["parties"]["bank"]["features"]
+        name: {
+            "uuid": feature["uuid"],
+            "mechanisms": ["global_map", "local_map"],
+            "max_loss_whole": 1000,
+        }
+        for name, feature in data["parties"]["bank"]["features"].items()
     }
     with pytest.raises(PolicyError, match="max_loss_whole is 1000, income costs inf"):
         require_consent(

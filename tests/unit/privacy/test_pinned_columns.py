@@ -1,0 +1,218 @@
+"""One identity for a column: the one that its party's policy pins, never the plan's."""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+import pytest
+import yaml
+
+from opboost_ops.config.loading import load_policy, load_site
+from opboost_ops.config.policy import Policy
+from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
+from opboost_ops.exchange.books import open_books
+from opboost_ops.privacy.consent import require_consent, unpinned
+from tests.federation import Workspace
+
+FRESH = "6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b33"
+
+
+def rules(data: Any) -> Any:
+    return data["parties"]["bank"]["features"]
+
+
+def refusal(workspace: Workspace) -> PolicyError:
+    """Run until the bank refuses; by then it has published nothing that tells of a feature."""
+    _, error = workspace.first_failure()
+    assert isinstance(error, PolicyError)
+    assert not {"ranks/bank", "holdout/bank", "values/bank"} & set(workspace.published())
+    return error
+
+
+def test_finding_3_a_fresh_uuid_in_the_plan_starts_no_budget_anew(workspace: Workspace) -> None:
+    before = _charged(workspace)
+    for _ in range(3):
+        fresh = str(uuid.uuid4())
+        workspace.edit_yaml(
+            "federation.yaml", lambda data, u=fresh: rules(data)["income"].update(uuid=u)
+        )
+        other = Workspace(workspace.folder, uuid.uuid4().hex[:16])
+        assert "features.income.uuid: the plan gives another one" in str(refusal(other))
+    assert _charged(workspace) == before
+
+
+def test_finding_3_the_uuid_of_another_feature_is_refused(
+    trained_once: Workspace, federation_data: dict[str, Any]
+) -> None:
+    features = rules(federation_data)
+    features["income"]["uuid"], features["balance"]["uuid"] = (
+        features["balance"]["uuid"],
+        features["income"]["uuid"],
+    )
+    told = str(_asked(trained_once, federation_data))
+    assert "features.income.uuid: the policy pins that one for balance" in told
+    assert "features.balance.uuid: the policy pins that one for income" in told
+
+
+def test_finding_3_one_raw_column_under_a_second_feature_is_refused(workspace: Workspace) -> None:
+    """Not even where the party's own policy would let it go twice, under two UUIDs."""
+    workspace.edit_yaml(
+        "bank/policy.yaml",
+        lambda data: data["features"].update(
+            wage={"uuid": FRESH, "column": "income", "mechanisms": ["global_map"]}
+        ),
+    )
+    with pytest.raises(ConfigError) as caught:
+        load_policy(workspace.folder / "bank" / "policy.yaml")
+    assert "features.wage.column: is also the raw column of features.income" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            lambda d: d["features"]["income"].update(uuid=d["features"]["balance"]["uuid"]),
+            ".uuid: is also that of features.",
+        ),
+        (lambda d: d.update(id_column="income"), "id_column: is also the raw column of"),
+        (lambda d: d.update(columns={"income": "pay"}), "columns.income: is a feature"),
+        (lambda d: d.update(columns={"default": "income"}), "columns.default: is also the raw"),
+    ],
+)
+def test_one_column_under_two_names_is_a_fault_of_the_file(
+    workspace: Workspace, change: Callable[[Any], None], told: str
+) -> None:
+    workspace.edit_yaml("bank/policy.yaml", change)
+    with pytest.raises(ConfigError) as caught:
+        load_policy(workspace.folder / "bank" / "policy.yaml")
+    assert told in str(caught.value)
+
+
+def test_a_policy_of_the_former_release_is_refused_until_it_pins(workspace: Workspace) -> None:
+    workspace.edit_yaml("bank/policy.yaml", _without_uuids)
+    error = refusal(workspace)
+    declared = rules(yaml.safe_load(workspace.file.read_text()))
+    for name, feature in declared.items():
+        assert f"features.{name}.uuid" in str(error)
+        assert f"uuid: {feature['uuid']}" in str(error)
+    assert "opboost policy pin" in str(error)
+
+
+def test_a_refused_plan_is_accepted_once_the_columns_are_pinned(workspace: Workspace) -> None:
+    declared = workspace.declared
+    former = _policy(workspace, _without_uuids)
+    assert unpinned(former, declared, "bank") == {
+        name: feature.uuid for name, feature in declared.parties["bank"].features.items()
+    }
+    with pytest.raises(PolicyError):
+        require_consent(former, declared, "bank")
+    whole = load_policy(workspace.folder / "bank" / "policy.yaml")
+    assert unpinned(whole, declared, "bank") == {}
+    require_consent(whole, declared, "bank")
+
+
+def test_raw_names_stay_at_home_and_change_nothing_that_leaves(
+    trained_once: Workspace, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bank's table has names of its own: what it publishes is the same to the byte."""
+    plain, renamed = (trained_once.copy(tmp_path / n, "0" * 15 + "3") for n in ("plain", "renamed"))
+    raw = {"income": "EINK_NETTO_17", "balance": "SALDO_9", "customer_id": "KDNR_3"}
+    names = {n: r for n, r in raw.items() if n in pl.read_parquet(renamed.table_path("bank"))}
+    identity = renamed.declared.id.column
+    renamed.edit_table("bank", lambda t: t.rename({**names, identity: "KDNR_3"}))
+
+    def change(data: Any) -> None:
+        data["id_column"] = "KDNR_3"
+        for name in set(names) - {identity}:
+            data["features"][name]["column"] = names[name]
+
+    renamed.edit_yaml("bank/policy.yaml", change)
+    told = []
+    for workspace in (plain, renamed):
+        with monkeypatch.context() as patch:
+            workspace.known_to(patch)
+            told.append(workspace.all())
+    run = f"credit_scoring/{plain.run}"
+    for kind in ("digests", "ranks", "holdout", "split_values"):
+        place = f"{run}/{kind}/bank"
+        assert renamed.store.get(place) == plain.store.get(place)
+    public = [*renamed.files("exchange").values(), str(told[1]).encode()]
+    for name in (*set(names.values()), "KDNR_3"):
+        assert not any(name.encode() in content for content in public)
+
+
+def test_a_missing_raw_column_is_told_by_its_declared_name(workspace: Workspace) -> None:
+    workspace.edit_yaml(
+        "bank/policy.yaml", lambda data: data["features"]["income"].update(column="EINK_NETTO_17")
+    )
+    where, error = workspace.first_failure()
+    assert where == "bank.check_table"
+    assert "has no column income" in str(error)
+    assert "EINK_NETTO_17" not in str(error)
+
+
+def test_two_declared_columns_of_one_raw_column_are_refused(workspace: Workspace) -> None:
+    """The plan's ID column cannot be a feature's raw column under the declared name."""
+    workspace.edit_yaml(
+        "bank/policy.yaml", lambda data: data["features"]["income"].update(column="customer")
+    )
+    workspace.edit_yaml("federation.yaml", lambda data: data["id"].update(column="customer"))
+    for party in ("credit", "bank", "shop"):
+        workspace.edit_table(party, lambda t: t.rename({t.columns[0]: "customer"}))
+    assert "one and the same column" in str(_failure_of(workspace, "bank"))
+
+
+def test_budgets_go_by_the_pinned_column_also_under_another_name(workspace: Workspace) -> None:
+    """A feature that both parties rename keeps its account and its rule."""
+    from opboost_ops.privacy.statement import forecasts
+
+    workspace.edit_yaml(
+        "bank/policy.yaml",
+        lambda d: d["features"].update(
+            wage={**d["features"].pop("income"), "column": "income", "budget_1": 7.5}
+        ),
+    )
+    policy = load_policy(workspace.folder / "bank" / "policy.yaml")
+    with open_books(load_site(workspace.folder / "bank" / "site.yaml")) as books:
+        found = forecasts(books.ledger.releases(), policy)
+    pinned = policy.features["wage"].uuid
+    assert pinned is not None
+    assert found[pinned].rule.budget_1 == 7.5
+
+
+@pytest.fixture
+def federation_data(trained_once: Workspace) -> dict[str, Any]:
+    data: dict[str, Any] = yaml.safe_load(trained_once.file.read_text())
+    return data
+
+
+def _asked(workspace: Workspace, data: dict[str, Any]) -> PolicyError:
+    from opboost_ops.config.loading import parse_federation
+
+    policy = load_policy(workspace.folder / "bank" / "policy.yaml")
+    with pytest.raises(PolicyError) as caught:
+        require_consent(policy, parse_federation(data, "federation.yaml"), "bank")
+    return caught.value
+
+
+def _failure_of(workspace: Workspace, party: str) -> OpBoostError:
+    where, error = workspace.first_failure()
+    assert where.startswith(party)
+    return error
+
+
+def _without_uuids(data: Any) -> None:
+    for rule in data["features"].values():
+        rule.pop("uuid", None)
+
+
+def _policy(workspace: Workspace, change: Callable[[Any], None]) -> Policy:
+    data = yaml.safe_load((workspace.folder / "bank" / "policy.yaml").read_text())
+    change(data)
+    return Policy.model_validate(data)
+
+
+def _charged(workspace: Workspace) -> list[Any]:
+    with open_books(load_site(workspace.folder / "bank" / "site.yaml")) as books:
+        return [r for r in books.ledger.releases() if r.account != "exact"]
