@@ -8,6 +8,13 @@ import numpy as np
 
 from opboost_ops.errors import ConfigError, ContractError
 
+#: Most values of a domain on which anything may be released: up to here the channel, its sampling
+#: table and its loss curve take seconds together (docs/benchmarks.md has the figures).
+MOST_VALUES = 1024
+
+#: How far from zero a domain may lie.
+_FARTHEST = 2**31
+
 
 @dataclass(frozen=True)
 class Domain:
@@ -28,6 +35,14 @@ class Domain:
     def size(self) -> int:
         """|D| = R - L + 1."""
         return self.upper - self.lower + 1
+
+    def excess(self) -> str:
+        """What is too large about it, in words; empty if nothing is."""
+        if self.size > MOST_VALUES:
+            return f"has {self.size} values, more than the {MOST_VALUES} that are allowed"
+        if max(-self.lower, self.upper) > _FARTHEST:
+            return f"lies further than {_FARTHEST} from zero"
+        return ""
 
     def values(self) -> np.ndarray:
         """All its integers, int64, shape (|D|,)."""

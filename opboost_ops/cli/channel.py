@@ -44,6 +44,8 @@ def command(
         names = ", ".join(".".join(map(str, fault["loc"])) for fault in error.errors())
         raise ConfigError(f"{mechanism}: {names} is out of range.") from None
     domain = Domain(lower, upper)
+    if excess := domain.excess():
+        raise ConfigError(f"The domain {excess}.", "Bring --lower and --upper nearer together.")
     channel, curve = chosen.channel(domain), loss_curve(chosen, domain)
     result = {
         "mechanism": curve.mechanism,

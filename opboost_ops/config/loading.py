@@ -33,17 +33,25 @@ def load_federation(path: Path) -> Federation:
     return parse_federation(_read(path), path.name)
 
 
-def parse_federation(data: Any, file: str) -> Federation:
+def parse_federation(data: Any, file: str, *, stored: bool = False) -> Federation:
     """Validate a federation file's content.
 
     Args:
         data: As read from YAML or JSON.
         file: Its name, for the error.
+        stored: It lies with a model version or is only shown: nothing is released by it, so its
+            domain may be larger than is allowed now.
 
     Raises:
         ConfigError: With all its faults.
     """
-    return _parse(Federation, data, file, federation_faults).dealt()
+    return _parse(Federation, data, file, federation_faults if stored else _new_faults).dealt()
+
+
+def _new_faults(federation: Federation) -> Iterator[Fault]:
+    if excess := federation.domain.to_domain().excess():
+        yield Fault("domain", excess, "bring lower and upper nearer to each other and to zero")
+    yield from federation_faults(federation)
 
 
 def load_site(path: Path) -> Site:

@@ -87,7 +87,8 @@ class PartitionedParameters(Parameters):
 
     def require(self, domain: Domain) -> None:
         """Refuse edges outside the domain."""
-        self.partitions(domain)
+        if self.edges is not None:
+            Partitions.declared(domain, self.edges)
 
     def partitions(self, domain: Domain) -> Partitions:
         """The partitions of a domain."""

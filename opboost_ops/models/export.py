@@ -105,7 +105,9 @@ def model_columns(files: Mapping[str, bytes]) -> ModelColumns:
     Args:
         files: The version's files.
     """
-    federation = parse_federation(json.loads(files["federation.json"]), "federation.json")
+    federation = parse_federation(
+        json.loads(files["federation.json"]), "federation.json", stored=True
+    )
     facts = json.loads(files["columns.json"])
     found = {column.name: column for column in _columns(federation, facts["categories"])}
     label = federation.parties[federation.label_holder].label

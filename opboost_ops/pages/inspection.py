@@ -102,7 +102,7 @@ def _plan(
         if manifest.reference != what:
             raise Rejected("wrong_run", f"{what}: it is of another run or place.")
         document = opened(manifest, files, None, what).document
-        declared = parse_federation(document.get("federation"), what)
+        declared = parse_federation(document.get("federation"), what, stored=True)
         spec = declared.parties.get(holder)
         if spec is None or spec.signing_key != pinned or declared.label_holder != holder:
             raise Rejected("malformed", f"{what}: it plans another party's run.")

@@ -1,20 +1,22 @@
-"""The loss curve: what a release costs, from the very counts that are sampled."""
+"""The loss curve: what a release costs, from the very counts that are sampled.
+
+Its ratios are exact rationals (`ratios`: floats pick the candidates, integers decide).
+"""
 
 import math
 from collections.abc import Iterable
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
 from typing import Literal
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from opboost_ops.config.columns import Column
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding
 from opboost_ops.mechanisms.channel import Channel
+from opboost_ops.privacy.ratios import end_ratios, worst_ratios
 
 _DIGITS = 40
 
@@ -102,34 +104,6 @@ def _curve(
     )
 
 
-def worst_ratios(counts: tuple[tuple[int, ...], ...]) -> list[Fraction | None]:
-    """For t = 1, 2, ...: the largest Pr[y | x] / Pr[y | x'] over |x - x'| <= t; None if infinite.
-
-    Args:
-        counts: Integers, shape (inputs, outputs).
-    """
-    # Inputs of one bucket have one row: no two rows are compared twice.
-    kinds: dict[tuple[int, ...], int] = {}
-    kind = np.array([kinds.setdefault(row, len(kinds)) for row in counts])
-    rows = list(kinds)
-    compared = np.eye(len(rows), dtype=bool)
-    result: list[Fraction | None] = []
-    worst: Fraction | None = Fraction(1)
-    for t in range(1, len(counts)):
-        new = np.flatnonzero(~compared[kind[:-t], kind[t:]])
-        for x in new.tolist():
-            if compared[kind[x], kind[x + t]]:
-                continue
-            compared[kind[x], kind[x + t]] = compared[kind[x + t], kind[x]] = True
-            for a, b in zip(counts[x], counts[x + t], strict=True):
-                high, low = (a, b) if a > b else (b, a)
-                if worst is None or high * worst.denominator <= low * worst.numerator:
-                    continue
-                worst = Fraction(high, low) if low else None
-        result.append(worst)
-    return result
-
-
 def end_losses(channel: Channel) -> tuple[float, float]:
     """loss(1) and loss(R - L) alone: |D| times fewer steps than the whole curve.
 
@@ -139,21 +113,10 @@ def end_losses(channel: Channel) -> tuple[float, float]:
     Returns:
         Both rounded up; infinite where a probability is zero by structure.
     """
-    columns = list(zip(*channel.counts, strict=True))
-    step = _worst_of(pair for column in columns for pair in pairwise(column))
-    whole = _worst_of((max(column), min(column)) for column in columns)
     return tuple(  # type: ignore[return-value]
-        math.inf if ratio is None else _float_up(_ln_up(ratio)) for ratio in (step, whole)
+        math.inf if ratio is None else _float_up(_ln_up(ratio))
+        for ratio in end_ratios(channel.counts)
     )
-
-
-def _worst_of(pairs: Iterable[tuple[int, int]]) -> Fraction | None:
-    high, low = 1, 1
-    for a, b in pairs:
-        above, below = (a, b) if a > b else (b, a)
-        if above * low > below * high:
-            high, low = above, below
-    return Fraction(high, low) if low else None
 
 
 def _ln_up(ratio: Fraction) -> Decimal:

@@ -129,11 +129,13 @@ def for_model(declared: Federation, version: str, files: Mapping[str, bytes]) ->
         ContractError: Parties or features have changed since, or the model was never evaluated
             in the mode of scoring.
     """
-    trained = parse_federation(json.loads(files["federation.json"]), "federation.json")
+    trained = parse_federation(json.loads(files["federation.json"]), "federation.json", stored=True)
     remedy = (
         "Train a model with the federation file as it is now, roll back to an older version, or "
         "bring the file back."
     )
+    if excess := trained.domain.to_domain().excess():
+        raise ContractError(f"The domain of model version {version} {excess}.", remedy)
     gone = sorted(set(trained.parties) - set(declared.parties))
     new = sorted(set(declared.parties) - set(trained.parties))
     if gone or new:

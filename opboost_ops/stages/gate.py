@@ -120,7 +120,7 @@ def same_columns(
     before = json.loads(files["columns.json"])
     if any(before[name] != facts[name] for name in ("names", "categories", "task", "classes")):
         return False
-    old = parse_federation(json.loads(files["federation.json"]), "federation.json")
+    old = parse_federation(json.loads(files["federation.json"]), "federation.json", stored=True)
     return maps(old) == maps(federation)
 
 

@@ -245,3 +245,19 @@ def test_yaml_that_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "federation.yaml").write_text(text)
     with pytest.raises(ConfigError, match="not valid YAML"):
         load_federation(tmp_path / "federation.yaml")
+
+
+def test_finding_11_a_domain_that_is_too_large_is_refused_when_it_is_loaded(
+    data: dict[str, Any],
+) -> None:
+    data["domain"] = {"lower": 1, "upper": 1024}
+    parse_federation(data, "federation.yaml")
+    data["domain"] = {"lower": 0, "upper": 1024}
+    assert faults_of(data)["domain"][0] == "has 1025 values, more than the 1024 that are allowed"
+    data["domain"] = {"lower": 1, "upper": 10**9}
+    assert "more than the 1024" in faults_of(data)["domain"][0]
+    data["domain"] = {"lower": 10**30, "upper": 10**30 + 9}
+    assert "from zero" in faults_of(data)["domain"][0]
+    # What was trained before there was a limit can still be shown, exported and compared.
+    data["domain"] = {"lower": 1, "upper": 2000}
+    assert parse_federation(data, "federation.json", stored=True).domain.upper == 2000

@@ -35,3 +35,27 @@ def test_an_unknown_one_is_one_message() -> None:
     assert done.returncode == 1
     assert "Known are global" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_finding_11_a_domain_that_is_too_large_is_refused_at_once() -> None:
+    done = subprocess.run(
+        [OPBOOST, "channel", "global", "--upper", "1000000000"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert done.returncode == 1
+    assert "1000000000 values, more than the 1024" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_finding_11_1024_values_take_seconds() -> None:
+    done = subprocess.run(
+        [OPBOOST, "channel", "global", "--epsilon", "0.1", "--upper", "1024", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert len(json.loads(done.stdout)["loss"]) == 1023

@@ -35,7 +35,8 @@ from opboost_ops.mechanisms import (
 from opboost_ops.mechanisms.alias import TOTAL
 from opboost_ops.mechanisms.channel import Channel
 from opboost_ops.mechanisms.partitions import Partitions
-from opboost_ops.privacy.loss import loss_curve, worst_ratios
+from opboost_ops.privacy.loss import loss_curve
+from opboost_ops.privacy.ratios import worst_ratios
 
 EPSILONS = (0.01, 0.1, 1.0, 10.0)
 ALPHAS = (0.4, 1.0, 10.0)

@@ -8,7 +8,8 @@ import pytest
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import BucketResponse
 from opboost_ops.mechanisms.global_map import GlobalMap
-from opboost_ops.privacy.loss import LossCurve, loss_curve, worst_ratios
+from opboost_ops.privacy.loss import LossCurve, loss_curve
+from opboost_ops.privacy.ratios import worst_ratios
 
 EPSILONS = [0.01, 0.08, 0.64, 1.0, 2.56, 5.12, 40.0]
 
