@@ -1,5 +1,6 @@
 """A party's own database: SQLite by default, PostgreSQL by URL; one writer at a time."""
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -7,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from opboost_ops.errors import ConfigError
+from opboost_ops.errors import ConfigError, ContractError
 
 #: All tables of the database.
 METADATA = sa.MetaData()
@@ -31,10 +32,12 @@ class Database:
 
     Raises:
         ConfigError: It cannot be opened. The URL, which may hold a password, is not shown.
+        ContractError: Its disk is full.
     """
 
     def __init__(self, url: str) -> None:
         engine: sa.Engine | None = None
+        full = False
         try:
             engine = _sqlite(url) if url.startswith("sqlite") else sa.create_engine(url)
             if url not in _COMPLETE:
@@ -43,8 +46,17 @@ class Database:
                 _COMPLETE.add(url)
             else:
                 engine.connect().close()
+        except sa.exc.DBAPIError as error:
+            engine = None
+            # SQLite makes its tables and its journal when it is opened.
+            full = getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
         except (sa.exc.SQLAlchemyError, ImportError):
             engine = None
+        if full:
+            raise ContractError(
+                "The ledger's database found no space left on a disk of its own.",
+                "Free some, then do this again: nothing is lost.",
+            )
         if engine is None:
             raise ConfigError(
                 "The ledger's database cannot be opened.",

@@ -11,6 +11,7 @@ import polars as pl
 from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.errors import ContractError
 from opboost_ops.privacy.forgotten import Forgotten
+from opboost_ops.stages.column_types import require_readable, type_name
 from opboost_ops.stages.raw_names import declared_columns, raw_names
 from opboost_ops.stages.stage import Context
 from opboost_ops.stages.table_files import digest_of, files_of
@@ -156,12 +157,12 @@ def require_types(frame: pl.DataFrame, party: str, features: Mapping[str, Featur
         numeric = kind.is_numeric() or kind == pl.Boolean
         if feature.type == "numeric" and not numeric:
             raise ContractError(
-                f"{party}.{name} is declared numeric, and its column is of type {kind}.",
+                f"{party}.{name} is declared numeric, and its column is of type {type_name(kind)}.",
                 "Convert the column, or declare its type as ordinal or nominal.",
             )
         if feature.type != "numeric" and kind.is_nested():
             raise ContractError(
-                f"{party}.{name}: a column of type {kind} holds no categories.",
+                f"{party}.{name}: a column of type {type_name(kind)} holds no categories.",
                 "Convert the column to strings.",
             )
 
@@ -205,8 +206,8 @@ def schema(
         By declared name.
 
     Raises:
-        ContractError: A file is no readable Parquet, has no such column, or disagrees; or two
-            declared columns are one.
+        ContractError: A file is no readable Parquet, has no such column, disagrees, or keeps
+            integers of 128 bits; or two declared columns are one.
     """
     raw = raw_names(context, wanted)
     schemas: list[dict[str, pl.DataType]] | None = None
@@ -229,7 +230,7 @@ def schema(
             f"{', '.join(differing)}.",
             "Write all of them with the same types.",
         )
-    return {column: schemas[0][raw[column]] for column in wanted}
+    return require_readable(context.party, {name: schemas[0][raw[name]] for name in wanted})
 
 
 def _parquet(context: Context, paths: Sequence[Path], wanted: list[str], why: str) -> pl.DataFrame:
@@ -257,7 +258,8 @@ def require_declared(context: Context, frame: pl.DataFrame) -> None:
     declared = context.federation.id
     ids = frame.schema.get(declared.column)
     if ids is not None:
-        found = "integer" if ids.is_integer() else "string" if ids in _TEXT else str(ids)
+        text = "string" if ids in _TEXT else type_name(ids)
+        found = "integer" if ids.is_integer() else text
         if found != declared.type:
             raise ContractError(
                 f"The IDs of {context.party} (column {declared.column}) are of type {found}; "
@@ -269,7 +271,7 @@ def require_declared(context: Context, frame: pl.DataFrame) -> None:
     kind = frame.schema.get(label.column) if label is not None else None
     if label is not None and label.task == "regression" and kind and not kind.is_numeric():
         raise ContractError(
-            f"The label {label.column} is of type {kind}; regression needs numbers.",
+            f"The label {label.column} is of type {type_name(kind)}; regression needs numbers.",
             "Declare another task, or convert the column.",
         )
     require_types(frame, context.party, party.features)

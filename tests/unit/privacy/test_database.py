@@ -1,0 +1,36 @@
+"""What is told of a database that cannot be opened."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.privacy import database
+from opboost_ops.privacy.database import Database
+
+
+def test_finding_17_a_full_disk_is_told_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite's own refusal: it may use no more pages than the file has."""
+    connected = database._manual
+
+    def full(connection: Any, record: Any) -> None:
+        connected(connection, record)
+        connection.execute("PRAGMA max_page_count = 1")
+
+    database._sqlite.cache_clear()
+    monkeypatch.setattr(database, "_manual", full)
+    with pytest.raises(ContractError, match="no space left on a disk of its own") as caught:
+        Database(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
+    assert "Free some" in caught.value.remedy
+    database._sqlite.cache_clear()
+    monkeypatch.undo()
+    Database(f"sqlite:///{tmp_path / 'ledger.sqlite'}").close()
+
+
+def test_another_fault_is_not_told_as_a_full_disk(tmp_path: Path) -> None:
+    (tmp_path / "ledger.sqlite").write_bytes(b"this is no database " * 100)
+    with pytest.raises(ConfigError, match="cannot be opened"):
+        Database(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
