@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
@@ -120,13 +120,20 @@ REAL_CIPHER, REAL_WORDS = noise.Cipher, noise.cell_words
 @contextmanager
 def instructions() -> Iterator[None]:
     """Counts the interpreter's instructions in the package and in this file, by function."""
+    with traced() if sys.version_info < (3, 12) else monitored():
+        yield
 
+
+def watched(code: CodeType) -> bool:
+    return code.co_filename.startswith(PACKAGE) or code in SAMPLERS
+
+
+@contextmanager
+def traced() -> Iterator[None]:
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         if event == "call":
-            own = frame.f_code.co_filename.startswith(PACKAGE)
-            watched = own or frame.f_code in SAMPLERS
-            frame.f_trace_lines, frame.f_trace_opcodes = False, watched
-            return trace if watched else None
+            frame.f_trace_lines, frame.f_trace_opcodes = False, watched(frame.f_code)
+            return trace if watched(frame.f_code) else None
         if event == "opcode":
             COUNTS["instructions", frame.f_code.co_name] += 1
         return trace
@@ -137,6 +144,29 @@ def instructions() -> Iterator[None]:
         yield
     finally:
         sys.settrace(before)
+
+
+@contextmanager
+def monitored() -> Iterator[None]:
+    """From Python 3.12 on, where a trace function misses instructions, of a first call or all."""
+    monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
+
+    def count(code: CodeType, _: int) -> Any:
+        if not watched(code):
+            return monitoring.DISABLE
+        COUNTS["instructions", code.co_name] += 1
+        return None
+
+    tool, event = monitoring.PROFILER_ID, monitoring.events.INSTRUCTION
+    monitoring.use_tool_id(tool, "operations")
+    monitoring.register_callback(tool, event, count)
+    monitoring.set_events(tool, event)
+    try:
+        yield
+    finally:
+        monitoring.set_events(tool, monitoring.events.NO_EVENTS)
+        monitoring.register_callback(tool, event, None)
+        monitoring.free_tool_id(tool)
 
 
 def cost(release: Release, values: np.ndarray, patch: pytest.MonkeyPatch) -> dict[Any, int]:
