@@ -17,7 +17,7 @@ PIP     := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 export PATH := $(BIN):$(PATH)
 
-.PHONY: help setup demo ui parties-up parties-down parties-remove test test-slow test-deployments lint type fmt bench docs tour lock clean
+.PHONY: help setup demo ui parties-up parties-down parties-remove test test-slow test-deployments matrix lint type fmt bench docs tour lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -64,6 +64,9 @@ test-slow: setup ## run the tests that need a browser or a server
 
 test-deployments: setup ## run the tests of whole deployments, half an hour of them, as root
 	pytest -m deployment
+
+matrix: setup ## the fast tests on six corners of supported Pythons and packages, for an hour
+	.ci/matrix
 
 lint: setup ## ruff and the rules of who imports whom
 	ruff check .

@@ -1,9 +1,11 @@
 """The command line: `opboost COMMAND`. Each command's module is loaded when it is called."""
 
 import sys
+from typing import Annotated
 
 import typer
 
+from opboost_ops import __version__
 from opboost_ops.cli import (
     artifact,
     audit,
@@ -33,16 +35,25 @@ from opboost_ops.errors import OpBoostError
 
 app = typer.Typer(
     name="opboost",
-    help="Vertical federated gradient boosting whose exchange is local-differentially private.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"OpBoost Ops {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _commands() -> None:
-    """Commands are always named, also while there is only one."""
+def _commands(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which it is.")
+    ] = False,
+) -> None:
+    """Vertical federated gradient boosting whose exchange is local-differentially private."""
 
 
 app.command("init")(init.command)

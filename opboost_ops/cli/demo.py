@@ -25,8 +25,23 @@ class DemoError(OpBoostError):
     """The demonstrated run failed."""
 
 
+def require_airflow(command: str) -> None:
+    """Make sure that Airflow is there, without importing it.
+
+    Args:
+        command: What asks for it.
+
+    Raises:
+        ConfigError: It is not installed.
+    """
+    from opboost_ops.boosting.extras import require_extra
+
+    require_extra("airflow", "Airflow", f"`{command}` starts a real Airflow", "airflow")
+
+
 def demo(dataset: Dataset = "credit", work: Work = _WORK) -> None:
     """Train and score on a real Airflow, show the progress, and report what it gave."""
+    require_airflow("opboost demo")
     from opboost_ops.cli.progress import Progress
     from opboost_ops.cli.run import report
     from opboost_ops.cli.score import scored, told
@@ -76,6 +91,7 @@ def ui(
     ] = None,
 ) -> None:
     """Leave Airflow running until Ctrl-C, and print where it is."""
+    require_airflow("opboost ui")
     from opboost_ops.orchestration.standalone import Standalone
 
     end_on_signals()

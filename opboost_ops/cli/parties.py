@@ -33,9 +33,10 @@ def up(
     """Start everything, leave it running, and say where it is."""
     from rich.console import Console
 
-    from opboost_ops.cli.demo import end_on_signals
+    from opboost_ops.cli.demo import end_on_signals, require_airflow
     from opboost_ops.orchestration.parties.topology import Topology
 
+    require_airflow("opboost parties up")
     end_on_signals()
     console = Console(stderr=True)
     console.print(f"Starting in {folder}; the first time it builds a Python environment ...")
