@@ -78,7 +78,7 @@ class Banks:
 
     def identity(self, name, run=RUN):
         secret = bytes([ord(name[-1])] * 32)
-        seed = noise.run_seed(secret, self.federation.name, run)
+        seed = noise.run_seed(secret, self.federation.name, run, bytes(32))
         return Identity(name, self.signers[name], secret, seed)
 
     def mailbox(self, name, store=None, run=RUN, timeout=20.0):

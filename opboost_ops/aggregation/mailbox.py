@@ -14,6 +14,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from opboost_ops.aggregation.masks import Masks, RunKey, unmasked
+from opboost_ops.aggregation.sent import SentVectors
 from opboost_ops.boosting.rounds import LOGGER, Decision, Round
 from opboost_ops.config.federation import Federation
 from opboost_ops.errors import ArtifactError, ContractError
@@ -45,14 +46,15 @@ class Identity:
         party: Its name.
         signer: Its signing key.
         secret: Its 32 secret bytes, for encryption.
-        seed: What its keys of this run follow from.
+        seed: What its keys of this run follow from; None where the session has ended, and what was
+            decided is only read again.
         experiment: Whether what it signs carries no guarantee.
     """
 
     party: str
     signer: Signer
     secret: bytes
-    seed: bytes
+    seed: bytes | None
     experiment: bool = False
 
 
@@ -80,7 +82,8 @@ class Mailbox:
 
     A masked vector is kept at home before it is sent. A later try sends the same bytes; if it has
     made another vector, it sends nothing, because two vectors under one mask tell their
-    difference. What was decided before is read again and not computed again.
+    difference. Of a vector whose round is decided a digest stays, for the same reason. What was
+    decided before is read again and not computed again.
 
     Args:
         me: As whom one writes.
@@ -110,7 +113,7 @@ class Mailbox:
         self._run = run
         self._store = store
         self._conversation = conversation
-        self._kept = kept
+        self._sent = SentVectors(kept)
         self._timeout = timeout
         self._today = today
         self._active = federation.label_holder
@@ -149,8 +152,10 @@ class Mailbox:
         earlier = self._decided(name) if self._replaying else None
         if earlier is not None:
             return self._heard(name, earlier, form)
+        if self._masks is None:
+            raise _ended(name)
         self._replaying = False
-        masked = self._masked(name, size, vector())
+        masked = self._masked(self._masks, name, size, vector())
         if self._me.party != self._active:
             draft = self._draft("masked", self._me.party, name.name, size, vector=masked)
             self._send(draft, self._envelope)
@@ -168,23 +173,21 @@ class Mailbox:
         return self._heard(name, files, form)
 
     def forget(self, names: Iterable[str]) -> None:
-        """Remove vectors of rounds that are decided: no later try can send them again.
+        """Remove vectors of rounds that are decided, but for their digests.
 
         Args:
             names: The rounds'.
         """
-        for name in names:
-            (self._kept / f"{name}.bin").unlink(missing_ok=True)
+        self._sent.forget(names)
 
-    def _open(self) -> Masks:
+    def _open(self) -> Masks | None:
+        if self._me.seed is None:
+            self._hear_keys()
+            return None
         key = RunKey(self._me.seed)
         document = {"key": base64.b64encode(key.public).decode()}
         self._send(self._draft("round_key", self._me.party, KEYS, document=document), durable=True)
-        parties = list(self._federation.parties)
-        found = self._wait("round_key", parties, KEYS, "keys")
-        today = self._today()
-        keys = {party: self._conversation.hear_key(party, found[party], today) for party in parties}
-        session = self._conversation.open_session()
+        keys, session = self._hear_keys()
         if keys.pop(self._me.party) != key.public:
             raise ContractError(
                 "Another key of this party was published in this run before.",
@@ -192,24 +195,19 @@ class Mailbox:
             )
         return Masks(self._me.party, key, keys, session)
 
-    def _masked(self, name: Round, size: int, mine: np.ndarray) -> np.ndarray:
+    def _hear_keys(self) -> tuple[dict[str, bytes], str]:
+        parties = list(self._federation.parties)
+        found = self._wait("round_key", parties, KEYS, "keys")
+        today = self._today()
+        keys = {party: self._conversation.hear_key(party, found[party], today) for party in parties}
+        return keys, self._conversation.open_session()
+
+    def _masked(self, masks: Masks, name: Round, size: int, mine: np.ndarray) -> np.ndarray:
         largest = int(np.abs(mine).max(initial=0))
         if mine.shape != (size,) or largest * self.parties >= _LIMIT:
             raise ContractError(f"{name}: the vector of this party does not fit its round.")
-        masked = self._masks.mask(name.name, mine)
-        raw = masked.astype("<u8").tobytes()
-        path = self._kept / f"{name.name}.bin"
-        if not path.is_file():
-            self._kept.mkdir(parents=True, exist_ok=True, mode=0o700)
-            part = path.with_suffix(".part")
-            part.write_bytes(raw)
-            part.replace(path)
-        elif path.read_bytes() != raw:
-            raise ContractError(
-                f"{name}: this party has made another vector in this round before; one mask is "
-                "never used for two.",
-                "Its table has changed since: trigger a new run.",
-            )
+        masked = masks.mask(name.name, mine)
+        self._sent.keep(name, masked.astype("<u8").tobytes())
         return masked
 
     def _decided(self, name: Round) -> dict[str, bytes] | None:
@@ -290,3 +288,10 @@ class Mailbox:
 
     def _place(self, kind: Kind, party: str, name: str) -> str:
         return reference(self._federation.name, self._run, kind, party, name)
+
+
+def _ended(name: Round) -> ContractError:
+    return ContractError(
+        f"{name}: the rounds of this run have ended, and their decisions are not in the store.",
+        "Trigger a new run.",
+    )

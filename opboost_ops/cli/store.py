@@ -128,8 +128,8 @@ def _last_seen(audit: "Audit") -> "dict[tuple[str, str], datetime]":
     last: dict[tuple[str, str], datetime.datetime] = {}
     for _, entry, _ in audit.entries():
         parts = entry.place.split("/")
-        # Only artifacts have such places; a removal is no use of a run.
-        if entry.action != "removed" and len(parts) == 4:
+        # Only artifacts have such places, rounds a longer one; a removal is no use of a run.
+        if entry.action != "removed" and len(parts) in (4, 5):
             run = (parts[0], parts[1])
             at = datetime.datetime.fromisoformat(entry.at)
             last[run] = max(at, last.get(run, at))

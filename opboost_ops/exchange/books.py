@@ -9,6 +9,7 @@ from opboost_ops.exchange.audit import Audit
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.ledger import Ledger
+from opboost_ops.privacy.sessions import Sessions
 
 
 @dataclass(frozen=True)
@@ -19,12 +20,14 @@ class Books:
         ledger: Its releases.
         cells: What each of its cells has released.
         audit: What happened, chained.
+        sessions: Which runs' sums it has taken part in.
         database: Where ledger and audit log lie.
     """
 
     ledger: Ledger
     cells: Cells
     audit: Audit
+    sessions: Sessions
     database: Database
 
     def together(self) -> AbstractContextManager[object]:
@@ -47,6 +50,8 @@ def open_books(site: Site) -> Iterator[Books]:
     """
     database = Database(site.ledger_url())
     try:
-        yield Books(Ledger(database), Cells(site.cells), Audit(database), database)
+        yield Books(
+            Ledger(database), Cells(site.cells), Audit(database), Sessions(database), database
+        )
     finally:
         database.close()

@@ -116,7 +116,8 @@ def _party(
     told: Any,
 ) -> None:
     secret = _bytes(number)
-    me = Identity(name, signers[name], secret, noise.run_seed(secret, federation.name, _RUN))
+    seed = noise.run_seed(secret, federation.name, _RUN, _bytes(0))
+    me = Identity(name, signers[name], secret, seed)
     pinned = {party: signer.public for party, signer in signers.items()}
     ready.wait(_PATIENCE)
     before = _cpu()

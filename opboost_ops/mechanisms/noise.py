@@ -86,9 +86,17 @@ def receiver_secret(secret: bytes, receiver: str) -> bytes:
     return _derive(secret, b"receiver:" + receiver.encode())
 
 
-def run_seed(secret: bytes, federation: str, run: str) -> bytes:
-    """What a party's keys of one run follow from, 32 bytes: a retry has the same ones."""
-    return _derive(secret, f"run:{federation}/{run}".encode())
+def run_seed(secret: bytes, federation: str, run: str, session: bytes) -> bytes:
+    """What a party's keys of one run follow from, 32 bytes: a retry has the same ones.
+
+    Args:
+        secret: The party's, 32 bytes.
+        federation: Its name.
+        run: The run's id.
+        session: What was drawn when the run's rounds began: another session of the same run has
+            other keys.
+    """
+    return _derive(secret, f"run:{federation}/{run}:".encode() + session)
 
 
 def person_keys(

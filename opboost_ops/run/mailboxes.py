@@ -13,6 +13,7 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.run.disclosures import announce
 from opboost_ops.run.phases import ROUNDS
 from opboost_ops.run.publication import Publisher, experiment_of
+from opboost_ops.run.sessions import end_session, open_session
 from opboost_ops.stages.boost import growth_of, patience_of, settings_of
 from opboost_ops.stages.stage import Home
 
@@ -39,11 +40,14 @@ def open_mailbox(
 
     Raises:
         PolicyError: The party's policy does not name another party, or names another key of it.
+        ContractError: The run's session was held before and removed.
     """
     pinned = pinned_keys(party.name, party.policy, federation, signer.public)
     secret = party.site.noise_secret()
-    seed = noise.run_seed(secret, federation.name, run)
     experiment = experiment_of(party, federation)
+    with open_books(party.site) as books:
+        key = open_session(books, federation.name, run, home)
+    seed = None if key is None else noise.run_seed(secret, federation.name, run, key)
     for topic, receiver, discloses in disclosures(party.name, federation):
         announce(party, federation, run, f"{ROUNDS}_{topic}", discloses, receiver)
     return Mailbox(
@@ -57,7 +61,9 @@ def open_mailbox(
     )
 
 
-def close_mailbox(party: Publisher, federation: Federation, run: str, mailbox: Mailbox) -> None:
+def close_mailbox(
+    party: Publisher, federation: Federation, run: str, mailbox: Mailbox, home: Home
+) -> None:
     """Note in ledger and audit log how many sums there were, and the whole conversation's digest.
 
     Args:
@@ -65,6 +71,7 @@ def close_mailbox(party: Publisher, federation: Federation, run: str, mailbox: M
         federation: The plan's.
         run: The run's id.
         mailbox: Its side of the rounds, which have ended.
+        home: Its private folder for the run.
     """
     active = federation.label_holder
     sums = ", ".join(f"{count:,} in phase {name}" for name, count in mailbox.traffic.sums.items())
@@ -80,6 +87,7 @@ def close_mailbox(party: Publisher, federation: Federation, run: str, mailbox: M
         )
         detail = "all rounds, by the last decision"
         books.audit.add("received", f"{place}/decision/{active}/all", active, mailbox.head, detail)
+        end_session(books, federation.name, run, home)
 
 
 def pinned_keys(me: str, policy: Policy, federation: Federation, own: str) -> dict[str, str]:

@@ -176,7 +176,7 @@ def _run_stage(
     if outcome.failure is not None:
         raise outcome.failure
     for mailbox in opened:
-        close_mailbox(party, federation, run.run, mailbox)
+        close_mailbox(party, federation, run.run, mailbox, home)
     note_received(party.site, acceptance, run, known_before)
     for draft, digest in zip(outcome.drafts, digests, strict=True):
         acceptance.published(draft, digest)

@@ -35,7 +35,7 @@ def require() -> None:
 
 
 def fresh_key() -> bytes:
-    """A key for `words`, 32 bytes, drawn anew."""
+    """A key for `words`, or for a session of sums, 32 bytes, drawn anew."""
     return secrets.token_bytes(KEY_BYTES)
 
 

@@ -12,7 +12,10 @@ from opboost_ops.mechanisms import noise
 
 
 def parties(count, run="0" * 16, session="ab" * 32):
-    keys = {f"p{i:02}": RunKey(noise.run_seed(bytes([i]) * 32, "f", run)) for i in range(count)}
+    def key(i):
+        return RunKey(noise.run_seed(bytes([i]) * 32, "f", run, bytes(32)))
+
+    keys = {f"p{i:02}": key(i) for i in range(count)}
     return {
         name: Masks(name, key, {n: k.public for n, k in keys.items() if n != name}, session)
         for name, key in keys.items()

@@ -1,0 +1,96 @@
+"""Sessions of sums: a run's rounds are held once, and the ledger knows for ever that they were."""
+
+import datetime
+import hashlib
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from opboost_ops.privacy.database import METADATA, Database
+
+_SESSIONS = sa.Table(
+    "sessions",
+    METADATA,
+    sa.Column("federation", sa.String(160), primary_key=True),
+    sa.Column("run", sa.String(40), primary_key=True),
+    sa.Column("name", sa.String(64), nullable=False),
+    sa.Column("begun_at", sa.String(40), nullable=False),
+    sa.Column("ended_at", sa.String(40)),
+)
+
+
+@dataclass(frozen=True)
+class Session:
+    """A session as the ledger knows it.
+
+    Attributes:
+        name: Sha256 of its key; the key itself is not here.
+        begun_at: When, UTC.
+        ended_at: When its last decision was heard; None before.
+    """
+
+    name: str
+    begun_at: str
+    ended_at: str | None
+
+
+class Sessions:
+    """A party's sessions of sums, across all its federations; none is ever taken out.
+
+    Args:
+        database: The party's.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def find(self, federation: str, run: str) -> Session | None:
+        """The session of a run, or None if it never began.
+
+        Args:
+            federation: The federation's name.
+            run: The run's id.
+        """
+        with self._database.reading() as connection:
+            found = connection.execute(
+                sa.select(_SESSIONS.c.name, _SESSIONS.c.begun_at, _SESSIONS.c.ended_at).where(
+                    _SESSIONS.c.federation == federation, _SESSIONS.c.run == run
+                )
+            ).first()
+        return None if found is None else Session(found.name, found.begun_at, found.ended_at)
+
+    def begin(self, federation: str, run: str, key: bytes) -> None:
+        """Note that a session begins, before anything of it leaves.
+
+        Args:
+            federation: The federation's name.
+            run: The run's id; it has no session yet.
+            key: The session's key.
+        """
+        line = {"federation": federation, "run": run, "name": name_of(key), "begun_at": _now()}
+        with self._database.writing() as connection:
+            connection.execute(sa.insert(_SESSIONS).values(line))
+
+    def end(self, federation: str, run: str) -> None:
+        """Note that a session has ended: nothing more is sent in it.
+
+        Args:
+            federation: The federation's name.
+            run: The run's id.
+        """
+        with self._database.writing() as connection:
+            connection.execute(
+                sa.update(_SESSIONS)
+                .where(_SESSIONS.c.federation == federation, _SESSIONS.c.run == run)
+                .where(_SESSIONS.c.ended_at.is_(None))
+                .values(ended_at=_now())
+            )
+
+
+def name_of(key: bytes) -> str:
+    """A session's name: sha256 of its key, which is random and so is not told by it."""
+    return hashlib.sha256(key).hexdigest()
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

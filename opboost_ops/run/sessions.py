@@ -1,0 +1,103 @@
+"""The key of a session: drawn once, kept at home for retries, gone when the session has ended."""
+
+import contextlib
+import json
+import os
+from pathlib import Path
+
+from opboost_ops.boosting.dp.noise import fresh_key
+from opboost_ops.errors import ContractError
+from opboost_ops.exchange.books import Books
+from opboost_ops.privacy.sessions import name_of
+from opboost_ops.run.phases import ROUNDS
+from opboost_ops.stages.stage import Home
+
+_FILE = "session.json"
+
+
+def open_session(books: Books, federation: str, run: str, home: Home) -> bytes | None:
+    """The key of a run's session: a new one, or at a retry the same.
+
+    The file comes before the ledger's line: after a crash in between nothing was sent, and the file
+    counts. From then on a home without the key of a session that the ledger knows was removed.
+
+    Args:
+        books: The party's.
+        federation: The federation's name.
+        run: The run's id.
+        home: The party's private folder for the run.
+
+    Returns:
+        32 bytes; None if the session has ended, so that it can only be read again.
+
+    Raises:
+        ContractError: The session was removed at this party. What it kept of the vectors that it
+            sent is gone, so nothing more can be sent in it.
+    """
+    with books.together():
+        known = books.sessions.find(federation, run)
+        kept = _read(home.folder / _FILE)
+        if known is None:
+            if kept is None and _held_before(books, federation, run):
+                raise _removed()
+            key = (kept and kept[1]) or _draw(home.folder / _FILE)
+            books.sessions.begin(federation, run, key)
+            return key
+    name, key_or_none = kept or ("", None)
+    if name == known.name and known.ended_at is not None:
+        return None
+    if name != known.name or key_or_none is None:
+        raise _removed()
+    return key_or_none
+
+
+def end_session(books: Books, federation: str, run: str, home: Home) -> None:
+    """Note that a session has ended, and destroy its key: no later leak takes its masks off.
+
+    Args:
+        books: The party's.
+        federation: The federation's name.
+        run: The run's id.
+        home: The party's private folder for the run.
+    """
+    books.sessions.end(federation, run)
+    known = books.sessions.find(federation, run)
+    assert known is not None
+    home.write(_FILE, json.dumps({"name": known.name, "key": None}).encode())
+
+
+def _held_before(books: Books, federation: str, run: str) -> bool:
+    # Release 0.1.0 had no record of sessions, but lines of what their sums tell.
+    return any(
+        line.federation == federation and line.run == run and line.kind.startswith(f"{ROUNDS}_")
+        for line in books.ledger.releases()
+    )
+
+
+def _removed() -> ContractError:
+    return ContractError(
+        "The rounds of this run were held before, and what this party kept of them was removed: "
+        "a session is never held twice.",
+        "Trigger a new run.",
+    )
+
+
+def _read(path: Path) -> tuple[str, bytes | None] | None:
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        kept = json.loads(path.read_bytes())
+        key = None if kept["key"] is None else bytes.fromhex(kept["key"])
+        if key is None or name_of(key) == kept["name"]:
+            return str(kept["name"]), key
+    return None
+
+
+def _draw(path: Path) -> bytes:
+    key = fresh_key()
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(json.dumps({"name": name_of(key), "key": key.hex()}).encode())
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    return key

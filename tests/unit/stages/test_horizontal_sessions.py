@@ -1,0 +1,159 @@
+"""A session of sums is held once: its masks are never another's, and its record outlives it."""
+
+import json
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+import yaml
+from typer.testing import CliRunner
+
+from opboost_ops.cli import app
+from opboost_ops.config.loading import load_federation, site_of
+from opboost_ops.datasets.lenders import NAME
+from opboost_ops.exchange.books import open_books
+from opboost_ops.run.inbox import Run
+from opboost_ops.run.phases import ROUNDS
+from tests.unit.stages.test_horizontal_runs import TRAIN, Lenders
+
+FEW = {"trees": 1, "depth": 1}
+
+
+@pytest.fixture
+def lenders(tmp_path, monkeypatch):
+    """Lenders without encryption, so that masked vectors can be compared."""
+    found = Lenders(tmp_path / "all", monkeypatch, training=FEW)
+    data = yaml.safe_load(found.file.read_text())
+    for party in data["parties"].values():
+        del party["encryption_key"]
+    found.file.write_text(yaml.safe_dump(data, sort_keys=False))
+    found.federation = load_federation(found.file)
+    return found
+
+
+def rounds(lenders, names=None):
+    """The stage with rounds, of some parties at the same time; what they said, and errors."""
+    said, errors = {}, {}
+    asked = Run(NAME, TRAIN, lenders.names[0])
+    threads = [
+        threading.Thread(target=lenders._one, args=(name, asked, said, errors))
+        for name in names or lenders.names
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return said, errors
+
+
+def masked(lenders):
+    """Bytes of every masked vector in the store, by place."""
+    root = lenders.folder / "exchange"
+    return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("masked/**/vector.bin")}
+
+
+def remove(lenders):
+    """Take the run out of the store and of every party's home; its plan comes again."""
+    shutil.rmtree(lenders.folder / "exchange" / NAME / TRAIN)
+    for name in lenders.names:
+        shutil.rmtree(lenders.home(name))
+        # A plan names the champion to compare with: none, as the first time.
+        shutil.rmtree(lenders.folder / name / "models")
+
+
+def test_a_removed_session_is_refused_at_every_party(lenders):
+    _, errors = lenders.run()
+    assert not errors and len(masked(lenders)) > 20
+    remove(lenders)
+    _, errors = lenders.run()
+    assert set(errors) == set(lenders.names)
+    assert all("a session is never held twice" in str(error) for error in errors.values())
+    assert masked(lenders) == {}
+    assert not list((lenders.folder / "exchange" / NAME / TRAIN).glob("round_key/*"))
+
+
+def test_a_session_that_a_former_release_held_is_refused_too(lenders):
+    _, errors = lenders.run()
+    assert not errors
+    remove(lenders)
+    for name in lenders.names:
+        with open_books(site_of(name)[0]) as books, books.database.writing() as connection:
+            connection.exec_driver_sql("DELETE FROM sessions")
+    _, errors = lenders.run()
+    assert all("a session is never held twice" in str(error) for error in errors.values())
+    assert set(errors) == set(lenders.names)
+
+
+def test_no_two_sessions_of_one_run_and_plan_share_a_mask(lenders):
+    _, errors = lenders.run()
+    assert not errors
+    before = masked(lenders)
+    remove(lenders)
+    for name in lenders.names:
+        # The worst case: the books are lost as well, so that nobody knows of the first session.
+        with open_books(site_of(name)[0]) as books, books.database.writing() as connection:
+            for table in ("sessions", "releases", "commits", "audit"):
+                if sa.inspect(connection).has_table(table):
+                    connection.exec_driver_sql(f"DELETE FROM {table}")
+    _, errors = lenders.run()
+    assert not errors
+    after = masked(lenders)
+    assert set(after) == set(before)
+    assert [place for place in after if after[place] == before[place]] == []
+
+
+def test_a_retry_repeats_its_session_to_the_byte(lenders):
+    lenders.run(until=ROUNDS)
+    passive = lenders.names[2]
+    names = lenders.names[1:]
+    # The active party is late: the others' keys are out, and the first try is given up.
+    asked = Run(NAME, TRAIN, lenders.names[0])
+    key = lenders.home(passive) / "session.json"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("opboost_ops.run.mailboxes.patience_of", lambda _: 0.2)
+        _, errors = rounds(lenders, names)
+    assert set(errors) == set(names)
+    kept = json.loads(key.read_text())
+    place = lenders.folder / "exchange" / NAME / TRAIN / "round_key" / passive / "keys"
+    sent = (place / "document.json").read_bytes()
+    said, errors = rounds(lenders)
+    assert not errors
+    assert (place / "document.json").read_bytes() == sent
+    # At the end the key is destroyed; its name stays in the ledger for ever.
+    assert json.loads(key.read_text()) == {"name": kept["name"], "key": None}
+    with open_books(site_of(passive)[0]) as books:
+        session = books.sessions.find(NAME, TRAIN)
+    assert session.name == kept["name"] and session.ended_at is not None
+    # What has ended can be read again, and not a byte more is sent.
+    before = masked(lenders)
+    again: dict = {}
+    lenders._one(passive, asked, again, errors)
+    assert not errors
+    assert again[passive, ROUNDS]["conversation"] == said[passive, ROUNDS]["conversation"]
+    assert again[passive, ROUNDS]["messages"] == 0
+    assert masked(lenders) == before
+
+
+def test_after_the_end_no_vector_can_be_made_again(lenders):
+    _, errors = lenders.run()
+    assert not errors
+    decisions = lenders.folder / "exchange" / NAME / TRAIN / "decision" / lenders.names[0]
+    shutil.rmtree(decisions / "trees-00000-00")
+    before = masked(lenders)
+    _, errors = rounds(lenders)
+    assert set(errors) == set(lenders.names)
+    assert all("have ended" in str(error) for error in errors.values())
+    assert masked(lenders) == before
+
+
+def test_retention_removes_old_runs_at_every_party(lenders):
+    _, errors = lenders.run()
+    assert not errors
+    for name in lenders.names:
+        site = lenders.folder / name / "site.yaml"
+        site.write_text(site.read_text() + "retention_days: 0.0000001\n")
+        done = CliRunner().invoke(app, ["store", "gc", str(Path(site).parent)])
+        assert f"Removed {NAME}/{TRAIN}" in done.output, name
+        assert not lenders.home(name).exists()
