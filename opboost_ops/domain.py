@@ -12,6 +12,9 @@ from opboost_ops.errors import ConfigError, ContractError
 #: table and its loss curve take seconds together (docs/benchmarks.md has the figures).
 MOST_VALUES = 1024
 
+#: Most values of a domain that is only searched by halves, as in horizontal learning: 20 rounds.
+MOST_SEARCHED = 2**20
+
 #: How far from zero a domain may lie.
 _FARTHEST = 2**31
 
@@ -36,10 +39,14 @@ class Domain:
         """|D| = R - L + 1."""
         return self.upper - self.lower + 1
 
-    def excess(self) -> str:
-        """What is too large about it, in words; empty if nothing is."""
-        if self.size > MOST_VALUES:
-            return f"has {self.size} values, more than the {MOST_VALUES} that are allowed"
+    def excess(self, most: int = MOST_VALUES) -> str:
+        """What is too large about it, in words; empty if nothing is.
+
+        Args:
+            most: Most values that it may have.
+        """
+        if self.size > most:
+            return f"has {self.size} values, more than the {most} that are allowed"
         if max(-self.lower, self.upper) > _FARTHEST:
             return f"lies further than {_FARTHEST} from zero"
         return ""

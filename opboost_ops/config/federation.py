@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from opboost_ops.config.feature import DomainRange, Feature
 from opboost_ops.config.schema import FeatureName, Name, PublicKey, Record
+from opboost_ops.domain import MOST_SEARCHED, MOST_VALUES
 
 Role = Literal["label_holder", "feature_holder"]
 IdType = Literal["string", "integer"]
@@ -221,6 +222,11 @@ class Federation(Record):
             for name, feature in spec.features.items()
             if "private_table" in feature.edge_sources
         )
+
+    @property
+    def most_values(self) -> int:
+        """Most values that the domain may have: horizontal learning has no channel to build."""
+        return MOST_SEARCHED if self.learning == "horizontal" else MOST_VALUES
 
     @property
     def label_holder(self) -> str:

@@ -49,7 +49,7 @@ def parse_federation(data: Any, file: str, *, stored: bool = False) -> Federatio
 
 
 def _new_faults(federation: Federation) -> Iterator[Fault]:
-    if excess := federation.domain.to_domain().excess():
+    if excess := federation.domain.to_domain().excess(federation.most_values):
         yield Fault("domain", excess, "bring lower and upper nearer to each other and to zero")
     yield from federation_faults(federation)
 

@@ -134,7 +134,7 @@ def for_model(declared: Federation, version: str, files: Mapping[str, bytes]) ->
         "Train a model with the federation file as it is now, roll back to an older version, or "
         "bring the file back."
     )
-    if excess := trained.domain.to_domain().excess():
+    if excess := trained.domain.to_domain().excess(trained.most_values):
         raise ContractError(f"The domain of model version {version} {excess}.", remedy)
     gone = sorted(set(trained.parties) - set(declared.parties))
     new = sorted(set(declared.parties) - set(trained.parties))
