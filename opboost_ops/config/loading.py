@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from opboost_ops.config.faults import federation_faults
@@ -14,12 +13,10 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.policy_faults import policy_faults
 from opboost_ops.config.site import ENVIRONMENT, Site, Tables
+from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError, Fault, OpBoostError
 
 POLICY = "policy.yaml"
-
-#: Libyaml's safe loader, ten times as fast, where PyYAML was built with it.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -30,7 +27,7 @@ def load_federation(path: Path) -> Federation:
     Raises:
         ConfigError: With all its faults.
     """
-    return parse_federation(_read(path), path.name)
+    return parse_federation(read_yaml(path), path.name)
 
 
 def parse_federation(data: Any, file: str, *, stored: bool = False) -> Federation:
@@ -60,7 +57,7 @@ def load_site(path: Path) -> Site:
     Raises:
         ConfigError: With all its faults.
     """
-    site = _parse(Site, _read(path), path.name, lambda _: iter(()))
+    site = _parse(Site, read_yaml(path), path.name, lambda _: iter(()))
     folder = path.resolve().parent
     keys = ("secret", "signing_key", "encryption_key", "alignment_key")
     paths = ("home", "cells", "models", "scores", *keys)
@@ -87,7 +84,7 @@ def load_policy(path: Path) -> Policy:
     Raises:
         ConfigError: With all its faults.
     """
-    return _parse(Policy, _read(path), path.name, policy_faults)
+    return _parse(Policy, read_yaml(path), path.name, policy_faults)
 
 
 def site_of(party: str, environ: Mapping[str, str] = os.environ) -> tuple[Site, Policy]:
@@ -132,20 +129,6 @@ def site_file(party: str, environ: Mapping[str, str] = os.environ) -> Path:
 
 def _variable(party: str) -> str:
     return f"OPBOOST_SITE_{party.upper()}"
-
-
-def _read(path: Path) -> Any:
-    problem, remedy = "is not valid YAML", "Correct it there; `opboost check` names what is left."
-    try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 0
-        problem = f"is not valid YAML at line {line}"
-    except (yaml.YAMLError, UnicodeDecodeError):
-        pass
-    except OSError:
-        problem, remedy = "cannot be read", "Check its path, and that this user may read it."
-    raise ConfigError(problem, remedy, file=path.name)
 
 
 def _parse(

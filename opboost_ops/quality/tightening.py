@@ -5,8 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.quality.suites import Suite
 
@@ -65,11 +64,7 @@ def tightened(
 
 
 def _read(path: Path) -> Mapping[Any, Any]:
-    declared: Any = None
-    try:
-        declared = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (yaml.YAMLError, UnicodeDecodeError, OSError):
-        declared = None
+    declared = read_yaml(path) or {}
     if not isinstance(declared, dict):
         raise ConfigError(
             "is no readable mapping of boundaries to lists of expectations.",

@@ -37,7 +37,7 @@ def test_expectations_are_added_and_none_taken_away(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("release: [", "mapping"),
+        ("release: [", "not valid YAML at line 2"),
         ("- a", "mapping"),
         ("release: 3", "list"),
         ("release: [3]", "type and kwargs"),

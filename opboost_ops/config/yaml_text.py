@@ -1,0 +1,211 @@
+"""YAML that people write: read within limits, and refused where it says one thing twice.
+
+Before anything is composed, the events of the text are gone through one after the other, which
+takes no recursion. So a text of a hundred thousand brackets, which ends the composer with a
+segmentation fault, is a message with a line. And so are keys that stand twice, of which YAML's own
+loader silently takes the last, merge keys and tags, and aliases that make a small file a large one.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from opboost_ops.errors import ConfigError
+
+#: Most bytes of a file.
+MOST_BYTES = 8 << 20
+
+#: How deep mappings and lists may lie in one another.
+MOST_DEPTH = 32
+
+#: Most keys, entries and values in a file, aliases counted with what they stand for.
+MOST_NODES = 500_000
+
+#: Longest key or value, in characters.
+MOST_CHARACTERS = 100_000
+
+#: Libyaml's safe loader, ten times as fast, where PyYAML was built with it.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_REMEDY = "Correct it there; `opboost check` names what is left."
+
+
+def read_yaml(path: Path) -> Any:
+    """What a file says.
+
+    Args:
+        path: The file.
+
+    Raises:
+        ConfigError: It cannot be read, is not valid YAML, or passes a limit.
+    """
+    problem, remedy = "", _REMEDY
+    try:
+        return parse_yaml(bounded_text(path, MOST_BYTES), path.name)
+    except UnicodeDecodeError:
+        problem = "is not valid YAML: it is no UTF-8 text"
+    except OSError:
+        problem, remedy = "cannot be read", "Check its path, and that this user may read it."
+    raise ConfigError(problem, remedy, file=path.name)
+
+
+def parse_yaml(text: str, file: str) -> Any:
+    """What a text says.
+
+    Args:
+        text: YAML, one document.
+        file: Where it is from, for the error.
+
+    Raises:
+        ConfigError: It is not valid YAML, or passes a limit.
+    """
+    problem = "is not valid YAML"
+    try:
+        _Reader().read(text)
+        return yaml.load(text, Loader=_LOADER)  # noqa: S506
+    except _Refused as refusal:
+        problem = f"{refusal.problem} at line {refusal.line}"
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        problem = f"is not valid YAML at line {line}"
+    except (yaml.YAMLError, ValueError, OverflowError):
+        pass  # A number or a date that Python does not take is among them.
+    raise ConfigError(problem, _REMEDY, file=file)
+
+
+def bounded_text(path: Path, most: int) -> str:
+    """A file's text.
+
+    Args:
+        path: A file, or a link to one: people's files may be mounted as links.
+        most: How many bytes it may have.
+
+    Raises:
+        OSError: It cannot be read, or is no regular file.
+        UnicodeDecodeError: It is no UTF-8 text.
+        ConfigError: It is larger.
+    """
+    # A pipe without a writer would otherwise be waited for.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError("no regular file")
+        raw = file.read(most + 1)
+    if len(raw) > most:
+        raise ConfigError(
+            f"is larger than {most} bytes", "Is it the right file? Make it smaller.", file=path.name
+        )
+    return raw.decode("utf-8")
+
+
+class _Refused(Exception):  # noqa: N818
+    def __init__(self, problem: str, line: int) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.line = line
+
+
+@dataclass
+class _Node:
+    """A mapping or list, open while its entries come.
+
+    Attributes:
+        mapping: Whether it has keys.
+        anchor: Its name for aliases.
+        keys: Line of each key so far.
+        entries: Keys and values that came directly in it.
+        nodes: All that is in it, aliases counted with what they stand for.
+        height: How deep it goes below itself.
+    """
+
+    mapping: bool
+    anchor: str | None = None
+    keys: dict[str, int] = field(default_factory=dict)
+    entries: int = 0
+    nodes: int = 1
+    height: int = 1
+
+    @property
+    def wants_key(self) -> bool:
+        return self.mapping and self.entries % 2 == 0
+
+
+class _Reader:
+    """Goes through the events of one text, and refuses what is beyond the limits."""
+
+    def __init__(self) -> None:
+        self._open: list[_Node] = []
+        self._anchors: dict[str, _Node] = {}
+
+    def read(self, text: str) -> None:
+        """Go through all of it.
+
+        Raises:
+            yaml.YAMLError: It is not YAML.
+        """
+        for event in _events(text):
+            line = (event.start_mark.line if event.start_mark else 0) + 1
+            if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag:
+                raise _Refused(
+                    "is not valid YAML here: no tag (!...) is known, and one stands", line
+                )
+            if isinstance(event, yaml.ScalarEvent):
+                self._scalar(event, line)
+            elif isinstance(event, yaml.AliasEvent):
+                self._alias(event.anchor, line)
+            elif isinstance(event, yaml.CollectionStartEvent):
+                self._begin(isinstance(event, yaml.MappingStartEvent), event.anchor, line)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                self._add(self._open.pop(), line)
+
+    def _scalar(self, event: yaml.ScalarEvent, line: int) -> None:
+        if len(event.value) > MOST_CHARACTERS:
+            raise _Refused(f"has an entry of more than {MOST_CHARACTERS} characters", line)
+        if self._open and self._open[-1].wants_key:
+            self._key(event.value, event.implicit[0], line)
+        self._add(_Node(mapping=False, anchor=event.anchor, height=0), line)
+
+    def _key(self, key: str, plain: bool, line: int) -> None:
+        if plain and key == "<<":
+            raise _Refused("has a merge key (<<): write the keys out. It stands", line)
+        keys = self._open[-1].keys
+        if key in keys:
+            raise _Refused(f"has the key {key[:80]} twice: at line {keys[key]}, and again", line)
+        keys[key] = line
+
+    def _begin(self, mapping: bool, anchor: str | None, line: int) -> None:
+        if self._open and self._open[-1].wants_key:
+            raise _Refused("has a key that is no plain word", line)
+        if len(self._open) == MOST_DEPTH:
+            raise _Refused(f"goes deeper than {MOST_DEPTH} levels", line)
+        self._open.append(_Node(mapping, anchor))
+
+    def _alias(self, anchor: str | None, line: int) -> None:
+        if self._open and self._open[-1].wants_key:
+            raise _Refused("has a key that is no plain word", line)
+        known = self._anchors.get(anchor or "")
+        if known is None:
+            raise _Refused("has an alias of something that does not stand whole before it", line)
+        if len(self._open) + known.height > MOST_DEPTH:
+            raise _Refused(f"goes deeper than {MOST_DEPTH} levels", line)
+        self._add(_Node(mapping=False, nodes=known.nodes, height=known.height), line)
+
+    def _add(self, node: _Node, line: int) -> None:
+        """Count what is complete now in what it stands in."""
+        if node.anchor is not None:
+            self._anchors[node.anchor] = node
+        if self._open:
+            parent = self._open[-1]
+            parent.entries += 1
+            parent.nodes += node.nodes
+            parent.height = max(parent.height, node.height + 1)
+            if parent.nodes > MOST_NODES:
+                raise _Refused(f"has more than {MOST_NODES} entries", line)
+
+
+def _events(text: str) -> Iterator[yaml.Event]:
+    return yaml.parse(text, Loader=_LOADER)

@@ -1,0 +1,178 @@
+"""YAML within limits: each text here hung, crashed or deceived the reader of version 0.1.0."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opboost_ops.config import yaml_text
+from opboost_ops.config.loading import load_federation, load_policy, load_site
+from opboost_ops.config.yaml_text import parse_yaml, read_yaml
+from opboost_ops.errors import ConfigError
+from opboost_ops.quality.suites import Suite
+from opboost_ops.quality.tightening import tightened
+
+
+def bomb(levels: int = 9) -> str:
+    """Nine lists of nine of the list before it: 387 million entries in 400 bytes."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, levels)]
+    return "\n".join(lines)
+
+
+def merges(levels: int = 30) -> str:
+    """Each mapping merges the one before it twice: 2^30 keys to go through."""
+    lines = ["m0: &m0 {k: 1}"]
+    lines += [f"m{i}: &m{i} {{<<: [*m{i - 1}, *m{i - 1}]}}" for i in range(1, levels)]
+    return "\n".join(lines)
+
+
+HOSTILE = {
+    "brackets": ("[" * 100_000, "goes deeper than 32 levels at line 1"),
+    "closed_brackets": (
+        "a:\n  " + "[" * 100_000 + "]" * 100_000,
+        "deeper than 32 levels at line 2",
+    ),
+    "braces": ("{a: " * 100_000, "goes deeper than 32 levels at line 1"),
+    "blocks": ("- " * 100_000, "goes deeper than 32 levels at line 1"),
+    "merge_keys": (merges(), "a merge key (<<): write the keys out. It stands at line 2"),
+    "aliases": (bomb(), "has more than 500000 entries at line"),
+    "deep_aliases": (
+        "a: &a [[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]\nb: [[[[[[[[[[[[[[[*a]]]]]]]]]]]]]]]",
+        "goes deeper than 32 levels at line 2",
+    ),
+    "an_alias_of_itself": ("a: &a [*a]", "does not stand whole before it at line 1"),
+    "a_key_twice": (
+        "name: x\nid: y\nname: z",
+        "the key name twice: at line 1, and again at line 3",
+    ),
+    "a_key_twice_quoted": ('a: {b: 1, "b": 2}', "has the key b twice: at line 1"),
+    "a_list_as_key": ("? [a]\n: 1", "has a key that is no plain word at line 1"),
+    "a_tag": ("a: !!python/object/apply:os.system [x]", "no tag (!...) is known"),
+    "a_binary": ("a: 1\nb: !!binary aGk=", "no tag (!...) is known, and one stands at line 2"),
+    "a_long_number": ("a: " + "9" * 50_000, "is not valid YAML"),
+    "a_long_entry": ("a: " + "x" * 200_000, "an entry of more than 100000 characters at line 1"),
+    "no_such_day": ("a: 2020-99-99", "is not valid YAML"),
+    "many_entries": ("a: [" + "1," * 600_000 + "]", "has more than 500000 entries at line 1"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_finding_13_hostile_yaml_is_one_message_with_its_line(name: str, tmp_path: Path) -> None:
+    text, told = HOSTILE[name]
+    file = tmp_path / "federation.yaml"
+    file.write_text(text)
+    begin = time.process_time()
+    with pytest.raises(ConfigError) as caught:
+        read_yaml(file)
+    assert time.process_time() - begin < 5
+    assert told in str(caught.value)
+    assert str(caught.value).startswith("federation.yaml: ")
+    assert len(str(caught.value)) < 300
+
+
+def test_finding_13_no_reader_of_people_s_files_ends_in_a_segmentation_fault(
+    tmp_path: Path,
+) -> None:
+    """In a process of its own, because the former reader took its process with it."""
+    (tmp_path / "expectations.yaml").write_text("[" * 100_000)
+    (tmp_path / "federation.yaml").write_text("[" * 100_000)
+    code = (
+        "import sys\nfrom pathlib import Path\n"
+        "from opboost_ops.config.loading import load_federation\n"
+        "from opboost_ops.errors import ConfigError\n"
+        "try:\n    load_federation(Path(sys.argv[1]))\n"
+        "except ConfigError as error:\n    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "federation.yaml")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.returncode
+    assert "deeper than 32 levels" in done.stdout
+    with pytest.raises(ConfigError, match="deeper than 32"):
+        tightened(Suite("raw_table", ()), tmp_path)
+
+
+@pytest.mark.parametrize("load", [load_federation, load_site, load_policy])
+def test_finding_13_all_three_files_have_limits(load, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    file = tmp_path / "some.yaml"
+    file.write_text("version: 1\nparty: a\nparty: b\n")
+    with pytest.raises(ConfigError, match="the key party twice: at line 2, and again at line 3"):
+        load(file)
+
+
+def test_a_file_that_is_too_large_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "federation.yaml"
+    with file.open("wb") as sparse:
+        sparse.truncate(40 << 30)
+    with pytest.raises(ConfigError, match="is larger than"):
+        read_yaml(file)
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_yaml(file)
+    file.unlink()
+    file.symlink_to("/dev/zero")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_yaml(file)
+    file.unlink()
+    # A file that is mounted as a link, as Kubernetes does it, is none of these.
+    (tmp_path / "real").write_text("a: 1")
+    file.symlink_to(tmp_path / "real")
+    assert read_yaml(file) == {"a": 1}
+    (tmp_path / "real").write_bytes(b"a: \xff")
+    with pytest.raises(ConfigError, match="no UTF-8 text"):
+        read_yaml(file)
+
+
+def test_anchors_of_a_modest_file_are_taken() -> None:
+    text = "rule: &rule {loss: [1, 2]}\nage: *rule\nincome: *rule\n"
+    assert parse_yaml(text, "policy.yaml") == yaml.safe_load(text)
+
+
+def test_python_s_own_loader_has_the_same_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyYAML may have been built without libyaml."""
+    monkeypatch.setattr(yaml_text, "_LOADER", yaml.SafeLoader)
+    for name in ("merge_keys", "a_key_twice", "aliases", "a_list_as_key"):
+        text, told = HOSTILE[name]
+        with pytest.raises(ConfigError) as caught:
+            parse_yaml(text, "federation.yaml")
+        assert told in str(caught.value)
+
+
+scalars = st.one_of(st.none(), st.booleans(), st.integers(-(2**40), 2**40), st.text(max_size=12))
+documents = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=6), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(documents, st.sampled_from([None, True, False]))
+def test_whatever_yaml_writes_is_read_back(document: object, flow: bool | None) -> None:
+    text = yaml.safe_dump(document, default_flow_style=flow, allow_unicode=True)
+    if "!!" in text:  # Text that is not printable is written with a tag.
+        return
+    assert parse_yaml(text, "x.yaml") == yaml.safe_load(text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet="ab:-?[]{}&*!<>|'\"%@, \n#1.", max_size=60))
+def test_any_text_is_read_as_yaml_reads_it_or_refused(text: str) -> None:
+    try:
+        found = parse_yaml(text, "x.yaml")
+    except ConfigError:
+        return
+    assert found == yaml.load(text, Loader=yaml.CSafeLoader)
