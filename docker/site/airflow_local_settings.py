@@ -6,10 +6,11 @@ Import only: thread pools that are used before the fork do not survive it.
 import sys
 
 if sys.argv[1:3] == ["edge", "worker"]:
+    # isort: off
+    # First, because it says how OpenMP's threads wait, which is read when OpenMP is loaded.
+    import opboost_ops.run.runner
+    import opboost_ops.quality.checks  # noqa: F401
     import great_expectations  # noqa: F401
     import lightgbm  # noqa: F401
     import pandas  # noqa: F401
     import polars  # noqa: F401
-
-    import opboost_ops.quality.checks
-    import opboost_ops.run.runner  # noqa: F401

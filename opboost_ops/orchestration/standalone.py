@@ -32,10 +32,10 @@ _TASKS_API = "tasks-api"
 _LOCAL_SETTINGS = """import sys
 
 if "scheduler" in sys.argv:
+    import opboost_ops.run.runner
+    import opboost_ops.quality.checks
     import great_expectations
     import lightgbm
-    import opboost_ops.quality.checks
-    import opboost_ops.run.runner
     import pandas
     import polars
 """

@@ -23,7 +23,10 @@ from opboost_ops.run.phases import stages_of
 TIMEOUT = 900.0
 
 #: What a party's process sees of this one's environment, beside its own site.
-_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV", "OMP_NUM_THREADS")
+_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV")
+
+#: How variables begin that say how a training's threads work.
+_THREADS = ("OMP_", "GOMP_", "KMP_")
 
 Listener = Callable[[str, dict[str, Any]], None]
 
@@ -165,7 +168,11 @@ def run_federation(
 
 
 def _start(party: str, order: Mapping[str, Any], site: Path) -> "subprocess.Popen[str]":
-    environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _ENVIRONMENT or name.startswith(_THREADS)
+    }
     environment[f"OPBOOST_SITE_{party.upper()}"] = str(site.resolve())
     return subprocess.Popen(
         [

@@ -19,10 +19,10 @@ from opboost_ops.orchestration.processes import settings
 LOCAL_SETTINGS = """import sys
 
 if "celery" in sys.argv:
+    import opboost_ops.run.runner
+    import opboost_ops.quality.checks
     import great_expectations
     import lightgbm
-    import opboost_ops.quality.checks
-    import opboost_ops.run.runner
     import pandas
     import polars
 """

@@ -1,0 +1,40 @@
+"""OpenMP's threads sleep while they wait, unless somebody wants it otherwise."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from opboost_ops.run import local
+
+SAY = """
+import opboost_ops.run.runner, os, sys
+print(os.environ['OMP_WAIT_POLICY'], 'lightgbm' in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "found"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")]
+)
+def test_it_is_said_before_a_booster_is_loaded(given: dict[str, str], found: str) -> None:
+    environment = {k: v for k, v in os.environ.items() if k != "OMP_WAIT_POLICY"} | given
+    done = subprocess.run(
+        [sys.executable, "-c", SAY], env=environment, check=True, capture_output=True, text=True
+    )
+    assert done.stdout.split() == [found, "False"]
+
+
+def test_a_party_s_process_keeps_what_is_said_of_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setenv("OMP_PROC_BIND", "true")
+    monkeypatch.setenv("SOMETHING_ELSE", "1")
+    seen: dict[str, str] = {}
+    monkeypatch.setattr(local.subprocess, "Popen", lambda *_, env, **__: seen.update(env))
+    local._start("bank", {}, tmp_path / "site.yaml")
+    assert seen["OMP_NUM_THREADS"] == "3"
+    assert seen["OMP_PROC_BIND"] == "true"
+    assert "SOMETHING_ELSE" not in seen
