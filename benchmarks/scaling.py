@@ -26,13 +26,14 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from opboost_ops.config.loading import load_federation
+from opboost_ops.config.loading import load_federation, site_file
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.local import site_files
 from opboost_ops.run.phases import steps
 from opboost_ops.run.runner import run_stage
+from opboost_ops.run.timings import spent_by
 
 HOLDER, LABELS, NAME, RUN = "bank", "credit", "scaling", "0" * 16
 GROUP = 262_144
@@ -216,7 +217,8 @@ def serve(party: str) -> None:
         if what == "open_run":
             open_run(Path(argument), RUN, {}, "train")
         elif what and what != "end":
-            told = run_stage(party, what, run)
+            run_stage(party, what, run)
+            told = spent_by(site_file(party), NAME, RUN)[what]
         end = resource.getrusage(resource.RUSAGE_SELF)
         spent = end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime
         kept = ("seconds", "processor_seconds", "quality_seconds")

@@ -281,7 +281,7 @@ class Mailbox:
                     "it goes on where it stopped.",
                 )
             if now - told > _PATIENCE:
-                _LOG.info("%s, for %.0f s", waiting, now - begin)
+                _LOG.info("%s, still", waiting)
                 told = now
             time.sleep(pause)
             pause = min(pause * 1.2, _LONGEST_PAUSE)

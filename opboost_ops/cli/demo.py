@@ -187,7 +187,8 @@ def follow(
     """
     from opboost_ops.config.loading import load_federation
     from opboost_ops.exchange.run_id import run_id
-    from opboost_ops.run.local import Finished
+    from opboost_ops.run.local import Finished, site_files
+    from opboost_ops.run.timings import spent_by
 
     federation = load_federation(file)
     dag = f"{federation.name}_{purpose}"
@@ -201,6 +202,9 @@ def follow(
         for instances in _by_task(tasks):
             _show(client, instances, seen, finished, progress, purpose)
         if state == "success":
+            # The demo's parties are all of whoever runs it; no XCom says what a stage took.
+            for party, site in site_files(file, federation).items():
+                finished.spent[party] = spent_by(site, federation.name, finished.run)
             return finished
         if state == "failed":
             raise DemoError(_failure(client, dag, run, tasks))

@@ -48,6 +48,7 @@ def told(finished: Finished, models: Path) -> dict[str, Any]:
     """
     said, federation = finished.summaries, finished.federation
     boosted = {party: stages["boost"] for party, stages in said.items()}
+    spent = {party: stages["boost"] for party, stages in finished.spent.items()}
     active = boosted[federation.label_holder]
     quality = finished.seconds("quality_seconds")
     return {
@@ -59,8 +60,8 @@ def told(finished: Finished, models: Path) -> dict[str, Any]:
         "bytes": sum(summary["bytes"] for summary in boosted.values()),
         "sums": active["sums"],
         # Waiting for one another is part of it here.
-        "training": round(max(s["seconds"] + s["waited"] for s in boosted.values()), 6),
-        "cpu": {party: summary["cpu"] for party, summary in boosted.items()},
+        "training": round(max(s["seconds"] + s["waited"] for s in spent.values()), 6),
+        "cpu": {party: found["cpu"] for party, found in spent.items()},
         "seconds": finished.seconds(),
         "quality_seconds": round(sum(quality.values()), 6),
         "model": str(models / federation.name / finished.run / "model.txt"),

@@ -55,8 +55,9 @@ class Progress:
         if not self._console.is_terminal and event["event"] == "progress":
             self._console.print(event["text"])
         if not self._console.is_terminal and event["event"] == "finished":
-            seconds = event["summary"].get("seconds", 0.0)
-            self._console.print(f"{party}: {event['stage']} ({seconds:.3f} s)")
+            # Known where the parties' own processes tell it, and not through an Airflow.
+            took = f" ({event['spent'].get('seconds', 0.0):.3f} s)" if "spent" in event else ""
+            self._console.print(f"{party}: {event['stage']}{took}")
 
 
 @contextmanager

@@ -39,18 +39,21 @@ class Finished:
         run: Its id.
         federation: As it was run.
         summaries: What each stage said, by party and stage.
+        spent: Seconds that each stage took, by party and stage, as their homes have them: for
+            whoever runs all parties.
     """
 
     run: str
     federation: Federation
     summaries: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    spent: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
 
     def seconds(self, key: str = "seconds") -> dict[str, float]:
         """Seconds by stage: the slowest party where parties run side by side."""
         slowest: dict[str, float] = {}
-        for stages in self.summaries.values():
-            for stage, summary in stages.items():
-                slowest[stage] = max(slowest.get(stage, 0.0), summary.get(key, 0.0))
+        for stages in self.spent.values():
+            for stage, spent in stages.items():
+                slowest[stage] = max(slowest.get(stage, 0.0), spent.get(key, 0.0))
         return slowest
 
 
@@ -156,6 +159,7 @@ def run_federation(
                 running.discard(party)
             elif event["event"] == "finished":
                 finished.summaries.setdefault(party, {})[event["stage"]] = event["summary"]
+                finished.spent.setdefault(party, {})[event["stage"]] = event["spent"]
             if listener and "stage" in event:
                 listener(party, event)
     finally:

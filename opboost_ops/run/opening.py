@@ -17,6 +17,7 @@ from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.charges import Charges
+from opboost_ops.run import timings
 from opboost_ops.run.inbox import Run, acceptance_of, home_of, keep
 from opboost_ops.run.publication import Publisher, publish, signer_of
 from opboost_ops.stages.gate import maps
@@ -80,11 +81,12 @@ def open_run(
     digests = publish(party, plan.federation, run, signer, (draft,), Charges())
     acceptance = acceptance_of(party, Run(declared.name, run, me))
     acceptance.published(draft, digests[0])
-    keep(acceptance, home_of(site, declared.name, run))
+    home = home_of(site, declared.name, run)
+    keep(acceptance, home)
     seconds = time.perf_counter() - begin
     processor = time.process_time() - processor
-    spent = {"seconds": round(seconds, 6), "processor_seconds": round(processor, 6)}
-    summary = {"run": run, "plan": digests[0][:16], **spent}
+    timings.note(home, "open_run", {"seconds": seconds, "processor_seconds": processor})
+    summary = {"run": run, "plan": digests[0][:16]}
     return summary if purpose == "train" else {**summary, "version": model}
 
 

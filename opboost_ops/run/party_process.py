@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from opboost_ops.boosting.rounds import LOGGER
+from opboost_ops.config.loading import site_file
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
 from opboost_ops.run.phases import ROUNDS
 from opboost_ops.run.runner import run_stage
+from opboost_ops.run.timings import spent_by
 from opboost_ops.stages.stage import SKIP
 
 
@@ -41,10 +43,11 @@ def main() -> int:
             summary = open_run(file, run.run, order["form"], order["purpose"])
             if SKIP in summary:
                 raise ConfigError(f"Nothing was done: {summary[SKIP]}.")
-            _tell(event="finished", stage=stage, summary=summary)
+            _tell(event="finished", stage=stage, summary=summary, spent=_spent(party, run, stage))
         for stage in order["stages"]:
             _tell(event="started", stage=stage, of=len(order["stages"]))
-            _tell(event="finished", stage=stage, summary=run_stage(party, stage, run))
+            summary = run_stage(party, stage, run)
+            _tell(event="finished", stage=stage, summary=summary, spent=_spent(party, run, stage))
     except OpBoostError as error:
         _tell(event="failed", stage=stage, kind=type(error).__name__, error=str(error))
         return 1
@@ -52,6 +55,11 @@ def main() -> int:
         _tell(event="failed", stage=stage, kind="ConnectionError", error=str(error))
         return 1
     return 0
+
+
+def _spent(party: str, run: Run, stage: str) -> dict[str, float]:
+    """What a stage took: for whoever started this process, who is the party's own."""
+    return spent_by(site_file(party), run.federation, run.run).get(stage, {})
 
 
 class _Told(logging.Handler):

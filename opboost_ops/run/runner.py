@@ -16,6 +16,7 @@ from opboost_ops.exchange.acceptance import Keys
 from opboost_ops.exchange.encryption import private_key
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.store import open_store
+from opboost_ops.run import timings
 from opboost_ops.run.disclosures import announce, charge_model
 from opboost_ops.run.inbox import Run, accept_plan, home_of, keep, note_received, note_rejected
 from opboost_ops.run.mailboxes import close_mailbox, open_mailbox
@@ -45,7 +46,8 @@ def run_stage(
         notice: Called with what the party's own people should look at; see `Outcome.notices`.
 
     Returns:
-        A summary that anybody may see, under 2 KB: references, counts, seconds.
+        A summary that anybody may see, under 2 KB: references and public counts. What the
+        stage took is in the party's home alone, see `timings`.
 
     Raises:
         OpBoostError: What happened, where, and what to do; it shows no data value.
@@ -99,14 +101,12 @@ def _full(error: BaseException | None) -> bool:
 def together(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The summary of a stage that was run for several files of a table.
 
+    Each says the same: what a single file has of the table is told nobody.
+
     Args:
         summaries: One a file, at least one.
     """
-    if len(summaries) == 1:
-        return dict(summaries[0])
-    added = ("rows", "seconds", "processor_seconds", "quality_seconds")
-    sums = {name: sum(summary[name] for summary in summaries) for name in added}
-    return {**summaries[0], **sums}
+    return dict(summaries[0])
 
 
 def _run_stage(
@@ -188,12 +188,12 @@ def _run_stage(
     seconds = time.perf_counter() - begin - sum(context.waited) - outcome.quality_seconds
     processor = time.process_time() - processor - sum(context.polled)
     processor -= outcome.quality_processor_seconds
-    summary = {
-        **outcome.summary,
-        "published": [digest[:16] for digest in digests],
-        "seconds": round(seconds, 6),
-        "processor_seconds": round(processor, 6),
-        "quality_seconds": round(outcome.quality_seconds, 6),
+    spent = {
+        "seconds": seconds,
+        "processor_seconds": processor,
+        "quality_seconds": outcome.quality_seconds,
+        **outcome.spent,
     }
-    _LOG.info("%s at %s: done in %.3f s", stage, party.name, seconds)
-    return summary
+    timings.note(home, stage, spent, shard)
+    _LOG.info("%s at %s: done", stage, party.name)
+    return {**outcome.summary, "published": [digest[:16] for digest in digests]}

@@ -55,10 +55,9 @@ def boost(context: Context) -> Outcome:
             **facts,
             **traffic,
             "sums": sums,
-            "waited": round(mailbox.traffic.waited, 6),
-            "cpu": round(time.process_time() - begin, 6),
             "conversation": mailbox.head[:16],
         },
+        spent={"waited": mailbox.traffic.waited, "cpu": time.process_time() - begin},
     )
 
 

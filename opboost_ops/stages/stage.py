@@ -242,10 +242,12 @@ class Outcome:
         drafts: Artifacts to publish.
         charges: What their randomised cells are charged for.
         model: What a differentially private model costs, charged before anything is kept of it.
-        summary: Facts that anybody may see.
+        summary: Facts that anybody may see: no duration, no count that a release does not state.
         discloses: What the summary or a failure tells everybody, outside any epsilon; a ledger
             line. Empty when only public facts are in it.
         notices: What the party's own people should look at, by name; it goes no further.
+        spent: Seconds by what they were spent on, beside those that are taken of every stage; they
+            stay at home.
         quality_seconds: How much of the time went into data-quality checks.
         quality_processor_seconds: The same by the processor's clock.
         failure: Raised after everything was kept: a failed check keeps its report.
@@ -261,6 +263,7 @@ class Outcome:
     summary: Mapping[str, Any] = field(default_factory=dict)
     discloses: str = ""
     notices: tuple[str, ...] = ()
+    spent: Mapping[str, float] = field(default_factory=dict)
     quality_seconds: float = 0.0
     quality_processor_seconds: float = 0.0
     failure: ContractError | None = None

@@ -53,6 +53,8 @@ def test_mapped_tasks_on_a_real_scheduler(tmp_path: Path) -> None:
     assert labels == {f"file {i}" for i in range(FILES)}
     shop, bank = finished.summaries["shop"], finished.summaries["bank"]
     assert shop["list_shards"]["shards"] == shop["merge_shards"]["shards"] == FILES
-    assert {shop[stage]["rows"] for stage in stages} == {bank["preprocess"]["rows"]}
+    # What one file has of the rows is in no XCom.
+    assert all(set(shop[stage]) <= {"features", "published"} for stage in stages)
+    assert shop["merge_shards"]["rows"] == bank["merge_shards"]["rows"]
     assert events.count(("finished", "shop.preprocess")) == 1
     assert canaries.outside(tmp_path / "airflow") == []

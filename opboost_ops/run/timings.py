@@ -1,0 +1,51 @@
+"""How long a party's stages took: kept in its home, and in no summary, XCom or shared log.
+
+A duration is a function of private rows: of how many a table has, how wide its values are, which
+cells are at their caps. Whoever runs a party reads it there, as `opboost run` and the benchmarks do
+for parties that are all theirs.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from opboost_ops.config.loading import load_site
+from opboost_ops.stages.stage import Home
+
+#: Folder of a run's home with a file a stage, or one for each file of a sharded table.
+FOLDER = "timings"
+
+
+def note(home: Home, stage: str, spent: Mapping[str, float], shard: int | None = None) -> None:
+    """Keep what a stage took.
+
+    Args:
+        home: The party's, of the run.
+        stage: Its name.
+        spent: Seconds, by what they were spent on.
+        shard: For which file of the table.
+    """
+    name = stage if shard is None else f"{stage}-{shard}"
+    rounded = {what: round(seconds, 6) for what, seconds in spent.items()}
+    home.write_json(f"{FOLDER}/{name}", rounded)
+
+
+def spent_by(site_file: Path, federation: str, run: str) -> dict[str, dict[str, float]]:
+    """What each stage of a party took in a run; shards of one stage are added up.
+
+    Args:
+        site_file: The party's ``site.yaml``.
+        federation: Name of the federation.
+        run: The run's id.
+
+    Returns:
+        ``seconds``, ``processor_seconds``, ``quality_seconds`` and what else a stage says, by
+        stage.
+    """
+    found: dict[str, dict[str, float]] = {}
+    folder = load_site(site_file).home / federation / run / FOLDER
+    for path in sorted(folder.glob("*.json")):
+        stage = found.setdefault(path.stem.partition("-")[0], {})
+        for what, seconds in json.loads(path.read_bytes()).items():
+            stage[what] = round(stage.get(what, 0.0) + seconds, 6)
+    return found
