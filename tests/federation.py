@@ -182,6 +182,11 @@ class Workspace:
                 party.pop("encryption_key", None)
 
         self.edit_yaml("federation.yaml", change)
+        for path in self.folder.glob("*/policy.yaml"):
+            self.edit_yaml(
+                str(path.relative_to(self.folder)),
+                lambda policy: policy.update(require_encryption=False),
+            )
 
     def published(self) -> list[str]:
         """What the present run has published, as ``kind/party``."""

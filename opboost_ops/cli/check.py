@@ -119,11 +119,10 @@ def _faults(federation: "Federation", party: str, file: Path) -> list[Fault]:
         private_key(site.encryption_key, federation.parties[party].encryption_key)
     except OpBoostError as error:
         faults.append(Fault(f"{party}/site.yaml:encryption_key", error.problem, error.remedy))
-    if federation.parties[party].role == "feature_holder":
-        try:
-            require_consent(policy, federation, party)
-        except OpBoostError as error:
-            faults.append(Fault(f"{party}/policy.yaml", error.problem, error.remedy))
+    try:
+        require_consent(policy, federation, party)
+    except OpBoostError as error:
+        faults.append(Fault(f"{party}/policy.yaml", error.problem, error.remedy))
     faults += _table_faults(federation, party, site, policy)
     return faults
 

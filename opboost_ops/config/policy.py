@@ -117,6 +117,8 @@ class Policy(Record):
             federation file calls it; what the file says when absent.
         columns: Raw columns of other declared names that are no features: the label's, the
             holdout's.
+        require_encryption: Whether every plan is refused in which a party that this one sends to
+            has no encryption key: without it whoever reads the store reads what is sent.
         receivers: Who may receive releases.
         features: Which features may go, and how.
         all_features: Caps on their sum.
@@ -129,6 +131,7 @@ class Policy(Record):
     party: Name
     id_column: str | None = Field(default=None, min_length=1)
     columns: Mapping[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
+    require_encryption: bool = False
     receivers: Mapping[Name, Receiver] = Field(default_factory=dict)
     features: Mapping[FeatureName, FeatureRule] = Field(default_factory=dict)
     all_features: AllFeatures = AllFeatures()

@@ -91,7 +91,8 @@ def write_lenders(
         described["tables"][NAME]["score"] = "tables/score.parquet"
         dump(site / "site.yaml", described)
         others = {other: {"signing_key": key} for other, key in public.items() if other != name}
-        dump(site / "policy.yaml", {"version": 1, "party": name, "receivers": others})
+        policy = {"version": 1, "party": name, "require_encryption": True, "receivers": others}
+        dump(site / "policy.yaml", policy)
     (folder / "exchange").mkdir()
     if seed is not None:
         (folder / "exchange" / THROWAWAY).touch()

@@ -149,7 +149,7 @@ def site_data(party: str, federation: str, table: Path, store: str = "../exchang
 def policy_data(party: str, federation: Mapping[str, Any]) -> Any:
     """Content of a ``policy.yaml`` that allows what the federation file declares."""
     spec = federation["parties"][party]
-    data: dict[str, Any] = {"version": 1, "party": party}
+    data: dict[str, Any] = {"version": 1, "party": party, "require_encryption": True}
     if spec["role"] == "feature_holder":
         holder = next(n for n, p in federation["parties"].items() if p["role"] == "label_holder")
         key = federation["parties"][holder]["signing_key"]

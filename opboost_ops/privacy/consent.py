@@ -17,18 +17,29 @@ def require_consent(policy: Policy, federation: Federation, party: str) -> None:
     Args:
         policy: The party's own.
         federation: The plan's.
-        party: The party.
+        party: The party; of one that releases no column, only its encryption and its own columns
+            are asked for.
 
     Raises:
         PolicyError: Naming every rule that the plan breaks.
     """
+    refused = _plainly(policy, federation, party) + _other_columns(policy, federation, party)
+    if federation.parties[party].role == "feature_holder":
+        refused += _released(policy, federation, party)
+    if refused:
+        raise PolicyError(
+            f"The policy of {party} refuses this run: {'; '.join(refused)}.",
+            "Nothing was released. Its owner may change policy.yaml, or the federation its file.",
+        )
+
+
+def _released(policy: Policy, federation: Federation, party: str) -> list[str]:
     refused: list[str] = []
     receiver = federation.label_holder
     if receiver not in policy.receivers:
         refused.append(f"receivers: {receiver} is not among them")
     elif policy.receivers[receiver].signing_key != federation.parties[receiver].signing_key:
         refused.append(f"receivers.{receiver}: the plan gives another signing key")
-    refused += _other_columns(policy, federation, party)
     for name, feature in federation.parties[party].features.items():
         rule = policy.features.get(name)
         if rule is None:
@@ -54,12 +65,21 @@ def require_consent(policy: Policy, federation: Federation, party: str) -> None:
             for name in federation.parties[party].features
             if (rule := policy.features.get(name)) is not None and rule.least_cell_width is None
         ]
-    refused += _over_caps(policy, federation, party)
-    if refused:
-        raise PolicyError(
-            f"The policy of {party} refuses this run: {'; '.join(refused)}.",
-            "Nothing was released. Its owner may change policy.yaml, or the federation its file.",
-        )
+    return refused + _over_caps(policy, federation, party)
+
+
+def _plainly(policy: Policy, federation: Federation, party: str) -> list[str]:
+    """Without the receiver's key whoever reads the store reads all that is sent to it."""
+    if not policy.require_encryption:
+        return []
+    sent_to = set(federation.parties) - {party}
+    if federation.parties[party].role == "feature_holder":
+        sent_to = {federation.label_holder}
+    return [
+        f"require_encryption: the plan has no encryption_key of {receiver}"
+        for receiver in federation.parties
+        if receiver in sent_to and federation.parties[receiver].encryption_key is None
+    ]
 
 
 def unpinned(policy: Policy, federation: Federation, party: str) -> dict[str, UUID]:
@@ -85,6 +105,7 @@ def _other_columns(policy: Policy, federation: Federation, party: str) -> list[s
         f"features.{name}.uuid: the policy does not pin it; `opboost policy pin` adds the line "
         f"`uuid: {uuid}` once its owner has read it"
         for name, uuid in unpinned(policy, federation, party).items()
+        if federation.parties[party].role == "feature_holder"
     ]
     identity = federation.id.column
     named = [identity, *federation.parties[party].features]

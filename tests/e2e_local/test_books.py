@@ -123,7 +123,9 @@ def test_local_map_needs_its_disclosure_spelt_out(workspace: Workspace) -> None:
         path = workspace.folder / "bank" / "policy.yaml"
         policy = yaml.safe_load(path.read_text())
         rule = {"mechanisms": ["local_map"], "least_cell_width": width}
-        policy["features"]["debt_ratio"] = {k: v for k, v in rule.items() if v is not None}
+        uuid = policy["features"]["debt_ratio"]["uuid"]
+        allowed = {k: v for k, v in rule.items() if v is not None}
+        policy["features"]["debt_ratio"] = {"uuid": uuid, **allowed}
         path.write_text(yaml.safe_dump(policy))
 
     workspace.edit_yaml("federation.yaml", local)

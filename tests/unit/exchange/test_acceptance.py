@@ -261,6 +261,7 @@ def test_a_private_key_that_does_not_open(workspace: Workspace, party: str, how:
 
 def test_only_what_goes_to_a_party_with_a_key_is_encrypted(workspace: Workspace) -> None:
     workspace.edit_yaml("federation.yaml", lambda d: d["parties"][BANK].pop("encryption_key"))
+    workspace.edit_yaml(f"{LABEL}/policy.yaml", lambda d: d.update(require_encryption=False))
     (workspace.folder / BANK / "keys" / "encryption.key").unlink()
     workspace.all()
     for kind in KINDS:
