@@ -1,7 +1,7 @@
 """Federation files become DAGs. This is read at every parse, so it imports little."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from opboost_ops.orchestration.groups import add_groups
 from opboost_ops.orchestration.halves import MARGIN, add_half, here_of, join_dag, takes_part
 from opboost_ops.orchestration.notifications import CALLBACKS
 from opboost_ops.orchestration.pools import TAG
+from opboost_ops.orchestration.remnants import remnants
 from opboost_ops.orchestration.table_dag import tables_dag
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -60,9 +61,19 @@ def build_dags(
     if not folder.is_dir():
         problem = f"OPBOOST_FEDERATIONS names no folder: {folder}. Create it, or set it right."
         return {"opboost_invalid": _invalid("opboost_invalid", problem, TAG)}
+    faulty: list[tuple[Path, str]] = []
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*/federation.yaml")]):
         if only is None or _names(path, only):
-            dags |= {dag.dag_id: dag for dag in _build(path, dags, parties)}
+            try:
+                dags |= {dag.dag_id: dag for dag in _build(path, dags, parties)}
+            except ConfigError as error:
+                faulty.append((path, str(error)))
+            except Exception as error:
+                name = type(error).__name__
+                faulty.append((path, f"{path.name}: cannot become a DAG ({name})."))
+    # Last, so that they displace none of the others.
+    for path, problem in faulty:
+        dags |= {dag.dag_id: dag for dag in _faulty(path, dags, problem)}
     if only is not None:
         # The id of a faulty file's DAG may come from the file's name or number.
         return dags if only in dags else build_dags(folder, parties)
@@ -82,27 +93,29 @@ def _names(path: Path, dag_id: str) -> bool:
     return dag_id.rpartition("_")[0] in words
 
 
-def _build(path: Path, others: dict[str, DAG], parties: Sequence[str] | None) -> list[DAG]:
+def _build(path: Path, others: Mapping[str, DAG], parties: Sequence[str] | None) -> list[DAG]:
+    federation = load_federation(path)
+    if f"{federation.name}_train" in others:
+        fault = Fault("name", f"another file has the name {federation.name} too", "rename one")
+        raise ConfigError("cannot become a DAG", file=path.name, faults=[fault])
+    _check_crons(federation, path)
+    here = here_of(federation, parties)
+    if here is not None and federation.label_holder not in here:
+        return _joining(federation, path, here)
+    made = [train_dag(federation, path, here), score_dag(federation, path, here)]
+    if federation.schedule.on_tables is not None:
+        made.append(tables_dag(federation, _defaults(federation), here))
+    return made
+
+
+def _faulty(path: Path, others: Mapping[str, DAG], problem: str) -> list[DAG]:
+    """DAGs of a faulty file: under its name and at its times, so that its absence is noticed."""
+    name, cron = remnants(path)
+    if name is not None and f"{name}_train" not in others:
+        train = _invalid(f"{name}_train", problem, name, cron)
+        return [train, _invalid(f"{name}_score", problem, name)]
     stem = path.parent.name if path.name == "federation.yaml" else path.stem
     name = re.sub(r"[^a-z0-9_]+", "_", stem.lower()).strip("_") or "federation"
-    try:
-        federation = load_federation(path)
-        if f"{federation.name}_train" in others:
-            name = f"{name}_{len(others)}"
-            fault = Fault("name", f"another file has the name {federation.name} too", "rename one")
-            raise ConfigError("cannot become a DAG", file=path.name, faults=[fault])
-        _check_crons(federation, path)
-        here = here_of(federation, parties)
-        if here is not None and federation.label_holder not in here:
-            return _joining(federation, path, here)
-        made = [train_dag(federation, path, here), score_dag(federation, path, here)]
-        if federation.schedule.on_tables is not None:
-            made.append(tables_dag(federation, _defaults(federation), here))
-        return made
-    except ConfigError as error:
-        problem = str(error)
-    except Exception as error:
-        problem = f"{path.name}: cannot become a DAG ({type(error).__name__})."
     dag_id = f"{name}_train" if f"{name}_train" not in others else f"{name}_{len(others)}_train"
     return [_invalid(dag_id, problem, name)]
 
@@ -116,16 +129,18 @@ def _joining(federation: Federation, path: Path, here: Sequence[str]) -> list[DA
     return [*made, join_dag(federation, here, _defaults(federation))]
 
 
-def _invalid(dag_id: str, problem: str, owner: str) -> DAG:
+def _invalid(dag_id: str, problem: str, owner: str, cron: str | None = None) -> DAG:
     with DAG(
         dag_id=dag_id,
         description="Its federation file is faulty.",
         doc_md=f"The federation file is faulty:\n\n```\n{problem}\n```\n",
-        schedule=None,
+        schedule=cron,
         start_date=_START,
         catchup=False,
+        max_active_runs=1,
         tags=[TAG, "invalid"],
-        default_args={"owner": owner},
+        # It fails as the federation's own runs do: in red, and to the worker's notifiers.
+        default_args={"owner": owner, **CALLBACKS},
     ) as dag:
         task(task_id="federation_file", multiple_outputs=False)(tasks.invalid)(problem)
     return dag

@@ -55,7 +55,7 @@ def test_two_files_of_one_name(federations: Path) -> None:
     (federations / "other.yaml").write_text((federations / "credit.yaml").read_text())
     dags = build_dags(federations)
     assert "invalid" not in dags["credit_scoring_train"].tags
-    assert "another file has the name" in problem_of(dags["other_2_train"])
+    assert "another file has the name" in problem_of(dags["other_train"])
 
 
 def test_bad_cron_expressions_are_told_at_once(federations: Path) -> None:
@@ -63,7 +63,7 @@ def test_bad_cron_expressions_are_told_at_once(federations: Path) -> None:
     data["schedule"] = {"cron": "every monday"}
     data["scoring"] = {"cron": "at noon"}
     (federations / "credit.yaml").write_text(yaml.safe_dump(data))
-    problem = problem_of(build_dags(federations)["credit_train"])
+    problem = problem_of(build_dags(federations)["credit_scoring_train"])
     assert "schedule.cron" in problem
     assert "scoring.cron" in problem
 
@@ -86,3 +86,26 @@ def test_a_task_builds_the_dags_of_its_own_federation_alone(federations: Path) -
     assert set(build_dags(federations, only="other_score")) == {"other_train", "other_score"}
     for dag in everything:
         assert dag in build_dags(federations, only=dag)
+
+
+@pytest.mark.parametrize(
+    "broken", ["training: {tress: 5}", "domain: [1, 2", "training: {trees: 5}\x00"]
+)
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [("{cron: '0 3 * * 1'}", "0 3 * * 1"), ("{on_tables: 0 * * * *}", "0 * * * *"), ("{}", None)],
+)
+def test_a_broken_file_keeps_its_name_and_its_times(
+    federations: Path, broken: str, schedule: str, expected: str | None
+) -> None:
+    """A nightly federation fails in red at its time; it does not just stop."""
+    path = federations / "credit.yaml"
+    path.write_text(f"{path.read_text()}\nschedule: {schedule}\n{broken}\n")
+    dags = build_dags(federations)
+    assert set(dags) == {"credit_scoring_train", "credit_scoring_score"}
+    train = dags["credit_scoring_train"]
+    assert "credit.yaml" in problem_of(train)
+    assert problem_of(dags["credit_scoring_score"])
+    assert getattr(train.timetable, "expression", None) == expected
+    (task,) = train.tasks
+    assert task.on_failure_callback
