@@ -99,6 +99,16 @@ def run_seed(secret: bytes, federation: str, run: str, session: bytes) -> bytes:
     return _derive(secret, f"run:{federation}/{run}:".encode() + session)
 
 
+def keyed_by(seed: bytes, purpose: str) -> bytes:
+    """A key for one purpose, 32 bytes.
+
+    Args:
+        seed: What it follows from, such as a run's seed.
+        purpose: What it is for; no other key is for the same.
+    """
+    return _derive(seed, purpose.encode())
+
+
 def person_keys(
     secret: bytes, ids: "pa.Array | pa.ChunkedArray", id_type: Literal["string", "integer"]
 ) -> np.ndarray:

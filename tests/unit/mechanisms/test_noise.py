@@ -199,3 +199,10 @@ def test_a_row_does_not_depend_on_the_rows_beside_it() -> None:
     shifted = release(values=values[777:], person_keys=keys[777:])
     assert (whole[777:] == shifted).all()
     assert (whole[-5:] == release(values=values[-5:], person_keys=keys[-5:])).all()
+
+
+def test_a_key_for_each_purpose() -> None:
+    keys = {noise.keyed_by(seed, use) for seed in (SECRET, bytes(32)) for use in ("a", "b")}
+    assert len(keys) == 4
+    assert {len(key) for key in keys} == {32}
+    assert noise.keyed_by(SECRET, "a") == noise.keyed_by(SECRET, "a")

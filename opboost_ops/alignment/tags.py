@@ -1,0 +1,102 @@
+"""Tags: what becomes of a point that only its owner's key, or an answer to a query, gives."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+#: Bytes of a tag.
+TAG = 16
+
+#: ``tag`` names a person in the digests of one feature holder; ``mask`` hides the person's value
+#: in its table of zero shares; ``look`` names the person when the label holder answers.
+Use = Literal["tag", "mask", "look"]
+
+
+def tags(use: Use, points: np.ndarray, messages: Sequence[bytes]) -> np.ndarray:
+    """BLAKE2b-128 of point and message, one a person.
+
+    Args:
+        use: What for; tags of one use say nothing of those of another.
+        points: uint8, shape (n, 32).
+        messages: Of the same people.
+
+    Returns:
+        uint8, shape (n, 16).
+    """
+    copy = hashlib.blake2b(digest_size=TAG, person=f"opboost-psi-{use}".encode()).copy
+    raw = np.ascontiguousarray(points).tobytes()
+    made = []
+    for i, message in enumerate(messages):
+        digest = copy()
+        digest.update(raw[32 * i : 32 * i + 32] + message)
+        made.append(digest.digest())
+    return rows_of(b"".join(made), TAG)
+
+
+def rows_of(raw: bytes, width: int) -> np.ndarray:
+    """Fixed-size bytes one after the other, as uint8 of shape (n, width)."""
+    return np.frombuffer(raw, dtype=np.uint8).reshape(-1, width)
+
+
+def sorting(keys: np.ndarray) -> np.ndarray:
+    """The permutation that puts keys into the order of their bytes.
+
+    Args:
+        keys: uint8, shape (n, width), width a multiple of 8; all different.
+
+    Returns:
+        int64, shape (n,).
+    """
+    words = np.ascontiguousarray(keys).view(">u8")
+    order = np.argsort(words[:, 0].astype(np.uint64), kind="stable")
+    first = words[order, 0]
+    if (first[1:] == first[:-1]).any():
+        return np.lexsort(tuple(words.T[::-1]))
+    return order
+
+
+def strictly_rising(keys: np.ndarray) -> bool:
+    """Whether keys are in the order of their bytes, and none comes twice.
+
+    Args:
+        keys: uint8, shape (n, width), width a multiple of 8.
+    """
+    words = np.ascontiguousarray(keys).view(">u8").astype(np.uint64)
+    less = np.zeros(max(len(words) - 1, 0), dtype=bool)
+    for column in words.T[::-1]:
+        less = (column[:-1] < column[1:]) | ((column[:-1] == column[1:]) & less)
+    return bool(less.all())
+
+
+def positions_in(sorted_keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Where keys stand in a sorted list of keys.
+
+    Args:
+        sorted_keys: uint8, shape (n, 16), strictly rising.
+        wanted: uint8, shape (m, 16).
+
+    Returns:
+        int64, shape (m,); -1 for a key that is not there.
+    """
+    if not len(sorted_keys) or not len(wanted):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    have = np.ascontiguousarray(sorted_keys).view(">u8").astype(np.uint64)
+    want = np.ascontiguousarray(wanted).view(">u8").astype(np.uint64)
+    # Sorted look-ups walk through memory once; half of all keys would be a miss each otherwise.
+    order = np.argsort(want[:, 0])
+    found = np.full(len(want), -1, dtype=np.int64)
+    at = np.searchsorted(have[:, 0], want[order, 0])
+    open_ = np.ones(len(want), dtype=bool)
+    while True:
+        # Keys that share their first half stand side by side, which by chance they never do.
+        inside = at < len(have)
+        spot = np.minimum(at, len(have) - 1)
+        same = open_ & inside & (have[spot, 0] == want[order, 0])
+        if not same.any():
+            return found
+        hit = same & (have[spot, 1] == want[order, 1])
+        found[order[hit]] = spot[hit]
+        open_ = same & ~hit
+        at = at + 1

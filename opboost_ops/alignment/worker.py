@@ -1,0 +1,120 @@
+"""A process that multiplies points, asked over its standard input; it sees no file and no name."""
+
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from opboost_ops.alignment import curve
+from opboost_ops.errors import ContractError
+
+_LENGTH = struct.Struct("<I")
+_GOOD, _BAD = b"\x01", b"\x00"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A block of work.
+
+    Attributes:
+        scalar: 32 bytes.
+        items: Messages, or points of 32 bytes.
+        tag: The domain separation tag under which messages are hashed; None for points.
+    """
+
+    scalar: bytes = field(repr=False)
+    items: list[bytes] = field(repr=False)
+    tag: bytes | None = None
+
+    def run(self) -> bytes:
+        """The multiplied points, one after the other.
+
+        Raises:
+            ValueError: A point is of small order.
+        """
+        items = self.items
+        points = items if self.tag is None else curve.hash_to_curve(items, self.tag)
+        return b"".join(curve.multiply(self.scalar, points))
+
+    def parts(self) -> Iterator[bytes]:
+        """The job in bytes: each part begins with its length."""
+        fixed = (self.scalar, b"" if self.tag is None else b"+" + self.tag)
+        yield _LENGTH.pack(len(self.items))
+        for part in (*fixed, *self.items):
+            yield _LENGTH.pack(len(part))
+            yield part
+
+
+class Worker:
+    """Such a process, seen from outside."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "opboost_ops.alignment.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def run(self, job: Job) -> bytes:
+        """Have a job done there; no other may be under way.
+
+        Raises:
+            ValueError: A point is of small order.
+            ContractError: The process has ended.
+        """
+        told, said = self._process.stdin, self._process.stdout
+        assert told is not None
+        assert said is not None
+        try:
+            told.write(b"".join(job.parts()))
+            told.flush()
+            good = said.read(1)
+            answer = said.read(curve.POINT * len(job.items)) if good == _GOOD else b""
+        except OSError:
+            good, answer = b"", b""
+        if good == _BAD:
+            raise ValueError("a point of small order")
+        if len(answer) != curve.POINT * len(job.items):
+            raise ContractError(
+                "A process that multiplies points has ended in the middle of its work.",
+                "Free some memory, or lower alignment_processes in site.yaml; then clear this "
+                "task: the blocks that are done are kept.",
+            )
+        return answer
+
+    def close(self) -> None:
+        """End the process."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            try:
+                pipe.close()
+            except OSError:
+                continue  # It has ended before it had read everything.
+        self._process.wait()
+
+
+def main() -> None:
+    """Do jobs until there is no more input."""
+    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    while True:
+        head = source.read(_LENGTH.size)
+        if len(head) < _LENGTH.size:
+            return
+        scalar, tag = _part(source), _part(source)
+        items = [_part(source) for _ in range(_LENGTH.unpack(head)[0])]
+        try:
+            answer = _GOOD + Job(scalar, items, tag[1:] if tag else None).run()
+        except ValueError:
+            answer = _BAD
+        sink.write(answer)
+        sink.flush()
+
+
+def _part(source: BinaryIO) -> bytes:
+    return source.read(_LENGTH.unpack(source.read(_LENGTH.size))[0])
+
+
+if __name__ == "__main__":
+    main()

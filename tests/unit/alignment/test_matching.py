@@ -1,0 +1,296 @@
+"""Private alignment against a plain join, and what each party could learn besides."""
+
+import itertools
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opboost_ops.alignment import curve, oprf, zero_shares
+from opboost_ops.alignment.engine import Engine
+from opboost_ops.alignment.ids import messages
+from opboost_ops.alignment.tags import positions_in, rows_of, sorting, strictly_rising, tags
+from tests.unit.alignment.session import FEDERATION, Session, triples
+
+
+def people(*numbers: int) -> list[bytes]:
+    return messages(list(numbers), "integer")
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.sets(st.integers(0, 12), min_size=1), min_size=2, max_size=8), st.integers(0, 9))
+def test_random_sets_against_a_plain_join(sets: list[set[int]], number: int) -> None:
+    label, *holders = (people(*numbers) for numbers in sets)
+    mine, found = Session(label, holders, number).run()
+    assert set(mine) == set(label).intersection(*holders)
+    assert len(mine) == len(set(mine))
+    assert all(theirs == mine for theirs in found)
+
+
+@pytest.mark.parametrize("holders", [1, 2, 3])
+def test_nobody_is_common_and_the_canary_still_is(holders: int) -> None:
+    session = Session(people(1, 2), [people(3 + i, 30 + i) for i in range(holders)])
+    assert session.match().agrees
+    assert session.run()[0] == []
+
+
+@pytest.mark.parametrize("holders", [1, 2])
+def test_one_person_and_the_number_0(holders: int) -> None:
+    mine, found = Session(people(0), [people(0, 1)] * holders).run()
+    assert mine == [b"i0"]
+    assert found == [[b"i0"]] * holders
+
+
+def test_a_text_is_not_a_number() -> None:
+    texts = messages(["7"], "string")
+    assert Session(people(7), [texts]).run()[0] == []
+
+
+@pytest.mark.parametrize("holders", [1, 2, 3])
+def test_without_a_common_key_the_canary_is_absent(holders: int) -> None:
+    class Later(Session):
+        """Holders whose software makes other points."""
+
+        def points(self, j: int) -> np.ndarray:
+            return oprf.own_points(self.engine, self.seed(j + 1), "other", self.holders[j])
+
+    session = Later(people(1, 2), [people(1, 2)] * holders)
+    assert not session.match().agrees
+
+
+@pytest.mark.parametrize("holders", [1, 2])
+def test_a_retry_makes_the_same_bytes_and_another_session_none_of_them(holders: int) -> None:
+    sets = people(1, 2, 3), [people(*range(9))] * holders
+    first, again, later = Session(*sets), Session(*sets), Session(*sets, number=1)
+    assert (first.query().points == again.query().points).all()
+    assert (first.layout(0)[0].content == again.layout(0)[0].content).all()
+
+    def rows(points: np.ndarray) -> set[bytes]:
+        return {row.tobytes() for row in points}
+
+    assert not rows(first.query().points) & rows(later.query().points)
+    assert not rows(first.layout(0)[0].content) & rows(later.layout(0)[0].content)
+    if holders == 2:
+        # Two holders of one set lay out nothing in common.
+        assert not rows(first.layout(0)[0].content) & rows(first.layout(1)[0].content)
+
+
+def test_a_query_is_in_the_order_of_its_bytes_and_tells_no_row() -> None:
+    query = Session(people(*range(50)), [people(1)]).query()
+    assert strictly_rising(query.points)
+    assert sorted(query.rows) == list(range(51))
+    assert not strictly_rising(query.points[::-1])
+    assert not strictly_rising(np.repeat(query.points[:1], 2, axis=0))
+
+
+def test_no_point_of_a_query_is_found_with_the_feature_holders_own_keys() -> None:
+    """A dictionary of everybody, with all secrets but the label holder's."""
+    session = Session(people(*range(20)), [people(*range(40))])
+    query = {row.tobytes() for row in session.query().points}
+    guesses = curve.hash_to_curve(people(*range(40)), oprf.domain_tag(FEDERATION))
+    tried = [*guesses, *curve.multiply(oprf.evaluation_key(session.seed(1)), guesses)]
+    assert not query & set(tried)
+    # Who has the exponent tests them all: it is what the attack lacks.
+    scalar = oprf.Blind.of(session.seed(0)).scalar
+    assert len(query & set(curve.multiply(scalar, guesses))) == 20
+
+
+def test_no_tag_is_found_without_the_feature_holders_exponent() -> None:
+    session = Session(people(1), [people(*range(40))])
+    layout = {row.tobytes() for row in session.layout(0)[0].content}
+    guessed = people(*range(40))
+    guesses = curve.hash_to_curve(guessed, oprf.domain_tag(FEDERATION))
+    for points in (guesses, curve.multiply(oprf.Blind.of(session.seed(0)).scalar, guesses)):
+        found = tags("tag", rows_of(b"".join(points), 32), guessed)
+        assert not layout & {row.tobytes() for row in found}
+    known = tags("tag", session.points(0), oprf.with_canary(guessed))
+    assert layout == {row.tobytes() for row in known}
+
+
+@pytest.mark.parametrize("size", [100, 130])
+def test_no_triple_of_slots_joins_two_tables_or_meets_a_share(size: int) -> None:
+    """What gave the label holder every pairwise overlap in a draft without the mask."""
+    everyone = people(*range(size))
+    session = Session(people(10**6), [everyone, everyone, people(*range(size // 2, 2 * size))])
+    keyless = oprf.with_canary(everyone)
+    first, second = (triples(session.layout(j)[0].content) for j in (0, 1))
+    assert not first & second
+    # Holder 2 and the label holder together know r_02 and r_12, and so those shares of anybody.
+    pairs = session.pairs(0)
+    for keys in ({"2": pairs["2"]}, {"1": pairs["1"]}, pairs):
+        known = {row.tobytes() for row in zero_shares.shares(keys, keyless)}
+        assert not first & known
+    # The attack works where the mask is missing, so the test can fail.
+    bare, _ = zero_shares.encode(
+        session.seed(1),
+        tags("tag", session.points(0), keyless),
+        zero_shares.shares(pairs, keyless),
+    )
+    shares = {row.tobytes() for row in zero_shares.shares(pairs, keyless)}
+    assert len(triples(bare) & shares) == size + 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [400, 800])
+def test_no_triple_of_larger_tables_either(size: int) -> None:
+    everyone = people(*range(size))
+    session = Session(people(10**6), [everyone, everyone])
+    # All triples of one table; the shares are what the other holder can compute of everybody.
+    content = np.ascontiguousarray(session.layout(0)[0].content).view(np.uint64)
+    a, b, c = content.reshape(3, -1, 2)
+    shares = zero_shares.shares(session.pairs(0), oprf.with_canary(everyone))
+    known = np.sort(np.ascontiguousarray(shares).view(np.uint64).reshape(-1, 2)[:, 0])
+    met = 0
+    for one in a:
+        firsts = ((one ^ b)[:, None] ^ c[None])[..., 0].ravel()
+        at = np.minimum(np.searchsorted(known, firsts), len(known) - 1)
+        met += int((known[at] == firsts).sum())
+    assert met == 0
+
+
+def test_a_row_that_all_but_one_have_decodes_to_noise() -> None:
+    sets = [people(*range(60)), people(*range(60)), people(*range(1, 60))]
+    match = Session(people(*range(60)), sets).match()
+    assert len(match.common()) == 59
+    totals = match._total  # type: ignore[union-attr]
+    assert (totals.any(axis=1)).sum() == 1
+    assert np.unpackbits(totals[totals.any(axis=1)]).mean() == pytest.approx(0.5, abs=0.25)
+
+
+def test_pairwise_overlaps_leave_no_trace_at_the_label_holder() -> None:
+    """Its whole view, who is in two of three: uniform bits, whichever two they are."""
+    label = people(*range(300))
+    for second in ((0, 300), (300, 600)):
+        cuts = ((0, 300), second, (900, 1200))
+        session = Session(label, [people(*range(*cut)) for cut in cuts])
+        totals = session.match()._total  # type: ignore[union-attr]
+        noise = totals[totals.any(axis=1)]
+        assert len(noise) == 300
+        assert len(np.unique(noise, axis=0)) == 300
+        ones = np.unpackbits(noise).sum()
+        # 38,400 bits: five standard deviations.
+        assert abs(int(ones) - 19_200) < 5 * np.sqrt(38_400) / 2
+
+
+def test_tables_of_one_size_cannot_be_told_apart() -> None:
+    """Bits, and the XOR of neighbours, of tables of two sets: chi-square far from both tails."""
+    shared, apart = people(*range(2000)), people(*range(5000, 7000))
+    session = Session(people(1), [shared, shared, apart])
+    contents = [session.layout(j)[0].content for j in range(3)]
+    for content in (*contents, contents[0] ^ contents[1], contents[0] ^ contents[2]):
+        counts = np.bincount(content.ravel(), minlength=256)
+        expected = content.size / 256
+        statistic = ((counts - expected) ** 2 / expected).sum()
+        # 255 degrees of freedom: six standard deviations on either side.
+        assert 255 - 6 * np.sqrt(510) < statistic < 255 + 6 * np.sqrt(510)
+    assert len({content.shape for content in contents}) == 1
+
+
+def test_a_table_gives_every_key_its_value_at_every_size() -> None:
+    for size in (0, 1, 2, 3, 7, 50, 500, 5000):
+        keys, values = (rows_of(os.urandom(16 * size), 16) for _ in range(2))
+        table, number = zero_shares.encode(bytes(32), keys, values)
+        assert len(table) == zero_shares.slots_for(size)
+        assert (zero_shares.decode(table, number, keys) == values).all()
+    assert zero_shares.slots_for(10**6) <= 1.301 * 10**6
+
+
+def test_a_key_that_comes_twice_is_refused() -> None:
+    key = rows_of(os.urandom(16), 16)
+    with pytest.raises(ValueError, match="comes twice"):
+        zero_shares.encode(bytes(32), np.repeat(key, 2, axis=0), rows_of(os.urandom(32), 16))
+
+
+class InMemory:
+    def __init__(self) -> None:
+        self.blocks: dict[str, bytes] = {}
+        self.read = 0
+
+    def get(self, name: str) -> bytes | None:
+        found = self.blocks.get(name)
+        self.read += found is not None
+        return found
+
+    def put(self, name: str, content: bytes) -> None:
+        self.blocks[name] = content
+
+
+def test_blocks_processes_and_one_piece_give_the_same_bytes() -> None:
+    everyone, seed = people(*range(100)), bytes(32)
+    one = oprf.blind(Engine(), seed, FEDERATION, everyone)
+    for engine in (Engine(block=7), Engine(processes=2, block=32)):
+        again = oprf.blind(engine, seed, FEDERATION, everyone)
+        assert (again.points == one.points).all()
+        assert (again.rows == one.rows).all()
+
+
+def test_a_killed_task_goes_on_at_the_block_where_it_was() -> None:
+    class Killed(RuntimeError):
+        """As a signal would."""
+
+    def kill(_: str, done: int, __: int) -> None:
+        if done >= 60:
+            raise Killed
+
+    keep, points = InMemory(), Session(people(*range(99)), [people(1)]).query().points
+    with pytest.raises(Killed):
+        oprf.evaluate(Engine(keep=keep, block=20, progress=kill), bytes(32), points)
+    assert len(keep.blocks) == 3
+    done: list[int] = []
+    engine = Engine(keep=keep, block=20, progress=lambda _, now, of: done.append(now))
+    again = oprf.evaluate(engine, bytes(32), points)
+    assert keep.read == 3
+    assert done == [20, 40, 60, 80, 100]
+    assert (again == oprf.evaluate(Engine(), bytes(32), points)).all()
+    # A damaged block is made again; one of another key is not this one.
+    keep.blocks = {name: raw[:-1] for name, raw in keep.blocks.items()}
+    assert (oprf.evaluate(engine, bytes(32), points) == again).all()
+    assert not (oprf.evaluate(engine, bytes([1]) * 32, points) == again).all()
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_point_of_small_order_is_told_by_every_process(processes: int) -> None:
+    points = np.vstack([Session(people(1, 2), [people(1)]).query().points, bytes_of_zero()])
+    with pytest.raises(ValueError, match=r"small order|shared key"):
+        oprf.evaluate(Engine(processes, block=2), bytes(32), points)
+
+
+def bytes_of_zero() -> np.ndarray:
+    return np.zeros((1, 32), dtype=np.uint8)
+
+
+def test_sorting_by_bytes_also_where_first_halves_agree() -> None:
+    keys = rows_of(os.urandom(16 * 400), 16).copy()
+    keys[::3, :8] = 7
+    order = sorting(keys)
+    assert [row.tobytes() for row in keys[order]] == sorted(row.tobytes() for row in keys)
+    assert strictly_rising(keys[order])
+    at = positions_in(keys[order], np.vstack([keys, rows_of(os.urandom(160), 16)]))
+    assert (keys[order][at[:400]] == keys).all()
+    assert (at[400:] == -1).all()
+
+
+def test_workers_import_little() -> None:
+    """They start in a tenth of a second, and see no library that reads tables."""
+    import subprocess
+    import sys
+
+    code = "import opboost_ops.alignment.worker, sys; print(sorted(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"'polars'", "'pyarrow'", "'airflow'", "'pandas'"} & set(
+        found.stdout.replace("[", "").replace("]", "").split(", ")
+    )
+
+
+def test_all_subsets_of_three_holders_but_the_whole_give_no_common_person() -> None:
+    ids = itertools.count()
+    groups = {c: next(ids) for n in (1, 2) for c in itertools.combinations(range(3), n)}
+    holders = [people(*(p for c, p in groups.items() if j in c), 99) for j in range(3)]
+    mine, _ = Session(people(*groups.values(), 99), holders).run()
+    assert mine == [b"i99"]
+
+
+def test_nothing_of_a_key_is_shown() -> None:
+    assert "scalar" not in repr(oprf.Blind.of(bytes(32)))
