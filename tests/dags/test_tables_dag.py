@@ -1,6 +1,7 @@
 """Retraining when all tables have changed: the DAG that looks, its assets, and its answers."""
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import yaml
 from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 
+from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.mechanisms import noise
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.run import table_watch
 from tests.books import books_of
@@ -81,3 +84,24 @@ def test_a_table_that_is_not_there(workspace: Workspace) -> None:
     workspace.table_path("bank").unlink()
     with pytest.raises(ContractError, match="cannot be read"):
         table_watch.changed("bank", "credit_scoring", "look")
+
+
+def test_a_table_that_is_written_anew_with_the_same_content_has_not_changed(
+    workspace: Workspace,
+) -> None:
+    """The table watch told the order, the compression and the number of files."""
+    assert table_watch.changed("bank", "credit_scoring", "look 1") is True
+    workspace.edit_table("bank", lambda table: table.sample(fraction=1, shuffle=True, seed=9))
+    assert table_watch.changed("bank", "credit_scoring", "look 2") is False
+
+
+def test_what_0_1_0_has_seen_is_not_told_again(workspace: Workspace) -> None:
+    table_watch.changed("bank", "credit_scoring", "look 1")
+    kept = workspace.folder / "bank" / "home" / "credit_scoring" / "table_version.json"
+    site = load_site(workspace.folder / "bank" / "site.yaml")
+    key = noise.receiver_secret(site.noise_secret(), ":table")
+    former = table_watch._of_files((workspace.table_path("bank"),), key)
+    kept.write_text(json.dumps({"fingerprint": former, "look": "look 0"}))
+    assert table_watch.changed("bank", "credit_scoring", "look 2") is False
+    workspace.edit_table("bank", lambda table: table.head(300))
+    assert table_watch.changed("bank", "credit_scoring", "look 3") is True

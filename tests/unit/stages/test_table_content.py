@@ -1,0 +1,120 @@
+"""The fingerprint of a table is one of its content, and of all of its content."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from opboost_ops.stages import table_content
+from opboost_ops.stages.table_content import content_fingerprint
+
+KEY = bytes(range(32))
+ROWS = 500
+COLUMNS = ["id", "income", "count", "kind"]
+
+
+def table() -> pl.DataFrame:
+    rng = np.random.default_rng(1)
+    return pl.DataFrame(
+        {
+            "id": [f"P{i:04d}" for i in range(ROWS)],
+            "income": pl.Series(rng.normal(size=ROWS)).set(
+                pl.Series(np.arange(ROWS) % 9 == 0), None
+            ),
+            "count": rng.integers(0, 9, ROWS),
+            "kind": rng.choice(["a", "b", "c"], ROWS).tolist(),
+            "other": rng.normal(size=ROWS),
+        }
+    )
+
+
+def of(path: Path, whole: pl.DataFrame, key: bytes = KEY, **written: object) -> str:
+    whole.write_parquet(path, **written)  # type: ignore[arg-type]
+    found = content_fingerprint([path], COLUMNS, key)
+    assert found is not None
+    return found
+
+
+SAME: dict[str, Callable[[pl.DataFrame], pl.DataFrame]] = {
+    "rows permuted": lambda t: t.sample(fraction=1, shuffle=True, seed=3),
+    "another column changed": lambda t: t.with_columns(other=pl.col("other") * 2),
+    "another column gone": lambda t: t.drop("other"),
+    "columns in another order": lambda t: t.select(reversed(t.columns)),
+    "floats for integers": lambda t: t.with_columns(pl.col("count").cast(pl.Float64)),
+    "small integers": lambda t: t.with_columns(pl.col("count").cast(pl.Int8)),
+    "categories": lambda t: t.with_columns(pl.col("kind").cast(pl.Categorical)),
+    "an enum": lambda t: t.with_columns(pl.col("kind").cast(pl.Enum(["c", "unused", "b", "a"]))),
+    "not a number is missing": lambda t: t.with_columns(pl.col("income").fill_null(np.nan)),
+}
+OTHER: dict[str, Callable[[pl.DataFrame], pl.DataFrame]] = {
+    "a row less": lambda t: t.head(ROWS - 1),
+    "a row twice": lambda t: pl.concat([t, t.tail(1)]),
+    "one value": lambda t: t.with_columns(
+        pl.when(pl.col("id") == "P0007").then(3.5).otherwise("income").alias("income")
+    ),
+    "a value becomes missing": lambda t: t.with_columns(
+        pl.when(pl.col("id") == "P0007").then(None).otherwise("income").alias("income")
+    ),
+    "missing becomes zero": lambda t: t.with_columns(pl.col("income").fill_null(0.0)),
+    "values swapped between two rows": lambda t: t.with_columns(
+        pl.Series("income", [t["income"][2], *t["income"][1:2], t["income"][1], *t["income"][3:]])
+    ),
+    "two columns swapped": lambda t: t.rename({"income": "count", "count": "income"}),
+    "a column gone": lambda t: t.drop("kind"),
+    "a category": lambda t: t.with_columns(pl.col("kind").replace("a", "d")),
+    "text for numbers": lambda t: t.with_columns(pl.col("count").cast(pl.String)),
+    "nested": lambda t: t.with_columns(pl.concat_list("count")),
+}
+
+
+@pytest.mark.parametrize("change", SAME)
+def test_what_changes_nothing(tmp_path: Path, change: str) -> None:
+    assert of(tmp_path / "t", SAME[change](table())) == of(tmp_path / "t", table())
+
+
+@pytest.mark.parametrize("change", OTHER)
+def test_what_is_another_content(tmp_path: Path, change: str) -> None:
+    assert of(tmp_path / "t", OTHER[change](table())) != of(tmp_path / "t", table())
+
+
+def test_how_it_is_written_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = of(tmp_path / "t", table())
+    assert of(tmp_path / "t", table(), row_group_size=7, compression="snappy") == before
+    pq.write_table(table().to_arrow(), tmp_path / "t", use_dictionary=False, compression="gzip")
+    assert content_fingerprint([tmp_path / "t"], COLUMNS, KEY) == before
+    parts = [tmp_path / str(i) for i in range(3)]
+    for part, rows in zip(parts, (slice(0, 1), slice(300, 500), slice(1, 300)), strict=True):
+        table()[rows].write_parquet(part)
+    assert content_fingerprint(parts, COLUMNS, KEY) == before
+    monkeypatch.setattr(table_content, "_ROWS", 13)
+    assert content_fingerprint(parts[::-1], COLUMNS[::-1], KEY) == before
+
+
+def test_it_is_keyed(tmp_path: Path) -> None:
+    assert of(tmp_path / "t", table()) != of(tmp_path / "t", table(), bytes(32))
+
+
+def test_large_integers_are_told_apart(tmp_path: Path) -> None:
+    """As numbers of 64 bits with a point they would be one."""
+    ids = table().with_columns(id=pl.lit(2**60) + pl.int_range(ROWS))
+    other = ids.with_columns(id=pl.when(pl.col("id") == 2**60).then(2**60 - 1).otherwise("id"))
+    assert of(tmp_path / "t", ids) != of(tmp_path / "t", other)
+
+
+def test_what_is_no_table(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("id,income\n")
+    assert content_fingerprint([tmp_path / "t"], COLUMNS, KEY) is None
+    assert content_fingerprint([tmp_path / "absent"], COLUMNS, KEY) is None
+
+
+def test_sums_carry_over_all_128_bits() -> None:
+    rng = np.random.default_rng(5)
+    rows = rng.integers(0, 2**64, size=(1000, 2), dtype=np.uint64)
+    expected = sum(int.from_bytes(row.tobytes(), "little") for row in rows) * 2 % 2**128
+    total = np.zeros(4, dtype=np.uint64)
+    for _ in range(2):
+        total = table_content._added(total, rows)
+    assert sum(int(limb) << 32 * i for i, limb in enumerate(total)) == expected
