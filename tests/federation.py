@@ -1,5 +1,6 @@
 """A federation in a temporary folder, driven stage by stage in this process."""
 
+import contextlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -15,13 +16,14 @@ from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation, load_site
 from opboost_ops.datasets import load
 from opboost_ops.datasets.dataset import Dataset
-from opboost_ops.datasets.workspace import write_workspace
+from opboost_ops.datasets.workspace import agree_for_all, write_workspace
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encryption import Envelope
 from opboost_ops.exchange.manifest import parse_manifest, receiver_of
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import LocalStore
+from opboost_ops.run.admission import REFUSED
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
 from opboost_ops.run.phases import phases
@@ -167,12 +169,24 @@ class Workspace:
         """A party's table: the training table, or that of new rows."""
         return self.folder / party / "tables" / f"{self.purpose}.parquet"
 
-    def edit_yaml(self, name: str, change: Callable[[Any], Any]) -> None:
-        """Rewrite one of the declared files; the change works in place."""
+    def edit_yaml(self, name: str, change: Callable[[Any], Any], *, agree: bool = True) -> None:
+        """Rewrite one of the declared files; the change works in place, and all agree to it."""
         path = self.folder / name
         data = yaml.safe_load(path.read_text())
         change(data)
         path.write_text(yaml.safe_dump(data, sort_keys=False))
+        if agree and name == "federation.yaml":
+            # A faulty file, or a party without a site, is what many tests are about.
+            with contextlib.suppress(OpBoostError):
+                agree_for_all(path)
+
+    def agree(self) -> None:
+        """Let every party agree to the federation file as it is now."""
+        agree_for_all(self.file)
+
+    def reason(self, party: str) -> str:
+        """Why a party has refused the present run, as its own people read it."""
+        return (self.home(party) / REFUSED).read_text()
 
     def plain(self) -> None:
         """Take the encryption keys out of the federation: the store shows what was sent."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from opboost_ops.config.agreement import PROTOCOL
 from opboost_ops.config.federation import Federation, Purpose, ScoringMode
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.exchange.acceptance import Acceptance, Keys, Memory
@@ -143,7 +144,9 @@ class Simulation:
         values = {"table": columns([4, 5, 6]), "rows": HOLDOUT, "columns": ("x", "y")}
         facts: dict[Kind, dict[str, Any]] = {
             "plan": {
-                "document": Plan(self.federation, self.purpose, "f" * 16).document(),
+                "document": Plan(
+                    self.federation, self.purpose, "f" * 16, "a" * 64, PROTOCOL
+                ).document(),
                 "rows": len(self.federation.parties),
             },
             "digests": {

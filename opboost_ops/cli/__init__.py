@@ -7,6 +7,7 @@ import typer
 
 from opboost_ops import __version__
 from opboost_ops.cli import (
+    agree,
     artifact,
     audit,
     channel,
@@ -57,6 +58,7 @@ def _commands(
 
 
 app.command("init")(init.command)
+app.command("agree", cls=agree.YesWithDigest)(agree.command)
 app.command("check")(check.command)
 app.command("run")(run.command)
 app.command("score")(score.command)

@@ -16,19 +16,22 @@ if TYPE_CHECKING:
 def command(
     folder: Annotated[Path, typer.Argument(help="Folder of federation.yaml, or the file.")],
 ) -> None:
-    """Validate federation, sites, policies, keys and tables; print what will leave each party."""
+    """Validate federation, sites, policies, keys and tables; print what will leave each party.
+
+    It ends with 1 if a party has not agreed to the federation file as it is.
+    """
     from rich.console import Console
     from rich.table import Table
 
     from opboost_ops.config.columns import columns_of
     from opboost_ops.config.loading import load_federation
     from opboost_ops.privacy.loss import column_losses
-    from opboost_ops.run.local import site_files
+    from opboost_ops.run import local
 
     path = folder / "federation.yaml" if folder.is_dir() else folder
     federation = load_federation(path)
     faults: list[Fault] = []
-    for party, file in site_files(path, federation).items():
+    for party, file in local.site_files(path, federation).items():
         faults += _faults(federation, party, file)
     if faults:
         raise ConfigError(f"{len(faults)} at the parties' sites", file=path.name, faults=faults)
@@ -68,8 +71,10 @@ def command(
             console.print(f"  {party} to everyone who sees the run: {list_shards.DISCLOSES}")
         console.print(f"  {receiver} to {party}: {align.DISCLOSES}")
         console.print(f"  {receiver} to {party}: {request_splits.DISCLOSES}")
+    local.require_agreed(path, federation, named=True)
     console.print(
-        f"{path.name}, {len(federation.parties)} sites, policies, keys and tables: right."
+        f"{path.name}, {len(federation.parties)} sites, policies, keys, tables and agreements: "
+        "right."
     )
 
 

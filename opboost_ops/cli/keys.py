@@ -80,6 +80,7 @@ def rotate(
     from opboost_ops.config.site import ENVIRONMENT
     from opboost_ops.datasets.workspace import write_private
     from opboost_ops.mechanisms import noise
+    from opboost_ops.run import agreement
     from opboost_ops.run.disclosures import record_rotation
 
     declared = load_site(site / "site.yaml")
@@ -94,6 +95,8 @@ def rotate(
             "A new noise secret redraws every cell: each later release costs its loss once more.",
             "Say --yes if that is meant. Nothing was changed.",
         )
+    # Read under the old secret, sealed under the new one.
+    book = agreement.load(declared)
     kept = declared.secret.with_name(f"{declared.secret.name}.until-{old}")
     new = secrets.token_bytes(32)
     # First the ledger: a crash after it leaves the old secret in place, and a line too many.
@@ -104,4 +107,6 @@ def rotate(
     if not kept.exists():
         kept.hardlink_to(declared.secret)
     fresh.replace(declared.secret)
+    if book.agreements:
+        agreement.replace(declared.agreement, agreement.sealed(book, new))
     print(f"{declared.party}: noise secret {old} was replaced by {noise.fingerprint(new)}.")

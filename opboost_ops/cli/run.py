@@ -39,9 +39,16 @@ def command(
         )
     form: dict[str, Any] = {"trees": trees, "learning_rate": learning_rate, "depth": depth}
     if dataset is not None:
+        from opboost_ops.datasets import lenders
+
         folder = out or Path("runs") / f"{dataset}-{secrets.token_hex(4)}"
         options: dict[str, Any] = {"epsilon": epsilon, "lower": lower, "upper": upper}
-        federation = _written(dataset, folder, {**options, "quantile_edges": quantile_edges}, seed)
+        options["quantile_edges"] = quantile_edges
+        if dataset == lenders.NAME:
+            # Its training is part of what the parties agree on, and no form changes it.
+            options["training"] = {name: v for name, v in form.items() if v is not None}
+            form = {}
+        federation = _written(dataset, folder, options, seed)
     else:
         only_dataset = {"--lower": lower, "--upper": upper, "--seed": seed, "--out": out}
         given = [name for name, value in only_dataset.items() if value is not None]
@@ -64,13 +71,14 @@ def _written(dataset: str, folder: Path, options: dict[str, Any], seed: int | No
 
     if dataset != lenders.NAME:
         return write_workspace(load(dataset, seed=seed or 0), folder, seed=seed, **options)
+    training = options.pop("training")
     given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
     if given:
         raise ConfigError(
             f"{', '.join(given)} is not for {dataset}, whose learning is horizontal.",
             "Nothing is randomised there: leave it out.",
         )
-    return lenders.write_lenders(folder, seed=seed)
+    return lenders.write_lenders(folder, seed=seed, training=training)
 
 
 def report(federation_file: Path, finished: Any, *, experiment: bool, as_json: bool) -> None:

@@ -4,10 +4,17 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
+from opboost_ops.config.declared_map import (
+    Recorded,
+    first_declared,
+    full_digest,
+    noise_digest,
+)
 from opboost_ops.config.feature import Feature, Fill
-from opboost_ops.config.federation import Federation
+from opboost_ops.config.federation import Federation, IdColumn
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding, noise
 from opboost_ops.mechanisms.bits import BIT
@@ -29,7 +36,8 @@ class Column:
         source: The preprocessed column that it is made from.
         source_domain: Where that column's values lie.
         mechanism: What randomises it.
-        map_digest: Digest of the public map onto the source's domain.
+        map_digest: Digest of the public map onto the source's domain, as it is in the noise's key.
+        full_digest: Digest of every declaration that makes a raw cell a value of that domain.
         bit: Which category's bit it is; None for all other columns.
         guarantee: What holds for a cell, where that hangs on where edges come from.
     """
@@ -43,6 +51,7 @@ class Column:
     source_domain: Domain
     mechanism: Mechanism | MissingBit
     map_digest: bytes
+    full_digest: bytes
     bit: int | None = None
     guarantee: str = ""
 
@@ -56,16 +65,25 @@ class Column:
         return noise.cell_context(secret, self.map_digest, channel.digest())
 
 
-def columns_of(federation: Federation, party: str) -> tuple[Column, ...]:
+def columns_of(
+    federation: Federation, party: str, recorded: Recorded | None = None
+) -> tuple[Column, ...]:
     """All columns that a feature holder releases, in their order.
 
     Args:
         federation: As declared.
         party: A feature holder.
+        recorded: What the party's first agreement says of its columns; whoever asks for noise
+            needs it.
     """
     domain = federation.domain.to_domain()
     features = federation.parties[party].features
-    return tuple(c for name in features for c in _columns(name, features[name], domain))
+    known = recorded or {}
+    return tuple(
+        column
+        for name, feature in features.items()
+        for column in _columns(name, feature, domain, federation.id, known.get(str(feature.uuid)))
+    )
 
 
 def missing_name(feature: str) -> str:
@@ -73,8 +91,11 @@ def missing_name(feature: str) -> str:
     return f"{feature}=missing"
 
 
-def _columns(name: str, feature: Feature, domain: Domain) -> Iterator[Column]:
+def _columns(
+    name: str, feature: Feature, domain: Domain, identity: IdColumn, recorded: Any
+) -> Iterator[Column]:
     assert feature.mechanism is not None
+    full, now = full_digest(feature, domain, identity), first_declared(feature, identity)
     if feature.type == "nominal":
         assert isinstance(feature.mechanism, UnaryEncoding)
         categories = feature.categories or ()
@@ -89,7 +110,8 @@ def _columns(name: str, feature: Feature, domain: Domain) -> Iterator[Column]:
                 source=name,
                 source_domain=Domain(0, len(categories) - 1),
                 mechanism=feature.mechanism,
-                map_digest=digest,
+                map_digest=noise_digest(digest, full, now, recorded),
+                full_digest=full,
                 bit=bit,
             )
     else:
@@ -102,7 +124,8 @@ def _columns(name: str, feature: Feature, domain: Domain) -> Iterator[Column]:
             source=name,
             source_domain=domain,
             mechanism=feature.mechanism,
-            map_digest=feature.domain_map(domain).digest(),
+            map_digest=noise_digest(feature.domain_map(domain).digest(), full, now, recorded),
+            full_digest=full,
             guarantee=feature.guarantee,
         )
     if isinstance(feature.missing, Fill) and feature.missing.bit is not None:
@@ -116,5 +139,7 @@ def _columns(name: str, feature: Feature, domain: Domain) -> Iterator[Column]:
             source=missing,
             source_domain=BIT,
             mechanism=feature.missing.bit,
+            # Whether a value is missing hangs on no declaration: not on what fills it, either.
             map_digest=hashlib.sha256(b"missing").digest(),
+            full_digest=hashlib.sha256(b"missing").digest(),
         )

@@ -191,6 +191,8 @@ def _feature_faults(
     if len(set(feature.categories or ())) < len(feature.categories or ()):
         yield Fault(f"{where}.categories", "names a category twice")
         return
+    if feature.epsilons and feature.mechanism is None:
+        yield Fault(f"{where}.epsilons", "is only for a feature with a mechanism", "leave it out")
     yield from _missing_faults(where, party, feature)
     if party.role == "feature_holder":
         yield from _protection_faults(federation, where, feature)
@@ -245,7 +247,8 @@ def _protection_faults(federation: Federation, where: str, feature: Feature) -> 
             domain = federation.domain.to_domain()
             feature.domain_map(domain)
             if feature.mechanism is not None:
-                feature.mechanism.require(domain)
+                for epsilon in feature.agreed_epsilons:
+                    feature.mechanism.model_copy(update={"epsilon": epsilon}).require(domain)
         except ConfigError as error:
             yield Fault(where, error.problem, error.remedy)
 

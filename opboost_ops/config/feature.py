@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from opboost_ops.config.schema import Record
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.mechanisms import BucketResponse, Mechanism, MissingBit
+from opboost_ops.mechanisms.parameters import Epsilon
 
 
 class DomainRange(Record):
@@ -72,6 +73,9 @@ class Feature(Record):
             nominal feature in any order, and of the label holder's where DPBoost trains.
         missing: ``forbid``, a declared fill, or (label holder only) ``keep``.
         mechanism: How the feature is randomised; required of feature holders.
+        epsilons: Further epsilons at which a run may ask for the feature. Each of them is a draw
+            of its own of every cell, so the parties agree on the list, and a trigger form offers
+            nothing else.
     """
 
     uuid: UUID
@@ -81,6 +85,25 @@ class Feature(Record):
     categories: tuple[str, ...] | None = None
     missing: Literal["forbid", "keep"] | Fill = "forbid"
     mechanism: Mechanism | None = None
+    epsilons: tuple[Epsilon, ...] = ()
+
+    @property
+    def agreed_epsilons(self) -> tuple[float, ...]:
+        """Every epsilon at which the feature may be released, rising; none if it is not."""
+        if self.mechanism is None:
+            return ()
+        return tuple(sorted({self.mechanism.epsilon, *self.epsilons}))
+
+    def at(self, epsilon: float) -> "Feature":
+        """The feature as a run releases it at another of its agreed epsilons.
+
+        Args:
+            epsilon: One of `agreed_epsilons`.
+        """
+        assert self.mechanism is not None
+        others = tuple(e for e in self.agreed_epsilons if e != epsilon)
+        mechanism = self.mechanism.model_copy(update={"epsilon": epsilon})
+        return self.model_copy(update={"mechanism": mechanism, "epsilons": others})
 
     @property
     def edge_sources(self) -> frozenset[str]:

@@ -132,6 +132,8 @@ def _label_faults(federation: Federation) -> Iterator[Fault]:
 
 def _feature_faults(federation: Federation, name: str, feature: Feature) -> Iterator[Fault]:
     where = f"features.{name}"
+    if feature.epsilons:
+        yield Fault(f"{where}.epsilons", "is not for horizontal learning", "leave it out")
     if feature.mechanism is not None:
         yield Fault(f"{where}.mechanism", "is not for horizontal learning",
                     "values stay at home and only sums leave: take it out")  # fmt: skip

@@ -60,7 +60,7 @@ def load_site(path: Path) -> Site:
     site = _parse(Site, read_yaml(path), path.name, lambda _: iter(()))
     folder = path.resolve().parent
     keys = ("secret", "signing_key", "encryption_key", "alignment_key")
-    paths = ("home", "cells", "models", "scores", *keys)
+    paths = ("home", "cells", "agreement", "models", "scores", *keys)
     update: dict[str, Any] = {
         name: folder / getattr(site, name)
         for name in paths

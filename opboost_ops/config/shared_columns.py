@@ -1,12 +1,11 @@
 """Which columns a model of horizontal learning has: the same ones at every party."""
 
-import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from opboost_ops.config.declared_map import full_digest
 from opboost_ops.config.federation import Federation
 from opboost_ops.domain import Domain, DomainMap
 
@@ -28,7 +27,7 @@ class SharedColumn:
         feature: The feature that it tells about.
         mapping: From raw numbers (of an ordinal feature, positions) to the domain; None for a bit.
         bit: Position of its category; None for all other columns.
-        digest: Of the public map.
+        digest: Of every declaration that makes a raw cell one of its integers.
     """
 
     name: str
@@ -81,13 +80,14 @@ def shared_columns(federation: Federation) -> tuple[SharedColumn, ...]:
         federation: One of horizontal learning.
     """
     found: list[SharedColumn] = []
+    domain = federation.domain.to_domain()
     for name, feature in federation.features.items():
+        digest = full_digest(feature, domain, federation.id)
         if feature.type != "nominal":
-            mapping = feature.domain_map(federation.domain.to_domain())
-            found.append(SharedColumn(name, name, mapping, None, mapping.digest()))
+            mapping = feature.domain_map(domain)
+            found.append(SharedColumn(name, name, mapping, None, digest))
             continue
         categories = feature.categories or ()
-        digest = hashlib.sha256(json.dumps(["nominal", *categories]).encode()).digest()
         found += [
             SharedColumn(f"{name}={category}", name, None, at, digest)
             for at, category in enumerate(categories)

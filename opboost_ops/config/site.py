@@ -41,6 +41,7 @@ class Site(Record):
         dask: Address of the scheduler of the label holder's own Dask cluster, or ``env:NAME`` for
             an environment variable that holds it; absent, ``training.engine: dask`` starts workers
             on this machine.
+        agreement: What the party has agreed to, which `opboost agree` writes.
         models: Where the label holder keeps its models.
         scores: Where the label holder keeps the scores of new rows.
         secret: File of the 32 secret bytes from which all noise comes, or ``env:NAME`` for an
@@ -59,6 +60,7 @@ class Site(Record):
     cells: Path = Path("cells")
     dask: str = ""
     retention_days: float | None = Field(default=None, gt=0)
+    agreement: Path = Path("agreement.json")
     models: Path = Path("models")
     scores: Path = Path("scores")
     secret: Path = Path("keys/noise.secret")

@@ -8,9 +8,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from opboost_ops.config.loading import load_federation
 from opboost_ops.datasets.dataset import ID
-from opboost_ops.datasets.workspace import column_uuid, dump, site_data, write_keys
+from opboost_ops.datasets.workspace import (
+    agree_for_all,
+    column_uuid,
+    dump,
+    site_data,
+    write_keys,
+)
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.store import THROWAWAY
 
@@ -38,7 +43,7 @@ def write_lenders(
     seed: int | None = None,
     training: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write the federation file, and each lender's site, policy, keys and tables.
+    """Write the federation file, and each lender's site, policy, keys and tables; all agree to it.
 
     Args:
         folder: Where; it must be empty or absent.
@@ -98,7 +103,7 @@ def write_lenders(
         (folder / "exchange" / THROWAWAY).touch()
     path = folder / "federation.yaml"
     dump(path, data)
-    load_federation(path)
+    agree_for_all(path)
     return path
 
 

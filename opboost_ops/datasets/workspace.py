@@ -12,13 +12,14 @@ import polars as pl
 import yaml
 
 from opboost_ops.config.federation import Scoring
-from opboost_ops.config.loading import load_federation
+from opboost_ops.config.loading import load_federation, load_site
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.domain import quantile_edges as edges_of
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.encryption import new_encryption_key
 from opboost_ops.exchange.signing import new_signing_key
 from opboost_ops.exchange.store import THROWAWAY
+from opboost_ops.run.agreement import MADE_UP, agree
 from opboost_ops.run.publication import SEEDED
 
 _NAMESPACE = uuid.UUID("6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b11")
@@ -36,7 +37,7 @@ def write_workspace(
     training: Mapping[str, Any] | None = None,
     scoring: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write the federation file, and each party's site, policy, keys and table.
+    """Write the federation file, and each party's site, policy, keys and table; all agree to it.
 
     Args:
         dataset: The tables.
@@ -85,8 +86,25 @@ def write_workspace(
         (folder / "exchange" / THROWAWAY).touch()
     path = folder / "federation.yaml"
     dump(path, data)
-    load_federation(path)
+    agree_for_all(path)
     return path
+
+
+def agree_for_all(file: Path) -> None:
+    """Agree to a federation file for all its parties: whoever made them speaks for them.
+
+    Args:
+        file: ``federation.yaml``, with a folder for each party beside it.
+
+    Raises:
+        ConfigError: The file or a party's site is faulty.
+    """
+    federation = load_federation(file)
+    for party in federation.parties:
+        path = file.parent / party / "site.yaml"
+        site = load_site(path)
+        path.with_name(MADE_UP).touch()
+        agree(site, federation)
 
 
 def write_keys(folder: Path, seed: bytes | None = None) -> dict[str, str]:

@@ -13,7 +13,17 @@ from opboost_ops.config.schema import Record
 from opboost_ops.errors import ArtifactError
 from opboost_ops.privacy.database import METADATA, Database
 
-Action = Literal["sent", "received", "rejected", "answered", "forgotten", "rotated", "removed"]
+Action = Literal[
+    "sent",
+    "received",
+    "rejected",
+    "answered",
+    "forgotten",
+    "rotated",
+    "removed",
+    "agreed",
+    "withdrawn",
+]
 
 _AUDIT = sa.Table(
     "audit",

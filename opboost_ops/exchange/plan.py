@@ -1,5 +1,6 @@
 """The plan: what a run is to do, as the label holder signs it at the beginning."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
@@ -10,7 +11,8 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.manifest import is_run_id
 from opboost_ops.exchange.rejection import Rejected
 
-_KEYS = {"federation", "purpose", "model", "form"}
+_KEYS = {"agreement", "protocol", "federation", "purpose", "model", "form"}
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,8 @@ class Plan:
     Attributes:
         federation: The federation file, with the form's values in it.
         purpose: What the run is for.
+        agreement: Digest of the agreement under which the run is; every party has pinned it.
+        protocol: Version of the protocol that the label holder speaks.
         model: The version that a scoring run uses; the champion to which a training run will
             compare its model, None before the first.
         form: What the trigger form asked for.
@@ -28,11 +32,15 @@ class Plan:
     federation: Federation
     purpose: Purpose
     model: str | None
+    agreement: str
+    protocol: int
     form: Mapping[str, Any] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
         """The document of the plan's artifact."""
         return {
+            "agreement": self.agreement,
+            "protocol": self.protocol,
             "federation": self.federation.model_dump(mode="json"),
             "purpose": self.purpose,
             "model": self.model,
@@ -53,11 +61,14 @@ def parse_plan(document: Any, what: str) -> Plan:
     if not isinstance(document, dict) or set(document) != _KEYS:
         raise Rejected("malformed", f"{what}: it is no plan.")
     purpose, model, form = document["purpose"], document["model"], document["form"]
+    agreement, protocol = document["agreement"], document["protocol"]
     known = purpose in get_args(Purpose) and isinstance(form, dict)
+    known = known and isinstance(agreement, str) and bool(_DIGEST.fullmatch(agreement))
+    known = known and type(protocol) is int
     if not known or not (is_run_id(model) or (model is None and purpose == "train")):
         raise Rejected("malformed", f"{what}: it plans nothing that this software knows.")
     try:
         federation = parse_federation(document["federation"], what)
     except ConfigError as error:
         raise Rejected("malformed", error.problem) from None
-    return Plan(federation, purpose, model, form)
+    return Plan(federation, purpose, model, agreement, protocol, form)

@@ -86,6 +86,11 @@ def receiver_secret(secret: bytes, receiver: str) -> bytes:
     return _derive(secret, b"receiver:" + receiver.encode())
 
 
+def agreement_key(secret: bytes) -> bytes:
+    """What seals a party's pinned agreements against changes by hand, 32 bytes."""
+    return _derive(secret, b"agreement")
+
+
 def run_seed(secret: bytes, federation: str, run: str, session: bytes) -> bytes:
     """What a party's keys of one run follow from, 32 bytes: a retry has the same ones.
 

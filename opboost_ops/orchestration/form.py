@@ -4,8 +4,8 @@ from typing import Any
 
 from airflow.sdk import Param
 
+from opboost_ops.config.agreement import form_epsilons
 from opboost_ops.config.federation import Federation, Training
-from opboost_ops.mechanisms.global_map import GlobalMap
 
 
 def training_form(federation: Federation) -> dict[str, Param]:
@@ -14,12 +14,21 @@ def training_form(federation: Federation) -> dict[str, Param]:
     Args:
         federation: What its file says.
     """
+    if federation.learning == "horizontal":
+        # All of its training decides which sums leave: that is agreed, and no form changes it.
+        return {}
     fields = Training.model_json_schema()["properties"]
     training = federation.training
-    epsilon = GlobalMap.model_json_schema()["properties"]["epsilon"]
-    noise = {"epsilon": _field("Epsilon of all protected features", epsilon, "")}
+    offered = list(form_epsilons(federation))
+    epsilon = Param(
+        None,
+        title="Epsilon of all protected features",
+        description="Empty: as declared. Offered are the epsilons that the parties have agreed on.",
+        type=["null", "number"],
+        enum=[None, *offered],
+    )
     return {
-        **(noise if federation.learning == "vertical" else {}),
+        **({"epsilon": epsilon} if offered else {}),
         "trees": _field("Trees", fields["trees"], f" ({training.trees})"),
         "learning_rate": _field(
             "Learning rate", fields["learning_rate"], f" ({training.learning_rate:g})"

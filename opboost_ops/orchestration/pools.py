@@ -43,6 +43,15 @@ def too_few_slots(conf: Mapping[str, Any] | None) -> tuple[str, ...]:
     return tuple(map(str, (conf or {}).get(_SLOTS, ())))
 
 
+def asked_for(conf: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What the trigger form gave: a run's configuration without what is found here.
+
+    Args:
+        conf: The run's configuration.
+    """
+    return {name: value for name, value in (conf or {}).items() if name not in (_KEY, _SLOTS)}
+
+
 def lacking(wanted: Counter[str], slots: Mapping[str, int], parallelism: int) -> list[str]:
     """Where slots are too few for tasks that must all run at the same time.
 
@@ -71,7 +80,7 @@ def with_missing_pools(
         missing: Names of pools; none removes the entry.
         short: Where slots are too few; none removes the entry.
     """
-    rest = {name: value for name, value in (conf or {}).items() if name not in (_KEY, _SLOTS)}
+    rest = asked_for(conf)
     if missing or short:
         found = {_KEY: list(missing), _SLOTS: list(short)}
         return {**rest, **{name: value for name, value in found.items() if value}}

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from opboost_ops.config.federation import Purpose
 from opboost_ops.errors import BudgetError, OpBoostError
 from opboost_ops.orchestration import notifications
-from opboost_ops.orchestration.pools import missing_pools, too_few_slots
+from opboost_ops.orchestration.pools import asked_for, missing_pools, too_few_slots
 
 #: Most bytes that a task may leave in XCom.
 XCOM_LIMIT = 2048
@@ -47,7 +47,10 @@ def open_run(federation_file: str, purpose: Purpose) -> dict[str, Any]:
         from opboost_ops.run import opening
 
         run = run_id(dag_run.dag_id, dag_run.run_id)
-        form = {name: context["params"].get(name) for name in opening.FORM[purpose]}
+        params = {name: context["params"].get(name) for name in opening.FORM[purpose]}
+        # Airflow drops what its form does not know; a misspelt field must not run as declared.
+        form = {name: value for name, value in params.items() if value not in (None, "")}
+        form |= asked_for(dag_run.conf)
         return opening.open_run(Path(federation_file), run, form, purpose)
 
     return execute("open_run", work)

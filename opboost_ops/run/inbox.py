@@ -13,6 +13,7 @@ from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.manifest import Kind, receiver_of, reference
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer
+from opboost_ops.run.admission import admit
 from opboost_ops.run.publication import Publisher
 from opboost_ops.stages.stage import Home
 
@@ -88,12 +89,15 @@ def accept_plan(party: Publisher, run: Run) -> tuple[Acceptance, str]:
     Raises:
         ArtifactError: There is none.
         Rejected: It is not signed by the label holder whom the party's policy pins, or is no plan.
+        PolicyError: The party has not agreed to it.
     """
     acceptance = acceptance_of(party, run)
     place = reference(run.federation, run.run, "plan", run.label_holder)
     files = party.store.wait(place, run.timeout)
     today = datetime.now(UTC).date()
     plan = acceptance.accept("plan", run.label_holder, files, today)
+    home = home_of(party.site, run.federation, run.run)
+    admit(party, acceptance.plan, run.run, plan.digest, home)
     return acceptance, plan.digest
 
 

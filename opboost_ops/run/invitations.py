@@ -13,13 +13,14 @@ from typing import Any
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import site_of
-from opboost_ops.errors import ConfigError
+from opboost_ops.errors import ConfigError, PolicyError
 from opboost_ops.exchange.acceptance import Acceptance
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.store import open_store
 from opboost_ops.models.registry import Registry
+from opboost_ops.run.admission import admit
 from opboost_ops.run.inbox import (
     Run,
     accept_plan,
@@ -46,13 +47,13 @@ class Opened:
         run: Its id.
         at: When its plan was written, in seconds since 1970, by the store's clock.
         plan: Its plan; None if the party refuses it.
-        refused: Why.
+        refused: What it tells about that.
     """
 
     run: str
     at: float
     plan: Plan | None = None
-    refused: Rejected | None = None
+    refused: Rejected | PolicyError | None = None
 
 
 def to_join(party: str, federation: str, label_holder: str, patience: float) -> list[Opened]:
@@ -70,11 +71,12 @@ def to_join(party: str, federation: str, label_holder: str, patience: float) -> 
         Oldest first.
 
     Raises:
-        PolicyError: The party's policy does not know the label holder.
+        PolicyError: The party's policy does not know the label holder, or there is nothing to join
+            but a plan to which the party has not agreed.
         Rejected: There is nothing to join but a plan that the party refuses.
     """
     me = _publisher(party)
-    refusals: list[Rejected] = []
+    refusals: list[Rejected | PolicyError] = []
     newest: dict[Purpose, Opened] = {}
     for opened in _opened(me, federation, label_holder, patience):
         if opened.plan is not None:
@@ -106,6 +108,7 @@ def join(party: str, run: Run, purpose: Purpose) -> dict[str, Any]:
         ArtifactError: There is no such run in the store.
         ConfigError: It is for something else, or the party has no part in it.
         Rejected: The party refuses its plan.
+        PolicyError: The party has not agreed to it.
     """
     me = _publisher(party)
     try:
@@ -180,8 +183,11 @@ def _opened(me: Publisher, federation: str, label_holder: str, patience: float) 
             continue  # Removed just now.
         acceptance = Acceptance(me.name, federation, run, label_holder, key)
         try:
-            acceptance.accept("plan", label_holder, files, today)
-        except Rejected as error:
+            digest = acceptance.accept("plan", label_holder, files, today).digest
+            plan = acceptance.plan
+            if me.name not in plan.federation.parties or _has_stages(me, plan):
+                admit(me, plan, run, digest, Home(me.site.home / federation / run))
+        except (Rejected, PolicyError) as error:
             yield Opened(run, at, refused=error)
         else:
             yield Opened(run, at, acceptance.plan)
@@ -209,12 +215,16 @@ def _plans(me: Publisher, federation: str, label_holder: str) -> list[tuple[str,
 def _ready(me: Publisher, plan: Plan | None) -> bool:
     assert plan is not None
     federation = plan.federation
-    if not stages_of(federation, plan.purpose, me.name):
+    if not _has_stages(me, plan):
         return False
     if federation.learning == "horizontal" and plan.purpose == "score":
         # The active party is perhaps the first to have registered the common model.
         return plan.model in Registry(me.site.models, federation.name).versions()
     return True
+
+
+def _has_stages(me: Publisher, plan: Plan) -> bool:
+    return bool(stages_of(plan.federation, plan.purpose, me.name))
 
 
 def _age(opened: Opened) -> tuple[float, str]:

@@ -13,8 +13,9 @@ from queue import Queue
 from typing import Any
 
 from opboost_ops.config.federation import Federation, Purpose
-from opboost_ops.config.loading import load_federation
-from opboost_ops.errors import ConfigError, OpBoostError
+from opboost_ops.config.loading import load_federation, load_site
+from opboost_ops.errors import ConfigError, Fault, OpBoostError
+from opboost_ops.run import agreement
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import with_form
 from opboost_ops.run.phases import stages_of
@@ -97,6 +98,32 @@ def site_files(federation_file: Path, federation: Federation) -> dict[str, Path]
     return found
 
 
+def require_agreed(federation_file: Path, federation: Federation, *, named: bool = False) -> None:
+    """Refuse what a party has not agreed to, before anybody does anything.
+
+    For whoever may read all parties' sites, as on one machine.
+
+    Args:
+        federation_file: ``federation.yaml``.
+        federation: What it says.
+        named: Whether to name the fields that are new, too.
+
+    Raises:
+        ConfigError: Naming every party that has not agreed, with the command by which it may.
+    """
+    faults: list[Fault] = []
+    for party, file in site_files(federation_file, federation).items():
+        if lacks := agreement.lacking(load_site(file), federation):
+            command = f"`opboost agree {file.parent} {federation_file}`"
+            problem = lacks if named else "has not agreed to it"
+            faults.append(Fault(party, problem, f"read what will leave: {command}"))
+    if faults:
+        missing = "1 party has" if len(faults) == 1 else f"{len(faults)} parties have"
+        raise ConfigError(
+            f"{missing} not agreed to it as it is", file=federation_file.name, faults=faults
+        )
+
+
 def run_federation(
     federation_file: Path,
     form: Mapping[str, Any],
@@ -115,10 +142,12 @@ def run_federation(
         What each stage said.
 
     Raises:
+        ConfigError: A party has not agreed to the file as it is; nothing was published.
         OpBoostError: The first failure of any party; all processes are ended.
     """
     federation = load_federation(federation_file)
     if purpose == "train":
+        require_agreed(federation_file, federation)
         federation = with_form(federation, form)
     run = secrets.token_hex(8)
     finished = Finished(run, federation)

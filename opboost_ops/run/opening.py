@@ -2,13 +2,14 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from opboost_ops.boosting import dask_engine
 from opboost_ops.boosting.trainer import BACKENDS, format_of
-from opboost_ops.config.federation import Federation, Purpose
+from opboost_ops.config.agreement import PROTOCOL, digest_of, document, form_epsilons
+from opboost_ops.config.federation import Federation, Party, Purpose
 from opboost_ops.config.loading import load_federation, parse_federation, site_of
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.artifact import DOCUMENT, Draft
@@ -17,7 +18,8 @@ from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.charges import Charges
-from opboost_ops.run import timings
+from opboost_ops.run import agreement, timings
+from opboost_ops.run.admission import admit
 from opboost_ops.run.inbox import Run, acceptance_of, home_of, keep
 from opboost_ops.run.publication import Publisher, publish, signer_of
 from opboost_ops.stages.gate import maps
@@ -46,6 +48,7 @@ def open_run(
 
     Raises:
         ConfigError: File or form is wrong; all faults at once.
+        PolicyError: The label holder has not agreed to the file as it is.
         ContractError: There is no model to score with, or it does not fit the federation file.
     """
     declared = load_federation(federation_file)
@@ -59,7 +62,7 @@ def open_run(
     model = earlier["model"] if earlier else asked.get("version") or registry.champion()
     _require_boosters(declared, purpose, registry.names(model) if model else frozenset())
     if purpose == "train":
-        plan = Plan(with_form(declared, asked), purpose, model, asked)
+        federation = with_form(declared, asked)
     else:
         tables = site.tables.get(declared.name)
         if tables is None or tables.score is None:
@@ -67,8 +70,17 @@ def open_run(
         if model is None:
             # New rows may well be there before the first model is.
             return {SKIP: f"{declared.name} has no champion to score with: train a model first"}
-        federation = for_model(declared, model, registry.files(model))
-        plan = Plan(federation, purpose, model, asked)
+        book = agreement.load(site)
+        federation = for_model(
+            declared,
+            model,
+            registry.files(model),
+            lambda digest: book.standing(declared.name, digest) is not None,
+        )
+    borne = digest_of(document(federation))
+    plan = Plan(federation, purpose, model, borne, PROTOCOL, asked)
+    home = home_of(site, declared.name, run)
+    admit(party, plan, run, borne, home)
     signer = signer_of(site, plan.federation, me)
     draft = Draft(
         kind="plan",
@@ -81,7 +93,6 @@ def open_run(
     digests = publish(party, plan.federation, run, signer, (draft,), Charges())
     acceptance = acceptance_of(party, Run(declared.name, run, me))
     acceptance.published(draft, digests[0])
-    home = home_of(site, declared.name, run)
     keep(acceptance, home)
     seconds = time.perf_counter() - begin
     processor = time.process_time() - processor
@@ -104,32 +115,59 @@ def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
     if not given:
         return federation
     data = federation.model_dump(mode="json")
-    if "epsilon" in given and federation.learning == "horizontal":
-        raise ConfigError("Horizontal learning has no epsilon.", "Leave the field empty.")
+    if federation.learning == "horizontal":
+        raise ConfigError(
+            f"Horizontal learning takes no {', '.join(given)} from a form: all of its training "
+            "decides which sums leave.",
+            "Change federation.yaml, and let every party agree.",
+        )
     if "epsilon" in given:
-        epsilon = given.pop("epsilon")
-        for party in data["parties"].values():
-            for feature in party["features"].values():
-                if feature["mechanism"] is not None:
-                    feature["mechanism"]["epsilon"] = epsilon
+        parties = _at_epsilon(federation, given.pop("epsilon"))
+        data["parties"] = {name: p.model_dump(mode="json") for name, p in parties.items()}
     data["training"].update(given)
     return parse_federation(data, "the trigger form")
 
 
-def for_model(declared: Federation, version: str, files: Mapping[str, bytes]) -> Federation:
-    """The federation as a version's new rows are scored: its features, today's parties.
+def _at_epsilon(federation: Federation, epsilon: Any) -> dict[str, Party]:
+    offered = form_epsilons(federation)
+    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or epsilon not in offered:
+        known = ", ".join(f"{e:g}" for e in offered) or "none for all protected features"
+        raise ConfigError(
+            f"The form asks for an epsilon that is not agreed; agreed: {known}.",
+            "Another one is a fresh draw of every cell: declare it under `epsilons` of each "
+            "protected feature, and let every party agree.",
+        )
+    return {
+        name: spec.model_copy(
+            update={
+                "features": {
+                    feature: declared.at(float(epsilon)) if declared.mechanism else declared
+                    for feature, declared in spec.features.items()
+                }
+            }
+        )
+        for name, spec in federation.parties.items()
+    }
 
-    Keys, queues and the mode of scoring are those declared now. Features are those with which
-    the model was trained and evaluated, so that a row gets the score that it got there.
+
+def for_model(
+    declared: Federation, version: str, files: Mapping[str, bytes], stands: Callable[[str], bool]
+) -> Federation:
+    """The federation as a version's new rows are scored: its features, today's queues.
+
+    Features are those with which the model was trained and evaluated, so that a row gets the score
+    that it got there. Keys and the mode of scoring are those declared now, if that is agreed for
+    these features; otherwise all is as in the agreement under which the version was trained.
 
     Args:
         declared: The federation file as it is now.
         version: The version's name.
         files: The version's files.
+        stands: Whether the label holder has agreed to a digest, and not withdrawn.
 
     Raises:
-        ContractError: Parties or features have changed since, or the model was never evaluated
-            in the mode of scoring.
+        ContractError: Parties, their roles or keys have changed since, or the model was never
+            evaluated in the mode of scoring.
     """
     trained = parse_federation(json.loads(files["federation.json"]), "federation.json", stored=True)
     remedy = (
@@ -146,19 +184,22 @@ def for_model(declared: Federation, version: str, files: Mapping[str, bytes]) ->
         raise ContractError(
             f"Model version {version} was made by other parties: {'; '.join(told)}.", remedy
         )
-    parties = {
-        name: spec.model_copy(update={"features": trained.parties[name].features})
-        for name, spec in declared.parties.items()
-    }
-    same_id = trained.id == declared.id and trained.label_holder == declared.label_holder
-    scored = declared.model_copy(update={"parties": parties, "domain": trained.domain})
-    if not same_id or maps(scored) != maps(declared) or _own(scored) != _own(declared):
+    if trained.label_holder != declared.label_holder:
+        raise ContractError(f"Model version {version} has another label holder.", remedy)
+    scored = _as_now(declared, trained)
+    if scored is None or not stands(digest_of(document(scored))):
+        before = _as_then(declared, trained)
+        if scored is None or stands(digest_of(document(before))):
+            scored = before
+    changed = sorted(n for n in declared.parties if _keys(declared, n) != _keys(scored, n))
+    if changed:
         raise ContractError(
-            f"Model version {version} was trained on other features, maps, roles or IDs than the "
-            "federation file declares now.",
+            f"Model version {version} was trained under an agreement with other keys of "
+            f"{', '.join(changed)}, and on other features, maps or IDs than the federation file "
+            "declares now.",
             remedy,
         )
-    mode = declared.scoring.mode
+    mode = scored.scoring.mode
     evaluated = json.loads(files["evaluation.json"])["metrics"]
     if f"federated_{mode}" not in evaluated:
         raise ContractError(
@@ -166,6 +207,33 @@ def for_model(declared: Federation, version: str, files: Mapping[str, bytes]) ->
             f"Train a model with scoring.mode {mode}, or with {mode} in scoring.evaluate.",
         )
     return scored
+
+
+def _as_now(declared: Federation, trained: Federation) -> Federation | None:
+    """Today's declaration with a version's features; None if these are other columns or maps."""
+    parties = {
+        name: spec.model_copy(update={"features": trained.parties[name].features})
+        for name, spec in declared.parties.items()
+    }
+    update = {"parties": parties, "domain": trained.domain, "features": trained.features}
+    scored = declared.model_copy(update=update)
+    same = trained.id == declared.id and maps(scored) == maps(declared)
+    return scored if same and _own(scored) == _own(declared) else None
+
+
+def _as_then(declared: Federation, trained: Federation) -> Federation:
+    """A version's own declaration, with what needs no agreement as it is today."""
+    free = ("queue", "pool", "shards")
+    parties = {
+        name: spec.model_copy(update={key: getattr(declared.parties[name], key) for key in free})
+        for name, spec in trained.parties.items()
+    }
+    return trained.model_copy(update={"parties": parties, "schedule": declared.schedule})
+
+
+def _keys(federation: Federation, party: str) -> Any:
+    spec = federation.parties[party]
+    return spec.signing_key, spec.signing_key_expires, spec.encryption_key
 
 
 def _require_boosters(declared: Federation, purpose: Purpose, model: frozenset[str]) -> None:

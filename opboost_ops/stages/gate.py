@@ -125,7 +125,7 @@ def same_columns(
 
 
 def maps(federation: Federation) -> list[tuple[str, str, bytes]]:
-    """Every protected or common column with the digest of the map onto its domain.
+    """Every protected or common column with the digest of all that makes its cells integers.
 
     Args:
         federation: As it was run.
@@ -133,7 +133,7 @@ def maps(federation: Federation) -> list[tuple[str, str, bytes]]:
     if federation.learning == "horizontal":
         return [(EVERYONE, column.name, column.digest) for column in shared_columns(federation)]
     return [
-        (party, column.name, column.map_digest)
+        (party, column.name, column.full_digest)
         for party in federation.feature_holders
         for column in columns_of(federation, party)
     ]

@@ -1,5 +1,6 @@
 """Arrow: a checked and evaluated model -> an immutable version in the registry."""
 
+import json
 import logging
 
 from opboost_ops.boosting.trainer import model_of
@@ -20,6 +21,9 @@ def register(context: Context) -> Outcome:
     Raises:
         ContractError: The model was not checked, or this version exists with other content.
     """
+    assert context.acceptance is not None
+    plan = context.acceptance.plan
+    borne = {"digest": plan.agreement, "protocol": plan.protocol}
     context.home.json("checked_model")
     model = materialised_model(context)
     losses = {
@@ -59,6 +63,8 @@ def register(context: Context) -> Outcome:
         "evaluation.json": context.home.read("evaluation.json"),
         "columns.json": context.home.read("frame.json"),
         "federation.json": context.federation.model_dump_json(indent=1).encode(),
+        # New rows are scored under what was agreed when the version was made.
+        "agreement.json": json.dumps(borne).encode(),
     }
     registry = Registry(context.site.models, context.federation.name)
     folder = registry.register(context.run, files)

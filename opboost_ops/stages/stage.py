@@ -15,6 +15,7 @@ import pyarrow.feather as feather
 
 from opboost_ops.aggregation.mailbox import Mailbox
 from opboost_ops.config.columns import Column, columns_of
+from opboost_ops.config.declared_map import Recorded
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
@@ -115,6 +116,7 @@ class Context:
         acceptance: What the party accepts of the run; only stages that receive need it.
         shard: Number of the file of the party's table that the stage is for; the whole table when
             absent.
+        recorded: What the party's first agreement says of its columns; noise goes by it.
         waited: Seconds spent waiting.
         open_mailbox: Opens the party's side of the rounds; only the stage that has them needs it.
         polled: Processor seconds spent waiting.
@@ -134,6 +136,7 @@ class Context:
     stages: tuple[str, ...] = ()
     acceptance: Acceptance | None = None
     shard: int | None = None
+    recorded: Recorded | None = None
     waited: list[float] = field(default_factory=list)
     open_mailbox: Callable[[], Mailbox] | None = None
     polled: list[float] = field(default_factory=list)
@@ -183,7 +186,7 @@ class Context:
         Args:
             party: Which one; this party when absent.
         """
-        return columns_of(self.federation, party or self.party)
+        return columns_of(self.federation, party or self.party, self.recorded)
 
     def part(self, name: str) -> str:
         """The name by which this shard's part of something is kept at home.

@@ -9,8 +9,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from opboost_ops.errors import ConfigError, ContractError, OpBoostError
+from opboost_ops.config.agreement import digest_of, document
+from opboost_ops.config.loading import load_site, parse_federation
+from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.signing import new_signing_key
+from opboost_ops.run import agreement
 from opboost_ops.stages.stage import SKIP
 from tests.bad_input.faults import CANARY_TEXT, failing, message_is_right
 from tests.bad_input.test_tables import first_rows
@@ -192,8 +195,6 @@ def route(data: Any) -> None:
     [
         (leave, ["bank has left since"]),
         (join, ["post has joined since"]),
-        (remap, ["other features, maps, roles or IDs"]),
-        (add, ["other features, maps, roles or IDs"]),
         (route, ["never evaluated in mode routed", "scoring.evaluate"]),
     ],
 )
@@ -202,6 +203,32 @@ def test_a_model_that_does_not_fit_the_federation_file(
 ) -> None:
     run.edit_yaml("federation.yaml", change)
     refused(run, "open_run", ContractError, FIRST_RUN, *words)
+
+
+@pytest.mark.parametrize("change", [remap, add])
+def test_a_version_is_scored_under_the_agreement_under_which_it_was_trained(
+    run: Workspace, change: Callable[[Any], None]
+) -> None:
+    """Nightly scoring goes on after a new agreement, on the features that the model knows."""
+    first = agreement.load(load_site(run.folder / "bank" / "site.yaml")).agreements
+    trained = run.declared
+    run.edit_yaml("federation.yaml", change)
+    assert digest_of(document(run.declared)) != first[0].digest
+    run.all()
+    plan = run.folder / "exchange" / "credit_scoring" / SCORING_RUN / "plan" / "credit"
+    said = json.loads((plan / "document.json").read_bytes())
+    assert said["agreement"] == first[0].digest
+    assert parse_federation(said["federation"], "plan") == trained
+    registered = run.folder / "credit" / "models" / "credit_scoring" / FIRST_RUN
+    assert json.loads((registered / "agreement.json").read_bytes())["digest"] == first[0].digest
+
+
+def test_a_version_whose_agreement_is_withdrawn_is_scored_no_more(run: Workspace) -> None:
+    agreement.withdraw(load_site(run.folder / "bank" / "site.yaml"), 1)
+    step, error = run.first_failure()
+    assert (step, type(error)) == ("bank.check_table", PolicyError)
+    assert "bears none that stands" in run.reason("bank")
+    assert not {"digests/bank", "values/bank"} & set(run.published())
 
 
 def test_another_epsilon_is_for_the_next_training_alone(run: Workspace) -> None:

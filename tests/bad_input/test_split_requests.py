@@ -37,8 +37,9 @@ def test_a_feature_that_the_party_does_not_hold(asked: Workspace, feature: str) 
 def test_a_feature_that_policy_does_not_release(asked: Workspace) -> None:
     asked.edit_yaml("bank/policy.yaml", lambda p: p["features"].pop("balance"))
     asked.forge("split_request", "bank", "credit", document={"splits": {"balance": [1]}})
-    with pytest.raises(PolicyError, match="balance"):
+    with pytest.raises(PolicyError, match="bank refused run"):
         asked.step("bank", "answer_splits")
+    assert "features: balance is not among those that may go" in asked.reason("bank")
     assert "split_values/bank" not in asked.published()
 
 

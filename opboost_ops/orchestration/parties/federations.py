@@ -8,12 +8,13 @@ from typing import Any
 
 import yaml
 
-from opboost_ops.config.loading import load_federation
+from opboost_ops.config.loading import load_federation, load_site
 from opboost_ops.datasets import load
 from opboost_ops.datasets.workspace import dump, write_workspace
 from opboost_ops.orchestration.parties.environments import LOCAL_SETTINGS
 from opboost_ops.orchestration.parties.places import Places, make
 from opboost_ops.orchestration.parties.users import Account, give
+from opboost_ops.run.agreement import agree
 
 
 def queues(folder: Path) -> dict[str, set[str]]:
@@ -57,22 +58,27 @@ def write_federations(
     declared: dict[str, Any] = yaml.safe_load(file.read_text())
     for party, spec in declared["parties"].items():
         spec["queue"] = party
+    files = new / "federations"
+    make(files, 0o755)
     names = [declared["name"]] + [f"{declared['name']}_{n}" for n in range(2, copies + 1)]
+    for name in names:
+        dump(files / f"{name}.yaml", {**declared, "name": name})
+        (files / f"{name}.yaml").chmod(0o644)
     for party in declared["parties"]:
         site = yaml.safe_load((file.parent / party / "site.yaml").read_text())
         site["store"] = store
         site["tables"] = dict.fromkeys(names, site["tables"][declared["name"]])
         dump(file.parent / party / "site.yaml", site)
+        # Whoever makes the parties speaks for them, until their homes have other owners.
+        mine = load_site(file.parent / party / "site.yaml")
+        for name in names:
+            agree(mine, load_federation(files / f"{name}.yaml"))
         home = places.home(party)
         shutil.rmtree(home, ignore_errors=True)
         shutil.move(file.parent / party, home)
         home.chmod(0o700)
-    made = make(new / "federations", 0o755)
-    for name in names:
-        dump(made / f"{name}.yaml", {**declared, "name": name})
-        (made / f"{name}.yaml").chmod(0o644)
     # All of them at once, and last: an interrupted start begins anew.
-    made.rename(places.federations)
+    files.rename(places.federations)
     shutil.rmtree(new)
 
 

@@ -16,6 +16,7 @@ from opboost_ops.boosting import federboost
 from opboost_ops.boosting.rounds import Alone
 from opboost_ops.config.loading import load_federation, load_site, site_of
 from opboost_ops.datasets.lenders import NAME, write_lenders
+from opboost_ops.datasets.workspace import agree_for_all
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.books import open_books
 from opboost_ops.models.registry import Registry
@@ -234,6 +235,7 @@ def test_many_classes_by_a_whole_run(tmp_path, monkeypatch):
     data = yaml.safe_load(lenders.file.read_text())
     data["label"] = {"column": "grade", "task": "multiclass", "classes": [0, 1, 2]}
     lenders.file.write_text(yaml.safe_dump(data, sort_keys=False))
+    agree_for_all(lenders.file)
     lenders.federation = load_federation(lenders.file)
     for name in lenders.names:
         table = lenders.folder / name / "tables" / "train.parquet"

@@ -219,8 +219,11 @@ def test_a_policy_without_routed_scoring(trained: Workspace, what: str) -> None:
     trained.edit_yaml("b1/policy.yaml", narrow)
     run = scoring(trained, "routed", RUN)
     step, error = run.first_failure()
-    assert (step, type(error)) == ("b1.answer_routes", PolicyError)
-    assert "scoring: routed" in str(error) or "features.v.least_cell_width" in str(error)
+    # Before a table is opened, and outside nobody learns what the policy says.
+    assert (step, type(error)) == ("b1.check_table", PolicyError)
+    assert "b1 refused run" in str(error) and "routed" not in str(error)
+    word = "scoring: routed" if what == "mode" else "features.v.least_cell_width"
+    assert word in run.reason("b1")
     assert "routes/b1" not in run.published()
     assert lines(trained, "b1", RUN, "routes") == []
     assert score_files(trained) == []

@@ -1,0 +1,195 @@
+"""`opboost agree`: what will leave, and a party's consent to it."""
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from opboost_ops.errors import ConfigError
+
+if TYPE_CHECKING:
+    from opboost_ops.config.federation import Federation
+    from opboost_ops.config.site import Site
+    from opboost_ops.run.agreement import Agreements
+    from opboost_ops.run.changes import Change
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class YesWithDigest(TyperCommand):
+    """Takes ``--yes DIGEST`` as well as ``--yes``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the digest that follows ``--yes`` as an option of its own."""
+        taken: list[str] = []
+        for argument in args:
+            value = argument.removeprefix("--yes=")
+            if value != argument:
+                taken += ["--digest", value]
+            elif taken[-1:] == ["--yes"] and _DIGEST.fullmatch(argument):
+                taken[-1:] = ["--digest", argument]
+            else:
+                taken.append(argument)
+        return super().parse_args(ctx, taken)
+
+
+def command(
+    site: Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")],
+    federation: Annotated[
+        Path | None, typer.Argument(help="federation.yaml; without it, what is agreed is listed.")
+    ] = None,
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes",
+            help="--yes DIGEST agrees to just that content. Alone only for a made-up party.",
+        ),
+    ] = False,
+    digest: Annotated[str | None, typer.Option("--digest", hidden=True)] = None,
+    withdraw: Annotated[
+        int | None, typer.Option(help="Number of an agreement to answer no more.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Digest and changes as one JSON line; agrees to nothing.")
+    ] = False,
+) -> None:
+    """Show what is new in a federation file and what it costs, ask, and pin it at the site."""
+    from opboost_ops.config.agreement import digest_of, document
+    from opboost_ops.config.loading import load_federation, load_site
+    from opboost_ops.run import agreement
+    from opboost_ops.run.changes import changes
+
+    mine = load_site(site / "site.yaml")
+    if withdraw is not None:
+        if federation is not None or yes or digest or as_json:
+            raise ConfigError("--withdraw goes with SITE alone.", "Nothing was changed.")
+        _withdraw(mine, withdraw)
+        return
+    if federation is None:
+        if yes or digest:
+            raise ConfigError("--yes needs a federation file.", "Nothing was agreed to.")
+        _list(agreement.load(mine), as_json)
+        return
+    path = federation / "federation.yaml" if federation.is_dir() else federation
+    declared = load_federation(path)
+    agreement.require_member(mine, declared)
+    book = agreement.load(mine)
+    found = digest_of(document(declared))
+    new = changes(book, declared)
+    if as_json:
+        print(json.dumps({"digest": found, "changes": [vars(change) for change in new]}))
+        return
+    if digest is not None and digest != found:
+        raise ConfigError(
+            f"--yes {digest} is not the digest of {path.name}, which is {found} now.",
+            "Nothing was agreed to. Read what is new (--json), and name the digest that was read.",
+        )
+    if yes:
+        _require_made_up(mine, site)
+    newest = book.newest(declared.name)
+    if newest is not None and newest.digest == found:
+        print(f"{mine.party} has agreed to {declared.name} as it is: number {newest.number}, "
+              f"{newest.at}, {found}.")  # fmt: skip
+        return
+    _show(mine, site, declared, book, new)
+    print(f"Digest: {found}")
+    if not yes and digest is None:
+        try:
+            agreed = typer.confirm(f"Does {mine.party} agree?", default=False)
+        except typer.Abort:
+            agreed = False
+        if not agreed:
+            raise ConfigError(
+                f"{mine.party} has not agreed to {declared.name}.",
+                "Nothing was changed. Without a terminal, --yes DIGEST agrees.",
+            )
+    made = agreement.agree(mine, declared)
+    print(f"{mine.party} agrees: number {made.number}, {made.at}, in {mine.agreement.name}.")
+
+
+def _withdraw(site: "Site", number: int) -> None:
+    from opboost_ops.run import agreement
+
+    for gone in agreement.withdraw(site, number):
+        print(
+            f"{site.party}: agreement {gone.number} with {gone.federation} is withdrawn. Plans "
+            "that bear it are refused, and new rows for versions trained under it."
+        )
+
+
+def _list(book: "Agreements", as_json: bool) -> None:
+    if as_json:
+        lines = [a.model_dump(mode="json", exclude={"content"}) for a in book.agreements]
+        print(json.dumps({"party": book.party, "agreements": lines}))
+        return
+    if not book.agreements:
+        print(f"{book.party} has agreed to nothing.")
+    for made in book.agreements:
+        state = f"withdrawn {made.withdrawn}" if made.withdrawn else "stands"
+        print(f"{made.number}  {made.federation}  {made.at}  {made.digest[:16]}  {state}")
+
+
+def _require_made_up(mine: "Site", folder: Path) -> None:
+    from opboost_ops.exchange.store import open_store
+    from opboost_ops.run.agreement import MADE_UP
+
+    if (folder / MADE_UP).is_file() or open_store(mine.store).throwaway:
+        return
+    raise ConfigError(
+        f"{mine.party} is a real party: --yes needs the digest that was read.",
+        "Nothing was agreed to. --json prints it with all that is new.",
+    )
+
+
+def _show(
+    mine: "Site",
+    folder: Path,
+    declared: "Federation",
+    book: "Agreements",
+    new: "list[Change]",
+) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from opboost_ops.config.loading import POLICY, load_policy
+    from opboost_ops.errors import OpBoostError
+    from opboost_ops.privacy.consent import require_consent
+    from opboost_ops.run.changes import leaving
+
+    console = Console()
+    lines = leaving(declared, mine.party)
+    if lines:
+        bounds = f"[{declared.domain.lower}, {declared.domain.upper}]"
+        table = Table(title=f"What leaves {mine.party}, randomised on {bounds}")
+        for head in ("column", "to", "mechanism", "loss(1)", "loss(R-L)"):
+            table.add_column(head)
+        for line in lines:
+            ends = (
+                f"{v:.3f}" if v != "inf" else v for v in (line.curve.loss[0], line.curve.loss[-1])
+            )
+            table.add_row(line.charge, line.receiver, line.curve.mechanism, *ends)
+        console.print(table)
+        console.print("What leaves exactly, with no epsilon, is in `opboost check`.")
+    else:
+        console.print(f"No column of {mine.party} is released, randomised or not.")
+    made = book.of(declared.name)
+    since = f"since number {made[-1].number} of {made[-1].at}" if made else "(all of it)"
+    console.print(f"New in {declared.name} {since}:")
+    for change in new:
+        was = "" if change.before is None else f"{_short(change.before)} -> "
+        now = "gone" if change.after is None else _short(change.after)
+        console.print(f"  {change.field}: {was}{now}", soft_wrap=True, markup=False)
+        console.print(f"    {change.means}", soft_wrap=True, markup=False, style="dim")
+    if declared.parties[mine.party].role == "feature_holder":
+        try:
+            require_consent(load_policy(folder / POLICY), declared, mine.party)
+        except OpBoostError as error:
+            console.print(error.problem, style="red", markup=False, soft_wrap=True)
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 160 else f"{text[:157]}..."

@@ -1,0 +1,160 @@
+"""What the parties of a federation agree on: one canonical document, and its digest.
+
+It is the whole federation file but for a closed list of what cannot change what leaves a party,
+with the version of the protocol, and for each released column the digests of its public map and of
+its channels as this version of the software computes them: a mended formula that would redraw
+noise is another agreement, too. A feature's epsilons are a list, so that a run at any of them bears
+the same agreement.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from opboost_ops.config.columns import columns_of
+from opboost_ops.config.declared_map import canonical, differing
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.shared_columns import shared_columns
+from opboost_ops.mechanisms import MissingBit
+
+#: Raised when a message, an order of messages or a default of a declared file changes its meaning.
+#: 0.1.0, which had no number, was 1.
+PROTOCOL = 2
+
+#: All that may change without a new agreement; ``*`` is any party. Everything else is agreed.
+FREE = ("schedule", "parties.*.queue", "parties.*.pool", "parties.*.shards")
+
+#: The same, besides, of vertical learning. In horizontal learning all of ``training`` decides which
+#: sums leave.
+FREE_VERTICAL = (
+    "training.trees",
+    "training.learning_rate",
+    "training.depth",
+    "training.seed",
+    "training.tolerance",
+    "training.engine",
+)
+
+
+def document(federation: Federation) -> dict[str, Any]:
+    """What the parties agree on, as JSON values.
+
+    Args:
+        federation: As declared, or as a plan has it.
+    """
+    return {
+        "protocol": PROTOCOL,
+        "federation": declared(federation),
+        "columns": computed(federation),
+    }
+
+
+def declared(federation: Federation) -> dict[str, Any]:
+    """The agreed part of a federation file; it builds no channel.
+
+    Args:
+        federation: As declared, or as a plan has it.
+    """
+    found = differing(federation)
+    free = FREE + (FREE_VERTICAL if federation.learning == "vertical" else ())
+    for path in free:
+        _remove(found, path.split("."))
+    for name, party in federation.parties.items():
+        for feature, spec in party.features.items():
+            if spec.mechanism is not None:
+                entry = found["parties"][name]["features"][feature]
+                del entry["mechanism"]["epsilon"]
+                entry["epsilons"] = list(spec.agreed_epsilons)
+    if not found.get("training"):
+        found.pop("training", None)
+    return found
+
+
+def computed(federation: Federation) -> dict[str, Any]:
+    """Digests of every released column's map and channels, as this version computes them.
+
+    Args:
+        federation: As declared, or as a plan has it.
+    """
+    if federation.learning == "horizontal":
+        return {column.name: {"map": column.digest.hex()} for column in shared_columns(federation)}
+    found: dict[str, Any] = {}
+    for party in federation.feature_holders:
+        features = federation.parties[party].features
+        for column in columns_of(federation, party):
+            mechanism = column.mechanism
+            bit = isinstance(mechanism, MissingBit)
+            epsilons = (mechanism.epsilon,) if bit else features[column.feature].agreed_epsilons
+            kinds = {e: mechanism.model_copy(update={"epsilon": e}) for e in epsilons}
+            found[f"{party}.{column.name}"] = {
+                "map": column.full_digest.hex(),
+                "channels": {
+                    repr(e): kind.channel(column.domain).digest().hex() for e, kind in kinds.items()
+                },
+            }
+    return found
+
+
+def digest_of(content: Mapping[str, Any]) -> str:
+    """Sha256 of a document, hex."""
+    return hashlib.sha256(canonical(content)).hexdigest()
+
+
+def differences(before: Any, after: Any, at: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Where two documents differ: path, value before, value after; None where there is none.
+
+    Lists are compared as a whole: their order is part of what was agreed.
+    """
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for name in sorted({*before, *after}):
+            yield from differences(
+                before.get(name), after.get(name), f"{at}.{name}" if at else str(name)
+            )
+    elif canonical(before) != canonical(after):
+        yield at, before, after
+
+
+def fields(pinned: Mapping[str, Any], federation: Federation) -> list[str]:
+    """The fields in which a federation differs from what was agreed; empty if in none.
+
+    Digests are computed only where nothing declared differs: who plans a domain of a billion values
+    makes nobody build its channel.
+
+    Args:
+        pinned: What was agreed.
+        federation: As declared, or as a plan has it.
+    """
+    if pinned["protocol"] != PROTOCOL:
+        return ["protocol"]
+    found = [path for path, _, _ in differences(pinned["federation"], declared(federation))]
+    if not found:
+        columns = differences(pinned["columns"], computed(federation))
+        found = [f"columns.{path}" for path, _, _ in columns]
+    return found
+
+
+def form_epsilons(federation: Federation) -> tuple[float, ...]:
+    """The epsilons that a trigger form may offer: those agreed for every protected feature.
+
+    Args:
+        federation: As declared.
+    """
+    agreed = [
+        set(feature.agreed_epsilons)
+        for party in federation.feature_holders
+        for feature in federation.parties[party].features.values()
+    ]
+    return tuple(sorted(set.intersection(*agreed))) if agreed else ()
+
+
+def _remove(inside: Any, path: list[str]) -> None:
+    first, *rest = path
+    if not isinstance(inside, dict):
+        return
+    if not rest:
+        inside.pop(first, None)
+    elif first == "*":
+        for value in inside.values():
+            _remove(value, rest)
+    else:
+        _remove(inside.get(first), rest)

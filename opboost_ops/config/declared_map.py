@@ -1,0 +1,121 @@
+"""What of a declaration makes a raw cell a domain integer, and the two digests of it.
+
+The *full* digest covers every declaration by which a raw cell becomes an integer. The digest in
+the noise's key has two versions. Version 1 left out the fill, the type and, of ordinal features,
+the categories: with a changed fill only people whose value is missing got new noise, and whoever
+compared two releases knew who they are. Version 2 is the full digest. Version 1 goes on as long as
+a column's declarations are those that the party's first agreement recorded, so that nobody is
+redrawn because the software changed; any other declaration redraws everybody.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from opboost_ops.config.feature import Edges, Feature, Fill
+from opboost_ops.config.federation import IdColumn
+from opboost_ops.domain import Domain
+
+#: Of a feature: not part of the way from a raw cell to an integer.
+_BESIDE = frozenset({"uuid", "mechanism", "epsilons", "missing"})
+
+#: Of a feature: in version 1's digest already.
+_IN_VERSION_1 = frozenset({"bounds", "scale"})
+
+#: Of the ID: the raw column's name, and what the person's key covers itself.
+_OF_THE_PERSON = frozenset({"column", "type"})
+
+#: By column UUID: what its first agreement recorded; see `first_declared`.
+Recorded = Mapping[str, Mapping[str, Any]]
+
+
+def differing(model: BaseModel, without: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """A model's entries as JSON values, but for those at their default.
+
+    A key that a later version adds is absent as long as it stands at its default, so that digests
+    of what was declared before it stay as they are. A mechanism's name is always there.
+
+    Args:
+        model: The model.
+        without: Keys to leave out.
+    """
+    found: dict[str, Any] = {}
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        default = None if field.is_required() else field.get_default(call_default_factory=True)
+        if name not in without and (name == "name" or field.is_required() or value != default):
+            found[name] = _plain(value)
+    return found
+
+
+def canonical(value: Any) -> bytes:
+    """The one way in which a JSON value is written where its digest matters."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+
+
+def first_declared(feature: Feature, identity: IdColumn) -> dict[str, Any]:
+    """What version 1 of the map's digest left out, as the first agreement records it.
+
+    Args:
+        feature: As declared.
+        identity: The federation's ID.
+    """
+    facts = differing(feature, _BESIDE | _IN_VERSION_1)
+    facts["type"] = feature.type
+    if feature.missing != "forbid":
+        facts["missing"] = _rule(feature)
+    if normalised := differing(identity, _OF_THE_PERSON):
+        facts["id"] = normalised
+    return facts
+
+
+def full_digest(feature: Feature, domain: Domain, identity: IdColumn) -> bytes:
+    """Sha256 of every declaration by which a raw cell of a feature becomes an integer.
+
+    Args:
+        feature: As declared.
+        domain: The federation's domain.
+        identity: The federation's ID.
+    """
+    edges = feature.scale.edges if isinstance(feature.scale, Edges) else None
+    facts = {
+        **first_declared(feature, identity),
+        "version": 2,
+        "domain": None if feature.type == "nominal" else [domain.lower, domain.upper],
+        "bounds": [float(b).hex() for b in feature.bounds or ()],
+        "scale": "edges" if edges is not None else feature.scale,
+        "edges": [float(e).hex() for e in edges or ()],
+    }
+    return hashlib.sha256(canonical(facts)).digest()
+
+
+def noise_digest(version_1: bytes, full: bytes, now: Mapping[str, Any], recorded: Any) -> bytes:
+    """The map's digest in the noise's key.
+
+    Args:
+        version_1: The digest of the former version.
+        full: The full digest.
+        now: `first_declared` as declared now.
+        recorded: The same when the party first agreed; None if nothing was recorded.
+    """
+    return version_1 if recorded is None or dict(recorded) == dict(now) else full
+
+
+def _rule(feature: Feature) -> Any:
+    if isinstance(feature.missing, Fill):
+        fill = feature.missing.fill
+        return {"fill": fill if isinstance(fill, str) else float(fill).hex()}
+    return feature.missing
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return differing(value)
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value if isinstance(value, bool | int | float | str | None) else str(value)

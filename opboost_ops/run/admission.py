@@ -1,0 +1,142 @@
+"""Consent before the first touch: a plan is compared with what the party has agreed to.
+
+The one place where it is, for every stage of every party, before a table is opened. Whatever a
+plan differs in, outside the party all refusals are the same words; its own people find the reason
+in ``errors/refused.txt`` of the run's home folder, and in the audit log.
+"""
+
+import hashlib
+from collections.abc import Iterator
+
+from opboost_ops.config.agreement import PROTOCOL, fields
+from opboost_ops.errors import OpBoostError, PolicyError
+from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.plan import Plan
+from opboost_ops.privacy.consent import require_consent
+from opboost_ops.run import agreement
+from opboost_ops.run.publication import Publisher
+from opboost_ops.stages.stage import Home
+
+#: Where a run's home keeps why it was refused.
+REFUSED = "errors/refused.txt"
+
+#: Where a run's home keeps what was compared: nothing is compared twice while it is unchanged.
+_ADMITTED = "admitted"
+
+#: Most fields that an audit line names; the home folder has all.
+_NAMED = 20
+
+
+def admit(party: Publisher, plan: Plan, run: str, digest: str, home: Home) -> None:
+    """Refuse a plan that is not what the party has agreed to, or that its policy does not allow.
+
+    Args:
+        party: Who is asked to take part.
+        plan: The plan.
+        run: The run's id.
+        digest: The plan's digest.
+        home: The party's folder for the run.
+
+    Raises:
+        PolicyError: In the same words, whatever the reason.
+        ConfigError: The party's secret cannot be read.
+    """
+    # Without its secret a party can answer nothing, whatever is asked: that tells of no plan.
+    party.site.noise_secret()
+    compared = _compared(party, digest)
+    if home.has(_ADMITTED) and home.json(_ADMITTED) == compared:
+        return
+    reasons = reasons_against(party, plan)
+    if reasons:
+        _note(party, plan, run, digest, reasons, home)
+        raise refusal(party.name, plan.federation.name, run)
+    home.write_json(_ADMITTED, compared)
+
+
+def refusal(party: str, federation: str, run: str) -> PolicyError:
+    """What is told outside, and all of it.
+
+    Args:
+        party: Who refuses.
+        federation: Name of the federation.
+        run: The run's id.
+    """
+    return PolicyError(
+        f"{party} refused run {run} of {federation}; it has released nothing of it.",
+        f"Its own people find why in its home folder, in {federation}/{run}/{REFUSED}; "
+        "`opboost agree SITE FEDERATION` shows what is new in a federation file.",
+    )
+
+
+def reasons_against(party: Publisher, plan: Plan) -> list[str]:
+    """Why a party refuses a plan, for its own eyes; empty if it takes part.
+
+    Args:
+        party: Who is asked to take part.
+        plan: The plan.
+    """
+    try:
+        book = agreement.load(party.site)
+    except OpBoostError as error:
+        return [str(error)]
+    reasons = list(_against_agreement(book, plan))
+    # Only an agreed federation has channels that are worth building.
+    if not reasons and plan.federation.parties[party.name].role == "feature_holder":
+        try:
+            require_consent(party.policy, plan.federation, party.name)
+        except PolicyError as error:
+            reasons.append(error.problem)
+    return reasons
+
+
+def _against_agreement(book: agreement.Agreements, plan: Plan) -> Iterator[str]:
+    name = plan.federation.name
+    if not book.of(name):
+        yield f"agreement: {book.party} has not agreed to {name}"
+        return
+    if plan.protocol != PROTOCOL:
+        yield f"protocol: the plan is of protocol {plan.protocol}, this software of {PROTOCOL}"
+        return
+    newest = book.newest(name)
+    borne = book.standing(name, plan.agreement)
+    if plan.purpose == "train":
+        if newest is None:
+            yield "agreement: the newest one was withdrawn"
+            return
+        if borne is None or borne.digest != newest.digest:
+            yield f"agreement: the plan does not bear the newest, number {newest.number}"
+        pinned = newest
+    elif borne is None:
+        yield "agreement: the plan bears none that stands"
+        if newest is None:
+            return
+        pinned = newest
+    else:
+        pinned = borne
+    if new := fields(pinned.content, plan.federation):
+        yield f"differs from agreement {pinned.number} in {', '.join(new)}"
+
+
+def _compared(party: Publisher, digest: str) -> str:
+    """A name of all that a plan is compared with."""
+    facts = (digest, agreement.seal_of(party.site), party.policy.model_dump_json(), PROTOCOL)
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+def _note(
+    party: Publisher, plan: Plan, run: str, digest: str, reasons: list[str], home: Home
+) -> None:
+    """Tell the party's own people, once for each reason."""
+    text = "\n".join(reasons) + "\n"
+    file = home.folder / REFUSED
+    if file.is_file() and file.read_text(encoding="utf-8") == text:
+        return
+    home.write(REFUSED, text.encode())
+    short = "; ".join(reasons).split(", ")
+    more = f", and {len(short) - _NAMED} more" if len(short) > _NAMED else ""
+    with open_books(party.site) as books:
+        name = plan.federation.name
+        detail = "not agreed: " + ", ".join(short[:_NAMED]) + more
+        books.audit.add(
+            "rejected", f"{name}/{run}/plan", plan.federation.label_holder, digest, detail
+        )

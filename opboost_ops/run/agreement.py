@@ -1,0 +1,316 @@
+"""What a party has agreed to: numbered, dated, sealed, at its own site.
+
+``agreement.json`` lies in the folder of ``site.yaml``. It is sealed with a key that follows from
+the party's noise secret, so that a file that was edited by hand is refused.
+"""
+
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from opboost_ops.config.agreement import digest_of, document, fields
+from opboost_ops.config.declared_map import canonical, first_declared
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.schema import Name, Record
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.books import open_books
+from opboost_ops.mechanisms import noise
+
+#: Beside ``site.yaml``: its party is one of a demonstration or an experiment.
+MADE_UP = ".made-up"
+
+#: Most fields that a line names; `opboost agree` shows all.
+_NAMED = 20
+
+#: Most bytes that are read of the file.
+_LIMIT = 256 * 2**20
+
+
+class Agreed(Record):
+    """One agreement.
+
+    Attributes:
+        number: Counted at this party, over all its federations.
+        federation: The federation's name.
+        at: When the party agreed, UTC, to the second.
+        digest: Of the content.
+        content: What was agreed; see `config.agreement.document`.
+        withdrawn: When the party withdrew it; None as long as it stands.
+    """
+
+    number: int = Field(ge=1)
+    federation: Name
+    at: str
+    digest: str
+    content: Mapping[str, Any]
+    withdrawn: str | None = None
+
+
+class Agreements(Record):
+    """All that a party has agreed to.
+
+    Attributes:
+        version: Of this format.
+        party: Whose.
+        agreements: By rising number.
+        columns: By column UUID, what its first agreement says of the way from a raw cell to an
+            integer; version 1 of the map's digest holds as long as that does not change.
+    """
+
+    version: Literal[1] = 1
+    party: Name
+    agreements: tuple[Agreed, ...] = ()
+    columns: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
+
+    def of(self, federation: str) -> tuple[Agreed, ...]:
+        """The agreements of one federation, withdrawn ones too, by rising number."""
+        return tuple(a for a in self.agreements if a.federation == federation)
+
+    def newest(self, federation: str) -> Agreed | None:
+        """What training plans of a federation must bear; None if it was withdrawn."""
+        found = self.of(federation)
+        return found[-1] if found and found[-1].withdrawn is None else None
+
+    def standing(self, federation: str, digest: str) -> Agreed | None:
+        """The newest agreement of a digest that was not withdrawn."""
+        found = [a for a in self.of(federation) if a.digest == digest and a.withdrawn is None]
+        return found[-1] if found else None
+
+
+def load(site: Site) -> Agreements:
+    """What a party has agreed to; nothing if there is no file.
+
+    Args:
+        site: The party's.
+
+    Raises:
+        ConfigError: The file was changed by hand, or is damaged.
+    """
+    try:
+        if site.agreement.stat().st_size > _LIMIT:
+            raise _damaged(site)
+        raw = site.agreement.read_bytes()
+    except FileNotFoundError:
+        return Agreements(party=site.party)
+    except OSError:
+        raw = b""
+    try:
+        data = json.loads(raw)
+        seal = data.pop("seal")
+        if isinstance(seal, str) and hmac.compare_digest(seal, _seal(site.noise_secret(), data)):
+            found = Agreements.model_validate(data)
+            if found.party == site.party:
+                return found
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError):
+        pass
+    raise _damaged(site)
+
+
+def seal_of(site: Site) -> str:
+    """A name of the file as it is now; empty if there is none."""
+    if not site.agreement.is_file():
+        return ""
+    return hashlib.sha256(site.agreement.read_bytes()).hexdigest()
+
+
+def agree(site: Site, federation: Federation) -> Agreed:
+    """Pin a federation as it is declared; what is agreed already is not agreed again.
+
+    Args:
+        site: The party's.
+        federation: As declared.
+
+    Returns:
+        The agreement that stands now.
+
+    Raises:
+        ConfigError: The party is not in the federation, or its file was changed, or is gone.
+    """
+    require_member(site, federation)
+    content = document(federation)
+    digest = digest_of(content)
+    with _changing(site) as book:
+        newest = book.newest(federation.name)
+        if newest is not None and newest.digest == digest:
+            return newest
+        _require_not_lost(site, book)
+        made = Agreed(
+            number=max((a.number for a in book.agreements), default=0) + 1,
+            federation=federation.name,
+            at=_now(),
+            digest=digest,
+            content=content,
+        )
+        first = {
+            str(feature.uuid): first_declared(feature, federation.id)
+            for feature in federation.parties[site.party].features.values()
+            if feature.mechanism is not None
+        }
+        changed = book.model_copy(
+            update={
+                "agreements": (*book.agreements, made),
+                "columns": {**first, **book.columns},
+            }
+        )
+        secret = noise.fingerprint(site.noise_secret())
+        detail = f"number {made.number}, noise secret {secret}"
+        _write(site, changed, "agreed", made, federation.label_holder, detail)
+    return made
+
+
+def lacking(site: Site, federation: Federation) -> str:
+    """What a party has not agreed to of a federation as it is declared; empty if nothing.
+
+    Args:
+        site: The party's.
+        federation: As declared.
+
+    Raises:
+        ConfigError: The file was changed by hand.
+    """
+    newest = load(site).newest(federation.name)
+    if newest is None:
+        return f"has not agreed to {federation.name}"
+    new = fields(newest.content, federation)
+    more = f", and {len(new) - _NAMED} more" if len(new) > _NAMED else ""
+    return f"has not agreed to what is new in {', '.join(new[:_NAMED])}{more}" if new else ""
+
+
+def withdraw(site: Site, number: int) -> tuple[Agreed, ...]:
+    """Answer nothing any more under an agreement, and under others of the same content.
+
+    Args:
+        site: The party's.
+        number: The agreement's.
+
+    Returns:
+        What was withdrawn.
+
+    Raises:
+        ConfigError: There is no such agreement, or it was withdrawn before.
+    """
+    with _changing(site) as book:
+        named = next((a for a in book.agreements if a.number == number), None)
+        if named is None or named.withdrawn is not None:
+            standing = [str(a.number) for a in book.agreements if a.withdrawn is None]
+            raise ConfigError(
+                f"{site.party} has no agreement {number} that stands.",
+                f"These do: {', '.join(standing)}." if standing else "None does.",
+            )
+        at = _now()
+        gone = {
+            a.number
+            for a in book.of(named.federation)
+            if a.digest == named.digest and a.withdrawn is None
+        }
+        agreements = tuple(
+            a.model_copy(update={"withdrawn": at}) if a.number in gone else a
+            for a in book.agreements
+        )
+        changed = book.model_copy(update={"agreements": agreements})
+        numbers = ", ".join(str(n) for n in sorted(gone))
+        _write(site, changed, "withdrawn", named, site.party, f"number {numbers}")
+    return tuple(a for a in agreements if a.number in gone)
+
+
+def sealed(book: Agreements, secret: bytes) -> bytes:
+    """The file's bytes under a noise secret: a rotated secret needs another seal.
+
+    Args:
+        book: What it says.
+        secret: The party's noise secret.
+    """
+    data = book.model_dump(mode="json")
+    return json.dumps({**data, "seal": _seal(secret, data)}, sort_keys=True, indent=1).encode()
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Write the file, whole or not at all, readable by its owner alone."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
+
+
+def require_member(site: Site, federation: Federation) -> None:
+    """Refuse a federation in which the site's party has no part.
+
+    Raises:
+        ConfigError: It has none.
+    """
+    if site.party not in federation.parties:
+        raise ConfigError(
+            f"{site.party} is no party of {federation.name}.",
+            f"Its parties are {', '.join(federation.parties)}.",
+        )
+
+
+@contextmanager
+def _changing(site: Site) -> Iterator[Agreements]:
+    """The file as it is, while nobody else changes it."""
+    lock = site.agreement.with_name(f".{site.agreement.name}.lock")
+    with open(os.open(lock, os.O_RDWR | os.O_CREAT, 0o600), "wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield load(site)
+
+
+def _write(
+    site: Site,
+    book: Agreements,
+    action: Literal["agreed", "withdrawn"],
+    agreement: Agreed,
+    party: str,
+    detail: str,
+) -> None:
+    place = f"{agreement.federation}/agreement/{agreement.number}"
+    with open_books(site) as books, books.together():
+        books.audit.add(action, place, party, agreement.digest, detail)
+        replace(site.agreement, sealed(book, site.noise_secret()))
+
+
+def _require_not_lost(site: Site, book: Agreements) -> None:
+    """Refuse to begin anew under the same noise: what columns first declared would be forgotten."""
+    if book.agreements:
+        return
+    mark = f"noise secret {noise.fingerprint(site.noise_secret())}"
+    with open_books(site) as books:
+        lost = any(
+            entry.action == "agreed" and entry.detail.endswith(mark)
+            for _, entry, _ in books.audit.entries()
+        )
+    if lost:
+        raise ConfigError(
+            f"{site.agreement.name} of {site.party} is gone, and its audit log says that there was "
+            "one: what its columns first declared is in it.",
+            "Restore it from a copy. Without one, `opboost keys rotate` begins anew, with a fresh "
+            "draw of every cell.",
+        )
+
+
+def _seal(secret: bytes, data: Any) -> str:
+    return hmac.new(noise.agreement_key(secret), canonical(data), hashlib.sha256).hexdigest()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _damaged(site: Site) -> ConfigError:
+    return ConfigError(
+        f"{site.agreement.name} of {site.party} was changed outside this software, or sealed under "
+        "another noise secret: it is refused.",
+        "Restore it from a copy; `opboost agree` alone writes it.",
+    )

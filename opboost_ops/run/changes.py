@@ -1,0 +1,266 @@
+"""What is new in a federation file for a party that is asked to agree, in words.
+
+For each changed field: what it was, what it would be, and what the change itself discloses or
+costs. A change by which cells are drawn anew costs the loss of a release once more.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from opboost_ops.config.agreement import differences, document
+from opboost_ops.config.columns import columns_of
+from opboost_ops.config.federation import Federation
+from opboost_ops.privacy.loss import LossCurve, column_losses
+from opboost_ops.run.agreement import Agreements
+
+_INSIDE_VERTICAL = {
+    "holdout": "which rows a model is judged by: the label holder's own affair, and it decides "
+    "which rows' values, and not ranks, leave",
+    "trainer": "which booster learns from what was released; what leaves is the same",
+}
+
+
+#: Loss(R - L) of one more draw, by what is charged and by epsilon.
+Costs = Mapping[str, Mapping[float, float]]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One field that is new.
+
+    Attributes:
+        field: Its path in what is agreed.
+        before: What was agreed before; None where there was nothing.
+        after: What is asked for; None where it is gone.
+        means: What it discloses or costs.
+    """
+
+    field: str
+    before: Any
+    after: Any
+    means: str
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """A release of a party's, at one of its agreed epsilons.
+
+    Attributes:
+        party: Who sends.
+        receiver: To whom.
+        charge: What is charged: a feature, or its missing bit.
+        epsilon: At which epsilon.
+        curve: Its loss.
+    """
+
+    party: str
+    receiver: str
+    charge: str
+    epsilon: float
+    curve: LossCurve
+
+
+def leaving(federation: Federation, party: str) -> list[Leaving]:
+    """What leaves a party, at every agreed epsilon; nothing that is exact.
+
+    Args:
+        federation: As declared.
+        party: Its name.
+    """
+    if party not in federation.feature_holders:
+        return []
+    spec = federation.parties[party]
+    every = sorted({e for f in spec.features.values() for e in f.agreed_epsilons})
+    found: dict[tuple[str, float], Leaving] = {}
+    for epsilon in every:
+        features = {
+            name: feature.at(epsilon)
+            for name, feature in spec.features.items()
+            if epsilon in feature.agreed_epsilons
+        }
+        only = {**federation.parties, party: spec.model_copy(update={"features": features})}
+        columns = columns_of(federation.model_copy(update={"parties": only}), party)
+        epsilons = {c.charge: c.mechanism.epsilon for c in columns}
+        for charge, curve in column_losses(columns).items():
+            key = (charge, epsilons[charge])
+            found[key] = Leaving(party, federation.label_holder, *key, curve)
+    return sorted(found.values(), key=lambda line: (line.charge, line.epsilon))
+
+
+def changes(book: Agreements, federation: Federation) -> list[Change]:
+    """What is new for a party, against the newest agreement that it made.
+
+    Args:
+        book: What the party has agreed to.
+        federation: As declared.
+    """
+    made = book.of(federation.name)
+    before: Mapping[str, Any] = made[-1].content if made else {}
+    after = document(federation)
+    fields = [
+        *_fields("protocol", before.get("protocol"), after["protocol"]),
+        *_fields("federation", before.get("federation"), after["federation"]),
+    ]
+    costs = _costs(federation, book.party)
+    if made and made[-1].withdrawn is not None:
+        fields.append(("agreement", f"number {made[-1].number}, withdrawn", "standing again"))
+    found = [
+        Change(path, old, new, _means(path.split("."), old, new, federation, book.party, costs))
+        for path, old, new in fields
+    ]
+    explained = {_column_of(path) for path, _, _ in fields}
+    for column in sorted({*before.get("columns", {}), *after["columns"]}):
+        old, new = before.get("columns", {}).get(column), after["columns"].get(column)
+        # What another declaration explains is told there.
+        if old and new and not explained & {"*", column.split("=")[0]}:
+            found += _recomputed(column, old, new, book.party, costs)
+    return found
+
+
+def _recomputed(column: str, before: Any, after: Any, party: str, costs: Costs) -> Iterator[Change]:
+    """What this version of the software computes otherwise, although nothing declared differs."""
+    name = column.removeprefix(f"{party}.")
+    mine = {name: costs[name]} if name != column and name in costs else {}
+    for path, old, new in differences(before, after):
+        what = "map onto the domain" if path == "map" else "sampled table"
+        means = f"this software computes another {what}{_draw(party, mine)}"
+        yield Change(f"columns.{column}.{path}", old, new, means)
+
+
+def _fields(path: str, before: Any, after: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Differing fields; of a whole that is new or gone, each part that people know by name."""
+    for at, old, new in differences(before, after, path):
+        steps = at.split(".")
+        whole = steps in (["federation"], ["federation", "parties"])
+        whole |= steps[:2] == ["federation", "parties"] and len(steps) == 3
+        whole |= steps[:2] == ["federation", "parties"] and steps[3:] == ["features"]
+        if whole and (old is None or new is None):
+            for name in sorted({*(old or {}), *(new or {})}):
+                yield from _fields(f"{at}.{name}", (old or {}).get(name), (new or {}).get(name))
+        else:
+            yield at, old, new
+
+
+def _column_of(path: str) -> str:
+    steps = path.split(".")
+    if path.startswith(("federation.id", "federation.domain")):
+        return "*"
+    if len(steps) > 4 and steps[3] == "features":
+        return f"{steps[2]}.{steps[4]}"
+    return ""
+
+
+def _costs(federation: Federation, party: str) -> Costs:
+    """Loss(R - L) of one more draw, by what is charged and by agreed epsilon."""
+    costs: dict[str, dict[float, float]] = {}
+    for line in leaving(federation, party):
+        costs.setdefault(line.charge, {})[line.epsilon] = float(line.curve.loss[-1])
+    return costs
+
+
+def _means(
+    steps: list[str],
+    before: Any,
+    after: Any,
+    federation: Federation,
+    party: str,
+    costs: Costs,
+) -> str:
+    receiver = federation.label_holder
+    match steps:
+        case ["protocol"]:
+            return "runs with parties of another version are refused until they have agreed, too"
+        case ["agreement"]:
+            return "plans are answered again"
+        case ["federation", "id", *_]:
+            return (
+                "which column names a person, and how: digests of that column leave every party, "
+                f"and a person written otherwise is another one{_draw(party, costs)}"
+            )
+        case ["federation", "domain", *_]:
+            return f"the integers on which every protected feature is released{_draw(party, costs)}"
+        case ["federation", "parties", whose, "signing_key" | "signing_key_expires"]:
+            return f"who speaks for {whose}: compare the key by another way before agreeing"
+        case ["federation", "parties", whose, "encryption_key"]:
+            return (
+                f"who can read what is addressed to {whose}; without one, whoever reads the store"
+            )
+        case ["federation", "parties", whose, "role"]:
+            return f"{whose} joins" if before is None else f"{whose} is the {after} from now on"
+        case ["federation", "parties", whose, "features", feature, *rest]:
+            mine = _charges(costs, feature) if whose == party else {}
+            return _of_a_feature(whose, feature, rest, before, after, receiver, mine, federation)
+        case ["federation", "parties", whose, *_] if after is None and len(steps) == 4:
+            return f"{whose} leaves, or declares it no more"
+        case ["federation", "training", *_] if federation.learning == "horizontal":
+            return "decides which sums over the parties' rows leave, exactly"
+        case ["federation", "training"]:
+            return "how the label holder trains, and by which rows a model is judged"
+        case ["federation", "training", key, *_]:
+            return _INSIDE_VERTICAL.get(key, "how the label holder trains; what leaves is the same")
+        case ["federation", "scoring", *_]:
+            return (
+                "what leaves of every new row that is scored: `routed` tells on which side of "
+                "each threshold of the model it lies, exactly"
+            )
+        case _:
+            return "every party runs by it"
+
+
+def _of_a_feature(
+    whose: str,
+    feature: str,
+    rest: list[str],
+    before: Any,
+    after: Any,
+    receiver: str,
+    mine: Costs,
+    federation: Federation,
+) -> str:
+    protected = whose in federation.feature_holders
+    if not protected:
+        sums = "sums over it leave" if federation.learning == "horizontal" else "it stays there"
+        return f"a column of {whose}'s own: {sums}"
+    if not rest and after is None:
+        return f"{whose} releases {feature} no more; what it has released stays charged"
+    if not rest and before is None:
+        cost = f": loss(R-L) {_named(mine)}" if mine else ""
+        return f"{whose} releases every row's {feature}, randomised, to {receiver}{cost}"
+    if rest[:1] == ["uuid"]:
+        return (
+            f"{feature} counts as a column that never released anything: its budget and what its "
+            f"cells have released begin anew{_draw(whose, mine)}"
+        )
+    if rest[:1] == ["epsilons"]:
+        new = set(after or ()) - set(before or ())
+        if not new:
+            return f"{feature} is released at fewer epsilons; what was drawn stays charged"
+        fresh = {c: {e: v for e, v in by.items() if e in new} for c, by in mine.items()}
+        return (
+            "each epsilon, higher or lower, is a draw of its own of every cell"
+            f"{_draw(whose, {feature: fresh[feature]} if feature in fresh else {})}"
+        )
+    if rest[:2] == ["missing", "bit"]:
+        bits = {charge: by for charge, by in mine.items() if charge != feature}
+        return f"whether a value of {feature} is missing{_draw(whose, bits)}"
+    own = {charge: by for charge, by in mine.items() if charge == feature}
+    return f"cells of {feature} become other values, or other noise{_draw(whose, own)}"
+
+
+def _charges(costs: Costs, feature: str) -> Costs:
+    return {charge: by for charge, by in costs.items() if charge.split("=")[0] == feature}
+
+
+def _draw(party: str, costs: Costs) -> str:
+    if not any(costs.values()):
+        return ""
+    return f"; a fresh draw of every cell of {party}: loss(R-L) once more, {_named(costs)}"
+
+
+def _named(costs: Costs) -> str:
+    return ", ".join(
+        f"{charge} {loss:.3f} at epsilon {epsilon:g}"
+        for charge, by in costs.items()
+        for epsilon, loss in by.items()
+    )

@@ -1,0 +1,198 @@
+"""What a party has agreed to, at its site: numbered, dated, sealed, withdrawn."""
+
+import json
+import uuid
+from pathlib import Path
+
+import pytest
+
+from opboost_ops.config.declared_map import first_declared
+from opboost_ops.config.loading import load_site, parse_federation
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.books import open_books
+from opboost_ops.run.agreement import agree, lacking, load, withdraw
+from opboost_ops.run.changes import changes, leaving
+from tests.unit.config.test_agreement import INCOME, data, federation
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Site:
+    (tmp_path / "keys").mkdir()
+    secret = tmp_path / "keys" / "noise.secret"
+    secret.write_bytes(bytes(range(32)))
+    secret.chmod(0o600)
+    (tmp_path / "site.yaml").write_text("version: 1\nparty: bank\nstore: store\n")
+    return load_site(tmp_path / "site.yaml")
+
+
+def lines(site: Site) -> list[tuple[str, str]]:
+    with open_books(site) as books:
+        books.audit.verify()
+        return [(entry.action, entry.place) for _, entry, _ in books.audit.entries()]
+
+
+def test_agreements_are_numbered_across_federations_and_kept(bank: Site) -> None:
+    first = agree(bank, federation())
+    assert agree(bank, federation()) == first
+    other = agree(bank, federation(name="other"))
+    third = agree(bank, federation(domain__upper=12))
+    assert [first.number, other.number, third.number] == [1, 2, 3]
+    book = load(bank)
+    assert book.newest("toy") == third and book.newest("other") == other
+    assert book.standing("toy", first.digest) == first
+    assert lines(bank) == [
+        ("agreed", "toy/agreement/1"),
+        ("agreed", "other/agreement/2"),
+        ("agreed", "toy/agreement/3"),
+    ]
+    assert bank.agreement.stat().st_mode & 0o077 == 0
+
+
+def test_going_back_is_another_agreement_of_the_same_digest(bank: Site) -> None:
+    first = agree(bank, federation())
+    agree(bank, federation(domain__upper=12))
+    again = agree(bank, federation())
+    assert (again.number, again.digest) == (3, first.digest)
+    assert not lacking(bank, federation())
+
+
+def test_what_is_withdrawn_is_answered_no_more_and_brings_no_older_one_back(bank: Site) -> None:
+    first = agree(bank, federation())
+    second = agree(bank, federation(domain__upper=12))
+    assert [gone.number for gone in withdraw(bank, second.number)] == [2]
+    book = load(bank)
+    assert book.newest("toy") is None
+    assert book.standing("toy", second.digest) is None
+    assert book.standing("toy", first.digest) == first
+    with pytest.raises(ConfigError, match="no agreement 2 that stands"):
+        withdraw(bank, 2)
+    assert lines(bank)[-1] == ("withdrawn", "toy/agreement/2")
+    assert agree(bank, federation(domain__upper=12)).number == 3
+
+
+def test_agreements_of_the_same_content_are_withdrawn_together(bank: Site) -> None:
+    first = agree(bank, federation())
+    agree(bank, federation(domain__upper=12))
+    agree(bank, federation())
+    assert [gone.number for gone in withdraw(bank, 3)] == [1, 3]
+    assert load(bank).standing("toy", first.digest) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"upper": 10', '"upper": 11'),
+        ('"withdrawn": null', '"withdrawn": "2026-01-01"'),
+        ('"number": 1', '"number": 2'),
+        ('"type": "numeric"', '"type": "ordinal"'),
+        ('"seal": "', '"seal": "0'),
+        ('"party": "bank"', '"party": "shop"'),
+        ("{", ""),
+    ],
+)
+def test_a_file_that_was_edited_by_hand_is_refused(bank: Site, old: str, new: str) -> None:
+    agree(bank, federation())
+    text = bank.agreement.read_text()
+    assert old in text
+    bank.agreement.write_text(text.replace(old, new, 1))
+    for act in (lambda: load(bank), lambda: agree(bank, federation()), lambda: withdraw(bank, 1)):
+        with pytest.raises(ConfigError, match=r"agreement\.json of bank was changed outside"):
+            act()
+
+
+def test_a_file_of_another_party_is_refused(bank: Site, tmp_path: Path) -> None:
+    agree(bank, federation())
+    secret = bank.secret
+    secret.write_bytes(bytes(32))
+    with pytest.raises(ConfigError, match="under another noise secret"):
+        load(bank)
+
+
+def test_a_lost_file_does_not_begin_anew_under_the_same_noise(bank: Site) -> None:
+    """What the columns first declared is in it: without it, finding 4 would be back."""
+    agree(bank, federation())
+    bank.agreement.unlink()
+    with pytest.raises(ConfigError, match=r"is gone, and its audit log .* Restore it"):
+        agree(bank, federation(**{f"{INCOME}__missing__fill": 26}))
+    bank.secret.write_bytes(bytes(range(1, 33)))
+    assert agree(bank, federation()).number == 1
+
+
+def test_the_first_agreement_records_what_columns_declare(bank: Site) -> None:
+    made = federation()
+    agree(bank, made)
+    agree(bank, federation(**{f"{INCOME}__missing__fill": 26}))
+    income = made.parties["bank"].features["income"]
+    assert load(bank).columns[str(income.uuid)] == first_declared(income, made.id)
+    assert first_declared(income, made.id)["missing"] == {"fill": (25.0).hex()}
+
+
+def test_a_party_of_another_federation_agrees_to_nothing(bank: Site) -> None:
+    made = data()
+    made["parties"]["shop"] = made["parties"].pop("bank")
+    with pytest.raises(ConfigError, match="bank is no party of toy"):
+        agree(bank, parse_federation(made, "federation.yaml"))
+
+
+def test_lacking_names_what_is_new(bank: Site) -> None:
+    assert lacking(bank, federation()) == "has not agreed to toy"
+    agree(bank, federation())
+    assert lacking(bank, federation()) == ""
+    asked = federation(**{f"{INCOME}__bounds": [0, 99], "domain__upper": 12})
+    assert lacking(bank, asked).endswith("in domain.upper, parties.bank.features.income.bounds")
+
+
+def test_all_that_leaves_is_told_at_every_agreed_epsilon() -> None:
+    asked = federation(**{f"{INCOME}__epsilons": [0.5]})
+    told = {(line.charge, line.epsilon): line for line in leaving(asked, "bank")}
+    assert set(told) == {("income", 0.5), ("income", 1.0), ("size", 1.0), ("kind", 2.0)}
+    assert told["income", 0.5].curve.loss[-1] < told["income", 1.0].curve.loss[-1]
+    assert {line.receiver for line in told.values()} == {"credit"}
+    assert leaving(asked, "credit") == []
+
+
+def test_a_first_agreement_tells_everything(bank: Site) -> None:
+    told = {change.field: change for change in changes(load(bank), federation())}
+    assert told["federation.parties.bank.features.income"].means.startswith(
+        "bank releases every row's income, randomised, to credit: loss(R-L) income "
+    )
+    assert {"federation.id", "federation.domain", "protocol"} <= set(told)
+    assert all(change.before is None for change in told.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "words"),
+    [
+        ({f"{INCOME}__missing__fill": 26}, "missing.fill", "a fresh draw of every cell of bank"),
+        ({f"{INCOME}__bounds": [0, 99]}, "bounds", "a fresh draw of every cell of bank"),
+        ({f"{INCOME}__uuid": str(uuid.uuid4())}, "uuid", "never released anything"),
+        ({f"{INCOME}__epsilons": [0.5]}, "epsilons", "once more, income 2.25"),
+        ({f"{INCOME}__mechanism__epsilon": 2.0}, "epsilons", "once more, income 9.0"),
+    ],
+)
+def test_a_change_says_what_it_costs(
+    bank: Site, change: dict[str, object], field: str, words: str
+) -> None:
+    agree(bank, federation())
+    found = [c for c in changes(load(bank), federation(**change)) if "features.income" in c.field]
+    assert [c.field for c in found] == [f"federation.parties.bank.features.income.{field}"]
+    assert words in found[0].means
+    assert not [c for c in changes(load(bank), federation(**change)) if "columns" in c.field]
+
+
+def test_a_formula_that_was_mended_is_another_agreement(bank: Site) -> None:
+    """Nothing declared is new, but this version computes another channel."""
+    agree(bank, federation())
+    raw = json.loads(bank.agreement.read_text())
+    from opboost_ops.mechanisms import noise
+    from opboost_ops.run import agreement
+
+    raw.pop("seal")
+    raw["agreements"][0]["content"]["columns"]["bank.income"]["channels"]["1.0"] = "0" * 64
+    book = agreement.Agreements.model_validate(raw)
+    bank.agreement.write_bytes(agreement.sealed(book, bank.noise_secret()))
+    assert noise.fingerprint(bank.noise_secret())
+    assert lacking(bank, federation()).endswith("columns.bank.income.channels.1.0")
+    (change,) = changes(load(bank), federation())
+    assert "computes another sampled table; a fresh draw of every cell of bank" in change.means
