@@ -2,6 +2,7 @@
 
 import errno
 import traceback
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -76,6 +77,24 @@ def test_missing_pools_come_and_go() -> None:
     assert pools.with_missing_pools(conf, []) == {"trees": 3}
     assert pools.with_missing_pools(None, []) is None
     assert pools.missing_pools({"trees": 3}) == pools.missing_pools(None) == ()
+
+
+@pytest.mark.parametrize(
+    ("conf", "word"),
+    [({"epsilom": 0.01}, "epsilom"), ({"trees": 3, "Depth": 2}, "Depth")],
+)
+def test_unknown_form_fields_are_refused(
+    good_file: Path, monkeypatch: pytest.MonkeyPatch, conf: dict[str, Any], word: str
+) -> None:
+    """Finding 10: ``{"conf": {"epsilom": 0.01}}`` ran at the declared epsilon."""
+    monkeypatch.setenv("OPBOOST_SITE_CREDIT", str(good_file.parent / "credit" / "site.yaml"))
+    params = {"epsilon": None, "trees": conf.get("trees"), "learning_rate": None, "depth": None}
+    run = SimpleNamespace(conf=conf, dag_id="credit_scoring_train", run_id="manual")
+    context = {"dag_run": run, "params": {**params, **conf}}
+    monkeypatch.setattr(tasks, "get_current_context", lambda: context)
+    with pytest.raises(AirflowFailException, match=f"The form has unknown fields: {word}"):
+        tasks.open_run(str(good_file), "train")
+    assert not list((good_file.parent / "exchange").iterdir())
 
 
 def test_open_run_refuses_missing_pools(monkeypatch: pytest.MonkeyPatch) -> None:

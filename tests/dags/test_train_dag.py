@@ -161,7 +161,8 @@ def test_the_form_has_the_runners_fields_and_may_stay_empty(dag: DAG) -> None:
 @pytest.mark.parametrize(
     ("field", "good", "bad"),
     [
-        ("epsilon", [0.08, 5], [0, -1, "1", 1e6]),
+        # What the parties have agreed on, and nothing else.
+        ("epsilon", [0.64], [0.64 * (1 - 1e-9), 0.08, 0, -1, "0.64", 1e6]),
         ("trees", [1, 10_000], [0, 2.5, 10_001]),
         ("learning_rate", [0.01, 1], [0, 1.5]),
         ("depth", [1, 16], [0, 17, "deep"]),

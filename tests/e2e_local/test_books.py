@@ -131,15 +131,15 @@ def test_local_map_needs_its_disclosure_spelt_out(workspace: Workspace) -> None:
     workspace.edit_yaml("federation.yaml", local)
     allow(None)
     step, error = workspace.first_failure()
-    assert (step, "least_cell_width" in str(error)) == ("bank.desensitize", True)
+    assert (step, "least_cell_width" in str(error)) == ("bank.check_table", False)
+    assert "features.debt_ratio.least_cell_width" in workspace.reason("bank")
     # Bounds [0, 1] on [1, 10]: partitions begin at 1, 5 and 9, so cells are 4/9 wide.
     allow(0.5)
     step, error = workspace.first_failure()
     assert step == "bank.publish"
     assert "would leave a cell of 0.444" in str(error)
     allow(0.4)
-    for stage in ("desensitize", "rank", "check_release", "publish"):
-        workspace.step("bank", stage)
+    workspace.step("bank", "publish")
     line = next(c for c in shown(workspace)["columns"] if c["feature"] == "debt_ratio")
     assert line["loss_whole"] == "inf"
     assert line["least_cell_width"] == pytest.approx(4 / 9)
@@ -153,13 +153,20 @@ def test_a_form_that_asks_for_a_larger_epsilon_is_refused_at_the_party(
     def cap(policy: dict[str, Any]) -> None:
         policy["features"]["income"]["max_loss_whole"] = costs["income"]
 
+    def offer(data: dict[str, Any]) -> None:
+        for party in ("bank", "shop"):
+            for feature in data["parties"][party]["features"].values():
+                feature["epsilons"] = [0.65]
+
+    workspace.edit_yaml("federation.yaml", offer)
     workspace.edit_yaml("bank/policy.yaml", cap)
     workspace.open({"epsilon": 0.65})
     steps = [step for step in workspace.steps() if step.party in ("credit", "bank", "shop")]
-    with pytest.raises(PolicyError, match=r"features\.income\.max_loss_whole"):
+    with pytest.raises(PolicyError, match="bank refused run"):
         for step in steps:
             workspace.step(step.party, step.stage)
-    assert "ranks/bank" not in workspace.published()
+    assert "features.income.max_loss_whole" in workspace.reason("bank")
+    assert "digests/bank" not in workspace.published()
     # As declared it is allowed.
     again = Workspace(workspace.folder, "0" * 15 + "9")
     again.all()

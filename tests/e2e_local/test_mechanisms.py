@@ -25,6 +25,7 @@ def declare(workspace: Workspace, party: str) -> None:
     for feature, mechanism in zip(features, MECHANISMS, strict=True):
         feature["mechanism"] = dict(mechanism)
     workspace.file.write_text(yaml.safe_dump(data, sort_keys=False))
+    workspace.agree()
 
 
 def allow(workspace: Workspace, party: str, names: list[str]) -> None:
@@ -54,7 +55,7 @@ def test_a_policy_that_does_not_name_local_map(
     allow(workspace, "bank", ["adj_map", "bucket_response", "grr"])
     workspace.known_to(monkeypatch)
     step, error = workspace.first_failure()
-    assert step == "bank.desensitize"
+    assert step == "bank.check_table"
     assert isinstance(error, PolicyError)
-    assert "local_map is not among them" in str(error)
+    assert "local_map is not among them" in workspace.reason("bank")
     assert workspace.store.get(f"credit_scoring/{workspace.run}/ranks/bank") is None

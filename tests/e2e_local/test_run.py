@@ -183,6 +183,13 @@ def test_the_plan_is_signed_by_the_label_holder(seeded: tuple[Path, dict[str, An
 def test_a_federation_of_ones_own(tmp_path: Path) -> None:
     """Without harness: only the metrics that production can have."""
     workspace = Workspace.write(tmp_path / "federation", small_credit(), seed=None)
+
+    def offer(data: Any) -> None:
+        for party in ("shop", "bank"):
+            for feature in data["parties"][party]["features"].values():
+                feature["epsilons"] = [2.0]
+
+    workspace.edit_yaml("federation.yaml", offer)
     done = opboost(
         "run", str(workspace.file), "--epsilon", "2", "--trees", "3", "--json", cwd=tmp_path
     )

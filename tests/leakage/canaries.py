@@ -10,7 +10,7 @@ import polars as pl
 import yaml
 
 from opboost_ops.datasets.dataset import Dataset
-from opboost_ops.datasets.workspace import dump, write_workspace
+from opboost_ops.datasets.workspace import agree_for_all, dump, write_workspace
 
 FEATURES = {"bureau": ("age",), "shop": ("spend", "orders"), "bank": ("income", "balance")}
 PARTIES = tuple(FEATURES)
@@ -149,6 +149,7 @@ def plant(root: Path) -> Canaries:
         for i, part in enumerate((whole[: whole.height // 3], whole[whole.height // 3 :])):
             part.write_parquet(file / f"{i}.parquet")
     dump(path, data)
+    agree_for_all(path)
     return Canaries(root, own, Marks((b"canary-common",), np.array([], "<u8")))
 
 
