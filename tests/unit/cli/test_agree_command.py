@@ -1,0 +1,130 @@
+"""`opboost agree`: what is shown, what is asked, what is pinned."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from opboost_ops.cli import app
+from opboost_ops.config.loading import load_site
+from opboost_ops.errors import ConfigError
+from opboost_ops.run.agreement import MADE_UP, load
+from tests.federation import Workspace, small_credit
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """Real parties: nobody speaks for them, and nobody has agreed to the change of a fill."""
+    made = Workspace.write(tmp_path / "w", small_credit(rows=60), seed=None)
+    for path in made.folder.glob(f"*/{MADE_UP}"):
+        path.unlink()
+
+    def refill(data: Any) -> None:
+        data["parties"]["bank"]["features"]["income"]["missing"] = {"fill": 100}
+
+    made.edit_yaml("federation.yaml", refill, agree=False)
+    made.known_to(monkeypatch)
+    return made
+
+
+def agree(workspace: Workspace, *arguments: str, answer: str | None = None) -> Result:
+    command = ["agree", str(workspace.folder / "bank"), *arguments]
+    return CliRunner().invoke(app, command, input=answer)
+
+
+def standing(workspace: Workspace) -> list[int]:
+    book = load(load_site(workspace.folder / "bank" / "site.yaml"))
+    return [made.number for made in book.agreements if made.withdrawn is None]
+
+
+def asked(workspace: Workspace) -> Any:
+    done = agree(workspace, str(workspace.file), "--json")
+    assert done.exit_code == 0
+    return json.loads(done.stdout)
+
+
+def test_json_says_what_is_new_and_agrees_to_nothing(workspace: Workspace) -> None:
+    said = asked(workspace)
+    assert set(said) == {"digest", "changes"}
+    (change,) = said["changes"]
+    assert change["field"] == "federation.parties.bank.features.income.missing.fill"
+    assert (change["before"], change["after"]) == (2500.0, 100.0)
+    assert "a fresh draw of every cell of bank: loss(R-L) once more, income" in change["means"]
+    assert standing(workspace) == [1]
+
+
+@pytest.mark.parametrize("form", [["--yes", "{}"], ["--yes={}"]])
+def test_yes_with_the_digest_that_was_read(workspace: Workspace, form: list[str]) -> None:
+    digest = asked(workspace)["digest"]
+    given = [part.format(digest) for part in form]
+    done = agree(workspace, str(workspace.file), *given)
+    assert done.exit_code == 0, done.output
+    assert standing(workspace) == [1, 2]
+    assert asked(workspace) == {"digest": digest, "changes": []}
+
+
+def test_yes_with_another_digest(workspace: Workspace) -> None:
+    done = agree(workspace, str(workspace.file), "--yes", "0" * 64)
+    assert isinstance(done.exception, ConfigError)
+    assert "is not the digest of federation.yaml" in str(done.exception)
+    assert standing(workspace) == [1]
+
+
+def test_a_bare_yes_is_for_made_up_parties_and_throwaway_stores(workspace: Workspace) -> None:
+    done = agree(workspace, str(workspace.file), "--yes")
+    assert isinstance(done.exception, ConfigError) and "is a real party" in str(done.exception)
+    assert standing(workspace) == [1]
+    (workspace.folder / "exchange" / ".throwaway").touch()
+    assert agree(workspace, str(workspace.file), "--yes").exit_code == 0
+    assert standing(workspace) == [1, 2]
+
+
+@pytest.mark.parametrize(("answer", "numbers"), [("y\n", [1, 2]), ("n\n", [1]), ("", [1])])
+def test_it_asks(workspace: Workspace, answer: str, numbers: list[int]) -> None:
+    done = agree(workspace, str(workspace.file), answer=answer)
+    assert (done.exit_code == 0) is (numbers == [1, 2])
+    assert standing(workspace) == numbers
+    words = " ".join(done.output.split())
+    assert "What leaves bank, randomised on [1, 10]" in words
+    assert "income.missing.fill: 2500.0 -> 100.0" in words
+
+
+def test_withdrawing(workspace: Workspace) -> None:
+    done = agree(workspace, "--withdraw", "1")
+    assert done.exit_code == 0 and "agreement 1 with credit_scoring is withdrawn" in done.output
+    assert standing(workspace) == []
+    again = agree(workspace, "--withdraw", "1")
+    assert isinstance(again.exception, ConfigError) and "no agreement 1" in str(again.exception)
+
+
+def test_without_a_federation_it_lists(workspace: Workspace) -> None:
+    done = agree(workspace)
+    assert done.exit_code == 0 and "1  credit_scoring" in done.output and "stands" in done.output
+
+
+def test_check_and_run_name_who_has_not_agreed_and_the_command(workspace: Workspace) -> None:
+    for command in ("check", "run"):
+        done = CliRunner().invoke(app, [command, str(workspace.file)])
+        assert done.exit_code == 1
+        text = str(done.exception)
+        for party in ("credit", "shop", "bank"):
+            assert f"`opboost agree {workspace.folder / party} {workspace.file}`" in text
+        # Whoever runs a federation learns that it is another one, and not in what.
+        assert ("missing.fill" in text) is (command == "check")
+    assert workspace.store.list("credit_scoring") == []
+    for party in ("credit", "shop", "bank"):
+        digest = asked(workspace)["digest"]
+        command_line = ["agree", str(workspace.folder / party), str(workspace.file)]
+        assert CliRunner().invoke(app, [*command_line, "--yes", digest]).exit_code == 0
+    done = CliRunner().invoke(app, ["check", str(workspace.file)])
+    assert done.exit_code == 0 and "agreements: right." in " ".join(done.output.split())
+
+
+def test_run_takes_agreed_epsilons_alone(workspace: Workspace) -> None:
+    workspace.agree()
+    done = CliRunner().invoke(app, ["run", str(workspace.file), "--epsilon", "0.63"])
+    assert done.exit_code == 1
+    assert "asks for an epsilon that is not agreed; agreed: 0.64" in str(done.exception)
+    assert workspace.store.list("credit_scoring") == []
