@@ -183,11 +183,10 @@ def _show(
         now = "gone" if change.after is None else _short(change.after)
         console.print(f"  {change.field}: {was}{now}", soft_wrap=True, markup=False)
         console.print(f"    {change.means}", soft_wrap=True, markup=False, style="dim")
-    if declared.parties[mine.party].role == "feature_holder":
-        try:
-            require_consent(load_policy(folder / POLICY), declared, mine.party)
-        except OpBoostError as error:
-            console.print(error.problem, style="red", markup=False, soft_wrap=True)
+    try:
+        require_consent(load_policy(folder / POLICY), declared, mine.party)
+    except OpBoostError as error:
+        console.print(error.problem, style="red", markup=False, soft_wrap=True)
 
 
 def _short(value: Any) -> str:

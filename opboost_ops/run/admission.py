@@ -81,7 +81,7 @@ def reasons_against(party: Publisher, plan: Plan) -> list[str]:
         return [str(error)]
     reasons = list(_against_agreement(book, plan))
     # Only an agreed federation has channels that are worth building.
-    if not reasons and plan.federation.parties[party.name].role == "feature_holder":
+    if not reasons:
         try:
             require_consent(party.policy, plan.federation, party.name)
         except PolicyError as error:

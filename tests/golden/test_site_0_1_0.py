@@ -61,6 +61,11 @@ def upgraded(site: Site) -> None:
     """The steps of `docs/upgrade.md` from 0.1.0 to this release."""
     for party in ("bank", "shop"):
         site.opboost("policy", "pin", party, site.file.name)
+    for party in PARTIES:
+        for file in ("federation.yaml", "loans_private.yaml"):
+            said = site.shown("agree", party, file)
+            assert said["changes"]
+            assert "agrees: number" in site.opboost("agree", party, file, "--yes", said["digest"])
 
 
 @pytest.fixture
