@@ -24,6 +24,7 @@ from opboost_ops.mechanisms import (
     AdjMap,
     BucketResponse,
     GeneralisedResponse,
+    Geometric,
     GlobalMap,
     LocalMap,
     Mechanism,
@@ -77,6 +78,7 @@ def mechanisms(epsilon: float) -> list[Mechanism]:
     """All mechanisms, with the paper's partitions."""
     return [
         GlobalMap(epsilon=epsilon),
+        Geometric(epsilon=epsilon),
         AdjMap(epsilon=epsilon, theta=10),
         LocalMap(epsilon=epsilon, theta=10),
         BucketResponse(epsilon=epsilon),

@@ -8,7 +8,9 @@ from opboost_ops.errors import ConfigError
 
 
 def command(
-    mechanism: Annotated[str, typer.Argument(help="global, adj, local, bucket, grr or piecewise")],
+    mechanism: Annotated[
+        str, typer.Argument(help="global, geometric, adj, local, bucket, grr or piecewise")
+    ],
     lower: Annotated[int, typer.Option(help="L of the domain.")] = 1,
     upper: Annotated[int, typer.Option(help="R of the domain.")] = 10,
     epsilon: Annotated[float, typer.Option(help="Nominal loss.")] = 1.0,
@@ -29,6 +31,7 @@ def command(
     given: dict[str, Any] = {"epsilon": epsilon}
     known: dict[str, tuple[type[Any], dict[str, Any]]] = {
         "global": (mechanisms.GlobalMap, given),
+        "geometric": (mechanisms.Geometric, given),
         "adj": (mechanisms.AdjMap, {**given, "theta": theta, "alpha": alpha}),
         "local": (mechanisms.LocalMap, {**given, "theta": theta}),
         "bucket": (mechanisms.BucketResponse, {**given, "buckets": buckets}),

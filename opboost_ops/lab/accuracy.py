@@ -59,7 +59,7 @@ def methods(
     for name in _NO_MECHANISM:
         yield {"method": name, "epsilon": 0.0, "theta": 0, "alpha": 0.0}
     for epsilon in epsilons:
-        for name in ("global_map", "piecewise", "bucket_response"):
+        for name in ("global_map", "geometric", "piecewise", "bucket_response"):
             yield {"method": name, "epsilon": epsilon, "theta": 0, "alpha": 0.0}
         for theta in THETAS:
             yield {"method": "local_map", "epsilon": epsilon, "theta": theta, "alpha": 0.0}

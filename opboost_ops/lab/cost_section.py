@@ -12,6 +12,7 @@ _NAMES = {
     "adj_map": "Adj-map",
     "local_map": "Local-map",
     "bucket_response": "Bucketed response",
+    "geometric": "Clamped geometric",
     "grr": "Generalised response",
     "piecewise": "Piecewise",
 }

@@ -13,6 +13,7 @@ from opboost_ops.mechanisms import (
     AdjMap,
     BucketResponse,
     GeneralisedResponse,
+    Geometric,
     GlobalMap,
     LocalMap,
     Mechanism,
@@ -72,6 +73,7 @@ def _loss(path: Path) -> Path:
     figure, (plot,) = pictures.canvas(width=5.6)
     mechanisms: dict[str, Mechanism] = {
         "Global-map": GlobalMap(epsilon=1),
+        "Clamped geometric": Geometric(epsilon=1),
         "Adj-map, theta 2, alpha 1": AdjMap(epsilon=1, theta=2),
         "Adj-map, theta 4, alpha 1": AdjMap(epsilon=1, theta=4),
         "Adj-map, theta 4, alpha 10": AdjMap(epsilon=1, theta=4, alpha=10),

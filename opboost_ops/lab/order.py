@@ -72,7 +72,7 @@ def methods(upper: int) -> list[dict[str, Any]]:
     Args:
         upper: One of `THETAS`.
     """
-    made = [method("global_map")]
+    made = [method("global_map"), method("geometric")]
     for theta in THETAS[upper]:
         made.append(method("local_map", theta))
         made += [method("adj_map", theta, alpha) for alpha in ALPHAS]

@@ -29,6 +29,7 @@ EPSILONS = accuracy.EPSILONS
 #: Mechanism, theta, alpha: a line of the picture each.
 METHODS: tuple[tuple[str, int, float], ...] = (
     ("global_map", 0, 0.0),
+    ("geometric", 0, 0.0),
     ("adj_map", 4, 0.4),
     ("adj_map", 4, 2.0),
     ("adj_map", 4, 10.0),

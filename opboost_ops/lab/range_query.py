@@ -57,6 +57,7 @@ def methods(size: int = SIZE) -> list[dict[str, Any]]:
     short, long = max(2, size // 32), max(4, size // 8)
     return [
         method("global_map"),
+        method("geometric"),
         *(method("adj_map", short, alpha) for alpha in (0.4, 2.0, 10.0)),
         method("adj_map", long, 2.0),
         method("local_map", short),

@@ -29,6 +29,7 @@ _SAMPLERS = ("exponential", "bounded_laplace")
 #: Each with the paper's two names for its law, where it has them.
 METHODS: tuple[tuple[str, str], ...] = (
     *((name, sampler) for name in ("global_map", "adj_map", "local_map") for sampler in _SAMPLERS),
+    ("geometric", ""),
     ("bucket_response", ""),
     ("grr", ""),
     ("piecewise", ""),

@@ -25,6 +25,7 @@ _NEAR = 0.002
 
 _NAMES = {
     "global_map": "Global-map",
+    "geometric": "clamped geometric",
     "adj_map": "Adj-map",
     "local_map": "Local-map",
     "piecewise": "Piecewise",
@@ -72,6 +73,8 @@ def epsilon_at(setting: Mapping[str, Any], domain: Domain, which: Which, target:
     if which == "loss_whole" and setting["method"] in ("global_map", "adj_map"):
         # Epsilon is a loss per unit of distance, of which about a half is used.
         epsilon = 2 * target / domain.size
+    if which == "loss_whole" and setting["method"] == "geometric":
+        epsilon = target / (domain.size - 1)
     for _ in range(12):
         made = mechanism_of({**setting, "epsilon": epsilon}).channel(domain)
         loss = end_losses(made)[0 if which == "loss_1" else 1]

@@ -6,12 +6,14 @@ from pydantic import Field
 
 from opboost_ops.mechanisms import (
     adj_map,
+    geometric,
     global_map,
     local_map,
     piecewise,
     randomised_response,
 )
 from opboost_ops.mechanisms.adj_map import AdjMap
+from opboost_ops.mechanisms.geometric import Geometric
 from opboost_ops.mechanisms.global_map import GlobalMap
 from opboost_ops.mechanisms.local_map import LocalMap
 from opboost_ops.mechanisms.missing_bit import MissingBit
@@ -23,6 +25,7 @@ from opboost_ops.mechanisms.unary import UnaryEncoding
 #: features, the others for numeric and ordinal ones.
 Mechanism = Annotated[
     GlobalMap
+    | Geometric
     | AdjMap
     | LocalMap
     | BucketResponse
@@ -36,6 +39,7 @@ __all__ = [
     "AdjMap",
     "BucketResponse",
     "GeneralisedResponse",
+    "Geometric",
     "GlobalMap",
     "LocalMap",
     "Mechanism",
@@ -48,5 +52,5 @@ __all__ = [
 
 def forget_channels() -> None:
     """Let go of all channels that were built: one over 1,024 values holds 60 MB."""
-    for module in (adj_map, global_map, local_map, piecewise, randomised_response):
+    for module in (adj_map, geometric, global_map, local_map, piecewise, randomised_response):
         module._channel.cache_clear()

@@ -14,6 +14,7 @@ from opboost_ops.mechanisms import (
     AdjMap,
     BucketResponse,
     GeneralisedResponse,
+    Geometric,
     GlobalMap,
     Mechanism,
     Piecewise,
@@ -115,6 +116,7 @@ def rank(
 
 def _makers(domain: Domain) -> Iterator[Callable[[float], Mechanism]]:
     yield lambda epsilon: GlobalMap(epsilon=epsilon)
+    yield lambda epsilon: Geometric(epsilon=epsilon)
     yield lambda epsilon: GeneralisedResponse(epsilon=epsilon)
     yield lambda epsilon: Piecewise(epsilon=epsilon)
     large = domain.size > LARGE

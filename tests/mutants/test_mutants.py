@@ -160,6 +160,19 @@ MUTANTS = {
         {"counts[i] = FLOOR": "counts[i] = 0"},
         (f"{UNIT}/test_global_map.py::test_rows_sum_to_two_to_the_64[64-5.12]",),
     ),
+    "half of epsilon unused": Mutant(
+        "mechanisms/geometric.py",
+        {"ratio = (-Decimal(epsilon)).exp()": "ratio = (-Decimal(epsilon) / 2).exp()"},
+        (
+            f"{UNIT}/test_geometric.py::test_three_values_by_hand",
+            f"{UNIT}/test_geometric.py::test_the_loss_is_epsilon_a_step_to_nine_digits[10-1.0]",
+        ),
+    ),
+    "a certificate that is not looked at": Mutant(
+        "mechanisms/geometric.py",
+        {"max(a, b) << _BITS <=": "min(a, b) << _BITS <="},
+        (f"{UNIT}/test_geometric.py::test_one_count_too_many_is_not_certified",),
+    ),
     "two bits of a category cost epsilon each": Mutant(
         "mechanisms/unary.py",
         {"(Decimal(epsilon) / 2).exp()": "Decimal(epsilon).exp()"},

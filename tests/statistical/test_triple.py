@@ -18,6 +18,7 @@ from opboost_ops.mechanisms import (
     AdjMap,
     BucketResponse,
     GeneralisedResponse,
+    Geometric,
     GlobalMap,
     LocalMap,
     Mechanism,
@@ -75,6 +76,15 @@ def laplace(x: int, ys: np.ndarray, epsilon: float) -> np.ndarray:
 
 def global_law(epsilon: float, domain: Domain, x: int) -> np.ndarray:
     return laplace(x, domain.values(), epsilon)
+
+
+def geometric_law(epsilon: float, domain: Domain, x: int) -> np.ndarray:
+    """Two-sided geometric noise; what falls outside is summed up at the ends."""
+    reach = domain.size + int(80 / epsilon)
+    noise = np.arange(-reach, reach + 1)
+    weights = np.exp(-np.abs(noise) * epsilon)
+    clamped = np.clip(x + noise, domain.lower, domain.upper) - domain.lower
+    return np.bincount(clamped, weights / weights.sum(), minlength=domain.size)
 
 
 def local_law(theta: int) -> Callable[[float, Domain, int], np.ndarray]:
@@ -179,6 +189,8 @@ CASES = [
     for mechanism, law, domain, values in (
         *((GlobalMap(epsilon=e), global_law, TEN, (1, 4, 10)) for e in (0.64, 1.0, 2.56, 5.12)),
         *((GlobalMap(epsilon=e), global_law, WIDE, (-20, 9, 43)) for e in (0.08, 0.64, 5.12)),
+        *((Geometric(epsilon=e), geometric_law, TEN, (1, 4, 10)) for e in (0.32, 1.0, 2.56)),
+        *((Geometric(epsilon=e), geometric_law, WIDE, (-20, 9, 43)) for e in (0.08, 0.64, 2.56)),
         *(
             (AdjMap(epsilon=e, theta=4, alpha=a), adj_law(4, a), TEN, (1, 4, 10))
             for e in (0.64, 2.56)

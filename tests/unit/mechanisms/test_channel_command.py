@@ -16,7 +16,9 @@ def channel(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("name", ["global", "adj", "local", "bucket", "grr", "piecewise"])
+@pytest.mark.parametrize(
+    "name", ["global", "geometric", "adj", "local", "bucket", "grr", "piecewise"]
+)
 def test_every_mechanism_takes_every_parameter(name: str) -> None:
     options = {"lower": 1, "upper": 10, "epsilon": 1, "theta": 4, "alpha": 10, "buckets": 5}
     flags = [text for option, value in options.items() for text in (f"--{option}", str(value))]

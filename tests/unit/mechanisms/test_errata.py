@@ -11,6 +11,7 @@ from opboost_ops.mechanisms import (
     AdjMap,
     BucketResponse,
     GeneralisedResponse,
+    Geometric,
     GlobalMap,
     LocalMap,
     Mechanism,
@@ -63,6 +64,7 @@ def test_bounds_of_the_data_move_everybody() -> None:
 def test_the_table_of_the_guarantee() -> None:
     mechanisms: list[Mechanism] = [
         GlobalMap(epsilon=1),
+        Geometric(epsilon=1),
         AdjMap(epsilon=1, theta=2),
         AdjMap(epsilon=1, theta=4),
         AdjMap(epsilon=1, theta=4, alpha=10),

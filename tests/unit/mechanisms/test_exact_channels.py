@@ -25,6 +25,7 @@ from opboost_ops.mechanisms import (
     AdjMap,
     BucketResponse,
     GeneralisedResponse,
+    Geometric,
     GlobalMap,
     LocalMap,
     Mechanism,
@@ -84,6 +85,7 @@ def grid(size: int) -> Iterator[Mechanism]:
         thetas, buckets = [thetas[size % 5]], [buckets[size % 3]]
         shapes = [(thetas[0], ALPHAS[size % 3])]
     yield from (GlobalMap(epsilon=epsilon) for epsilon in EPSILONS)
+    yield from (Geometric(epsilon=epsilon) for epsilon in (*EPSILONS, 0.001))
     for epsilon in EPSILONS[size % 2 :: 2] if size > 40 else EPSILONS:
         yield GeneralisedResponse(epsilon=epsilon)
         yield Piecewise(epsilon=epsilon)
@@ -117,6 +119,22 @@ def check_global(channel: Channel, epsilon: Fraction) -> None:
     power = e_to(epsilon)
     for row, other in pairwise(channel.counts):
         assert all(at_most(a, b, power) for a, b in zip(row, other, strict=True))
+
+
+def check_geometric(channel: Channel, epsilon: Fraction) -> None:
+    """A step costs at most epsilon, and each count is less than one off its formula."""
+    check_global(channel, epsilon)
+    size, one = len(channel.counts), 1 << BITS
+    low, high = e_to(epsilon)
+    spread = TOTAL - FLOOR * size
+    for x, row in enumerate(channel.counts):
+        for y, count in enumerate(row):
+            # With e = e^epsilon: (e - 1) / (e + 1) e^-d inside, e^(1 - d) / (e + 1) at an end.
+            far_low, far_high = e_to(epsilon * abs(x - y))
+            end = y in (0, size - 1)
+            top_low, top_high = (low, high) if end else (low - one, high - one)
+            assert (count - FLOOR + 1) * (high + one) * far_high >= spread * top_low * one
+            assert (count - FLOOR - 1) * (low + one) * far_low <= spread * top_high * one
 
 
 def check_any_two(channel: Channel, epsilon: Fraction) -> None:
@@ -178,6 +196,8 @@ def check_bound(mechanism: Mechanism, channel: Channel) -> None:
     match mechanism:
         case GlobalMap():
             check_global(channel, epsilon)
+        case Geometric():
+            check_geometric(channel, epsilon)
         case GeneralisedResponse():
             check_response(channel, epsilon, list(range(size)))
         case BucketResponse(buckets=int(q)):

@@ -25,6 +25,7 @@ from opboost_ops.mechanisms import (
     AdjMap,
     BucketResponse,
     GeneralisedResponse,
+    Geometric,
     GlobalMap,
     LocalMap,
     Mechanism,
@@ -44,6 +45,7 @@ TEN, BIT = Domain(1, 10), Domain(0, 1)
 
 MECHANISMS: list[Mechanism] = [
     GlobalMap(epsilon=0.64),
+    Geometric(epsilon=0.64),
     AdjMap(epsilon=0.64, theta=4),
     LocalMap(epsilon=0.64, theta=4),
     BucketResponse(epsilon=0.64, buckets=3),

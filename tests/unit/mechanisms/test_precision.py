@@ -9,6 +9,7 @@ from opboost_ops.mechanisms import (
     AdjMap,
     BucketResponse,
     GeneralisedResponse,
+    Geometric,
     GlobalMap,
     LocalMap,
     MissingBit,
@@ -22,6 +23,7 @@ from opboost_ops.mechanisms.bits import BIT
     "kind",
     [
         (GlobalMap, {}),
+        (Geometric, {}),
         (AdjMap, {"theta": 3, "alpha": 0.7}),
         (LocalMap, {"theta": 3}),
         (BucketResponse, {"buckets": 3}),

@@ -12,6 +12,7 @@ from opboost_ops.mechanisms import (
     AdjMap,
     BucketResponse,
     GeneralisedResponse,
+    Geometric,
     GlobalMap,
     LocalMap,
     Mechanism,
@@ -29,6 +30,7 @@ from opboost_ops.privacy.order import (
 TEN = Domain(1, 10)
 MECHANISMS: list[Mechanism] = [
     GlobalMap(epsilon=0.7),
+    Geometric(epsilon=0.7),
     AdjMap(epsilon=0.7, theta=4, alpha=2),
     LocalMap(epsilon=0.7, theta=3),
     BucketResponse(epsilon=1.5, buckets=4),

@@ -21,7 +21,7 @@ def caps(request: pytest.FixtureRequest) -> Caps:
 def test_candidates_keep_the_caps_and_use_them(caps: Caps) -> None:
     found = candidates(TEN, caps)
     assert {c.mechanism.name for c in found} == {
-        "global_map", "adj_map", "grr", "piecewise", "bucket_response",
+        "global_map", "geometric", "adj_map", "grr", "piecewise", "bucket_response",
     }  # fmt: skip
     for candidate in found:
         curve = loss_curve(candidate.mechanism, TEN)
