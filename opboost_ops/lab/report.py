@@ -26,6 +26,8 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
 
 _HEAD = """# Evaluation
 
+For: a data scientist who compares it with the papers.
+
 The papers' workloads on their own tables, by one command each, with the papers' figures beside
 ours where they are known. Each section is written from a summary in `docs/evaluation/`, and the
 command above it makes that summary; `opboost evaluate report` writes this page and its pictures

@@ -10,8 +10,10 @@ The life of a run, in order, and the file of each step:
 6. `publication`: reserve in the ledger, put into the store, commit.
 7. `disclosures`: what leaves without an artifact, as lines of the same ledger.
 8. `mailboxes`: a party's side of the rounds of horizontal learning.
-9. `table_watch`: whether a party's table has changed, which begins the next run.
+9. `sessions`: a session of sums is held once, with a nonce of its own.
+10. `timings`: how long stages took, which stays at home.
+11. `table_watch`: whether a party's table has changed, which begins the next run.
 
 Two ways of driving a run without Airflow: `local` starts a process a party, and `party_process` is
-what such a process does.
+what such a process does. `leakage`: attacks that a party runs at home on the release it would make.
 """

@@ -1,0 +1,138 @@
+"""The page on the architecture is true, and what it tells newcomers to do works."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from opboost_ops.errors import ArtifactError
+from opboost_ops.exchange.manifest import MANIFEST
+from opboost_ops.run import opening, phases, runner
+from opboost_ops.stages.catalogue import STAGES
+from opboost_ops.stages.stage import Context, Outcome
+from tests.federation import Workspace
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PACKAGE = ROOT / "opboost_ops"
+
+
+def test_the_ten_questions_are_answered_by_what_is_there() -> None:
+    answers = re.findall(r"^\| .+\? \| `(opboost_ops/[^`]+)`: `(\w+)` \|$", PAGE, re.MULTILINE)
+    assert len(answers) == 10
+    for file, name in answers:
+        text = (ROOT / file).read_text(encoding="utf-8")
+        assert re.search(rf"^(?:def |class )?{name}\b", text, re.MULTILINE), f"{file}: {name}"
+
+
+def test_every_file_that_it_names_exists() -> None:
+    named = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.(?:py|md))`", PAGE))
+    assert len(named) > 20
+    absent = [n for n in named if not (ROOT / n).is_file() and not (PACKAGE / n).is_file()]
+    assert absent == []
+
+
+def test_every_room_is_on_it() -> None:
+    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    rooms |= {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"}
+    table = PAGE.partition("| room |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"`([a-z_]+)`", table)) == rooms
+    picture = (ROOT / "docs" / "figures" / "architecture.svg").read_text(encoding="utf-8")
+    assert all(f">{room}<" in picture for room in rooms)
+
+
+def test_the_hall_is_small() -> None:
+    assert len(list(PACKAGE.glob("*.py"))) <= 5
+
+
+def test_the_life_of_a_run_names_every_file_of_its_room() -> None:
+    told = (PACKAGE / "run" / "__init__.py").read_text(encoding="utf-8")
+    files = {path.stem for path in (PACKAGE / "run").glob("*.py")} - {"__init__"}
+    assert {name for name in files if f"`{name}`" not in told} == set()
+
+
+def test_every_page_says_whom_it_is_for() -> None:
+    pages = sorted((ROOT / "docs").glob("*.md"))
+    silent = [p.name for p in pages if p.read_text(encoding="utf-8").split("\n")[2][:4] != "For:"]
+    assert silent == []
+
+
+#: One word for one thing (docs/glossary.md): what is banned, and the word that stands for it.
+BANNED = {
+    "active party's model owner": "label holder",
+    "guest party": "label holder",
+    "host party": "feature holder",
+    "passive party b": "feature holder",
+    "privacy budget left over": "left of the budget",
+    "noise table": "channel",
+    "perturbed": "randomised",
+    "obfuscat": "randomise",
+    "anonymis": "desensitise",
+}
+
+
+def test_no_page_uses_another_word_for_what_has_one() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    found = {
+        (page.name, word)
+        for page in pages
+        for word in BANNED
+        if word in page.read_text(encoding="utf-8").lower()
+    }
+    assert found == set()
+
+
+def test_a_toy_stage_in_the_steps_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def count_columns(context: Context) -> Outcome:
+        return Outcome(
+            documents={"counted": {"parties": len(context.federation.parties)}}, summary={}
+        )
+
+    monkeypatch.setitem(STAGES, "count_columns", count_columns)  # type: ignore[arg-type]
+    monkeypatch.setattr(phases, "_FIRST", (*phases._FIRST, "count_columns"))
+    workspace = Workspace.write(tmp_path / "fed")
+    workspace.known_to(monkeypatch)
+    workspace.until("preprocess")
+    assert workspace.home_json("bank", "counted") == {"parties": 3}
+
+
+@dataclass
+class Memory:
+    """A toy store."""
+
+    places: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    throwaway: bool = True
+
+    def put_once(self, reference: str, files: Mapping[str, bytes], *, durable: bool = True) -> bool:
+        assert MANIFEST in files
+        known = self.places.setdefault(reference, dict(files))
+        if known != dict(files):
+            raise ArtifactError("Other content was already published there.")
+        return known is not files
+
+    def get(self, reference: str) -> dict[str, bytes] | None:
+        return self.places.get(reference)
+
+    def wait(self, reference: str, timeout: float) -> dict[str, bytes]:
+        if reference not in self.places:
+            raise ArtifactError("Nothing was published there in time.")
+        return self.places[reference]
+
+    def list(self, prefix: str) -> list[str]:
+        return sorted(place for place in self.places if place.startswith(prefix))
+
+
+def test_a_toy_store_carries_a_whole_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Memory()
+    for module in (opening, runner):
+        monkeypatch.setattr(module, "open_store", lambda _: store)
+    workspace = Workspace.write(tmp_path / "fed")
+    workspace.known_to(monkeypatch)
+    summaries = workspace.all()
+    assert "register" in " ".join(summaries)
+    assert any("split_values" in place for place in store.places)
+    assert not any((workspace.folder / "exchange").glob("*/*"))
