@@ -80,7 +80,7 @@ def rotate(
     from opboost_ops.config.site import ENVIRONMENT
     from opboost_ops.datasets.workspace import write_private
     from opboost_ops.mechanisms import noise
-    from opboost_ops.run import agreement
+    from opboost_ops.run import agreement_file
     from opboost_ops.run.disclosures import record_rotation
 
     declared = load_site(site / "site.yaml")
@@ -96,7 +96,7 @@ def rotate(
             "Say --yes if that is meant. Nothing was changed.",
         )
     # Read under the old secret, sealed under the new one.
-    book = agreement.load(declared)
+    book = agreement_file.load(declared)
     kept = declared.secret.with_name(f"{declared.secret.name}.until-{old}")
     new = secrets.token_bytes(32)
     # First the ledger: a crash after it leaves the old secret in place, and a line too many.
@@ -108,5 +108,5 @@ def rotate(
         kept.hardlink_to(declared.secret)
     fresh.replace(declared.secret)
     if book.agreements:
-        agreement.replace(declared.agreement, agreement.sealed(book, new))
+        agreement_file.replace(declared.agreement, agreement_file.sealed(book, new))
     print(f"{declared.party}: noise secret {old} was replaced by {noise.fingerprint(new)}.")

@@ -22,6 +22,7 @@ def command(
     from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
     from opboost_ops.exchange.store import open_store
     from opboost_ops.pages.leakage_report import leakage_report
+    from opboost_ops.run.agreement_file import load
     from opboost_ops.run.leakage import leakage
     from opboost_ops.run.local import party_site_file
     from opboost_ops.stages.stage import Context, Home
@@ -44,7 +45,12 @@ def command(
     site, policy = load_site(file), load_policy(file.parent / POLICY)
     home = Home(site.home / declared.name)
     store = open_store(site.store)
-    found = leakage(Context(declared, "", holder, site, policy, home, store, "", timeout=0.0))
+    # The noise that would be drawn, so by what the party's first agreement recorded.
+    recorded = load(site).columns
+    context = Context(
+        declared, "", holder, site, policy, home, store, "", timeout=0.0, recorded=recorded
+    )
+    found = leakage(context)
     result = found.to_json()
     home.write_json("leakage", result)
     picture = home.folder / "leakage.html"

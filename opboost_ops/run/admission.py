@@ -13,7 +13,7 @@ from opboost_ops.errors import OpBoostError, PolicyError
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.privacy.consent import require_consent
-from opboost_ops.run import agreement
+from opboost_ops.run import agreement_file
 from opboost_ops.run.publication import Publisher
 from opboost_ops.stages.stage import Home
 
@@ -76,7 +76,7 @@ def reasons_against(party: Publisher, plan: Plan) -> list[str]:
         plan: The plan.
     """
     try:
-        book = agreement.load(party.site)
+        book = agreement_file.load(party.site)
     except OpBoostError as error:
         return [str(error)]
     reasons = list(_against_agreement(book, plan))
@@ -89,7 +89,7 @@ def reasons_against(party: Publisher, plan: Plan) -> list[str]:
     return reasons
 
 
-def _against_agreement(book: agreement.Agreements, plan: Plan) -> Iterator[str]:
+def _against_agreement(book: agreement_file.Agreements, plan: Plan) -> Iterator[str]:
     name = plan.federation.name
     if not book.of(name):
         yield f"agreement: {book.party} has not agreed to {name}"
@@ -119,7 +119,7 @@ def _against_agreement(book: agreement.Agreements, plan: Plan) -> Iterator[str]:
 
 def _compared(party: Publisher, digest: str) -> str:
     """A name of all that a plan is compared with."""
-    facts = (digest, agreement.seal_of(party.site), party.policy.model_dump_json(), PROTOCOL)
+    facts = (digest, agreement_file.seal_of(party.site), party.policy.model_dump_json(), PROTOCOL)
     return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 

@@ -18,7 +18,7 @@ from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.charges import Charges
-from opboost_ops.run import agreement, timings
+from opboost_ops.run import agreement_file, timings
 from opboost_ops.run.admission import admit
 from opboost_ops.run.inbox import Run, acceptance_of, home_of, keep
 from opboost_ops.run.publication import Publisher, publish, signer_of
@@ -70,7 +70,7 @@ def open_run(
         if model is None:
             # New rows may well be there before the first model is.
             return {SKIP: f"{declared.name} has no champion to score with: train a model first"}
-        book = agreement.load(site)
+        book = agreement_file.load(site)
         federation = for_model(
             declared,
             model,

@@ -16,7 +16,7 @@ from opboost_ops.exchange.acceptance import Keys
 from opboost_ops.exchange.encryption import private_key
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.store import open_store
-from opboost_ops.run import agreement, timings
+from opboost_ops.run import agreement_file, timings
 from opboost_ops.run.disclosures import announce, charge_model
 from opboost_ops.run.inbox import Run, accept_plan, home_of, keep, note_received, note_rejected
 from opboost_ops.run.mailboxes import close_mailbox, open_mailbox
@@ -156,7 +156,7 @@ def _run_stage(
         acceptance=acceptance,
         shard=shard,
         open_mailbox=mailboxes,
-        recorded=agreement.load(party.site).columns,
+        recorded=agreement_file.load(party.site).columns,
     )
     known_before = set(acceptance.memory.accepted)
     begin, processor = time.perf_counter(), time.process_time()

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import site_of
-from opboost_ops.errors import ContractError
+from opboost_ops.errors import ContractError, PolicyError
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.events import Release
+from opboost_ops.run.agreement_file import load
 from opboost_ops.run.disclosures import enter
 from opboost_ops.stages.stage import Home, table_of
 from opboost_ops.stages.table_content import content_fingerprint
@@ -38,12 +39,19 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
     Raises:
         ConfigError: ``site.yaml`` names no table for the federation.
         ContractError: The table cannot be read.
+        PolicyError: The party has agreed to nothing in the federation, or has withdrawn it.
     """
     site, _ = site_of(party)
     tables = site.tables.get(federation)
     if purpose == "score" and (tables is None or tables.score is None):
         return False
     path = table_of(site, federation, purpose)
+    if load(site).newest(federation) is None:
+        # Whether a table has changed is told too, and no plan is needed to ask.
+        raise PolicyError(
+            f"{party} has not agreed to {federation}.",
+            "Its own people may: `opboost agree SITE FEDERATION`.",
+        )
     key = noise.receiver_secret(site.noise_secret(), ":table")
     files: tuple[Path, ...] = ()
     with suppress(OSError):

@@ -11,10 +11,11 @@ from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.config.loading import load_site
-from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.errors import ConfigError, ContractError, PolicyError
 from opboost_ops.mechanisms import noise
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.run import table_watch
+from opboost_ops.run.agreement import withdraw
 from tests.books import books_of
 from tests.federation import Workspace
 
@@ -105,3 +106,12 @@ def test_what_0_1_0_has_seen_is_not_told_again(workspace: Workspace) -> None:
     assert table_watch.changed("bank", "credit_scoring", "look 2") is False
     workspace.edit_table("bank", lambda table: table.head(300))
     assert table_watch.changed("bank", "credit_scoring", "look 3") is True
+
+
+def test_a_party_that_has_withdrawn_does_not_tell_that_its_table_changed(
+    workspace: Workspace,
+) -> None:
+    assert table_watch.changed("bank", "credit_scoring", "look 1")
+    withdraw(load_site(workspace.folder / "bank" / "site.yaml"), 1)
+    with pytest.raises(PolicyError, match="bank has not agreed to credit_scoring"):
+        table_watch.changed("bank", "credit_scoring", "look 2")

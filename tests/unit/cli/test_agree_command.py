@@ -10,7 +10,8 @@ from typer.testing import CliRunner, Result
 from opboost_ops.cli import app
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError
-from opboost_ops.run.agreement import MADE_UP, load
+from opboost_ops.run.agreement import MADE_UP
+from opboost_ops.run.agreement_file import load
 from tests.federation import Workspace, small_credit
 
 

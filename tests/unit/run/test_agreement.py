@@ -11,7 +11,8 @@ from opboost_ops.config.loading import load_site, parse_federation
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.books import open_books
-from opboost_ops.run.agreement import agree, lacking, load, withdraw
+from opboost_ops.run.agreement import agree, lacking, withdraw
+from opboost_ops.run.agreement_file import load
 from opboost_ops.run.changes import changes, leaving
 from tests.unit.config.test_agreement import INCOME, data, federation
 
@@ -186,12 +187,12 @@ def test_a_formula_that_was_mended_is_another_agreement(bank: Site) -> None:
     agree(bank, federation())
     raw = json.loads(bank.agreement.read_text())
     from opboost_ops.mechanisms import noise
-    from opboost_ops.run import agreement
+    from opboost_ops.run import agreement_file
 
     raw.pop("seal")
     raw["agreements"][0]["content"]["columns"]["bank.income"]["channels"]["1.0"] = "0" * 64
-    book = agreement.Agreements.model_validate(raw)
-    bank.agreement.write_bytes(agreement.sealed(book, bank.noise_secret()))
+    book = agreement_file.Agreements.model_validate(raw)
+    bank.agreement.write_bytes(agreement_file.sealed(book, bank.noise_secret()))
     assert noise.fingerprint(bank.noise_secret())
     assert lacking(bank, federation()).endswith("columns.bank.income.channels.1.0")
     (change,) = changes(load(bank), federation())
