@@ -13,6 +13,7 @@ import pyarrow.feather as feather
 import pytest
 
 from opboost_ops.config.agreement import PROTOCOL, digest_of, document, fields
+from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import load_site, parse_federation
 from opboost_ops.errors import ConfigError, PolicyError
 from opboost_ops.exchange.encryption import new_encryption_key
@@ -115,8 +116,12 @@ def released(workspace: Workspace, party: str) -> Any:
     return lines, {name: raw for name, raw in cells.items() if not name.endswith(".lock")}
 
 
-def test_a_label_holder_that_asks_for_more_gets_nothing(honest: Workspace) -> None:
+@pytest.mark.parametrize("purpose", ["train", "score"])
+def test_a_label_holder_that_asks_for_more_gets_nothing(
+    honest: Workspace, purpose: Purpose
+) -> None:
     """Each plan is signed, well-formed and new; before a table is opened it is refused."""
+    honest.purpose = purpose
     before = {party: released(honest, party) for party in HOLDERS}
     honest.open()
     assert honest.published() == ["plan/credit"]
@@ -164,6 +169,26 @@ def test_a_thousand_epsilons_just_below_are_no_release(honest: Workspace) -> Non
         bank(plan["federation"])["income"]["mechanism"]["epsilon"] = epsilon * (1 - step * 1e-9)
         asked = parse_federation(plan["federation"], "plan")
         assert fields(pinned.content, asked) == ["parties.bank.features.income.epsilons"]
+
+
+def test_however_often_it_asks_it_gets_the_first_agreed_release(
+    whole: Workspace, honest: Workspace
+) -> None:
+    """Noise is keyed: later runs, with any of what is free to change, give the same values."""
+    first = feather.read_table(whole.home("bank") / "randomised.arrow")
+    rows = sum(whole.home_json("credit", "alignment")[part] for part in ("train", "holdout"))
+    for number in range(3):
+        run = Workspace(honest.folder, f"{number + 16:016x}")
+        run.edit_yaml(
+            "federation.yaml",
+            lambda d, n=number: d["training"].update(seed=n, trees=2 + n),  # type: ignore[misc]
+            agree=False,
+        )
+        run.until("rank", "bank")
+        again = feather.read_table(run.home("bank") / "randomised.arrow")
+        assert again.num_rows == first.num_rows == rows
+        for name in first.column_names:
+            assert sorted(again[name].to_pylist()) == sorted(first[name].to_pylist())
 
 
 @pytest.mark.parametrize("bears", ["0" * 64, "another party's"])
