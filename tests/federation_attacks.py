@@ -6,8 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from opboost_ops.domain import Domain
 from opboost_ops.exchange.acceptance import Reason
 from opboost_ops.exchange.manifest import SIGNATURE
+from opboost_ops.mechanisms import GlobalMap
+from opboost_ops.privacy.loss import LossCurve, loss_curve
 from tests.federation_simulator import (
     LABEL,
     TRAIN,
@@ -18,6 +21,12 @@ from tests.federation_simulator import (
     flipped,
     resigned,
 )
+
+
+def half_the_loss() -> dict[str, LossCurve]:
+    """What the declared mechanism would cost at half its epsilon."""
+    curve = loss_curve(GlobalMap(epsilon=0.5), Domain(1, 10))
+    return {name: curve.model_copy(update={"epsilon": 1.0}) for name in ("x", "y")}
 
 
 @dataclass(frozen=True)
@@ -103,7 +112,14 @@ def attacks() -> Iterator[Attack]:
                    changed(by="stranger", named="b0"))  # fmt: skip
     yield Attack("a plan by another key", "bad_signature", ("plan", LABEL), "b0",
                  lambda s: s.seal("plan", LABEL, by="b1", named=LABEL))  # fmt: skip
-    yield on_ranks("a later format", "unsupported_version", restated(version=2))
+    yield on_ranks("a later format", "unsupported_version", restated(version=3))
+    yield on_ranks("a later protocol", "unsupported_version", restated(protocol=3))
+    yield on_ranks("the former protocol", "unsupported_version", restated(protocol=1))
+    yield on_ranks("no loss at all", "wrong_guarantee", changed(losses={}))
+    yield on_ranks("half the loss", "wrong_guarantee", changed(losses=half_the_loss()))
+    yield on_ranks("an experiment in a real run", "wrong_guarantee", restated(experiment=True))
+    yield Attack("a loss where none is", "wrong_guarantee", ("digests", "b0"), LABEL,
+                 lambda s: s.seal("digests", "b0", losses=half_the_loss()))  # fmt: skip
     yield Attack("an expired key", "expired_key", ("digests", "b0"), LABEL,
                  lambda s: s.seal("digests", "b0"), {"expired": "b0"})  # fmt: skip
     yield Attack("an expired plan", "expired_key", ("plan", LABEL), "b0",

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from opboost_ops.config.agreement import PROTOCOL
+from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation, Purpose, ScoringMode
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.exchange.acceptance import Acceptance, Keys, Memory
@@ -33,6 +34,7 @@ from opboost_ops.exchange.manifest import (
 )
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.signing import Signer, new_signing_key
+from opboost_ops.privacy.loss import column_losses
 
 Files = dict[str, bytes]
 Place = tuple[Kind, str]
@@ -172,8 +174,11 @@ class Simulation:
         if answered:
             before: Place = ("plan", LABEL) if answered == ("plan",) else (answered[0], about)
             answers = digest(self.store[before]) if before in self.store else "0" * 64
+        losses = {}
+        if kind in ("ranks", "holdout", "values") and about in self.feature_holders:
+            losses = column_losses(columns_of(self.federation, about))
         return Draft(**{"kind": kind, "about": about, "discloses": "", "answers": answers,
-                        **facts[kind], **changes})  # fmt: skip
+                        "losses": losses, **facts[kind], **changes})  # fmt: skip
 
     def seal(
         self,

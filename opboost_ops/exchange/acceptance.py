@@ -24,12 +24,17 @@ from opboost_ops.exchange.manifest import (
     parse_manifest,
     receiver_of,
     reference,
+    require_protocol,
     sender_of,
 )
 from opboost_ops.exchange.order import Memory, Remembered, require_order, require_rows
 from opboost_ops.exchange.plan import Plan, parse_plan
 from opboost_ops.exchange.rejection import Reason, Rejected
 from opboost_ops.exchange.signing import signed_by
+from opboost_ops.privacy.loss import column_losses
+
+#: Kinds that release randomised cells, and so state what these cost.
+_RELEASES: frozenset[Kind] = frozenset({"ranks", "holdout", "values"})
 
 __all__ = ["Acceptance", "Keys", "Memory", "Reason", "Rejected"]
 
@@ -80,6 +85,7 @@ class Acceptance:
         self._label_key = label_key
         self._earlier = earlier
         self._plan: Plan | None = None
+        self._experiment = False
 
     @property
     def plan(self) -> Plan:
@@ -136,13 +142,14 @@ class Acceptance:
             _require_unexpired(self.federation, sender, today, what)
             decrypt = self._decrypt(manifest, sender, what)
             self._require_columns(manifest, what)
+            self._require_guarantee(manifest, what)
             require_rows(self.memory, manifest, rows, what)
             artifact = opened(manifest, files, decrypt, what, self.plan.purpose)
         else:
             artifact = opened(manifest, files, None, what)
             planned = self._planned(artifact, what)
             _require_unexpired(planned.federation, sender, today, what)
-            self._plan = planned
+            self._plan, self._experiment = planned, manifest.experiment
         self._remember(kind, about, manifest.digest, manifest.rows, manifest.columns)
         return artifact
 
@@ -196,7 +203,9 @@ class Acceptance:
                 "bad_signature",
                 f"{what}: the signature is not by the pinned key of {sender}.",
             )
-        return parse_manifest(raw, what)
+        manifest = parse_manifest(raw, what)
+        require_protocol(manifest, what)
+        return manifest
 
     def _require_stranger(self, raw: bytes, signature: bytes, sender: str, what: str) -> None:
         """Say it, if the wrong signature is another's right one."""
@@ -272,6 +281,22 @@ class Acceptance:
         some = kind in ("split_request", "route_request") and len(set(found)) == len(found)
         if not (set(found) <= set(expected) if some else found == expected):
             raise Rejected("unknown_column", f"{what}: its columns are not the declared ones.")
+
+    def _require_guarantee(self, manifest: Manifest, what: str) -> None:
+        """Refuse a loss that is not the mechanism's, by this party's own computation."""
+        if manifest.party == self._party:
+            return
+        expected = {}
+        if manifest.kind in _RELEASES:
+            expected = column_losses(columns_of(self.federation, manifest.about))
+        if dict(manifest.losses) != expected:
+            raise Rejected(
+                "wrong_guarantee",
+                f"{what}: it states other losses than the declared mechanisms have.",
+            )
+        if manifest.experiment != self._experiment:
+            says = "to be an experiment" if manifest.experiment else "a guarantee"
+            raise Rejected("wrong_guarantee", f"{what}: it says {says}, other than the run's plan.")
 
 
 def _require_unexpired(federation: Federation, sender: str, today: date, what: str) -> None:

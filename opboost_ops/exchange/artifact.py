@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops import __version__
+from opboost_ops.config.agreement import PROTOCOL
 from opboost_ops.exchange.encoding import table_from_bytes, table_to_bytes
 from opboost_ops.exchange.encryption import SUFFIX, Envelope
 from opboost_ops.exchange.manifest import (
@@ -19,8 +20,10 @@ from opboost_ops.exchange.manifest import (
     File,
     Kind,
     Manifest,
+    reference,
 )
 from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.salting import salted
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.privacy.loss import LossCurve
 
@@ -93,7 +96,14 @@ class Draft:
             ).encode()
         if self.vector is not None:
             files[VECTOR] = self.vector.astype("<u8").tobytes()
+        if envelope:
+            place = reference(federation, run, self.kind, self.about, self.round)
+            files = {
+                name: salted(raw, envelope.salt(place, name), self.rows, len(self.columns))
+                for name, raw in files.items()
+            }
         manifest = Manifest(
+            protocol=PROTOCOL,
             federation=federation,
             run=run,
             kind=self.kind,

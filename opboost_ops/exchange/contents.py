@@ -11,6 +11,7 @@ from opboost_ops.exchange.artifact import DOCUMENT, TABLE, VECTOR, Artifact
 from opboost_ops.exchange.encryption import SUFFIX
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Kind, Manifest
 from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.salting import unsalted
 
 #: Opens a file: its bytes, the artifact's digest, its name.
 Decrypt = Callable[[bytes, str, str], bytes]
@@ -65,7 +66,8 @@ def opened(
                 raise Rejected(error.reason, f"{what}: {error.problem}") from None
         if len(raw) != file.size or hashlib.sha256(raw).hexdigest() != file.sha256:
             raise Rejected("bad_digest", f"{what}: {name} was changed.")
-        plain[name] = raw
+        # Files of the former format were not salted; they are still read for people.
+        plain[name] = unsalted(raw, f"{what}: {name}") if decrypt and manifest.version > 1 else raw
     artifact = Artifact(manifest, plain)
     if TABLE in manifest.files:
         _require_table(artifact, what)

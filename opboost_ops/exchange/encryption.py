@@ -5,8 +5,8 @@ the artifact's digest and the file's name: a retry makes the same bytes, and no 
 share a nonce, because the digest covers the content. So whoever holds a party's secret can open
 what that party published, as its noise can be undone by the secret too.
 
-Manifest and signature stay readable for all who see the store: counts, column names, loss curves,
-and the sha256 of each plaintext, by which a guess of a whole file can be tested.
+Manifest and signature stay readable for all who see the store: counts, column names, loss curves.
+The digests in it are of salted contents (`salting`), by which no guess of a file can be tested.
 """
 
 import base64
@@ -84,6 +84,15 @@ class Envelope:
             f"The encryption key {self.name} of the federation file is no X25519 public key.",
             "Put the receiver's there, as `opboost keys init` printed it.",
         )
+
+    def salt(self, place: str, name: str) -> bytes:
+        """What makes a file's digest tell nothing; 32 bytes, the same at a retry.
+
+        Args:
+            place: The artifact's, with federation and run in it.
+            name: The file's.
+        """
+        return _derive(self._secret, b"opboost:salt:" + self._raw + _bound(place, name), 32)
 
     def encrypt(self, content: bytes, digest: str, name: str) -> bytes:
         """A file's bytes as they go into the store.

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
+from opboost_ops.config.agreement import PROTOCOL
 from opboost_ops.config.schema import FeatureName, Name, Record
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.privacy.loss import LossCurve
@@ -44,6 +45,8 @@ KeyName = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"
 
+_VERSIONS = (1, 2)
+
 
 class File(Record):
     """One file of an artifact."""
@@ -56,7 +59,8 @@ class Manifest(Record):
     """What an artifact is; it carries no time, so that a retry makes the same bytes.
 
     Attributes:
-        version: Of this format.
+        version: Of this format; 1 was version 0.1.0's, without ``protocol`` among its bytes.
+        protocol: What the signer speaks with other parties; see `PROTOCOL`.
         federation: Which federation.
         run: Which run of it.
         kind: Which arrow of the protocol.
@@ -68,7 +72,8 @@ class Manifest(Record):
         columns: Features inside, in order.
         rows: Rows of its table; entries for a plan or a split request.
         losses: Loss curve of each feature released here.
-        files: The artifact's other files, as they are before any encryption.
+        files: The artifact's other files, as they are before any encryption: salted if they lie
+            there encrypted.
         encrypted_to: Name of the receiver's key under which they lie in the store; None if they
             lie there as they are.
         experiment: Made with predictable, seeded noise, or with edges read off a private table:
@@ -76,7 +81,8 @@ class Manifest(Record):
         software: Version of this software that made it.
     """
 
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 2
+    protocol: int = Field(default=1, ge=1)
     federation: Name
     run: RunId
     kind: Kind
@@ -97,6 +103,8 @@ class Manifest(Record):
         data = self.model_dump(mode="json")
         if self.round is None:
             del data["round"]
+        if self.version == 1:
+            del data["protocol"]
         return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
 
     @property
@@ -162,12 +170,35 @@ def parse_manifest(raw: bytes, what: str) -> Manifest:
         manifest = Manifest.model_validate(data)
     except (ValueError, ValidationError, RecursionError):
         version = data.get("version") if "data" in locals() and isinstance(data, dict) else None
-        if isinstance(version, int) and version != 1:
+        if isinstance(version, int) and version > 0 and version not in _VERSIONS:
             raise Rejected(
                 "unsupported_version",
-                f"{what}: its manifest has format version {version}; this software reads 1.",
+                f"{what}: its manifest has format version {version}; this software reads 1 and 2, "
+                "and has to be upgraded.",
             ) from None
         raise Rejected("malformed", f"{what}: its manifest is damaged.") from None
     if manifest.to_bytes() != raw:
         raise Rejected("malformed", f"{what}: its manifest is not in canonical form.")
     return manifest
+
+
+def require_protocol(manifest: Manifest, what: str) -> None:
+    """Refuse what another release has made that this one would misread.
+
+    Args:
+        manifest: The artifact's, its signature verified.
+        what: Name of its place, for the error.
+
+    Raises:
+        Rejected: Saying which party has to upgrade.
+    """
+    if manifest.version == _VERSIONS[-1] and manifest.protocol == PROTOCOL:
+        return
+    release = manifest.software if re.match(r"^[0-9A-Za-z.+-]{1,40}$", manifest.software) else "?"
+    older = manifest.protocol < PROTOCOL
+    behind = manifest.party if older else "this party"
+    raise Rejected(
+        "unsupported_version",
+        f"{what}: {manifest.party} runs version {release}, which speaks protocol "
+        f"{manifest.protocol}, and this party speaks {PROTOCOL}: {behind} has to upgrade.",
+    )

@@ -15,6 +15,7 @@ Reason = Literal[
     "wrong_answer",
     "unknown_column",
     "wrong_row_count",
+    "wrong_guarantee",
     "bad_digest",
     "bad_signature",
     "unsupported_version",
@@ -39,9 +40,11 @@ _REMEDIES: dict[Reason, str] = {
     "wrong_answer": "It belongs to another request; nothing of it was used. Trigger a new run.",
     "unknown_column": "Bring the parties to the same federation file, and trigger a new run.",
     "wrong_row_count": _NEW_RUN,
+    "wrong_guarantee": "Nothing of it was used. Ask its party which release it runs, and with "
+    "which secret.",
     "bad_digest": "It was changed on its way; nothing of it was used. Trigger a new run.",
     "bad_signature": "Ask that party which key it signs with; nothing of this artifact was used.",
-    "unsupported_version": "Bring both parties to the same release.",
+    "unsupported_version": "Bring both parties to the same release, then trigger a new run.",
     "expired_key": "Its party makes a new key with `opboost keys init`; put it into the federation "
     "file and the policies.",
     "not_for_me": "Only the party that it is addressed to can use it. Look at the encryption keys "

@@ -25,6 +25,7 @@ from opboost_ops.exchange.manifest import (
     parse_manifest,
     receiver_of,
     reference,
+    require_protocol,
     sender_of,
 )
 from opboost_ops.exchange.rejection import Rejected
@@ -165,7 +166,9 @@ class Conversation:
             raise Rejected(
                 "bad_signature", f"{what}: the signature is not by the pinned key of {sender}."
             )
-        return parse_manifest(raw, what)
+        manifest = parse_manifest(raw, what)
+        require_protocol(manifest, what)
+        return manifest
 
     def _decrypt(self, manifest: Manifest, what: str) -> Decrypt | None:
         receiver = receiver_of(manifest.kind, manifest.about, self._federation.label_holder)

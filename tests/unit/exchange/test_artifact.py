@@ -22,6 +22,7 @@ from opboost_ops.exchange.manifest import (
     Manifest,
     parse_manifest,
     receiver_of,
+    require_protocol,
     sender_of,
 )
 from opboost_ops.exchange.rejection import Rejected
@@ -75,8 +76,12 @@ def test_encrypted_files_and_a_plain_manifest() -> None:
     assert sorted(files) == [
         "document.json.enc", "manifest.json", "manifest.sig", "table.parquet.enc",
     ]  # fmt: skip
-    # The digests of the plaintext stay; the manifest only adds to whom they are encrypted.
-    assert manifest.files == plain.files
+    # Digests and sizes are of the salted and padded contents: nobody can test a guess by them.
+    assert {name: file.size for name, file in manifest.files.items()} == {
+        "table.parquet": 36_864, "document.json": 36_864,
+    }  # fmt: skip
+    known = {file.sha256 for file in plain.files.values()}
+    assert not known & {file.sha256 for file in manifest.files.values()}
     assert manifest.encrypted_to == key_name(PUBLIC)
     assert plain.encrypted_to is None
     assert signed_by(BANK.public, files[MANIFEST], files[SIGNATURE])
@@ -96,8 +101,8 @@ def test_another_content_has_another_digest_and_other_bytes(encrypted: bool) -> 
 
 
 def test_another_format_version_says_so() -> None:
-    data = {**json.loads(sealed(False)[1][MANIFEST]), "version": 2}
-    with pytest.raises(Rejected, match="format version 2") as caught:
+    data = {**json.loads(sealed(False)[1][MANIFEST]), "version": 3}
+    with pytest.raises(Rejected, match="format version 3") as caught:
         parse_manifest(json.dumps(data).encode(), "x")
     assert caught.value.reason == "unsupported_version"
 
@@ -163,3 +168,19 @@ def test_smallest_integers_keep_their_values(values: list[int]) -> None:
     assert array.to_pylist() == values
     smallest = next(bits for bits in (8, 16, 32, 64) if max(values) < 2**bits)
     assert array.type.bit_width == smallest
+
+
+def test_a_manifest_of_version_0_1_0_is_still_read_and_told_to_upgrade() -> None:
+    """Old stores can be shown and verified; nothing of them is taken into a run."""
+    data = json.loads(sealed(False)[1][MANIFEST])
+    del data["protocol"]
+    raw = json.dumps({**data, "version": 1}, sort_keys=True, separators=(",", ":")).encode()
+    manifest = parse_manifest(raw, PLACE)
+    assert (manifest.version, manifest.protocol) == (1, 1)
+    assert manifest.to_bytes() == raw
+    with pytest.raises(Rejected, match="protocol 1, and this party speaks 2: bank has to upgrade"):
+        require_protocol(manifest, PLACE)
+    later = manifest.model_copy(update={"version": 2, "protocol": 3, "software": "0.9\x1b[2J"})
+    with pytest.raises(Rejected, match=r"version \?, .* this party has to upgrade"):
+        require_protocol(later, PLACE)
+    require_protocol(sealed(True)[0], PLACE)
