@@ -86,9 +86,13 @@ def columns_of(
     )
 
 
+#: How the charge of a missing bit is named beside its feature's.
+MISSING = "missing"
+
+
 def missing_name(feature: str) -> str:
     """Name of a feature's missing bit."""
-    return f"{feature}=missing"
+    return f"{feature}={MISSING}"
 
 
 def _columns(

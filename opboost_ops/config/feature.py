@@ -1,5 +1,6 @@
 """A feature as ``federation.yaml`` declares it: its type, its domain, its mechanism."""
 
+import math
 from typing import Literal, Self
 from uuid import UUID
 
@@ -111,6 +112,18 @@ class Feature(Record):
         scale = self.scale.source if isinstance(self.scale, Edges) else "declared"
         buckets = self.mechanism.source if isinstance(self.mechanism, BucketResponse) else scale
         return frozenset({scale, buckets})
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        """Its public range in the unit of edges.
+
+        Of an ordinal feature positions: below an edge between the first two categories, and above
+        one between the last two, lies one category, which is 1 wide. None of a nominal feature,
+        whose positions mean nothing, and of one without bounds.
+        """
+        if self.type == "ordinal" and self.categories:
+            return (-1.0, math.nextafter(len(self.categories), 0))
+        return self.bounds if self.type == "numeric" else None
 
     @property
     def guarantee(self) -> str:

@@ -4,13 +4,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import pairwise
 from uuid import UUID
 
+from opboost_ops.config.columns import MISSING
 from opboost_ops.config.policy import FeatureRule, Policy
 from opboost_ops.errors import BudgetError
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.loss import LossCurve
+from opboost_ops.privacy.structure import Structure
 
 #: A loss or a sum of losses, exactly; a float only where it is infinite.
 Loss = Fraction | float
@@ -28,19 +29,19 @@ class Account:
         releases: How many different releases there were of its values.
         step: Sum of loss(1).
         whole: Sum of loss(R - L).
-        edges: All partition edges and thresholds ever disclosed exactly, in the feature's unit.
+        structure: What was ever disclosed exactly.
     """
 
     feature: str
     releases: int = 0
     step: Loss = Fraction(0)
     whole: Loss = Fraction(0)
-    edges: set[float] = field(default_factory=set)
+    structure: Structure = field(default_factory=Structure)
 
     @property
     def least_cell(self) -> float | None:
-        """Width of the narrowest cell between disclosed edges; None with fewer than two."""
-        return min((b - a for a, b in pairwise(sorted(self.edges))), default=None)
+        """Width of the narrowest cell that exact disclosures leave; None without any."""
+        return self.structure.least_cell
 
 
 def accounts(releases: Iterable[Release]) -> dict[UUID, Account]:
@@ -61,7 +62,8 @@ def accounts(releases: Iterable[Release]) -> dict[UUID, Account]:
         feature, _, bit = name.partition("=")
         account = found.setdefault(release.column, Account(feature))
         account.feature = feature
-        account.edges |= set(release.edges)
+        exactly = release.account == "structural" and bit == MISSING
+        account.structure.add(release.edges, release.span, exactly)
         if release.loss is None:
             continue
         # By UUID, not by name: a renamed column is the same one, and is charged for both.
@@ -128,7 +130,7 @@ class Budget:
             BudgetError: Naming every budget that would be passed, and by how much; from public
                 facts alone.
         """
-        after = accounts([*before, *new])
+        known, after = accounts(before), accounts([*before, *new])
         over: list[str] = []
         for uuid, account in after.items():
             feature = self._feature.get(uuid)
@@ -137,9 +139,12 @@ class Budget:
                 continue
             over += _over(f"features.{feature}.budget_1", rule.budget_1, account.step)
             over += _over(f"features.{feature}.budget_whole", rule.budget_whole, account.whole)
+            told = known[uuid].structure if uuid in known else Structure()
             least = account.least_cell
             width = rule.least_cell_width
-            if width is not None and least is not None and least < width:
+            # What is told already cannot be taken back, and is told again at no further cost.
+            narrow = width is not None and least is not None and least < width
+            if narrow and account.structure.tells_more_than(told):
                 over.append(
                     f"features.{feature}.least_cell_width is {width:g}, and all edges ever "
                     f"disclosed would leave a cell of {least:g}"

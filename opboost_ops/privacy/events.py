@@ -29,6 +29,9 @@ class Release(Record):
             same outputs for the same people, and so are charged once.
         edges: Where partitions that the release discloses exactly begin, or thresholds lie, in the
             feature's unit.
+        span: The feature's public range in that unit, where there are edges: the outermost cells
+            reach to its ends. None where the order of its values means nothing, and in lines that
+            are older than this entry.
         loss: Its loss curve.
         epsilon: What a differentially private model costs a row that is added or removed.
         rows: How many rows.
@@ -50,6 +53,7 @@ class Release(Record):
     cells: str | None = None
     draws: str | None = None
     edges: tuple[float, ...] = ()
+    span: tuple[float, float] | None = None
     loss: LossCurve | None = None
     epsilon: float | None = None
     rows: int

@@ -70,6 +70,8 @@ def publish(
     protected = party.name in federation.feature_holders
     columns = columns_of(federation, party.name) if protected else ()
     features = {column.uuid: column.feature for column in columns}
+    declared = federation.parties[party.name].features
+    spans = {column.charge: declared[column.feature].span for column in columns}
     sealed: list[tuple[Draft, Manifest, dict[str, bytes], str]] = []
     reserved: list[Release] = []
     with open_books(party.site) as books:
@@ -94,6 +96,10 @@ def publish(
             }
             lines = _protected(party, draft, columns, charges, shared)
             lines += _structural(draft, columns, shared)
+            lines = [
+                line.model_copy(update={"span": spans[line.feature or ""]}) if line.edges else line
+                for line in lines
+            ]
             if not lines:
                 lines = [Release(**shared, account="exact", discloses=draft.discloses)]
             reserved += lines

@@ -133,16 +133,16 @@ def test_local_map_needs_its_disclosure_spelt_out(workspace: Workspace) -> None:
     step, error = workspace.first_failure()
     assert (step, "least_cell_width" in str(error)) == ("bank.check_table", False)
     assert "features.debt_ratio.least_cell_width" in workspace.reason("bank")
-    # Bounds [0, 1] on [1, 10]: partitions begin at 1, 5 and 9, so cells are 4/9 wide.
+    # Bounds [0, 1] on [1, 10]: partitions begin at 1, 5 and 9, so cells are 3/9, 4/9 and 2/9 wide.
     allow(0.5)
     step, error = workspace.first_failure()
     assert step == "bank.publish"
-    assert "would leave a cell of 0.444" in str(error)
-    allow(0.4)
+    assert "would leave a cell of 0.222" in str(error)
+    allow(0.2)
     workspace.step("bank", "publish")
     line = next(c for c in shown(workspace)["columns"] if c["feature"] == "debt_ratio")
     assert line["loss_whole"] == "inf"
-    assert line["least_cell_width"] == pytest.approx(4 / 9)
+    assert line["least_cell_width"] == pytest.approx(2 / 9)
 
 
 def test_a_form_that_asks_for_a_larger_epsilon_is_refused_at_the_party(
