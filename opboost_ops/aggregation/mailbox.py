@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from opboost_ops.aggregation.masks import Masks, RunKey, unmasked
 from opboost_ops.aggregation.sent import SentVectors
-from opboost_ops.boosting.rounds import LOGGER, Decision, Round
+from opboost_ops.boosting.rounds import LOGGER, Decision, Phase, Round
 from opboost_ops.config.federation import Federation
 from opboost_ops.errors import ArtifactError, ContractError
 from opboost_ops.exchange.artifact import Draft
@@ -49,6 +49,7 @@ class Identity:
         seed: What its keys of this run follow from; None where the session has ended, and what was
             decided is only read again.
         experiment: Whether what it signs carries no guarantee.
+        noise: Draws so many integers for a sum of a phase, int64, where sums have noise.
     """
 
     party: str
@@ -56,6 +57,7 @@ class Identity:
     secret: bytes
     seed: bytes | None
     experiment: bool = False
+    noise: Callable[[Phase, int], np.ndarray] | None = None
 
 
 @dataclass
@@ -206,9 +208,17 @@ class Mailbox:
         largest = int(np.abs(mine).max(initial=0))
         if mine.shape != (size,) or largest * self.parties >= _LIMIT:
             raise ContractError(f"{name}: the vector of this party does not fit its round.")
-        masked = masks.mask(name.name, mine)
-        self._sent.keep(name, masked.astype("<u8").tobytes())
-        return masked
+        draw = self._me.noise
+        if draw is None:
+            masked = masks.mask(name.name, mine)
+            self._sent.keep(name, masked.astype("<u8").tobytes())
+            return masked
+
+        def noisy() -> bytes:
+            return masks.mask(name.name, mine + draw(name.phase, size)).astype("<u8").tobytes()
+
+        raw = self._sent.keep_drawn(name, mine.astype("<i8").tobytes(), noisy)
+        return np.frombuffer(raw, dtype="<u8").astype(np.uint64)
 
     def _decided(self, name: Round) -> dict[str, bytes] | None:
         return self._store.get(self._place("decision", self._active, name.name))

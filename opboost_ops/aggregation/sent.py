@@ -1,7 +1,8 @@
 """What a party keeps of the vectors that it sends: one mask is never used for two."""
 
 import hashlib
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from opboost_ops.boosting.rounds import Round
@@ -41,11 +42,45 @@ class SentVectors:
             part.replace(path)
             return
         if not same:
+            raise _another(name)
+
+    def keep_drawn(self, name: Round, exact: bytes, make: Callable[[], bytes]) -> bytes:
+        """The vector of a round with noise: made once, and at a later try the one that was kept.
+
+        Args:
+            name: Its round.
+            exact: What it is made of, without noise.
+            make: Draws the noise, and masks.
+
+        Returns:
+            Its bytes.
+
+        Raises:
+            ContractError: It was made of something else before, or was kept and is gone: its noise
+                is never drawn twice.
+        """
+        path = self._path(name.name)
+        origin, digest = path.with_suffix(".exact"), hashlib.sha256(exact).hexdigest()
+        if path.with_suffix(".sha256").is_file():
             raise ContractError(
-                f"{name}: this party has made another vector in this round before; one mask is "
-                "never used for two.",
-                "Its table has changed since: trigger a new run.",
+                f"{name}: its decision was heard before and is not in the store any more; noise "
+                "is never drawn twice.",
+                "Trigger a new run, which is charged anew.",
             )
+        if path.is_file():
+            if not origin.is_file() or origin.read_text() != digest:
+                raise _another(name)
+            return path.read_bytes()
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        origin.write_text(digest)
+        raw = make()
+        part = path.with_suffix(".part")
+        with part.open("wb") as file:
+            file.write(raw)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        return raw
 
     def forget(self, names: Iterable[str]) -> None:
         """Remove vectors of rounds that are decided, but for their digests.
@@ -62,3 +97,11 @@ class SentVectors:
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.bin"
+
+
+def _another(name: Round) -> ContractError:
+    return ContractError(
+        f"{name}: this party has made another vector in this round before; one mask is "
+        "never used for two.",
+        "Its table has changed since: trigger a new run.",
+    )

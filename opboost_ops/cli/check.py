@@ -56,7 +56,18 @@ def command(
         console.print(table)
     if federation.learning == "horizontal":
         from opboost_ops.run import mailboxes
+        from opboost_ops.stages.boost import private_of
 
+        if (budget := private_of(federation)) is not None:
+            count = len(federation.parties)
+            console.print(
+                f"Sums have noise: (epsilon {budget.epsilon:g}, delta {budget.delta:g}) for a row "
+                f"added or removed, where {budget.honest} of {count} parties add theirs as they "
+                f"should. Each adds 1 / {budget.honest} of what one would need, so a sum has "
+                f"{count / budget.honest:.2f} times that variance.",
+                soft_wrap=True,
+            )
+            console.print("No party may drop out: a missing one ends the session, charged in full.")
         console.print("Sent in a run, exact, with no epsilon:")
         for party in federation.parties:
             for _, to, discloses in mailboxes.disclosures(party, federation):

@@ -36,6 +36,12 @@ def show(finished: Finished, models: Path, as_json: bool) -> None:
         f"{result['messages']:,} messages; all of them together {result['bytes']:,} bytes, and "
         f"{result['sums']:,} sums became known. Training took {result['training']:.2f} s."
     )
+    if "private" in result:
+        private = result["private"]
+        console.print(
+            f"Each party's rows were charged (epsilon {private['epsilon']:.4f}, delta "
+            f"{private['delta']:g}) for a row added or removed."
+        )
     console.print(f"Model: {result['model']}", soft_wrap=True)
 
 
@@ -51,7 +57,9 @@ def told(finished: Finished, models: Path) -> dict[str, Any]:
     spent = {party: stages["boost"] for party, stages in finished.spent.items()}
     active = boosted[federation.label_holder]
     quality = finished.seconds("quality_seconds")
+    private = {"private": active["private"]} if "private" in active else {}
     return {
+        **private,
         "federation": federation.name,
         "run": finished.run,
         "metrics": {party: stages["evaluate_own"]["metrics"] for party, stages in said.items()},

@@ -38,7 +38,7 @@ def show(
     from opboost_ops.config.loading import POLICY, load_policy, load_site
     from opboost_ops.exchange.books import open_books
     from opboost_ops.privacy import statement
-    from opboost_ops.privacy.accountant import model_epsilon
+    from opboost_ops.privacy.accountant import model_delta, model_epsilon
     from opboost_ops.privacy.people import people as of_people
 
     declared, policy = load_site(site / "site.yaml"), load_policy(site / POLICY)
@@ -58,6 +58,7 @@ def show(
             "models": {
                 "trainings": sum(release.kind == "model" for release in releases),
                 "epsilon": float(model_epsilon(releases)),
+                "delta": model_delta(releases),
                 "budget_epsilon": policy.models.budget_epsilon,
             },
             "exact": exact,
@@ -71,8 +72,10 @@ def show(
     if spent:
         cap = policy.models.budget_epsilon
         limit = "" if cap is None else f" of {cap:g}"
+        delta = model_delta(releases)
+        at = f" at delta {delta:g}" if delta else ""
         print(
-            f"Models: epsilon {float(spent):g}{limit} for a row added or removed, "
+            f"Models: epsilon {float(spent):g}{limit}{at} for a row added or removed, "
             f"{2 * float(spent):g} for a row replaced."
         )
 

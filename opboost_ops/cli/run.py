@@ -15,6 +15,9 @@ def command(
     epsilon: Annotated[float | None, typer.Option(help="For all protected features.")] = None,
     lower: Annotated[int | None, typer.Option(help="L of the domain (dataset only).")] = None,
     upper: Annotated[int | None, typer.Option(help="R of the domain (dataset only).")] = None,
+    model_epsilon: Annotated[
+        float | None, typer.Option(help="Noise in all sums of horizontal learning (dataset only).")
+    ] = None,
     trees: Annotated[int | None, typer.Option(help="Boosting rounds.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Shrinkage.")] = None,
     depth: Annotated[int | None, typer.Option(help="Depth of a tree.")] = None,
@@ -48,9 +51,10 @@ def command(
             # Its training is part of what the parties agree on, and no form changes it.
             options["training"] = {name: v for name, v in form.items() if v is not None}
             form = {}
-        federation = _written(dataset, folder, options, seed)
+        federation = _written(dataset, folder, options, seed, model_epsilon)
     else:
-        only_dataset = {"--lower": lower, "--upper": upper, "--seed": seed, "--out": out}
+        only_dataset = {"--lower": lower, "--upper": upper, "--seed": seed, "--out": out,
+                        "--model-epsilon": model_epsilon}  # fmt: skip
         given = [name for name, value in only_dataset.items() if value is not None]
         given += ["--quantile-edges"] if quantile_edges else []
         if given:
@@ -65,10 +69,21 @@ def command(
     report(federation, finished, experiment=dataset is not None, as_json=as_json)
 
 
-def _written(dataset: str, folder: Path, options: dict[str, Any], seed: int | None) -> Path:
+def _written(
+    dataset: str,
+    folder: Path,
+    options: dict[str, Any],
+    seed: int | None,
+    model_epsilon: float | None,
+) -> Path:
     from opboost_ops.datasets import lenders, load
     from opboost_ops.datasets.workspace import write_workspace
 
+    if dataset != lenders.NAME and model_epsilon is not None:
+        raise ConfigError(
+            f"--model-epsilon is not for {dataset}, whose learning is vertical.",
+            "It goes with --dataset lenders; DPBoost has training.private in federation.yaml.",
+        )
     if dataset != lenders.NAME:
         return write_workspace(load(dataset, seed=seed or 0), folder, seed=seed, **options)
     training = options.pop("training")
@@ -78,6 +93,8 @@ def _written(dataset: str, folder: Path, options: dict[str, Any], seed: int | No
             f"{', '.join(given)} is not for {dataset}, whose learning is horizontal.",
             "Nothing is randomised there: leave it out.",
         )
+    if model_epsilon is not None:
+        training = {**lenders.private_training(model_epsilon), **training}
     return lenders.write_lenders(folder, seed=seed, training=training)
 
 

@@ -79,21 +79,31 @@ class HoldoutColumn(Record):
 
 
 class PrivateTraining(Record):
-    """How DPBoost makes the model itself differentially private.
+    """How a training makes the model itself differentially private: DPBoost's, or noisy sums.
 
     Attributes:
-        epsilon: What one training costs a row of the label holder's that is added or removed.
+        epsilon: What one training costs a row that is added or removed: of the label holder's, or
+            in horizontal learning of any party's.
         trees_per_ensemble: The paper's T_e: the trees of an ensemble hold different rows, and
-            ensembles share epsilon.
-        regularisation: The paper's lambda.
+            ensembles share epsilon. DPBoost.
+        regularisation: The paper's lambda. DPBoost.
         metrics_epsilon: What the metrics of one training cost a held-out row: they get noise, and
-            so does what the champion's gate goes by. Without it they are exact.
+            so does what the champion's gate goes by. Without it they are exact. DPBoost.
+        delta: Below 1 / rows of all parties; horizontal.
+        remain: t, how many parties' noise is in every sum, all of them when absent; horizontal.
+        colluding: kappa, how many of them may pool what they know, the active one among them, or
+            leave their noise out; 1 when absent; horizontal.
+        columns: How many columns a tree looks at, in turn, 2 when absent; horizontal.
     """
 
     epsilon: float = Field(gt=0, le=1000)
     trees_per_ensemble: int = Field(default=50, ge=1, le=10_000)
     regularisation: float = Field(default=0.1, gt=0, le=1000)
     metrics_epsilon: float | None = Field(default=None, gt=0, le=1000)
+    delta: float | None = Field(default=None, gt=0, lt=0.01)
+    remain: int | None = Field(default=None, ge=1)
+    colluding: int | None = Field(default=None, ge=1)
+    columns: int | None = Field(default=None, ge=1)
 
 
 class Training(Record):
@@ -103,7 +113,8 @@ class Training(Record):
         trainer: Which booster. XGBoost and DPBoost are extras, needed by the label holder alone.
             Horizontal learning has its own, ``federboost``, with the entries below that vertical
             does not have.
-        private: DPBoost's own entries; ``trees`` are 50 and ``depth`` is 6 there when absent.
+        private: What a private model costs: DPBoost's (``trees`` are 50 and ``depth`` is 6 there
+            when absent), or in horizontal learning that of noisy sums.
         method: How XGBoost looks for splits: over bins (``hist``, when absent), one for each
             rank, or over all values (``exact``), which knows no nominal features.
         engine: Where the label holder trains: in one process, or on a Dask cluster, for tables that

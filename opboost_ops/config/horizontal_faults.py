@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.federation import Federation, HoldoutColumn, Label
+from opboost_ops.config.private_faults import summed_faults
 from opboost_ops.config.schema import FEATURE_NAME
 from opboost_ops.errors import ConfigError, Fault
 
@@ -99,7 +100,8 @@ def _training_faults(federation: Federation) -> Iterator[Fault]:
         yield Fault(
             "training.active", "names no party", f"known are {', '.join(federation.parties)}"
         )
-    for key in ("method", "private", "redraw"):
+    yield from summed_faults(federation)
+    for key in ("method", "redraw"):
         if getattr(training, key):
             yield Fault(f"training.{key}", "is not for federboost", "leave it out")
     scoring = federation.scoring

@@ -3,13 +3,61 @@
 from collections.abc import Iterator
 
 from opboost_ops.config.feature import Feature
-from opboost_ops.config.federation import Federation
+from opboost_ops.config.federation import Federation, PrivateTraining
 from opboost_ops.errors import ConfigError, Fault
 
 #: A complete tree has 2^depth leaves, and each of them shares the noise.
 _DEEPEST = 10
 #: Every edge between two values is a candidate split of every feature.
 _WIDEST = 4096
+
+#: Entries of ``training.private`` that DPBoost does not have.
+HORIZONTAL_PRIVATE = ("delta", "remain", "colluding", "columns")
+
+
+def summed_faults(federation: Federation) -> Iterator[Fault]:
+    """What is wrong with ``training.private`` in horizontal learning.
+
+    Args:
+        federation: As parsed.
+
+    Yields:
+        One fault after the other.
+    """
+    private, where = federation.training.private, "training.private"
+    if private is None:
+        return
+    if private.delta is None:
+        yield Fault(f"{where}.delta", "is required of horizontal learning",
+                    "less than 1 / rows of all parties, for example 1e-6")  # fmt: skip
+    defaults = PrivateTraining(epsilon=private.epsilon)
+    for key in ("trees_per_ensemble", "regularisation", "metrics_epsilon"):
+        if getattr(private, key) != getattr(defaults, key):
+            yield Fault(f"{where}.{key}", "is DPBoost's", "take it out")
+    count = len(federation.parties)
+    if (private.remain or count) > count:
+        yield Fault(f"{where}.remain", f"is {private.remain}, of {count} parties",
+                    "name at most as many as there are")  # fmt: skip
+    elif honest_of(federation) < 1:
+        yield Fault(
+            f"{where}.colluding",
+            f"leaves no party whose noise counts: remain - colluding is {honest_of(federation)}",
+            "declare fewer, or more that remain",
+        )
+    if federation.label is not None and federation.label.task == "multiclass":
+        yield Fault("label.task", "is multiclass, and private sums learn two classes or a number",
+                    "leave training.private out, or declare another label")  # fmt: skip
+
+
+def honest_of(federation: Federation) -> int:
+    """Of how many parties the noise of a sum is counted: h = t - kappa.
+
+    Args:
+        federation: With ``training.private``.
+    """
+    private = federation.training.private
+    assert private is not None
+    return (private.remain or len(federation.parties)) - (private.colluding or 1)
 
 
 def private_faults(federation: Federation) -> Iterator[Fault]:
@@ -23,13 +71,16 @@ def private_faults(federation: Federation) -> Iterator[Fault]:
     """
     training = federation.training
     if training.trainer != "dpboost":
-        if training.private is not None:
+        if training.private is not None and training.trainer != "federboost":
             yield Fault(
                 "training.private",
                 f"is not for {training.trainer}",
                 "leave it out, or declare trainer: dpboost",
             )
         return
+    for key in HORIZONTAL_PRIVATE:
+        if training.private is not None and getattr(training.private, key) is not None:
+            yield Fault(f"training.private.{key}", "is only for horizontal learning", "take it out")
     if training.private is None:
         yield Fault("training.private", "is required for dpboost", "for example {epsilon: 4.0}")
     if training.learning_rate >= 1:

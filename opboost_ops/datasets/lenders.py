@@ -107,6 +107,17 @@ def write_lenders(
     return path
 
 
+def private_training(epsilon: float) -> dict[str, Any]:
+    """Entries of ``training`` for noisy sums over the generated lenders.
+
+    Args:
+        epsilon: Of a training, for a row that is added or removed.
+    """
+    # Few small trees: every level of each is a release.
+    private = {"epsilon": epsilon, "delta": 1e-5, "colluding": 1, "columns": 2}
+    return {"private": private, "trees": 20, "depth": 2, "learning_rate": 0.3}
+
+
 def _declared(numeric: int) -> dict[str, dict[str, Any]]:
     named = [name for name in _FEATURES if name != "employment"]
     features = {name: dict(_FEATURES[name]) for name in named[:numeric]}

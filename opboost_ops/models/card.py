@@ -62,9 +62,16 @@ _ROUTED = (
 )
 
 
-_HORIZONTAL_LIMITS = (
+_NOT_PRIVATE_SUMS = (
     "The model is not differentially private: it holds ends of buckets, which are values that "
-    "people have, and rows and sums of its nodes.",
+    "people have, and rows and sums of its nodes."
+)
+
+#: What a card says of a model without a guarantee alone.
+_UNLESS_PRIVATE = (_NOT_PRIVATE, _NOT_PRIVATE_SUMS)
+
+_HORIZONTAL_LIMITS = (
+    _NOT_PRIVATE_SUMS,
     "Its metrics are of this party's own held-out rows; another party's rows may be others.",
     "It expects raw numbers; of a feature with categories, positions or bits as declared.",
 )
@@ -80,6 +87,16 @@ _SUMMED = (
     "parts.",
     "Everyone who sees the run learnt row counts, metrics on held-out rows, and that all checks "
     "passed (exact, no epsilon).",
+)
+
+#: The same where sums have noise.
+_SUMMED_WITH_NOISE = (
+    "{active} received sums over all parties with every party's noise, each party's part under "
+    "masks that cancel: rows of each class or labels, rows by cell of each column, and gradients "
+    "and hessians by bucket and node. What they cost is said above.",
+    _SUMMED[2],
+    "Everyone who sees the run learnt metrics on held-out rows, and that all checks passed (exact, "
+    "no epsilon).",
 )
 
 
@@ -232,7 +249,7 @@ def make_card(
         importance=importance.lines if importance else (),
         importance_rows=importance.rows if importance else 0,
         disclosed=_told(federation),
-        limits=tuple(line for line in limits if not private or line != _NOT_PRIVATE),
+        limits=tuple(line for line in limits if not private or line not in _UNLESS_PRIVATE),
         experiment=experiment,
         software={
             "OpBoost Ops": __version__,
@@ -245,7 +262,8 @@ def make_card(
 
 def _told(federation: Federation) -> tuple[str, ...]:
     if federation.learning == "horizontal":
-        return tuple(line.format(active=federation.label_holder) for line in _SUMMED)
+        summed = _SUMMED if federation.training.private is None else _SUMMED_WITH_NOISE
+        return tuple(line.format(active=federation.label_holder) for line in summed)
     holders = ", ".join(federation.feature_holders)
     lines = (*_TOLD, *_ROUTED) if "routed" in federation.scoring.modes else _TOLD
     told = tuple(line.format(label=federation.label_holder, holders=holders) for line in lines)

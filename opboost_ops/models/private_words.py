@@ -1,6 +1,7 @@
 """What a card says of a differentially private model: how much, against what, and what not."""
 
 from opboost_ops.config.federation import Federation
+from opboost_ops.config.private_faults import honest_of
 
 _LINES = (
     "The trees are epsilon-differentially private for one row of {label}'s table, by DPBoost: "
@@ -30,6 +31,23 @@ _NOISY = (
 )
 
 
+_SUMMED = (
+    "The model is (epsilon, delta)-differentially private for one row of any party's table: at "
+    "most epsilon {epsilon:g} at delta {delta:g} if it is added or removed; epsilon {twice:g}, and "
+    "1 + e^epsilon times that delta, if it is replaced. Who has rows at several parties pays at "
+    "each of them.",
+    "It holds where {honest} parties add their noise as they should: towards whoever reads model, "
+    "decisions and store, and towards all other parties together, {active} among them.",
+    "All in the model follows from sums with noise: bucket ends, splits, leaves; rows of nodes are "
+    "told from noisy hessians.",
+    "It is the cost of this training alone. Trainings on the same rows add up, also one that broke "
+    "off; each party's ledger has the sum (`opboost ledger show`).",
+    "Not covered: how many rows are held out, metrics on them and whether the model became "
+    "champion, which are exact functions of each party's own held-out rows; and pass or fail of "
+    "checks.",
+)
+
+
 def private_words(federation: Federation) -> tuple[str, ...]:
     """Lines for the card; none for a booster without differential privacy.
 
@@ -39,6 +57,16 @@ def private_words(federation: Federation) -> tuple[str, ...]:
     private = federation.training.private
     if private is None:
         return ()
+    if federation.learning == "horizontal":
+        honest, count = honest_of(federation), len(federation.parties)
+        facts = {
+            "epsilon": private.epsilon,
+            "delta": private.delta,
+            "twice": 2 * private.epsilon,
+            "honest": f"{honest} of {count}",
+            "active": federation.label_holder,
+        }
+        return tuple(line.format(**facts) for line in _SUMMED)
     spent = private.metrics_epsilon
     metrics = _EXACT.format(label=federation.label_holder)
     if spent is not None:

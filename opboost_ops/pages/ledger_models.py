@@ -44,12 +44,12 @@ def models(everything: Dated, shown: Dated, cap: float | None) -> list[Block]:
     if left is not None:
         state: State = "bad" if left == 0 else "good"
         facts.append(Fact("Epsilon left for models", number(left).text, "of policy.yaml", state))
-    rows, sum_so_far = [], Fraction(0)
+    rows, before = [], []
     listed = {id(release) for _, release in shown}
     for at, release in everything:
         if release.account != "model":
             continue
-        sum_so_far += model_epsilon([release])
+        before.append(release)
         if id(release) not in listed:
             continue
         rows.append(
@@ -59,7 +59,7 @@ def models(everything: Dated, shown: Dated, cap: float | None) -> list[Block]:
                 Cell(release.run, href=f"run?id={release.run}"),
                 Cell(release.kind),
                 number(release.epsilon),
-                _so_far(sum_so_far, cap),
+                _so_far(model_epsilon(before), cap),
                 count(release.rows),
                 Cell(release.receiver),
             )

@@ -9,6 +9,7 @@ from uuid import UUID
 from opboost_ops.config.columns import MISSING
 from opboost_ops.config.policy import FeatureRule, Policy
 from opboost_ops.errors import BudgetError
+from opboost_ops.privacy import renyi
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.privacy.structure import Structure
@@ -173,13 +174,28 @@ class Budget:
 def model_epsilon(releases: Iterable[Release]) -> Fraction:
     """What all differentially private models have cost a row that is added or removed.
 
-    Trained on the same rows, they add up; a row that is replaced costs twice as much.
+    Trained on the same rows, they add up; a row that is replaced costs twice as much. Models
+    without a delta add their epsilons. As soon as there is one that was learnt from noisy sums, the
+    curves of all are added instead, and turned into epsilon once, at `model_delta`.
 
     Args:
         releases: Of one party.
     """
-    epsilons = [release.epsilon for release in releases if release.account == "model"]
-    return sum((Fraction(repr(e)) for e in epsilons if e is not None), Fraction(0))
+    models = [release for release in releases if release.account == "model"]
+    delta = model_delta(models)
+    if not delta:
+        return sum((Fraction(repr(m.epsilon)) for m in models if m.epsilon), Fraction(0))
+    curves = (m.curve.values if m.curve else renyi.pure(m.epsilon or 0.0) for m in models)
+    return Fraction(repr(renyi.epsilon_of(renyi.composed(curves), delta)))
+
+
+def model_delta(releases: Iterable[Release]) -> float:
+    """The delta that goes with `model_epsilon`: the least that was declared, 0 without any.
+
+    Args:
+        releases: Of one party.
+    """
+    return min((release.curve.delta for release in releases if release.curve), default=0.0)
 
 
 def exact(loss: float | str) -> Loss:

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from opboost_ops.config.schema import Record
 from opboost_ops.privacy.loss import LossCurve
+from opboost_ops.privacy.renyi import RenyiCurve
 
 
 class Release(Record):
@@ -34,6 +35,8 @@ class Release(Record):
             are older than this entry.
         loss: Its loss curve.
         epsilon: What a differentially private model costs a row that is added or removed.
+        curve: Its curve of Renyi divergences, for a model that is learnt from noisy sums; its
+            epsilon is then the curve's at the curve's delta.
         rows: How many rows.
         discloses: In plain words, what a release without epsilon tells its reader.
         experiment: Made with predictable noise, or with edges of a private table: without any
@@ -56,6 +59,7 @@ class Release(Record):
     span: tuple[float, float] | None = None
     loss: LossCurve | None = None
     epsilon: float | None = None
+    curve: RenyiCurve | None = None
     rows: int
     discloses: str = ""
     experiment: bool = False

@@ -87,7 +87,7 @@ def exact_lines(releases: Sequence[Release]) -> list[ExactLine]:
 #: Columns of `plain_line`, in their order.
 PLAIN_FIELDS = (
     "recorded_at",
-    *(name for name in Release.model_fields if name != "loss"),
+    *(name for name in Release.model_fields if name not in ("loss", "curve")),
     "mechanism",
     "loss_1",
     "loss_whole",
@@ -101,7 +101,10 @@ def plain_line(at: str, release: Release) -> dict[str, Any]:
         at: When it was reserved.
         release: The line.
     """
-    line: dict[str, Any] = {"recorded_at": at, **release.model_dump(mode="json", exclude={"loss"})}
+    line: dict[str, Any] = {
+        "recorded_at": at,
+        **release.model_dump(mode="json", exclude={"loss", "curve"}),
+    }
     line["edges"] = " ".join(map(str, release.edges))
     if release.loss is not None:
         line |= {"mechanism": release.loss.mechanism}

@@ -2,6 +2,7 @@
 
 import hashlib
 
+from opboost_ops.boosting.sum_noise import SumNoise
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.books import open_books
@@ -47,6 +48,44 @@ def charge_model(party: Publisher, federation: Federation, run: str, model: Mode
         epsilon=model.epsilon,
         rows=model.rows,
         discloses=f"{of}; epsilon for a row added or removed, twice as much for a row replaced",
+        experiment=experiment_of(party, federation),
+    )
+    with open_books(party.site) as books:
+        books.ledger.reserve([line], Budget(party.policy, {}))
+        books.ledger.commit(line.artifact)
+
+
+def charge_sums(
+    party: Publisher, federation: Federation, run: str, session: str, noise: SumNoise, rows: int
+) -> None:
+    """Charge a party's rows for a session of noisy sums, before anything of it leaves.
+
+    It is charged in full, whatever becomes of the session, and once: a retry has the same name.
+
+    Args:
+        party: Whose rows.
+        federation: The plan's.
+        run: The run's id.
+        session: The session's name.
+        noise: What is added to the sums.
+        rows: Of this party.
+
+    Raises:
+        BudgetError: The policy's cap on all models would be passed; nothing leaves.
+    """
+    line = Release(
+        federation=federation.name,
+        run=run,
+        party=party.name,
+        receiver="all parties, and whoever is given the model",
+        kind="model",
+        artifact=session,
+        account="model",
+        epsilon=noise.curve.epsilon,
+        curve=noise.curve,
+        rows=rows,
+        discloses="sums over all parties with noise, and the model that follows from them, for a "
+        f"row added or removed, where {noise.honest} honest parties add their noise",
         experiment=experiment_of(party, federation),
     )
     with open_books(party.site) as books:

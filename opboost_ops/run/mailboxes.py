@@ -1,6 +1,11 @@
 """A party's side of the rounds: policy and ledger first, and the audit log at the end."""
 
+import numpy as np
+
 from opboost_ops.aggregation.mailbox import Identity, Mailbox
+from opboost_ops.boosting.dp import noise as model_noise
+from opboost_ops.boosting.private_federboost import noise_of
+from opboost_ops.boosting.rounds import Phase
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.shared_columns import shared_columns
@@ -10,11 +15,12 @@ from opboost_ops.exchange.encryption import PrivateKey
 from opboost_ops.exchange.rounds import Conversation
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.mechanisms import noise
-from opboost_ops.run.disclosures import announce
+from opboost_ops.privacy.sessions import name_of
+from opboost_ops.run.disclosures import announce, charge_sums
 from opboost_ops.run.phases import ROUNDS
 from opboost_ops.run.publication import Publisher, experiment_of
 from opboost_ops.run.sessions import end_session, open_session
-from opboost_ops.stages.boost import growth_of, patience_of, settings_of
+from opboost_ops.stages.boost import growth_of, patience_of, private_of, settings_of
 from opboost_ops.stages.stage import Home
 
 
@@ -40,6 +46,7 @@ def open_mailbox(
 
     Raises:
         PolicyError: The party's policy does not name another party, or names another key of it.
+        BudgetError: The policy's cap on all models would be passed.
         ContractError: The run's session was held before and removed.
     """
     pinned = pinned_keys(party.name, party.policy, federation, signer.public)
@@ -50,8 +57,17 @@ def open_mailbox(
     seed = None if key is None else noise.run_seed(secret, federation.name, run, key)
     for topic, receiver, discloses in disclosures(party.name, federation):
         announce(party, federation, run, f"{ROUNDS}_{topic}", discloses, receiver)
+    budget, draw = private_of(federation), None
+    if budget is not None and key is not None:
+        added = noise_of(settings_of(federation), budget)
+        rows = home.table("rows").num_rows
+        charge_sums(party, federation, run, name_of(key), added, rows)
+
+        def draw(phase: Phase, count: int) -> np.ndarray:
+            return model_noise.skellam(count, added.means[phase])
+
     return Mailbox(
-        Identity(party.name, signer, secret, seed, experiment),
+        Identity(party.name, signer, secret, seed, experiment, draw),
         federation,
         run,
         party.store,
@@ -126,8 +142,10 @@ def disclosures(me: str, federation: Federation) -> list[tuple[str, str, str]]:
         federation: As declared.
 
     Returns:
-        By topic: its name, to whom, and what.
+        By topic: its name, to whom, and what; nothing where sums have noise, and are charged.
     """
+    if private_of(federation) is not None:
+        return []
     settings, active = settings_of(federation), federation.label_holder
     growth = growth_of(federation.training)
     columns = len(shared_columns(federation))

@@ -11,8 +11,10 @@ from opboost_ops.boosting.federboost import Settings
 from opboost_ops.boosting.histogram import Growth
 from opboost_ops.boosting.histogram_text import ColumnText, text_of
 from opboost_ops.boosting.objectives import Objective
+from opboost_ops.boosting.private_federboost import Private, learn_private, noise_of
 from opboost_ops.boosting.rounds import LOGGER, Round
 from opboost_ops.config.federation import Federation, Training
+from opboost_ops.config.private_faults import honest_of
 from opboost_ops.config.shared_columns import shared_columns
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.stages.assemble import LABEL
@@ -42,12 +44,20 @@ def boost(context: Context) -> Outcome:
         rounds = (Round("trees", done - 1, level) for level in range(settings.growth.depth))
         mailbox.forget(each.name for each in rounds)
 
-    ensemble = federboost.learn(columns, label, settings, mailbox, progress)
+    private = private_of(federation)
+    if private is None:
+        ensemble = federboost.learn(columns, label, settings, mailbox, progress)
+    else:
+        ensemble = learn_private(columns, label, settings, private, mailbox, progress)
     text = model_text(ensemble, federation)
     context.waited.append(mailbox.traffic.waited)
     facts = {"rows": ensemble.facts.rows, "trees": settings.trees}
     traffic = {"messages": mailbox.traffic.sent, "bytes": mailbox.traffic.bytes}
     sums = sum(mailbox.traffic.sums.values())
+    told = {}
+    if private is not None:
+        curve = noise_of(settings, private).curve
+        told = {"private": {"epsilon": curve.epsilon, "delta": curve.delta}}
     return Outcome(
         files={model_file(context): text.encode()},
         documents={"boosted": {**facts, "head": mailbox.head, "edges": ensemble.edges}},
@@ -56,6 +66,7 @@ def boost(context: Context) -> Outcome:
             **traffic,
             "sums": sums,
             "conversation": mailbox.head[:16],
+            **told,
         },
         spent={"waited": mailbox.traffic.waited, "cpu": time.process_time() - begin},
     )
@@ -98,6 +109,19 @@ def settings_of(federation: Federation) -> Settings:
         buckets=training.buckets or 16,
         growth=growth_of(training),
     )
+
+
+def private_of(federation: Federation) -> Private | None:
+    """What a session of noisy sums may cost; None where sums are exact.
+
+    Args:
+        federation: The plan's.
+    """
+    declared = federation.training.private
+    if declared is None or declared.delta is None:
+        return None
+    honest = honest_of(federation)
+    return Private(declared.epsilon, declared.delta, honest, declared.columns or 2)
 
 
 def growth_of(training: Training) -> Growth:

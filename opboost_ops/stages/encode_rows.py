@@ -41,6 +41,7 @@ def encode_rows(context: Context) -> Outcome:
         for column in shared_columns(context.federation)
     }
     training = pa.table({**integers, LABEL: truth}).filter(pa.array(~held_out))
+    private = context.federation.training.private is not None
     return Outcome(
         tables={
             "rows": training,
@@ -55,8 +56,9 @@ def encode_rows(context: Context) -> Outcome:
                 "classes": classes,
             }
         },
-        summary={"rows": training.num_rows, "features": len(names)},
-        discloses="how many rows this party trains on",
+        # With a guarantee, how many rows there are is told with noise, by the sums.
+        summary={"features": len(names), **({} if private else {"rows": training.num_rows})},
+        discloses="" if private else "how many rows this party trains on",
     )
 
 

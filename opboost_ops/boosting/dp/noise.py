@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from opboost_ops.boosting.dp import poisson
 from opboost_ops.boosting.extras import require_extra
 
 KEY_BYTES = 32
@@ -82,6 +83,36 @@ def _measurement(sensitivity: int, epsilon: Fraction) -> Any:
         if Fraction(measurement.map(sensitivity)) <= epsilon:
             return measurement
         scale *= 1 + 2.0**-50
+
+
+def skellam(count: int, mean: int) -> np.ndarray:
+    """Skellam noise: each number the difference of two Poisson ones, so of variance 2 mean.
+
+    Sums of it are of the same law, with the means added up: parties that each add a share make
+    exactly the noise of the sum. Drawn to within 2 `poisson.DISTANCE` a number.
+
+    Args:
+        count: How many numbers.
+        mean: Of each Poisson number, a positive integer.
+
+    Returns:
+        int64, shape (count,).
+    """
+    law = poisson.thresholds(mean)
+    drawn = _poisson(2 * count, law)
+    return np.asarray(drawn[:count] - drawn[count:])
+
+
+def _poisson(count: int, law: poisson.Thresholds) -> np.ndarray:
+    high = np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+    reached = np.searchsorted(law.high, high, side="right")
+    # Where the upper halves are equal the lower ones decide: once in 2^64 / thresholds draws.
+    close = np.flatnonzero((reached > 0) & (law.high[reached - 1] == high))
+    for at in close:
+        begin = int(np.searchsorted(law.high, high[at], side="left"))
+        equal = law.low[begin : int(reached[at])]
+        reached[at] = begin + int((equal <= np.uint64(secrets.randbits(64))).sum())
+    return np.asarray(reached + law.first)
 
 
 def choose(scores: np.ndarray, factor: Fraction) -> np.ndarray:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from opboost_ops.cli import app
 from opboost_ops.config.loading import load_federation, site_of
 from opboost_ops.datasets.lenders import NAME
+from opboost_ops.datasets.workspace import agree_for_all
 from opboost_ops.exchange.books import open_books
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.phases import ROUNDS
@@ -29,7 +30,12 @@ def lenders(tmp_path, monkeypatch):
     for party in data["parties"].values():
         del party["encryption_key"]
     found.file.write_text(yaml.safe_dump(data, sort_keys=False))
+    for name in found.names:
+        path = found.folder / name / "policy.yaml"
+        policy = {**yaml.safe_load(path.read_text()), "require_encryption": False}
+        path.write_text(yaml.safe_dump(policy, sort_keys=False))
     found.federation = load_federation(found.file)
+    agree_for_all(found.file)
     return found
 
 

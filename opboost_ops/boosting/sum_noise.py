@@ -1,0 +1,102 @@
+"""How much noise the sums of horizontal learning need, and what a party adds of it.
+
+Distributed differential privacy: every party adds Skellam noise to its integers before they are
+masked. At least h = remaining - colluding parties are honest and stay, so each adds 1 / h of the
+variance that (epsilon, delta) takes; what the others add is surplus, and never removed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from opboost_ops.boosting.dp.poisson import GREATEST
+from opboost_ops.boosting.rounds import Phase
+from opboost_ops.errors import ConfigError
+from opboost_ops.privacy import renyi
+from opboost_ops.privacy.renyi import RenyiCurve
+
+
+@dataclass(frozen=True)
+class Release:
+    """Sums that are released in one phase, in rounds of the same kind.
+
+    Attributes:
+        phase: Its name.
+        rounds: How many there are at most.
+        l1: By how much one row changes the vector of one round at most: sum of absolute changes.
+        l2_squared: The same, sum of squared changes.
+        share: Of the divergence, how much goes to all its rounds together.
+    """
+
+    phase: Phase
+    rounds: int
+    l1: int
+    l2_squared: int
+    share: float
+
+
+@dataclass(frozen=True)
+class SumNoise:
+    """The noise of one session.
+
+    Attributes:
+        honest: h, of how many parties the noise is counted.
+        means: By phase, the mean of a party's Poisson numbers: its noise has twice that variance.
+        curve: What the whole session costs a row that is added or removed.
+    """
+
+    honest: int
+    means: dict[Phase, int]
+    curve: RenyiCurve
+
+    def deviation(self, phase: Phase, parties: int) -> float:
+        """Standard deviation of a sum's noise, where so many parties added theirs.
+
+        Args:
+            phase: Of the sum.
+            parties: How many.
+        """
+        return float((2 * parties * self.means[phase]) ** 0.5)
+
+
+def calibrated(releases: Sequence[Release], honest: int, epsilon: float, delta: float) -> SumNoise:
+    """The least noise that keeps a session within epsilon.
+
+    Args:
+        releases: All that leaves.
+        honest: h, at least 1.
+        epsilon: Of the whole session, for a row that is added or removed.
+        delta: Its delta.
+
+    Raises:
+        ConfigError: The noise would be out of range.
+    """
+
+    def noise(factor: float) -> SumNoise:
+        means = {
+            each.phase: max(1, ceil(factor * each.rounds * each.l2_squared / each.share / honest))
+            for each in releases
+        }
+        curves = (
+            renyi.repeated(
+                renyi.skellam(each.l1, each.l2_squared, 2 * honest * means[each.phase]),
+                each.rounds,
+            )
+            for each in releases
+        )
+        return SumNoise(honest, means, RenyiCurve(values=renyi.composed(curves), delta=delta))
+
+    low, high = 2.0**-40, 1.0
+    while (found := noise(high)).curve.epsilon > epsilon:
+        high *= 2
+        if max(found.means.values()) > GREATEST:
+            raise ConfigError(
+                "The noise that this epsilon takes is out of range.", "Declare a greater epsilon."
+            )
+    while high / low > 1 + 1e-6:
+        middle = (low * high) ** 0.5
+        if noise(middle).curve.epsilon > epsilon:
+            low = middle
+        else:
+            high = middle
+    return noise(high)

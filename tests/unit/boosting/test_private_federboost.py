@@ -1,0 +1,173 @@
+"""Learning from noisy sums: what one row can change, what the noise costs, what is decided."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as options
+from hypothesis import strategies as st
+
+from opboost_ops.boosting import private_federboost as learner
+from opboost_ops.boosting.dp import noise
+from opboost_ops.boosting.federboost import Settings
+from opboost_ops.boosting.histogram import Growth
+from opboost_ops.boosting.objectives import Objective
+from opboost_ops.boosting.private_federboost import Private, learn_private, noise_of
+from opboost_ops.domain import Domain
+from opboost_ops.errors import ConfigError, ContractError
+
+DOMAINS = (Domain(1, 256), Domain(1, 4), Domain(1, 4096))
+GROWTH = Growth(depth=2, learning_rate=0.3, penalty=1.0, least_node=5)
+
+
+def problem(rows=400, seed=1, task="binary"):
+    random = np.random.default_rng(seed)
+    columns = [random.integers(d.lower, d.upper + 1, rows) for d in DOMAINS]
+    score = columns[0] / 64 + columns[1] + random.normal(0, 1, rows)
+    if task == "binary":
+        label, objective = (score > 5).astype(float), Objective("binary", 2)
+    else:
+        label, objective = np.clip(score, 0, 10), Objective("regression", 0, (0.0, 10.0))
+    return columns, label, Settings(objective, DOMAINS, 4, 8, GROWTH)
+
+
+class Recorder:
+    """All rows at one party, with the noise of so many; keeps vectors, and may repeat decisions."""
+
+    def __init__(self, means=None, parties=3, decided=None):
+        self.parties, self._means, self._decided = parties, means, decided
+        self.vectors, self.decisions = {}, {}
+
+    def step(self, name, size, vector, decide, form):
+        made = vector()
+        assert made.shape == (size,) and made.dtype == np.int64
+        self.vectors[name.name] = made
+        if self._decided is not None:
+            return self._decided[name.name]
+        drawn = self._means and noise.skellam(size, self.parties * self._means[name.phase])
+        self.decisions[name.name] = decide(made if drawn is None else made + drawn)
+        return self.decisions[name.name]
+
+
+PRIVATE = Private(epsilon=2.0, delta=1e-4, honest=2, columns=2)
+
+
+@options(max_examples=15, deadline=None)
+@given(st.integers(0, 2**31), st.sampled_from(["binary", "regression"]), st.integers(1, 3))
+def test_one_row_changes_a_round_by_no_more_than_is_counted(seed, task, columns):
+    """Whatever was decided before: the other run hears the same decisions, and has a row less."""
+    x, label, settings = problem(120, seed, task)
+    private = Private(2.0, 1e-4, 2, columns)
+    first = Recorder(noise_of(settings, private).means)
+    learn_private(x, label, settings, private, first)
+    gone = seed % 120
+    less = [np.delete(column, gone) for column in x]
+    second = Recorder(decided=first.decisions)
+    learn_private(less, np.delete(label, gone), settings, private, second)
+    counted = {r.phase: r for r in releases(settings, private)}
+    assert set(second.vectors) == set(first.vectors)
+    for name, vector in first.vectors.items():
+        moved = np.abs(vector - second.vectors[name])
+        phase = counted[name.split("-")[0]]
+        assert moved.sum() <= phase.l1 and (moved**2).sum() <= phase.l2_squared
+    rounds = [sum(n.startswith(phase) for n in first.vectors) for phase in counted]
+    assert all(n <= r.rounds for n, r in zip(rounds, counted.values(), strict=True))
+
+
+def releases(settings, private):
+    """What the noise is calibrated for."""
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learner, "calibrated", lambda found, *_: seen.extend(found))
+        noise_of(settings, private)
+    return seen
+
+
+def test_a_single_row_can_reach_what_is_counted():
+    """The bound is no more than it must be: a row of the greatest gradient in one node."""
+    _, _, settings = problem()
+    columns = [np.array([domain.upper]) for domain in DOMAINS]
+    recorder = Recorder(decided=None)
+    recorder.parties = 1
+    learn_private(columns, np.array([1.0]), settings, Private(2.0, 1e-9, 1, 2), recorder)
+    counted = {r.phase: r for r in releases(settings, PRIVATE)}
+    assert np.abs(recorder.vectors["facts-00000-00"]).sum() == counted["facts"].l1
+    assert recorder.vectors["lookup-00000-00"].sum() == counted["lookup"].l1
+    # A chance of one half: the gradient is half of what it may be, the hessian all of it.
+    assert np.abs(recorder.vectors["trees-00000-00"]).sum() == 2 * (128 + 128)
+    assert counted["trees"].l1 == 2 * (256 + 128)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+def test_the_noise_is_the_least_that_keeps_epsilon(epsilon):
+    _, _, settings = problem()
+    found = noise_of(settings, Private(epsilon, 1e-6, 2, 2))
+    assert 0.98 * epsilon < found.curve.epsilon <= epsilon
+    # Fewer who are honest: each adds more, in proportion.
+    alone = noise_of(settings, Private(epsilon, 1e-6, 1, 2)).means["trees"]
+    assert alone == pytest.approx(2 * found.means["trees"], rel=0.01)
+
+
+def test_an_epsilon_that_takes_too_much_noise_is_refused():
+    _, _, settings = problem()
+    with pytest.raises(ConfigError, match="greater epsilon"):
+        noise_of(settings, Private(1e-7, 1e-6, 1, 2))
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_with_little_noise_it_learns(task):
+    x, label, settings = problem(4000, task=task)
+    private = Private(200.0, 1e-6, 2, 2)
+    ensemble = learn_private(
+        x, label, settings, private, Recorder(noise_of(settings, private).means)
+    )
+    assert abs(ensemble.facts.rows - 4000) < 40
+    assert len(ensemble.trees) == 4
+    used = {split.feature for (tree,) in ensemble.trees for split, _, _ in tree.splits.values()}
+    assert {0, 1} & used
+    # The root's value follows the gradient: rows of the upper half score higher.
+    best = max((s.gain, s) for (t,) in ensemble.trees for s, _, _ in t.splits.values())[1]
+    assert best.right.value > best.left.value
+
+
+def test_a_delta_that_is_not_below_one_in_all_rows_is_refused():
+    x, label, settings = problem()
+    private = Private(50.0, 1 / 300, 2, 2)
+    with pytest.raises(ContractError, match="not below 1 / rows"):
+        learn_private(x, label, settings, private, Recorder(noise_of(settings, private).means))
+
+
+def test_trees_look_at_columns_in_turn_whatever_the_data():
+    assert [learner.looked_at(i, 5, 2) for i in range(5)] == [
+        [0, 1],
+        [2, 3],
+        [0, 4],
+        [1, 2],
+        [3, 4],
+    ]
+    assert learner.looked_at(3, 2, 9) == [0, 1]
+
+
+@options(max_examples=50, deadline=None)
+@given(st.integers(2, 5000), st.integers(2, 40), st.integers(0, 2**31))
+def test_bucket_ends_rise_and_are_ends_of_cells_below_the_last(size, buckets, seed):
+    ends = learner.cell_ends(Domain(1, size))
+    assert ends[-1] == size and (np.diff(ends) > 0).all() and ends[0] >= 1
+    counts = np.random.default_rng(seed).integers(-50, 100, len(ends))
+    found = learner.bucket_ends(counts, ends, buckets)
+    assert 1 <= len(found) < buckets and set(found) <= set(ends[:-1].tolist())
+    assert list(found) == sorted(set(found))
+
+
+def test_a_decision_that_does_not_fit_is_refused():
+    x, label, settings = problem()
+    first = Recorder(noise_of(settings, PRIVATE).means)
+    learn_private(x, label, settings, PRIVATE, first)
+    for name, wrong in (
+        ("lookup-00000-00", learner.Ends(edges=((9, 9), (1,), (2,)))),
+        ("lookup-00000-00", learner.Ends(edges=((256,), (1, 2, 3), (2,)))),
+        ("trees-00000-00", first.decisions["trees-00000-00"].model_copy(update={"roots": ()})),
+    ):
+        with pytest.raises(ContractError, match="does not fit"):
+            learn_private(
+                x, label, settings, PRIVATE, Recorder(decided={**first.decisions, name: wrong})
+            )

@@ -1,0 +1,223 @@
+"""Whole runs of horizontal learning with noise in all sums: books, retries, what is told."""
+
+import json
+import threading
+from pathlib import Path
+
+import numpy as np
+import pyarrow.feather as feather
+import pytest
+import yaml
+
+from opboost_ops.boosting.dp import noise
+from opboost_ops.boosting.private_federboost import noise_of
+from opboost_ops.cli import horizontal_report
+from opboost_ops.config.loading import load_federation, load_site, site_of
+from opboost_ops.datasets.lenders import NAME
+from opboost_ops.datasets.workspace import agree_for_all
+from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.books import open_books
+from opboost_ops.models.registry import Registry
+from opboost_ops.privacy.accountant import model_delta, model_epsilon
+from opboost_ops.run.inbox import Run
+from opboost_ops.run.local import Finished
+from opboost_ops.run.phases import ROUNDS
+from opboost_ops.stages.boost import private_of, settings_of
+from tests.unit.stages.test_horizontal_runs import TRAIN, Lenders
+
+PRIVATE = {"epsilon": 4.0, "delta": 1e-4, "colluding": 1, "columns": 2}
+TRAINING = {"trees": 3, "depth": 2, "learning_rate": 0.3, "private": PRIVATE}
+SECOND = "0" * 15 + "3"
+
+
+@pytest.fixture
+def lenders(tmp_path, monkeypatch):
+    return Lenders(tmp_path / "all", monkeypatch, training=TRAINING)
+
+
+def models(lenders, party):
+    """The party's ledger lines of models."""
+    with open_books(site_of(party)[0]) as books:
+        return [line for line in books.ledger.releases() if line.account == "model"]
+
+
+def together(lenders, names, run=TRAIN):
+    """The stage with rounds, of some parties at the same time."""
+    said, errors = {}, {}
+    asked = Run(NAME, run, lenders.names[0])
+    threads = [
+        threading.Thread(target=lenders._one, args=(name, asked, said, errors)) for name in names
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return said, errors
+
+
+def test_a_run_charges_every_party_and_tells_its_epsilon(lenders):
+    said, errors = lenders.run()
+    assert not errors
+    texts = {
+        Registry(load_site(lenders.folder / name / "site.yaml").models, NAME).file(
+            TRAIN, "model.txt"
+        )
+        for name in lenders.names
+    }
+    assert len(texts) == 1
+    added = noise_of(settings_of(lenders.federation), private_of(lenders.federation))
+    assert 3.9 < added.curve.epsilon <= 4 and added.honest == 2
+    for name in lenders.names:
+        (line,) = models(lenders, name)
+        assert line.curve == added.curve and line.epsilon == added.curve.epsilon
+        assert line.receiver == "all parties, and whoever is given the model"
+        with open_books(site_of(name)[0]) as books:
+            kinds = {r.kind: r for r in books.ledger.releases()}
+        # What the sums tell has its line; nothing else says rows or sums exactly.
+        assert not {"boost_facts", "boost_lookup", "boost_histograms", "boost_model"} & set(kinds)
+        assert "encode_rows" not in kinds
+        assert "rows" not in said[name, "encode_rows"]
+        card = json.loads(
+            (load_site(lenders.folder / name / "site.yaml").models / NAME / TRAIN / "card.json")
+            .read_text()
+        )  # fmt: skip
+        assert "epsilon 4 at delta 0.0001" in card["private"][0]
+        assert not [one for one in card["limits"] if "not differentially private" in one]
+    by_party = {
+        name: {stage: told for (n, stage), told in said.items() if n == name}
+        for name in lenders.names
+    }
+    spent = {n: {ROUNDS: {"seconds": 1.0, "waited": 0.5, "cpu": 1.0}} for n in lenders.names}
+    finished = Finished(TRAIN, lenders.federation, by_party, spent)
+    told = horizontal_report.told(finished, Path("models"))
+    assert told["private"] == {"epsilon": added.curve.epsilon, "delta": 1e-4}
+    assert set(told["metrics"]) == set(lenders.names)
+
+
+def test_a_retry_sends_the_noisy_vector_that_was_kept_and_draws_nothing(lenders, monkeypatch):
+    lenders.run(until=ROUNDS)
+    passive = lenders.names[1:]
+    drawn = []
+    real = noise.skellam
+    monkeypatch.setattr(noise, "skellam", lambda n, m: drawn.append(n) or real(n, m))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("opboost_ops.run.mailboxes.patience_of", lambda _: 0.3)
+        # First the keys of all are out, then the active party is away.
+        patch.setattr("opboost_ops.aggregation.mailbox.Mailbox.step", _stops)
+        _, errors = together(lenders, lenders.names)
+        assert set(errors) == set(lenders.names)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("opboost_ops.run.mailboxes.patience_of", lambda _: 0.3)
+        _, errors = together(lenders, passive)
+        assert all("waits for" in str(error) for error in errors.values())
+    assert len(drawn) == 2
+    kept = {name: (lenders.home(name) / "rounds" / "facts-00000-00.bin") for name in passive}
+    before = {name: path.read_bytes() for name, path in kept.items()}
+    assert all(len(models(lenders, name)) == 1 for name in passive)
+    drawn.clear()
+    _, errors = together(lenders, lenders.names)
+    assert not errors
+    # The two vectors of the first round were not drawn again; all later ones were, once a party.
+    assert drawn.count(2) == 1
+    for name in passive:
+        assert kept[name].read_bytes() == before[name]
+    assert all(len(models(lenders, name)) == 1 for name in lenders.names)
+
+
+def _stops(self, *_):
+    raise ConfigError("stopped")
+
+
+def test_a_table_that_changed_sends_neither_the_old_nor_a_new_vector(lenders):
+    lenders.run(until=ROUNDS)
+    victim = lenders.names[1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("opboost_ops.run.mailboxes.patience_of", lambda _: 0.3)
+        patch.setattr("opboost_ops.aggregation.mailbox.Mailbox.step", _stops)
+        together(lenders, lenders.names)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("opboost_ops.run.mailboxes.patience_of", lambda _: 0.3)
+        together(lenders, [victim])
+    path = lenders.home(victim) / "rows.arrow"
+    feather.write_feather(feather.read_table(path).slice(1), path, compression="uncompressed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("opboost_ops.run.mailboxes.patience_of", lambda _: 0.3)
+        _, errors = together(lenders, [victim])
+    assert "one mask is never used for two" in str(errors[victim])
+
+
+def test_a_broken_session_stays_charged_and_a_new_one_is_charged_anew(lenders):
+    lenders.run(until=ROUNDS)
+    name = lenders.names[1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("opboost_ops.run.mailboxes.patience_of", lambda _: 0.1)
+        _, errors = together(lenders, [name])
+    assert "waits for" in str(errors[name])
+    (broken,) = models(lenders, name)
+    _, errors = lenders.run(SECOND)
+    assert not errors
+    lines = models(lenders, name)
+    assert len(lines) == 2 and lines[0] == broken and lines[1].artifact != broken.artifact
+    spent = float(model_epsilon(lines))
+    assert broken.epsilon < spent < 2 * broken.epsilon
+    assert model_delta(lines) == 1e-4
+
+
+def test_a_budget_that_would_be_passed_refuses_before_anything_leaves(lenders):
+    name = lenders.names[2]
+    path = lenders.folder / name / "policy.yaml"
+    policy = {**yaml.safe_load(path.read_text()), "models": {"budget_epsilon": 3.0}}
+    path.write_text(yaml.safe_dump(policy, sort_keys=False))
+    lenders.run(until=ROUNDS)
+    _, errors = together(lenders, [name])
+    assert "models.budget_epsilon is 3, and would be 4.0" in str(errors[name])
+    assert not list((lenders.folder / "exchange" / NAME / TRAIN).glob(f"round_key/{name}"))
+    assert models(lenders, name) == []
+
+
+def test_a_delta_not_below_one_in_all_rows_is_one_refusal_at_every_party(tmp_path, monkeypatch):
+    training = {**TRAINING, "private": {**PRIVATE, "delta": 0.005}}
+    lenders = Lenders(tmp_path / "all", monkeypatch, training=training)
+    _, errors = lenders.run()
+    assert set(errors) == set(lenders.names)
+    assert all("not below 1 / rows" in str(error) for error in errors.values())
+    assert all(len(models(lenders, name)) == 1 for name in lenders.names)
+    vectors = list((lenders.folder / "exchange").rglob("masked/*/trees-*"))
+    assert vectors == []
+
+
+@pytest.mark.parametrize(
+    ("private", "told"),
+    [
+        ({"remain": 2, "colluding": 2}, "leaves no party whose noise counts"),
+        ({"colluding": 3}, "leaves no party whose noise counts"),
+        ({"remain": 4}, "training.private.remain: is 4, of 3 parties"),
+        ({"delta": None}, "training.private.delta: is required"),
+        ({"metrics_epsilon": 1.0}, "is DPBoost's"),
+        ({"trees_per_ensemble": 3}, "is DPBoost's"),
+        ({"colluding": 0}, "training.private.colluding"),
+    ],
+)
+def test_what_leaves_no_guarantee_is_a_fault_of_the_file(lenders, private, told):
+    data = yaml.safe_load(lenders.file.read_text())
+    data["training"]["private"].update(private)
+    lenders.file.write_text(yaml.safe_dump(data, sort_keys=False))
+    with pytest.raises(ConfigError) as raised:
+        load_federation(lenders.file)
+    assert told in str(raised.value)
+
+
+def test_a_number_is_learnt_from_noisy_sums_too(tmp_path, monkeypatch):
+    private = {**PRIVATE, "epsilon": 60.0}
+    lenders = Lenders(tmp_path / "all", monkeypatch, training={**TRAINING, "private": private})
+    data = yaml.safe_load(lenders.file.read_text())
+    data["features"].pop("debt_ratio")
+    data["label"] = {"column": "debt_ratio", "task": "regression", "bounds": [0, 2]}
+    lenders.file.write_text(yaml.safe_dump(data, sort_keys=False))
+    lenders.federation = load_federation(lenders.file)
+    agree_for_all(lenders.file)
+    said, errors = lenders.run()
+    assert not errors
+    for name in lenders.names:
+        found = said[name, "evaluate_own"]["metrics"]["federated_local"]
+        assert np.isfinite(list(found.values())).all()
