@@ -74,13 +74,15 @@ def command(
                 console.print(f"  {party} to {to}: {discloses}", soft_wrap=True)
     else:
         console.print("Also sent, exact, with no epsilon:")
-    from opboost_ops.stages import align, digest_ids, list_shards, request_splits
+    from opboost_ops.stages import list_shards, request_splits
+    from opboost_ops.stages.alignments import alignment_of
 
+    if federation.learning == "vertical":
+        for sender, to, discloses in alignment_of(federation.alignment).disclosures(federation):
+            console.print(f"  {sender} to {to}: {discloses}", soft_wrap=True)
     for party in federation.feature_holders:
-        console.print(f"  {party} to {receiver}: {digest_ids.DISCLOSES}")
         if federation.parties[party].shards:
             console.print(f"  {party} to everyone who sees the run: {list_shards.DISCLOSES}")
-        console.print(f"  {receiver} to {party}: {align.DISCLOSES}")
         console.print(f"  {receiver} to {party}: {request_splits.DISCLOSES}")
     local.require_agreed(path, federation, named=True)
     console.print(
@@ -110,7 +112,8 @@ def _faults(federation: "Federation", party: str, file: Path) -> list[Fault]:
         faults.append(Fault(f"{party}/site.yaml:secret", error.problem, error.remedy))
     if federation.learning == "vertical":
         try:
-            noise.read_secret(site.alignment_key)
+            if federation.alignment == "keyed" or site.alignment_key.is_file():
+                noise.read_secret(site.alignment_key)
         except OpBoostError as error:
             faults.append(Fault(f"{party}/site.yaml:alignment_key", error.problem, error.remedy))
     else:

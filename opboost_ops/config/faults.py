@@ -39,6 +39,7 @@ def _vertical_faults(federation: Federation) -> Iterator[Fault]:
         yield Fault("parties", f"has {len(holders)} label holders", "exactly one is needed")
     if not federation.feature_holders:
         yield Fault("parties", "has no feature holder", "at least one is needed")
+    yield from _alignment_faults(federation)
     yield from _booster_faults(federation)
     yield from private_faults(federation)
     for key in ("label", "features"):
@@ -84,6 +85,18 @@ def _key_faults(federation: Federation) -> Iterator[Fault]:
                 )
             elif key is not None:
                 keys[key] = name
+
+
+def _alignment_faults(federation: Federation) -> Iterator[Fault]:
+    if federation.alignment != "private":
+        return
+    for name, party in federation.parties.items():
+        if party.encryption_key is None:
+            yield Fault(
+                f"parties.{name}.encryption_key",
+                "is required for alignment: private",
+                "make one with `opboost keys encryption`, or declare alignment: keyed",
+            )
 
 
 def _booster_faults(federation: Federation) -> Iterator[Fault]:

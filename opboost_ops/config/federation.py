@@ -14,6 +14,7 @@ Role = Literal["label_holder", "feature_holder"]
 IdType = Literal["string", "integer"]
 LearningTask = Literal["binary", "multiclass", "regression"]
 ScoringMode = Literal["local", "desensitised", "routed"]
+AlignmentMode = Literal["private", "keyed"]
 
 #: What a run is for.
 Purpose = Literal["train", "score"]
@@ -203,6 +204,9 @@ class Federation(Record):
         learning: ``vertical``: other columns of the same people. ``horizontal``: the same columns
             of other people, each party with its own label.
         id: The column that names a person.
+        alignment: How the people common to all parties are found: ``private``, by an oblivious
+            exchange that shows nobody who else is in a table; ``keyed``, by digests under a key
+            that all parties share, for parties of one house.
         domain: Bounds of the integers that features are mapped to.
         label: Every party's target; horizontal.
         features: Every party's columns; horizontal.
@@ -216,6 +220,7 @@ class Federation(Record):
     name: Name
     learning: Literal["vertical", "horizontal"] = "vertical"
     id: IdColumn
+    alignment: AlignmentMode = "keyed"
     domain: DomainRange
     label: Label | None = None
     features: Mapping[FeatureName, Feature] = Field(default_factory=dict)

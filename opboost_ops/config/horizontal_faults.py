@@ -45,6 +45,12 @@ def horizontal_faults(federation: Federation) -> Iterator[Fault]:
                             f"move it to {key}, outside of parties")  # fmt: skip
         if party.shards:
             yield Fault(f"{where}.shards", "is only for feature holders", "take the line out")
+    if federation.alignment != "keyed":
+        yield Fault(
+            "alignment",
+            "is only for vertical learning",
+            "the parties have other people: leave it out",
+        )
     yield from _training_faults(federation)
     yield from _label_faults(federation)
     if not federation.features:

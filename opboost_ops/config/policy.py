@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from opboost_ops.config.federation import ScoringMode
+from opboost_ops.config.federation import AlignmentMode, ScoringMode
 from opboost_ops.config.schema import FeatureName, Name, PublicKey, Record
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -89,6 +89,38 @@ class Models(Record):
     budget_epsilon: float | None = Field(default=None, gt=0)
 
 
+class LeastCommon(Record):
+    """How few common people are too few for a run of each purpose.
+
+    It keeps a release from being about few people. It hides no membership from the label holder,
+    who knows it by then, and does not keep two runs from being compared.
+
+    Attributes:
+        train: Fewest in a training run.
+        score: Fewest in a scoring run.
+    """
+
+    train: int = Field(default=1, ge=1)
+    score: int = Field(default=1, ge=1)
+
+
+class AlignmentRules(Record):
+    """How a party lets others find out who is in its table.
+
+    Attributes:
+        allow: Which ways.
+        max_asked: About how many people the label holder may ask in one run, ``private`` alone.
+        max_asked_ever: About how many in all runs together, repeats included: that many guesses
+            of who is a customer it could have tested by now.
+        least_common: A run with fewer common people stops before anything is released.
+    """
+
+    allow: tuple[AlignmentMode, ...] = Field(default=("private", "keyed"), min_length=1)
+    max_asked: int | None = Field(default=None, ge=0)
+    max_asked_ever: int | None = Field(default=None, ge=0)
+    least_common: LeastCommon = LeastCommon()
+
+
 class Checks(Record):
     """Thresholds of the party's checks, as shares of rows.
 
@@ -124,6 +156,7 @@ class Policy(Record):
         all_features: Caps on their sum.
         models: A cap on the label holder's models.
         scoring: Modes of scoring in which this party takes part.
+        alignment: How the label holder may find the people that all parties have.
         checks: Thresholds of its checks.
     """
 
@@ -137,6 +170,7 @@ class Policy(Record):
     all_features: AllFeatures = AllFeatures()
     models: Models = Models()
     scoring: tuple[ScoringMode, ...] = ("local", "desensitised")
+    alignment: AlignmentRules = AlignmentRules()
     checks: Checks = Checks()
 
     def noise_group(self, receiver: str) -> str:

@@ -48,7 +48,11 @@ class Site(Record):
             environment variable that holds them in base64.
         signing_key: File of the Ed25519 private key.
         encryption_key: File of the X25519 private key, for a party that declares one.
-        alignment_key: File of the key that all parties of the federation share.
+        alignment_key: File of the key that all parties of the federation share, in ``alignment:
+            keyed``. In ``private`` only the label holder may have one, of its own: common order and
+            held-out rows follow from it. Without the file they follow from its secret.
+        alignment_processes: How many processes private alignment takes; all processors when
+            absent.
         tables: Parquet tables by federation.
     """
 
@@ -67,6 +71,7 @@ class Site(Record):
     signing_key: Path = Path("keys/signing.key")
     encryption_key: Path = Path("keys/encryption.key")
     alignment_key: Path = Path("keys/alignment.key")
+    alignment_processes: int | None = Field(default=None, ge=1, le=256)
     tables: Mapping[Name, Tables] = Field(default_factory=dict)
 
     def ledger_url(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import yaml
 
-from opboost_ops.config.federation import Scoring
+from opboost_ops.config.federation import AlignmentMode, Scoring
 from opboost_ops.config.loading import load_federation, load_site
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.domain import quantile_edges as edges_of
@@ -34,6 +34,7 @@ def write_workspace(
     upper: int | None = None,
     seed: int | None = None,
     quantile_edges: bool = False,
+    alignment: AlignmentMode = "keyed",
     training: Mapping[str, Any] | None = None,
     scoring: Mapping[str, Any] | None = None,
 ) -> Path:
@@ -48,6 +49,7 @@ def write_workspace(
         seed: Makes split, booster and secrets predictable, and the store a throw-away one.
         quantile_edges: Read cells of equal shares off each protected table, which leaves no
             guarantee: only for comparisons, and the store becomes a throw-away one.
+        alignment: How the common people are found; ``keyed`` is faster, for experiments.
         training: Other entries of ``training``.
         scoring: Entries of ``scoring``; policies are written so that they allow it.
 
@@ -63,8 +65,9 @@ def write_workspace(
         party: write_keys(folder / party / "keys", _seeded(seed, dataset.name, party))
         for party in dataset.tables
     }
-    alignment = _seeded(seed, dataset.name, "alignment") or secrets.token_bytes(32)
+    key = _seeded(seed, dataset.name, "alignment") or secrets.token_bytes(32)
     data = _federation(dataset, public, epsilon, lower, upper)
+    data |= {"alignment": alignment, "parties": data.pop("parties")}
     if quantile_edges:
         _read_edges(dataset, data)
     if scoring:
@@ -72,7 +75,9 @@ def write_workspace(
     data["training"] = {"holdout": dataset.holdout, "seed": seed or 0, **(training or {})}
     for party, table in dataset.tables.items():
         site = folder / party
-        write_private(site / "keys" / "alignment.key", alignment)
+        # Of its own in private alignment: with one seed the same people are held out either way.
+        if alignment == "keyed" or party == dataset.label_holder:
+            write_private(site / "keys" / "alignment.key", key)
         (site / "tables").mkdir()
         table.write_parquet(site / "tables" / "train.parquet")
         data_of = site_data(party, dataset.name, Path("tables/train.parquet"))

@@ -4,7 +4,8 @@ A state machine without files, clock or network. Each feature holder's artifacts
 and each link names the one before it by digest. In a training run: plan -> digests -> alignment
 -> ranks and holdout -> split request -> split values, then -> route request -> routes where
 routed scoring is evaluated. In a scoring run: plan -> digests -> alignment -> values, or -> route
-request -> routes. A party sees the links that it signs or receives.
+request -> routes. Where alignment is private, it is plan -> query -> answer -> alignment, and the
+digests beside that. A party sees the links that it signs or receives.
 """
 
 from collections.abc import Mapping
@@ -144,7 +145,7 @@ class Acceptance:
             self._require_columns(manifest, what)
             self._require_guarantee(manifest, what)
             require_rows(self.memory, manifest, rows, what)
-            artifact = opened(manifest, files, decrypt, what, self.plan.purpose)
+            artifact = opened(manifest, files, decrypt, what, self.plan.purpose, self.federation)
         else:
             artifact = opened(manifest, files, None, what)
             planned = self._planned(artifact, what)

@@ -30,6 +30,7 @@ from opboost_ops.privacy.loss import LossCurve
 TABLE = "table.parquet"
 DOCUMENT = "document.json"
 VECTOR = "vector.bin"
+ENTRIES = "entries.bin"
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Draft:
         table: Its table, if it has one.
         document: Its JSON document, if it has one.
         vector: Its integers modulo 2^64, if it has such, uint64.
+        entries: Its points or tags, if it has such, uint8, shape (n, width).
         round: Its round, for the kinds of horizontal learning.
         columns: Features inside.
         rows: Rows of the table, or entries of the document.
@@ -59,6 +61,7 @@ class Draft:
     table: pa.Table | None = None
     document: Mapping[str, Any] | None = None
     vector: np.ndarray | None = None
+    entries: np.ndarray | None = None
     round: str | None = None
     columns: tuple[str, ...] = ()
     answers: str | None = None
@@ -96,6 +99,8 @@ class Draft:
             ).encode()
         if self.vector is not None:
             files[VECTOR] = self.vector.astype("<u8").tobytes()
+        if self.entries is not None:
+            files[ENTRIES] = self.entries.tobytes()
         if envelope:
             place = reference(federation, run, self.kind, self.about, self.round)
             files = {
@@ -160,6 +165,20 @@ class Artifact:
                 "wrong_row_count", f"{self.manifest.reference}: its vector has another length."
             )
         return np.frombuffer(raw, dtype="<u8").astype(np.uint64, copy=False)
+
+    def entries(self, count: int, width: int) -> np.ndarray:
+        """Its points or tags, uint8, shape (count, width).
+
+        Args:
+            count: How many there must be.
+            width: Bytes of each.
+        """
+        raw = self._file(ENTRIES)
+        if len(raw) != count * width:
+            raise Rejected(
+                "wrong_row_count", f"{self.manifest.reference}: its entries have another length."
+            )
+        return np.frombuffer(raw, dtype=np.uint8).reshape(count, width)
 
     @property
     def document(self) -> Any:

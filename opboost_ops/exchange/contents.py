@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from opboost_ops.config.federation import Purpose
+from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.errors import ArtifactError
-from opboost_ops.exchange.artifact import DOCUMENT, TABLE, VECTOR, Artifact
+from opboost_ops.exchange.artifact import DOCUMENT, ENTRIES, TABLE, VECTOR, Artifact
 from opboost_ops.exchange.encryption import SUFFIX
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Kind, Manifest
+from opboost_ops.exchange.points import ALIGNMENT_FILES, position_column, require_points
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.salting import unsalted
 
@@ -18,7 +19,6 @@ Decrypt = Callable[[bytes, str, str], bytes]
 
 _FILES: Mapping[Kind, frozenset[str]] = {
     "plan": frozenset({DOCUMENT}),
-    "digests": frozenset({TABLE}),
     "alignment": frozenset({TABLE, DOCUMENT}),
     "ranks": frozenset({TABLE}),
     "holdout": frozenset({TABLE}),
@@ -39,6 +39,7 @@ def opened(
     decrypt: Decrypt | None,
     what: str,
     purpose: Purpose = "train",
+    federation: Federation | None = None,
 ) -> Artifact:
     """The artifact whose manifest was verified, decrypted.
 
@@ -48,13 +49,14 @@ def opened(
         decrypt: Opens its files; None where they lie as they are.
         what: Name of the place, for the error.
         purpose: What the run is for.
+        federation: The plan's; None where it is not known, and the alignment may be of any kind.
 
     Raises:
         Rejected: A file is missing, too many, changed, or of another form than its kind has.
     """
     end = SUFFIX if decrypt else ""
     listed = {MANIFEST, SIGNATURE, *(name + end for name in manifest.files)}
-    if set(files) != listed or set(manifest.files) != _FILES[manifest.kind]:
+    if set(files) != listed or set(manifest.files) not in _forms(manifest, federation):
         raise Rejected("malformed", f"{what}: its files are not those it lists.")
     plain = {name: files[name] for name in (MANIFEST, SIGNATURE)}
     for name, file in manifest.files.items():
@@ -70,29 +72,48 @@ def opened(
         plain[name] = unsalted(raw, f"{what}: {name}") if decrypt and manifest.version > 1 else raw
     artifact = Artifact(manifest, plain)
     if TABLE in manifest.files:
-        _require_table(artifact, what)
+        _require_table(artifact, what, federation)
     if DOCUMENT in manifest.files:
         _require_document(artifact, what, purpose)
+    if ENTRIES in manifest.files and federation is not None:
+        require_points(artifact, federation, what)
     return artifact
 
 
-def _require_table(artifact: Artifact, what: str) -> None:
+def _forms(manifest: Manifest, federation: Federation | None) -> list[frozenset[str]]:
+    """Which files an artifact of a kind may have."""
+    if manifest.kind in _FILES:
+        return [_FILES[manifest.kind]]
+    ways = (False, True) if federation is None else (federation.alignment == "private",)
+    found = (ALIGNMENT_FILES[way].get(manifest.kind) for way in ways)
+    return [files for files in found if files is not None]
+
+
+def _require_table(artifact: Artifact, what: str, federation: Federation | None) -> None:
     manifest = artifact.manifest
     try:
         table = artifact.table
     except ArtifactError as error:
         raise Rejected("malformed", error.problem) from None
-    names = {"digests": ("digest",), "alignment": ("position",)}.get(
-        manifest.kind, manifest.columns
-    )
+    names = {
+        "digests": ("digest",),
+        "alignment": (_position(table, federation),),
+    }.get(manifest.kind, manifest.columns)
     if tuple(table.column_names) != names:
         raise Rejected("unknown_column", f"{what}: its table has other columns than it says.")
     # Routes of a party whose features no tree uses have no column, and so no rows.
     if names and table.num_rows != manifest.rows:
         raise Rejected("wrong_row_count", f"{what}: its table has other rows than it says.")
-    right = _is_digest if manifest.kind == "digests" else pa.types.is_integer
+    digests = manifest.kind == "digests" or (manifest.kind, names) == ("alignment", ("look",))
+    right = _is_digest if digests else pa.types.is_integer
     if any(not right(column.type) or column.null_count for column in table.columns):
         raise Rejected("malformed", f"{what}: a column of its table has the wrong type or gaps.")
+
+
+def _position(table: pa.Table, federation: Federation | None) -> str:
+    if federation is not None:
+        return position_column(federation)
+    return "look" if table.column_names == ["look"] else "position"
 
 
 def _is_digest(kind: pa.DataType) -> bool:

@@ -176,6 +176,24 @@ class PrivateKey:
         """The public key, base64."""
         return base64.b64encode(self._raw).decode()
 
+    def shared(self, other: str) -> bytes:
+        """What this key and another party's have in common, 32 bytes; for deriving keys alone.
+
+        Args:
+            other: The other party's public key, base64.
+
+        Raises:
+            ConfigError: That is no X25519 key.
+        """
+        try:
+            return self._key.exchange(X25519PublicKey.from_public_bytes(base64.b64decode(other)))
+        except ValueError:  # A point of small order would make every secret the same.
+            pass
+        raise ConfigError(
+            f"The encryption key {key_name(other)} of the federation file is no X25519 public key.",
+            "Put its party's there, as `opboost keys init` printed it.",
+        )
+
     def decrypt(self, raw: bytes, digest: str, name: str) -> bytes:
         """A file that was encrypted to this key.
 

@@ -17,6 +17,8 @@ from opboost_ops.privacy.loss import LossCurve
 Kind = Literal[
     "plan",
     "digests",
+    "psi_query",
+    "psi_answer",
     "alignment",
     "ranks",
     "holdout",
@@ -34,7 +36,7 @@ Kind = Literal[
 ROUND_KINDS: tuple[Kind, ...] = ("round_key", "masked", "decision")
 
 #: Kinds that the label holder signs, and addresses to the party they are about.
-_ADDRESSED = ("alignment", "split_request", "route_request")
+_ADDRESSED = ("psi_query", "alignment", "split_request", "route_request")
 
 _RUN_ID = r"^[0-9a-f]{16}$"
 RunId = Annotated[str, Field(pattern=_RUN_ID)]

@@ -18,8 +18,14 @@ _TRAIN: Mapping[Kind, Kind] = {
     "split_values": "split_request",
 }
 _SCORE: Mapping[Kind, Kind] = {"digests": "plan", "alignment": "digests"}
+#: Besides, where alignment is private; the answer takes the place of the digests.
+_PRIVATE: Mapping[Kind, Kind] = {
+    "psi_query": "plan",
+    "psi_answer": "psi_query",
+    "alignment": "psi_answer",
+}
 #: What else must be there before it.
-AFTER: Mapping[Kind, Kind] = {"split_request": "holdout"}
+AFTER: Mapping[Kind, Kind] = {"split_request": "holdout", "alignment": "digests"}
 
 
 def answers(plan: Plan) -> Mapping[Kind, Kind]:
@@ -28,14 +34,19 @@ def answers(plan: Plan) -> Mapping[Kind, Kind]:
     Args:
         plan: The run's.
     """
+    private = _PRIVATE if plan.federation.alignment == "private" else {}
     if plan.purpose == "train":
         routed: Mapping[Kind, Kind] = {"route_request": "split_values", "routes": "route_request"}
-        return {**_TRAIN, **(routed if "routed" in plan.federation.scoring.modes else {})}
+        return {
+            **_TRAIN,
+            **private,
+            **(routed if "routed" in plan.federation.scoring.modes else {}),
+        }
     if plan.federation.scoring.mode == "local":
         return {}
     if plan.federation.scoring.mode == "routed":
-        return {**_SCORE, "route_request": "alignment", "routes": "route_request"}
-    return {**_SCORE, "values": "alignment"}
+        return {**_SCORE, **private, "route_request": "alignment", "routes": "route_request"}
+    return {**_SCORE, **private, "values": "alignment"}
 
 
 class Remembered(Record):
@@ -126,7 +137,11 @@ def require_rows(memory: Memory, manifest: Manifest, rows: int | None, what: str
 
     right = rows is None or found == rows
     if kind == "alignment":
+        asked = count("psi_query")
         right &= 0 < found <= (count("digests") or 0)
+        right &= asked is None or found <= asked
+    elif kind == "psi_answer":
+        right &= found == count("psi_query")
     elif kind in ("ranks", "holdout"):
         whole, other = count("alignment") or 0, count("holdout" if kind == "ranks" else "ranks")
         right &= 0 < found < whole if other is None else found + other == whole

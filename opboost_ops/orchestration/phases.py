@@ -3,7 +3,11 @@
 #: What a group is called, after its party's name, and its tooltip.
 TITLES = {
     "open": ("opens the run", "Publishes the plan, checks its own table, digests its IDs."),
-    "ids": ("identifiers", "Checks the raw table and sends keyed digests of its IDs."),
+    "ids": ("identifiers", "Checks the raw table and sends what the common people are found by."),
+    "psi": (
+        "answers who is common",
+        "Answers the label holder's blinded points. It learns how many there are, and nobody's ID.",
+    ),
     "align": ("common rows", "Finds the common people, and who of them is held out."),
     "release": ("protected release", "Randomises its features and publishes their ranks, signed."),
     "train": ("training", "Accepts the releases, joins its labels, trains, asks for splits."),
@@ -26,8 +30,10 @@ DESCRIPTIONS = {
     "open_run": "Resolves file and form, and publishes the signed plan that all later tasks read.",
     "check_table": "Checks the raw table against its declaration. Details stay in the home folder.",
     "check_drift": "Compares the table with the one of the champion's training. Told at home.",
-    "digest_ids": "Makes person keys (they stay home) and keyed alignment digests.",
-    "align": "Compares the digests: the common row order and the holdout.",
+    "digest_ids": "Makes person keys (they stay home) and what the common people are found by.",
+    "psi_query": "Blinds its IDs and asks every feature holder about them, in a shuffled order.",
+    "psi_answer": "Answers blinded points with its own exponent, once its policy was asked.",
+    "align": "Finds the common people: the common row order and the holdout.",
     "list_shards": "Counts the files of the table; each is then treated by a task of its own.",
     "preprocess": "Maps raw values to integers of the declared domain.",
     "desensitize": "Randomises the integers by the declared mechanism and writes the ledger.",

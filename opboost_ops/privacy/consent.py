@@ -24,6 +24,7 @@ def require_consent(policy: Policy, federation: Federation, party: str) -> None:
         PolicyError: Naming every rule that the plan breaks.
     """
     refused = _plainly(policy, federation, party) + _other_columns(policy, federation, party)
+    refused += _alignment(policy, federation)
     if federation.parties[party].role == "feature_holder":
         refused += _released(policy, federation, party)
     if refused:
@@ -151,6 +152,63 @@ def require_splits_allowed(
     if refused:
         raise PolicyError(
             f"The policy of {party} refuses the request: {'; '.join(refused)}.",
+            "Nothing was answered. Its owner may change policy.yaml.",
+        )
+
+
+def require_alignment_allowed(policy: Policy, federation: Federation, party: str) -> None:
+    """Refuse a way to find the common people that the policy does not allow.
+
+    Args:
+        policy: The party's own.
+        federation: The plan's.
+        party: The party.
+
+    Raises:
+        PolicyError: It is not among those that the policy allows.
+    """
+    refused = _alignment(policy, federation)
+    if refused:
+        raise PolicyError(
+            f"The policy of {party} refuses this run: {'; '.join(refused)}.",
+            "Nothing was released. Its owner may change policy.yaml, or the federation its file.",
+        )
+
+
+def _alignment(policy: Policy, federation: Federation) -> list[str]:
+    asked = federation.alignment
+    if federation.learning == "horizontal" or asked in policy.alignment.allow:
+        return []
+    return [f"alignment.allow: {asked} is not among them"]
+
+
+def require_asked_allowed(
+    policy: Policy, party: str, receiver: str, asked: int, before: int
+) -> None:
+    """Refuse a question about more people than the policy allows.
+
+    Args:
+        policy: The party's own.
+        party: The party.
+        receiver: Who asks.
+        asked: About how many people in this run.
+        before: About how many in other runs before it.
+
+    Raises:
+        PolicyError: Naming every rule that is broken.
+    """
+    rules, refused = policy.alignment, []
+    if rules.max_asked is not None and asked > rules.max_asked:
+        refused.append(f"alignment.max_asked is {rules.max_asked:,}, asked are {asked:,}")
+    if rules.max_asked_ever is not None and before + asked > rules.max_asked_ever:
+        refused.append(
+            f"alignment.max_asked_ever is {rules.max_asked_ever:,}, asked are {asked:,} after "
+            f"{before:,} before"
+        )
+    if refused:
+        raise PolicyError(
+            f"The policy of {party} refuses to answer who of {receiver}'s people it has: "
+            f"{'; '.join(refused)}.",
             "Nothing was answered. Its owner may change policy.yaml.",
         )
 

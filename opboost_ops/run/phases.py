@@ -11,13 +11,13 @@ from opboost_ops.config.federation import Federation, Party, Purpose, Role
 
 PhaseName = Literal[
     "open", "ids", "align", "release", "train", "answer", "publish", "route", "register", "score",
-    "own", "learn", "announce",
+    "own", "learn", "announce", "psi",
 ]  # fmt: skip
 
 #: What a phase may wait for: artifacts of the phase before it.
 Awaited = Literal[
     "digests", "alignment", "ranks", "holdout", "split_request", "split_values", "values",
-    "route_request", "routes",
+    "route_request", "routes", "psi_query", "psi_answer",
 ]  # fmt: skip
 
 #: Whose phase it is: a role, or in horizontal learning the active party, the others, or all.
@@ -147,15 +147,30 @@ _HORIZONTAL: Mapping[Purpose, tuple[Phase, ...]] = {
 }
 
 
+def _alignment(federation: Federation, align: tuple[str, ...]) -> tuple[Phase, ...]:
+    """How the common people are found, and what the label holder does then."""
+    ids = Phase("ids", "feature_holder", _FIRST, beside=True)
+    if federation.alignment == "keyed":
+        return (
+            Phase("open", "label_holder", _FIRST),
+            ids,
+            Phase("align", "label_holder", align, awaits=("digests",)),
+        )
+    return (
+        Phase("open", "label_holder", (*_FIRST, "psi_query")),
+        ids,
+        Phase("psi", "feature_holder", ("psi_answer",), awaits=("psi_query",)),
+        Phase("align", "label_holder", align, awaits=("digests", "psi_answer")),
+    )
+
+
 def _training(federation: Federation) -> tuple[Phase, ...]:
     model = ("materialise", "check_model")
     end = ("evaluate", "register", "announce_champion")
     release = ("preprocess", "desensitize", "rank", "check_release", "publish")
     train = ("accept", "assemble", "check_frame", "train", "request_splits")
     first = (
-        Phase("open", "label_holder", _FIRST),
-        Phase("ids", "feature_holder", _FIRST, beside=True),
-        Phase("align", "label_holder", ("align",), awaits=("digests",)),
+        *_alignment(federation, ("align",)),
         Phase("release", "feature_holder", release, awaits=("alignment",)),
         Phase("train", "label_holder", train, awaits=("ranks", "holdout")),
         Phase("answer", "feature_holder", ("answer_splits",), awaits=("split_request",)),
@@ -186,9 +201,7 @@ def _scoring(federation: Federation) -> tuple[Phase, ...]:
     publish = Phase("release", "feature_holder", release, awaits=("alignment",))
     answered: tuple[Awaited, ...] = ("routes",) if routed else ("values",)
     return (
-        Phase("open", "label_holder", _FIRST),
-        Phase("ids", "feature_holder", _FIRST, beside=True),
-        Phase("align", "label_holder", align, awaits=("digests",)),
+        *_alignment(federation, align),
         answer if routed else publish,
         Phase("score", "label_holder", ("accept", *score), awaits=answered),
     )

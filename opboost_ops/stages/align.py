@@ -9,10 +9,11 @@ from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.stages import raw_table
-from opboost_ops.stages.positions import numbers, own_rows
+from opboost_ops.stages.alignment import Common
+from opboost_ops.stages.alignments import alignment_of
+from opboost_ops.stages.keyed import MEMBERSHIP
+from opboost_ops.stages.least_common import too_few
 from opboost_ops.stages.stage import Context, Outcome
-
-DISCLOSES = "which of its rows all parties have (membership), and which of them are held out"
 
 
 def align(context: Context) -> Outcome:
@@ -27,86 +28,55 @@ def align(context: Context) -> Outcome:
         ContractError: A party sends a digest twice or in another order than theirs, or too few
             people are common to all.
     """
-    own = context.federation.label_holder
-    parties = (own, *context.federation.feature_holders)
-    common: pl.DataFrame | None = None
-    for party in parties:
-        table = (
-            context.home.table("digests")
-            if party == own
-            else context.receive("digests", party).table
-        )
-        digests = numbers(table.column("digest"))
-        if digests.n_unique() != len(digests):
-            raise ContractError(
-                f"{party} sent the same ID digest twice.", "Its table must have one row an ID."
-            )
-        if not digests.is_sorted():
-            raise ContractError(
-                f"{party} sent its ID digests in another order than theirs, which tells the order "
-                "of its table.",
-                f"{party} runs an older version: it is to upgrade before it sends any more.",
-            )
-        frame = pl.DataFrame({"digest": digests}).with_row_index(party)
-        common = frame if common is None else common.join(frame, on="digest", how="inner")
-    assert common is not None
-    common = common.sort("digest")
-    if common.height == 0:
-        raise ContractError(
-            "No ID is common to all parties.",
-            "Check that all mean the same ID column, type and alignment key.",
-        )
-    # From here on the label holder's own places are rows of its table.
-    rows = own_rows(context, common[own].to_numpy())
-    held = _held_out(context, common, rows)
+    way = alignment_of(context.federation.alignment)
+    common = way.find(context)
+    if not len(common.rows):
+        raise ContractError("No ID is common to all parties.", way.nobody())
+    few = too_few(context, len(common.rows))
+    if few is not None:
+        return few
+    held = _held_out(context, common)
     if context.purpose == "train" and (held.all() or not held.any()):
         raise ContractError(
-            f"Of {common.height} common rows {int(held.sum())} are held out: both sides need rows.",
+            f"Of {len(held)} common rows {int(held.sum())} are held out: both sides need rows.",
             "Change training.holdout.",
         )
     order = np.concatenate([np.flatnonzero(~held), np.flatnonzero(held)])
     train, holdout = int((~held).sum()), int(held.sum())
-    positions = {
-        party: _positions(rows if party == own else common[party].to_numpy(), order)
-        for party in parties
-    }
     drafts = tuple(
         Draft(
             kind="alignment",
             about=party,
-            table=positions[party],
+            table=common.told(party, order),
             document={"train": train, "holdout": holdout},
-            rows=common.height,
-            answers=context.receive("digests", party).digest,
-            discloses=DISCLOSES,
+            rows=len(order),
+            answers=context.receive(way.answers, party).digest,
+            discloses=MEMBERSHIP,
         )
         for party in context.federation.feature_holders
     )
     return Outcome(
-        tables={"alignment": positions[own]},
+        tables={"alignment": pa.table({"position": smallest_integers(common.rows[order])})},
         documents={"alignment": {"train": train, "holdout": holdout}},
         drafts=drafts,
         summary={"train": train, "holdout": holdout},
     )
 
 
-def _positions(places: np.ndarray, order: np.ndarray) -> pa.Table:
-    return pa.table({"position": smallest_integers(places[order])})
-
-
-def _held_out(context: Context, common: pl.DataFrame, rows: np.ndarray) -> np.ndarray:
+def _held_out(context: Context, common: Common) -> np.ndarray:
     if context.purpose == "score":
-        return np.ones(common.height, dtype=bool)
+        return np.ones(len(common.rows), dtype=bool)
     rule = context.federation.training.holdout
     if isinstance(rule, HoldoutColumn):
         column = raw_table.read(context, [rule.column]).get_column(rule.column)
         raw_table.require_holdout(column)
-        return np.asarray(column.to_numpy()[rows])
+        return np.asarray(column.to_numpy()[common.rows])
     last_bytes = pl.lit(1 << 64, dtype=pl.UInt128)
-    tails = common.select((pl.col("digest") % last_bytes).cast(pl.UInt64)).to_series().to_numpy()
+    digests = pl.DataFrame({"digest": common.digests})
+    tails = digests.select((pl.col("digest") % last_bytes).cast(pl.UInt64)).to_series().to_numpy()
     if context.federation.training.trainer == "dpboost":
         # Each row by itself: with an exact share, a row more may move another to the other side.
         return np.asarray(tails < np.uint64(int(rule * 2**64)))
-    held = np.zeros(common.height, dtype=bool)
-    held[np.argsort(tails, kind="stable")[: round(common.height * rule)]] = True
+    held = np.zeros(len(common.rows), dtype=bool)
+    held[np.argsort(tails, kind="stable")[: round(len(common.rows) * rule)]] = True
     return held

@@ -26,6 +26,8 @@ from opboost_ops.stages.list_shards import list_shards
 from opboost_ops.stages.materialise import materialise
 from opboost_ops.stages.merge_shards import merge_shards
 from opboost_ops.stages.preprocess import preprocess
+from opboost_ops.stages.psi_answer import psi_answer
+from opboost_ops.stages.psi_query import psi_query
 from opboost_ops.stages.publish import publish
 from opboost_ops.stages.rank import rank
 from opboost_ops.stages.register import register
@@ -40,6 +42,8 @@ _STAGES: tuple[Stage, ...] = (
     check_table,
     check_drift,
     digest_ids,
+    psi_query,
+    psi_answer,
     align,
     list_shards,
     preprocess,

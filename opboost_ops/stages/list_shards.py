@@ -9,7 +9,8 @@ from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.digest_ids import changed
-from opboost_ops.stages.positions import ORDER, aligned_rows
+from opboost_ops.stages.least_common import too_few
+from opboost_ops.stages.positions import aligned_rows
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import SHARDS, Context, Outcome
 
@@ -43,9 +44,12 @@ def list_shards(context: Context) -> Outcome:
         for shard in range(count)
     ]
     alignment = context.receive("alignment", context.party)
+    few = too_few(context, alignment.manifest.rows)
+    if few is not None:
+        return few
     # Where the rows of each begin, and after the last one the end; without forgotten persons.
     offsets = [0, *accumulate(heights)]
-    if context.home.table(ORDER).num_rows != offsets[-1]:
+    if context.home.table("person_keys").num_rows != offsets[-1]:
         raise changed(context)
     positions = aligned_rows(context, alignment)
     shards = {

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from opboost_ops.alignment.tags import positions_in
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
@@ -21,6 +22,9 @@ from opboost_ops.stages.stage import Context
 
 #: Name of the table that says which row each published digest is of.
 ORDER = "digest_order"
+
+#: Name of the table of look-up tags and their rows, where the label holder answers by these.
+LOOKS = "look_order"
 
 
 def binary(keys: np.ndarray) -> pa.Array:
@@ -80,15 +84,43 @@ def aligned_rows(context: Context, alignment: Artifact) -> np.ndarray:
     Raises:
         ContractError: A row is named twice, or the table does not have it.
     """
-    height = context.home.table(ORDER).num_rows
-    positions = narrow_integers(alignment.table, "position")
+    height = context.home.table("person_keys").num_rows
+    rows = _looked_up(context, alignment) if _by_tags(alignment) else _counted(context, alignment)
     named = np.zeros(height, dtype=bool)
-    inside = positions.min() >= 0 and positions.max() < height
+    # One that is nobody's, such as the message that every party adds, has no row.
+    inside = rows is not None and rows.min() >= 0 and rows.max() < height
     if inside:
-        named[positions] = True
-    if not inside or np.count_nonzero(named) != len(positions):
+        named[rows] = True
+    if rows is None or not inside or np.count_nonzero(named) != len(rows):
         raise ContractError(
             "The alignment names a row twice, or a row that the table does not have.",
             "Trigger a new run.",
         )
+    return rows
+
+
+def _by_tags(alignment: Artifact) -> bool:
+    return "look" in alignment.table.column_names
+
+
+def _counted(context: Context, alignment: Artifact) -> np.ndarray | None:
+    """Rows by their places in the published list."""
+    positions = narrow_integers(alignment.table, "position")
+    if positions.min() < 0 or positions.max() >= context.home.table(ORDER).num_rows:
+        return None
     return own_rows(context, positions)
+
+
+def _looked_up(context: Context, alignment: Artifact) -> np.ndarray | None:
+    """Rows by their look-up tags."""
+    own = context.home.table(LOOKS)
+    at = positions_in(_tags(own), _tags(alignment.table))
+    return None if at.min() < 0 else np.asarray(narrow_integers(own, "row")[at])
+
+
+def _tags(table: pa.Table) -> np.ndarray:
+    joined = table.column("look").combine_chunks()
+    begin = 16 * joined.offset
+    return np.frombuffer(joined.buffers()[1], dtype=np.uint8)[begin:][: 16 * len(joined)].reshape(
+        -1, 16
+    )

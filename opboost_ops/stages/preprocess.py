@@ -14,6 +14,7 @@ from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.digest_ids import changed
+from opboost_ops.stages.least_common import too_few
 from opboost_ops.stages.positions import aligned_rows
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import SHARDS, Context, Outcome
@@ -34,6 +35,9 @@ def preprocess(context: Context) -> Outcome:
         raise changed(context)
     alignment = context.receive("alignment", context.party)
     height = context.home.table("person_keys").num_rows
+    few = too_few(context, alignment.manifest.rows)
+    if few is not None:
+        return few
     rows = aligned_rows(context, alignment)
     table, clipped = _in_common_order(context, rows, height)
     return Outcome(

@@ -175,10 +175,14 @@ class Context:
         )
 
     def alignment_key(self) -> bytes:
-        """The key that the parties of the federation share."""
-        return noise.receiver_secret(
-            noise.read_secret(self.site.alignment_key), f"alignment:{self.federation.name}"
-        )
+        """The key of the digests from which common order and held-out rows follow.
+
+        In ``alignment: keyed`` all parties share it. In ``private`` it is the label holder's own,
+        of its key file or, without one, of its noise secret.
+        """
+        own = self.federation.alignment == "private" and not self.site.alignment_key.is_file()
+        secret = self.site.noise_secret() if own else noise.read_secret(self.site.alignment_key)
+        return noise.receiver_secret(secret, f"alignment:{self.federation.name}")
 
     def columns(self, party: str = "") -> tuple[Column, ...]:
         """The columns that a feature holder releases, in order.

@@ -1,0 +1,70 @@
+"""What a way to find the common people must be able to do; later stages do not ask which it was.
+
+>>> from opboost_ops.stages.alignments import alignment_of
+>>> alignment_of("private").answers
+'psi_answer'
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.exchange.artifact import Draft
+from opboost_ops.exchange.manifest import Kind
+from opboost_ops.stages.stage import Context
+
+#: From whom, to whom, and what.
+Told = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Laid:
+    """What a feature holder lays out for the label holder.
+
+    Attributes:
+        draft: The artifact.
+        home: What it keeps at home to find its rows by the label holder's answer.
+    """
+
+    draft: Draft
+    home: Mapping[str, pa.Table]
+
+
+@dataclass(frozen=True)
+class Common:
+    """The people whom all parties have, as the label holder knows them.
+
+    Attributes:
+        rows: Rows of its own table, in the order of its own digests, integers, shape (c,).
+        digests: These digests, 128 bits, rising.
+        told: What a feature holder is told of some of them, in their order.
+    """
+
+    rows: np.ndarray
+    digests: pl.Series
+    told: Callable[[str, np.ndarray], pa.Table]
+
+
+class Alignment(Protocol):
+    """A way to find the common people."""
+
+    @property
+    def answers(self) -> Kind:
+        """The kind of artifact, of each feature holder, that the alignment answers."""
+
+    def lay_out(self, context: Context) -> Laid:
+        """What a feature holder sends beside the label holder's first stages."""
+
+    def find(self, context: Context) -> Common:
+        """The common people, at the label holder."""
+
+    def disclosures(self, federation: Federation) -> Iterator[Told]:
+        """What leaves, exact, with no epsilon."""
+
+    def nobody(self) -> str:
+        """What to look at where nobody is common to all."""
