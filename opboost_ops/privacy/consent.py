@@ -156,25 +156,6 @@ def require_splits_allowed(
         )
 
 
-def require_alignment_allowed(policy: Policy, federation: Federation, party: str) -> None:
-    """Refuse a way to find the common people that the policy does not allow.
-
-    Args:
-        policy: The party's own.
-        federation: The plan's.
-        party: The party.
-
-    Raises:
-        PolicyError: It is not among those that the policy allows.
-    """
-    refused = _alignment(policy, federation)
-    if refused:
-        raise PolicyError(
-            f"The policy of {party} refuses this run: {'; '.join(refused)}.",
-            "Nothing was released. Its owner may change policy.yaml, or the federation its file.",
-        )
-
-
 def _alignment(policy: Policy, federation: Federation) -> list[str]:
     asked = federation.alignment
     if federation.learning == "horizontal" or asked in policy.alignment.allow:

@@ -2,7 +2,6 @@
 
 import pyarrow as pa
 
-from opboost_ops.privacy.consent import require_alignment_allowed
 from opboost_ops.stages.alignments import alignment_of
 from opboost_ops.stages.keyed import keyed_ids
 from opboost_ops.stages.positions import ORDER, binary, order_table, rising
@@ -21,7 +20,6 @@ def digest_ids(context: Context) -> Outcome:
 
     Raises:
         ContractError: The table is not the one that was checked.
-        PolicyError: The party's policy does not allow this way of alignment.
     """
     require_unchanged(context)
     if context.party == context.federation.label_holder:
@@ -32,7 +30,6 @@ def digest_ids(context: Context) -> Outcome:
             ORDER: order_table(order),
         }
         return Outcome(tables=tables, summary={"rows": len(order)})
-    require_alignment_allowed(context.policy, context.federation, context.party)
     laid = alignment_of(context.federation.alignment).lay_out(context)
     keys = pa.table({"key": binary(keyed_ids(context, context.noise_secret()))})
     return Outcome(

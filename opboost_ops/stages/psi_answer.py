@@ -5,7 +5,7 @@ from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.points import query_points
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.privacy.consent import require_alignment_allowed, require_asked_allowed
+from opboost_ops.privacy.consent import require_asked_allowed
 from opboost_ops.stages.private import answered
 from opboost_ops.stages.psi_session import session_of
 from opboost_ops.stages.stage import Context, Outcome
@@ -19,7 +19,6 @@ def psi_answer(context: Context) -> Outcome:
         Rejected: A point of it is none.
     """
     federation, receiver = context.federation, context.federation.label_holder
-    require_alignment_allowed(context.policy, federation, context.party)
     query = context.receive("psi_query", context.party)
     asked = query.manifest.rows
     before = _asked_before(context, receiver)

@@ -5,7 +5,6 @@ import pyarrow as pa
 from opboost_ops.alignment import oprf
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import smallest_integers
-from opboost_ops.privacy.consent import require_alignment_allowed
 from opboost_ops.stages.private import ASKED, QUERIED
 from opboost_ops.stages.psi_session import session_of
 from opboost_ops.stages.stage import Context, Outcome
@@ -17,9 +16,7 @@ def psi_query(context: Context) -> Outcome:
     Raises:
         ContractError: The table was rewritten, or an ID is missing, is there twice, or could be
             written otherwise.
-        PolicyError: The party's policy does not allow this way of alignment.
     """
-    require_alignment_allowed(context.policy, context.federation, context.party)
     session = session_of(context)
     query = oprf.blind(session.engine, session.seed, context.federation.name, session.messages)
     drafts = tuple(

@@ -1,30 +1,415 @@
 """Whole runs with private alignment: the same people, the same model, and who learns what."""
 
-import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.feather as feather
 import pytest
 
-from tests.federation import Workspace, small_credit
+from opboost_ops.alignment import curve, oprf
+from opboost_ops.alignment.engine import Engine
+from opboost_ops.config.loading import load_site
+from opboost_ops.errors import ContractError, OpBoostError, PolicyError
+from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.stages import psi_session
+from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.stages.test_whole_runs import NAME, dataset
+
+
+def private(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, parties: int = 1, **options: object
+) -> Workspace:
+    made = dataset("binary", parties=parties)
+    workspace = Workspace.write(folder / "federation", made, alignment="private", **options)
+    workspace.known_to(monkeypatch)
+    return workspace
 
 
 @pytest.mark.parametrize("parties", [1, 2, 3])
 def test_the_model_is_the_same_to_the_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parties: int
 ) -> None:
-    texts = {}
+    found: dict[str, list[bytes]] = {}
     for way in ("keyed", "private"):
         with monkeypatch.context() as patch:
-            workspace = Workspace.write(
-                tmp_path / way, dataset("binary", parties=parties), alignment=way
-            )
+            made = dataset("binary", parties=parties)
+            # Some are not everywhere, and differently at every party.
+            for k, (name, table) in enumerate(made.tables.items()):
+                made.tables[name] = table.filter(pl.int_range(pl.len()) % 11 != k)  # type: ignore[index]
+            workspace = Workspace.write(tmp_path / way, made, alignment=way)
             workspace.known_to(patch)
             workspace.all()
-            (text,) = (workspace.folder / "a" / "models").rglob("model.txt")
-            texts[way] = text.read_bytes()
-            home = workspace.home("a")
-            texts[f"{way} rows"] = (home / "alignment.arrow").read_bytes()
-    assert texts["keyed"] == texts["private"]
-    assert texts["keyed rows"] == texts["private rows"]
+            (model,) = (workspace.folder / "a" / "models").rglob("model.txt")
+            found[way] = [
+                model.read_bytes(),
+                (workspace.home("a") / "alignment.arrow").read_bytes(),
+                (workspace.home("b0") / "positions.arrow").read_bytes(),
+            ]
+    assert found["keyed"] == found["private"]
+
+
+def test_only_the_label_holder_needs_an_alignment_key_and_not_even_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = private(tmp_path, monkeypatch)
+    assert not (workspace.folder / "b0" / "keys" / "alignment.key").exists()
+    (workspace.folder / "a" / "keys" / "alignment.key").unlink()
+    workspace.all()
+    first = (workspace.home("a") / "alignment.arrow").read_bytes()
+    again = Workspace(workspace.folder, SECOND_RUN)
+    again.until("preprocess")
+    # Of its noise secret: the same people are held out in every run.
+    assert (again.home("a") / "alignment.arrow").read_bytes() == first
+
+
+@pytest.mark.parametrize("parties", [1, 2])
+def test_a_retry_writes_the_same_bytes_and_another_run_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parties: int
+) -> None:
+    workspace = private(tmp_path, monkeypatch, parties)
+    workspace.until("preprocess")
+    sent = workspace.files("exchange")
+    for party, stage in (("a", "psi_query"), ("b0", "digest_ids"), ("b0", "psi_answer"),
+                         ("a", "align")):  # fmt: skip
+        workspace.step(party, stage)
+    assert workspace.files("exchange") == sent
+    other = Workspace(workspace.folder, SECOND_RUN)
+    other.until("preprocess")
+
+    def entries(run: Workspace, kind: str) -> set[bytes]:
+        run.step("a", "align")
+        folder = run.home("a") if kind == "unblind" else run.home("b0")
+        blocks = [path.read_bytes() for path in sorted((folder / "psi").glob(f"{kind}*"))]
+        assert blocks
+        return {raw[i : i + 32] for raw in blocks for i in range(0, len(raw), 32)}
+
+    for kind in ("digests", "answer", "unblind"):
+        assert not entries(workspace, kind) & entries(other, kind)
+
+
+@pytest.mark.parametrize("stage", ["psi_query", "digest_ids", "psi_answer", "align"])
+def test_a_task_that_is_killed_goes_on_and_ends_with_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    workspace = private(tmp_path, monkeypatch)
+    twin = workspace.copy(tmp_path / "twin", FIRST_RUN)
+    party = "a" if stage in ("psi_query", "align") else "b0"
+
+    class Killed(BaseException):
+        """As a signal is: nothing catches it."""
+
+    def small(kill: bool) -> Callable[..., Engine]:
+        def told(role: str, done: int, of: int) -> None:
+            if kill and done >= 200:
+                raise Killed
+
+        return lambda processes, keep, progress: Engine(1, keep, told, block=100)
+
+    workspace.until(stage, party)
+    monkeypatch.setattr(psi_session, "Engine", small(kill=True))
+    with pytest.raises(Killed):
+        workspace.step(party, stage)
+    kept = len(list((workspace.home(party) / "psi").iterdir()))
+    monkeypatch.setattr(psi_session, "Engine", small(kill=False))
+    workspace.step(party, stage)
+    assert len(list((workspace.home(party) / "psi").iterdir())) == kept + 4
+    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        twin.known_to(patch)
+        twin.until(stage, party)
+        twin.step(party, stage)
+    assert twin.files("exchange") == workspace.files("exchange")
+
+
+def test_the_ledgers_say_exactly_who_learns_what(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = private(tmp_path, monkeypatch, 2)
+    workspace.until("preprocess")
+    Workspace(workspace.folder, SECOND_RUN).until("preprocess")
+
+    def lines(party: str) -> dict[tuple[str, str], list[tuple[int, str]]]:
+        found: dict[tuple[str, str], list[tuple[int, str]]] = {}
+        with open_books(load_site(workspace.folder / party / "site.yaml")) as books:
+            for release in books.ledger.releases():
+                assert release.account == "exact"
+                place = (release.kind, release.receiver)
+                found.setdefault(place, []).append((release.rows, release.discloses))
+        return found
+
+    holder = lines("b0")
+    assert {place for place in holder if place[1] == "a"} == {
+        ("digests", "a"),
+        ("psi_answer", "a"),
+    }
+    (rows, first), (_, second) = holder["psi_answer", "a"]
+    assert rows == 500
+    assert "whether all parties have them" in first
+    assert "about 500 people" in first
+    assert "about 1,000 people" in second
+    owner = lines("a")
+    assert {kind for kind, to in owner if to in ("b0", "b1")} == {"psi_query", "alignment"}
+    assert all("which of its rows" in text for _, text in owner["alignment", "b1"])
+
+
+def test_the_policy_caps_how_many_are_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = private(tmp_path, monkeypatch)
+
+    def rules(**rules: object) -> None:
+        workspace.edit_yaml("b0/policy.yaml", lambda data: data.update(alignment=rules))
+
+    rules(max_asked=499)
+    workspace.until("psi_answer")
+    with pytest.raises(PolicyError, match="max_asked is 499, asked are 500"):
+        workspace.step("b0", "psi_answer")
+    assert "psi_answer/b0" not in workspace.published()
+    rules(max_asked=500, max_asked_ever=999)
+    workspace.step("b0", "psi_answer")
+    # Its own retry is not asked twice.
+    workspace.step("b0", "psi_answer")
+    later = Workspace(workspace.folder, SECOND_RUN)
+    later.until("psi_answer")
+    with pytest.raises(PolicyError, match="max_asked_ever is 999, asked are 500 after 500 before"):
+        later.step("b0", "psi_answer")
+
+
+@pytest.mark.parametrize("way", ["keyed", "private"])
+def test_a_way_that_a_policy_does_not_allow_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    workspace = Workspace.write(tmp_path / "f", dataset("binary"), alignment=way)
+    workspace.known_to(monkeypatch)
+    other = {"keyed": "private", "private": "keyed"}[way]
+    workspace.edit_yaml("b0/policy.yaml", lambda data: data.update(alignment={"allow": [other]}))
+    _, error = workspace.first_failure()
+    assert isinstance(error, PolicyError)
+    assert not [place for place in workspace.published() if place.endswith("b0")
+                and place.startswith("digests")]  # fmt: skip
+    reason = (workspace.home("b0") / "errors" / "refused.txt").read_text()
+    assert f"alignment.allow: {way} is not among them" in reason
+
+
+@pytest.mark.parametrize("way", ["keyed", "private"])
+@pytest.mark.parametrize("party", ["a", "b0"])
+def test_a_run_about_too_few_people_stops_before_a_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, party: str, way: str
+) -> None:
+    workspace = Workspace.write(tmp_path / "f", dataset("binary"), alignment=way)
+    workspace.known_to(monkeypatch)
+    rules = {"least_common": {"train": 501}}
+    workspace.edit_yaml(f"{party}/policy.yaml", lambda data: data.update(alignment=rules))
+    step, error = workspace.first_failure()
+    assert step == {"a": "a.align", "b0": "b0.preprocess"}[party]
+    assert isinstance(error, ContractError)
+    assert "wants 501 common people" in str(error)
+    assert "ranks/b0" not in workspace.published()
+    with open_books(load_site(workspace.folder / party / "site.yaml")) as books:
+        told = [release.discloses for release in books.ledger.releases()]
+    assert "that fewer than 501 people are common to all parties" in told
+
+
+@pytest.mark.parametrize("parties", [1, 2])
+def test_nobody_in_common_is_told_from_keys_that_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parties: int
+) -> None:
+    workspace = private(tmp_path, monkeypatch, parties)
+    workspace.edit_table("b0", lambda t: t.with_columns(id="x" + pl.col("id")))
+    step, error = workspace.first_failure()
+    assert step == "a.align"
+    assert "No ID is common to all parties. Keys and versions agree." in str(error)
+    assert "alignment key" not in str(error)
+
+
+def test_keys_or_versions_that_differ_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = private(tmp_path, monkeypatch)
+    workspace.until("align")
+    real = oprf.domain_tag
+    monkeypatch.setattr(oprf, "domain_tag", lambda name: real(name) + b"2")
+    other = Workspace(workspace.folder, SECOND_RUN)
+    other.until("digest_ids", "b0")
+    monkeypatch.setattr(oprf, "domain_tag", real)
+    for party, stage in (("b0", "digest_ids"), ("b0", "psi_answer")):
+        other.step(party, stage)
+    with pytest.raises(ContractError, match="keys or versions of the parties differ"):
+        other.step("a", "align")
+
+
+@pytest.mark.parametrize("party", ["a", "b0"])
+def test_ids_that_could_be_written_otherwise_stop_at_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, party: str
+) -> None:
+    workspace = private(tmp_path, monkeypatch)
+    odd = pl.when(pl.int_range(pl.len()) < 3).then(pl.lit("cafe\u0301") + pl.col("id"))
+    workspace.edit_table(party, lambda t: t.with_columns(id=odd.otherwise(pl.col("id"))))
+    step, error = workspace.first_failure()
+    assert step in ("a.psi_query", "b0.digest_ids")
+    assert step.startswith(party)
+    assert "3 are not in Unicode's form NFC" in str(error)
+    assert "cafe" not in str(error)
+
+
+def test_integer_ids_with_0_and_the_label_0_survive_to_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = dataset("binary", parties=2)
+    for name, table in made.tables.items():
+        made.tables[name] = table.with_columns(  # type: ignore[index]
+            id=pl.col("id").str.slice(1).cast(pl.Int64)
+        )
+    workspace = Workspace.write(tmp_path / "f", made, alignment="private")
+    workspace.edit_yaml("federation.yaml", lambda data: data["id"].update(type="integer"))
+    workspace.agree()
+    workspace.known_to(monkeypatch)
+    workspace.until("materialise")
+    rows = feather.read_table(workspace.home("a") / "alignment.arrow").column("position")
+    ids = pl.read_parquet(workspace.table_path("a")).get_column("id").to_numpy()
+    assert 0 in ids[rows.to_numpy()]
+    assert len(rows) == 500
+    labels = feather.read_table(workspace.home("a") / "training.arrow").column("label")
+    assert 0 in labels.to_numpy()
+
+
+# What another party may send, and what becomes of it.
+
+FORGED: dict[str, tuple[str, int, Callable[[np.ndarray], np.ndarray], str]] = {
+    "a top bit": ("psi_query", 1, lambda p: p | (np.arange(32) == 31) * np.uint8(128),
+                  "malformed"),
+    "small order": ("psi_query", 1, lambda p: np.vstack([p[:0], 0 * p[:1], p[1:]]), "malformed"),
+    "another order": ("psi_query", 1, lambda p: p[::-1], "malformed"),
+    "a point twice": ("psi_query", 1, lambda p: np.vstack([p[:1], p[:-1]]), "malformed"),
+    "too short": ("psi_query", 1, lambda p: p[:-1], "wrong_row_count"),
+    "too long": ("psi_query", 1, lambda p: np.vstack([p, p[-1:] + 1]), "wrong_row_count"),
+    "half a point": ("psi_query", 1, lambda p: p.ravel()[:-5], "wrong_row_count"),
+    "an answer twice": ("psi_answer", 1, lambda p: np.vstack([p[:1], p[:-1]]), "malformed"),
+    "answers missing": ("psi_answer", 1, lambda p: p[:-1], "wrong_row_count"),
+    "an answer of small order": ("psi_answer", 1, lambda p: np.vstack([0 * p[:1], p[1:]]),
+                                 "malformed"),
+    "unsorted digests": ("digests", 1, lambda p: p[::-1], "malformed"),
+    "digests missing": ("digests", 1, lambda p: p[:-1], "wrong_row_count"),
+    "a table of another size": ("digests", 2, lambda p: p[:-3], "wrong_row_count"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_what_is_no_list_of_points_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    kind, parties, change, reason = FORGED[name]
+    workspace = private(tmp_path, monkeypatch, parties)
+    workspace.until("psi_answer" if kind == "psi_query" else "align")
+    points = published(workspace, kind)
+    signer = "a" if kind == "psi_query" else "b0"
+    document = {"document": {"number": 0}} if kind == "digests" else {}
+    workspace.forge(kind, "b0", signer, entries=change(points), **document)
+    with pytest.raises(Rejected) as caught:
+        workspace.step(*(("b0", "psi_answer") if kind == "psi_query" else ("a", "align")))
+    assert caught.value.reason == reason
+
+
+def published(workspace: Workspace, kind: str) -> np.ndarray:
+    """What lies in the store, opened by the one who sent it."""
+    from opboost_ops.exchange.encryption import Envelope
+    from opboost_ops.exchange.manifest import parse_manifest
+    from opboost_ops.exchange.salting import unsalted
+
+    sender, receiver = ("a", "b0") if kind == "psi_query" else ("b0", "a")
+    files = workspace.store.get(f"{NAME}/{workspace.run}/{kind}/b0")
+    assert files is not None
+    manifest = parse_manifest(files["manifest.json"], kind)
+    public = workspace.declared.parties[receiver].encryption_key
+    secret = load_site(workspace.folder / sender / "site.yaml").noise_secret()
+    raw = Envelope(secret, str(public)).decrypt(
+        files["entries.bin.enc"], manifest.digest, "entries.bin"
+    )
+    width = 16 if kind == "digests" else 32
+    return np.frombuffer(unsalted(raw, kind), dtype=np.uint8).reshape(-1, width)
+
+
+def test_a_second_query_in_one_run_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = private(tmp_path, monkeypatch)
+    workspace.until("align")
+    points = np.frombuffer(
+        b"".join(sorted(curve.hash_to_curve([b"%d" % i for i in range(501)], b"other"))),
+        dtype=np.uint8,
+    )
+    workspace.forge("psi_query", "b0", "a", entries=points.reshape(-1, 32))
+    with pytest.raises(Rejected) as caught:
+        workspace.step("b0", "psi_answer")
+    assert caught.value.reason == "superseded"
+
+
+@pytest.mark.parametrize(("parties", "column"), [(1, "position"), (2, "look")])
+@pytest.mark.parametrize("fault", ["twice", "unknown", "the common message"])
+def test_an_alignment_that_names_nobody_or_somebody_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parties: int, column: str, fault: str
+) -> None:
+    workspace = private(tmp_path, monkeypatch, parties)
+    workspace.until("preprocess")
+    if parties == 1:
+        rows = feather.read_table(workspace.home("b0") / "digest_order.arrow")["row"].to_numpy()
+        canary = int(np.flatnonzero(rows == 500)[0])
+        values: list[object] = [int(np.flatnonzero(rows == row)[0]) for row in range(500)]
+        values[0] = {"twice": values[1], "unknown": 501, "the common message": canary}[fault]
+        table = pa.table({column: pa.array(values, pa.uint16())})
+    else:
+        own = feather.read_table(workspace.home("b0") / "look_order.arrow")
+        values = own["look"].to_pylist()
+        values[0] = values[1] if fault == "twice" else bytes(16)
+        table = pa.table({column: pa.array(values, pa.binary(16))})
+    document = workspace.home_json("a", "alignment")
+    workspace.forge("alignment", "b0", "a", table=table, document=document)
+    with pytest.raises(ContractError, match="names a row twice, or a row that the table does not"):
+        workspace.step("b0", "preprocess")
+
+
+def test_a_party_without_an_encryption_key_has_no_part_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = private(tmp_path, monkeypatch, 2)
+    workspace.edit_yaml("federation.yaml", lambda d: d["parties"]["b1"].pop("encryption_key"))
+    with pytest.raises(OpBoostError, match="required for alignment: private"):
+        workspace.open()
+
+
+def test_a_scoring_run_finds_its_people_the_same_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = private(tmp_path, monkeypatch, 2)
+    workspace.all()
+    scoring = workspace.scoring()
+    for party in ("a", "b0", "b1"):
+        table = pl.read_parquet(workspace.table_path(party))
+        fresh = table.with_columns(id="n" + pl.col("id"))
+        (fresh.drop("y") if party == "a" else fresh).write_parquet(scoring.table_path(party))
+        workspace.edit_yaml(
+            f"{party}/site.yaml",
+            lambda data: data["tables"][NAME].update(score="tables/score.parquet"),
+        )
+    scoring.all()
+    assert {"psi_query/b0", "psi_answer/b1", "values/b0"} <= set(scoring.published())
+    assert feather.read_table(scoring.home("a") / "scores.arrow").num_rows == 500
+
+
+def test_an_order_of_the_table_leaves_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same people in another order: everything that is published is the same to the byte."""
+    workspace = private(tmp_path, monkeypatch, 2)
+    twin = workspace.copy(tmp_path / "twin", FIRST_RUN)
+    for party in ("a", "b0", "b1"):
+        twin.edit_table(party, lambda t: t.sample(fraction=1, shuffle=True, seed=3))
+    workspace.until("preprocess")
+    with monkeypatch.context() as patch:
+        twin.known_to(patch)
+        twin.until("preprocess")
+    assert twin.files("exchange") == workspace.files("exchange")
