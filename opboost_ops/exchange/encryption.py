@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from opboost_ops.errors import ArtifactError, ConfigError
+from opboost_ops.exchange.key_files import read_key
 from opboost_ops.exchange.rejection import Rejected
 
 #: What an encrypted file's name ends with.
@@ -153,23 +154,12 @@ class PrivateKey:
         Raises:
             ConfigError: The file is missing, readable by others, or no X25519 key.
         """
-        try:
-            if path.stat().st_mode & 0o077:
-                raise ConfigError(
-                    f"The encryption key {path.name} can be read by others.",
-                    "Make it readable by its owner alone (chmod 600).",
-                )
-            raw = base64.b64decode(path.read_text().strip(), validate=True)
-            return cls(X25519PrivateKey.from_private_bytes(raw))
-        except OSError:
-            problem = f"The encryption key {path.name} cannot be read."
-        except ValueError:
-            problem = f"{path.name} is not an X25519 encryption key."
-        raise ConfigError(
-            problem,
+        remedy = (
             "Make one with `opboost keys encryption`, and put its public key into the federation "
-            "file.",
+            "file."
         )
+        parse = X25519PrivateKey.from_private_bytes
+        return cls(read_key(path, "an X25519 encryption key", parse, remedy))
 
     @property
     def public(self) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.key_files import read_key
 
 
 def new_signing_key(seed: bytes | None = None) -> tuple[str, str]:
@@ -35,19 +35,9 @@ class Signer:
         Raises:
             ConfigError: The file is missing, readable by others, or no Ed25519 key.
         """
-        try:
-            if path.stat().st_mode & 0o077:
-                raise ConfigError(
-                    f"The signing key {path.name} can be read by others.",
-                    "Make it readable by its owner alone (chmod 600).",
-                )
-            raw = base64.b64decode(path.read_text().strip(), validate=True)
-            return cls(Ed25519PrivateKey.from_private_bytes(raw))
-        except OSError:
-            problem = f"The signing key {path.name} cannot be read."
-        except ValueError:
-            problem = f"{path.name} is not an Ed25519 signing key."
-        raise ConfigError(problem, "Make one with `opboost keys init`.")
+        parse = Ed25519PrivateKey.from_private_bytes
+        remedy = "Make one with `opboost keys init`."
+        return cls(read_key(path, "an Ed25519 signing key", parse, remedy))
 
     @property
     def public(self) -> str:
