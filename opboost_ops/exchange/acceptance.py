@@ -6,6 +6,32 @@ and each link names the one before it by digest. In a training run: plan -> dige
 routed scoring is evaluated. In a scoring run: plan -> digests -> alignment -> values, or -> route
 request -> routes. Where alignment is private, it is plan -> query -> answer -> alignment, and the
 digests beside that. A party sees the links that it signs or receives.
+
+The rules:
+
+1. The plan comes first, signed by the key that the party pins for the label holder.
+2. Every other artifact is signed by the party whose place it is, by the key that the plan declares,
+   and names by digest what it answers, which must have been accepted.
+3. A place is taken once: the same bytes are taken again, others are refused.
+4. Nothing of another run is taken, whoever signed it.
+5. What is refused changes nothing of what was accepted.
+
+In the order of the calls, for the feature holder ``b0`` of the label holder ``lender``; ``store``
+is what lies at each place, and ``key`` the pinned one:
+
+>>> view = Acceptance("b0", "toy", run, "lender", key)
+>>> view.accept("alignment", "b0", store["alignment", "b0"], today)
+Traceback (most recent call last):
+    ...
+opboost_ops.exchange.rejection.Rejected: toy/0000000000000001: its plan was not accepted yet. ...
+>>> view.accept("plan", "lender", store["plan", "lender"], today).manifest.kind
+'plan'
+>>> view.keys = keys  # Which ones are needed, the plan has said.
+>>> view.published(draft, digest)  # Its own digests, which the alignment answers.
+>>> view.accept("alignment", "b0", store["alignment", "b0"], today).document
+{'train': 9, 'holdout': 3}
+>>> sorted(view.memory.accepted)
+['alignment/b0', 'digests/b0', 'plan/lender']
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,29 @@
-"""A mechanism's exact channel: Pr[y | x] as integer counts out of 2^64, as they are sampled."""
+"""A mechanism's exact channel: Pr[y | x] as integer counts out of 2^64, as they are sampled.
+
+The rules:
+
+1. A row for each domain value, a column for each output. Every row sums to 2^64.
+2. Counts are made of the mechanism's weights in 80 digits; what is sampled is the counts, so a
+   claim about a guarantee is a claim about them.
+3. An output that a row can give has a count of at least 4096; one that it cannot give has 0, and
+   makes the loss infinite.
+4. One 64-bit word chooses an output, through an alias table that gives the counts back exactly.
+
+In the order of the calls:
+
+>>> from opboost_ops.domain import Domain
+>>> from opboost_ops.mechanisms import GlobalMap
+>>> channel = GlobalMap(epsilon=2.0).channel(Domain(1, 3))
+>>> {sum(row) for row in channel.counts} == {2**64}
+True
+>>> channel.probabilities().round(2).tolist()
+[[0.67, 0.24, 0.09], [0.21, 0.58, 0.21], [0.09, 0.24, 0.67]]
+>>> [tuple(row[:3]) for row in channel.alias.rebuilt_counts()] == list(channel.counts)
+True
+>>> from opboost_ops.privacy.loss import loss_curve
+>>> [round(loss, 3) for loss in loss_curve(GlobalMap(epsilon=2.0), Domain(1, 3)).loss]
+[1.144, 2.0]
+"""
 
 import hashlib
 from collections.abc import Sequence

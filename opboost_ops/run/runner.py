@@ -1,4 +1,31 @@
-"""The one way to execute: load inputs, run a stage, publish, keep the ledger."""
+"""The one way to execute: load inputs, run a stage, publish, keep the ledger.
+
+The rules:
+
+1. A stage runs for a run whose plan the party has accepted and admitted; never for a file or form.
+2. The stage writes nothing: what it returns goes to the home, to the ledger and to the store, in
+   this order.
+3. Running it again gives the same bytes, and is charged once.
+4. A foreign exception, whose text may show cells, is kept at home; outside only its type is told.
+5. What is returned may be seen by everybody: references and digests, under 2 KB.
+
+In the order of the calls, with every party's site in this process's environment:
+
+>>> opened = open_run(federation_file, run, {"trees": 2})
+>>> this = Run("credit_scoring", run, "credit")
+>>> summary = run_stage("bank", "check_table", this)
+>>> summary = run_stage("bank", "digest_ids", this)
+>>> run_stage("bank", "digest_ids", this) == summary  # A retry.
+True
+>>> run_stage("bank", "publish", this)
+Traceback (most recent call last):
+    ...
+opboost_ops.errors.ContractError: checked_release of this run is not in the party's home. Run ...
+>>> run_stage("bank", "train", this)
+Traceback (most recent call last):
+    ...
+opboost_ops.errors.ConfigError: bank (feature_holder) has no stage train in a train run.
+"""
 
 import contextlib
 import errno

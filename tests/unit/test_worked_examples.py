@@ -1,0 +1,51 @@
+"""The three doors that a reader opens first show how they are used, and what they show is so."""
+
+import doctest
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from opboost_ops.exchange import acceptance
+from opboost_ops.exchange.acceptance import Keys
+from opboost_ops.mechanisms import channel
+from opboost_ops.run import runner
+from opboost_ops.run.opening import open_run
+from tests.federation import FIRST_RUN, Workspace
+from tests.federation_simulator import LABEL, TODAY, Simulation, digest
+
+
+def shown(module: ModuleType, **names: Any) -> None:
+    """Run the example in a module's docstring."""
+    names = {**vars(module), **names}
+    parser = doctest.DocTestParser()
+    test = parser.get_doctest(module.__doc__ or "", names, module.__name__, module.__file__, 0)
+    assert len(test.examples) > 4
+    found = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test)
+    assert found.failed == 0
+
+
+def test_a_channel() -> None:
+    shown(channel)
+
+
+def test_the_acceptance_machine() -> None:
+    simulation = Simulation().until("ranks", "b0")
+    member = simulation.members["b0"]
+    shown(
+        acceptance,
+        run=simulation.run,
+        key=simulation.members[LABEL].signer.public,
+        store=simulation.store,
+        today=TODAY,
+        keys=Keys(member.secret, member.private),
+        draft=simulation.draft("digests", "b0"),
+        digest=digest(simulation.store["digests", "b0"]),
+    )
+
+
+def test_the_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = Workspace.write(tmp_path / "fed")
+    workspace.known_to(monkeypatch)
+    shown(runner, open_run=open_run, federation_file=workspace.file, run=FIRST_RUN)
