@@ -2,8 +2,8 @@
 
 The life of a run, in order, and the file of each step:
 
-1. `agreement`: what a party has agreed to answer, pinned at its site; `agreeing` agrees and
-   withdraws, `changes` tells in words what a new one would change.
+1. `agreement`: what a party has agreed to answer, pinned at its site in
+   `agreement_file`; `agreeing` agrees and withdraws, `changes` tells in words what is new.
 2. `phases` says which role runs which stages, in which order.
 3. `opening`: the label holder resolves federation file and form, and publishes the signed plan.
 4. `invitations`: a party in an Airflow of its own finds the runs that wait for it.
