@@ -24,7 +24,8 @@ def command(
     from rich.table import Table
 
     from opboost_ops.config.columns import columns_of
-    from opboost_ops.config.loading import load_federation
+    from opboost_ops.config.loading import POLICY, load_federation, load_policy
+    from opboost_ops.privacy.left_open import left_open
     from opboost_ops.privacy.loss import column_losses
     from opboost_ops.run import local
 
@@ -84,6 +85,9 @@ def command(
         if federation.parties[party].shards:
             console.print(f"  {party} to everyone who sees the run: {list_shards.DISCLOSES}")
         console.print(f"  {receiver} to {party}: {request_splits.DISCLOSES}")
+    for party, file in local.site_files(path, federation).items():
+        for line in left_open(load_policy(file.parent / POLICY)):
+            console.print(f"{party}/{POLICY}: {line}", style="red", markup=False, soft_wrap=True)
     local.require_agreed(path, federation, named=True)
     console.print(
         f"{path.name}, {len(federation.parties)} sites, policies, keys, tables and agreements: "

@@ -39,6 +39,7 @@ def show(
     from opboost_ops.exchange.books import open_books
     from opboost_ops.privacy import statement
     from opboost_ops.privacy.accountant import model_delta, model_epsilon
+    from opboost_ops.privacy.left_open import left_open, too_narrow
     from opboost_ops.privacy.people import people as of_people
 
     declared, policy = load_site(site / "site.yaml"), load_policy(site / POLICY)
@@ -48,6 +49,7 @@ def show(
     forecasts = statement.forecasts(releases, policy)
     words = statement.protections(releases)
     exact = [asdict(line) for line in statement.exact_lines(releases)]
+    weak = [*left_open(policy), *filter(None, (too_narrow(f) for f in forecasts.values()))]
     if as_json:
         result: dict[str, Any] = {
             "party": declared.party,
@@ -62,12 +64,15 @@ def show(
                 "budget_epsilon": policy.models.budget_epsilon,
             },
             "exact": exact,
+            "left_open": weak,
         }
         if inside is not None:
             result["people"] = _people(inside)
         print(json.dumps(result))
         return
     _print(declared.party, forecasts, words, exact, inside)
+    for line in weak:
+        typer.secho(line, fg="red")
     spent = model_epsilon(releases)
     if spent:
         cap = policy.models.budget_epsilon

@@ -23,6 +23,7 @@ from opboost_ops.pages.ledger_models import models
 from opboost_ops.pages.ledger_pictures import Dated, history, loss_curves
 from opboost_ops.privacy.accountant import Forecast, Loss, accounts, total
 from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.left_open import left_open, too_narrow
 from opboost_ops.privacy.statement import exact_lines, forecasts
 
 #: How many lines a page shows.
@@ -55,6 +56,10 @@ def build(party: str, query: Query) -> list[Block]:
     visible = {release.column for release in releases}
     found = {u: f for u, f in forecasts([r for _, r in everything], policy).items() if u in visible}
     blocks: list[Block] = warnings(waiting, releases)
+    weak = [*left_open(policy, found), *filter(None, (too_narrow(f) for f in found.values()))]
+    if weak and query.run is None:
+        remedy = "Its owner may set them in policy.yaml; `opboost ledger show` lists them, too."
+        blocks.append(Note("bad", "The policy leaves open what a plan may cost.", remedy, (*weak,)))
     if found:
         blocks.append(_figures(found, policy.all_features, dated))
         blocks += [_columns(found, policy.all_features, shown, query)]

@@ -273,3 +273,13 @@ def test_what_strangers_write_stays_text(reader: Reader, shown: Workspace) -> No
     text = reader.page("ledger?party=bank")
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert" in text
+
+
+def test_what_the_policy_leaves_open_is_said_in_red(reader: Reader, shown: Workspace) -> None:
+    shown.edit_yaml(
+        "bank/policy.yaml", lambda policy: policy["features"]["income"].pop("max_changes", None)
+    )
+    page = reader.page("ledger?party=bank")
+    told = plain(page)
+    assert "The policy leaves open what a plan may cost." in told
+    assert re.search(r"features\.income has no .*max_changes", told)
