@@ -46,6 +46,7 @@ class Parameters:
         method: How XGBoost looks for splits: over bins, or over all values.
         penalty: On squared leaf values (lambda); None for the booster's own default.
         private: How DPBoost is to train.
+        least_leaf: Fewest rows in a leaf; None for LightGBM's own default of 20.
     """
 
     task: Literal["binary", "multiclass", "regression"]
@@ -59,6 +60,7 @@ class Parameters:
     method: Method = "hist"
     penalty: float | None = None
     private: Private | None = None
+    least_leaf: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -120,6 +120,8 @@ def settings_of(
     }
     if parameters.penalty is not None:
         settings["lambda_l2"] = parameters.penalty
+    if parameters.least_leaf is not None:
+        settings["min_data_in_leaf"] = parameters.least_leaf
     if parameters.task == "multiclass":
         settings["num_class"] = parameters.classes
     return settings

@@ -21,6 +21,10 @@ def command(
     trees: Annotated[int | None, typer.Option(help="Boosting rounds.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Shrinkage.")] = None,
     depth: Annotated[int | None, typer.Option(help="Depth of a tree.")] = None,
+    denoise: Annotated[
+        str | None,
+        typer.Option(help="none, redraw, joint or auto; a dataset is then scored routed."),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Predictable split, booster and noise (dataset only).")
     ] = None,
@@ -41,12 +45,16 @@ def command(
             "Give either a federation file or --dataset.", "See `opboost run --help`."
         )
     form: dict[str, Any] = {"trees": trees, "learning_rate": learning_rate, "depth": depth}
+    form["denoise"] = denoise
     if dataset is not None:
         from opboost_ops.datasets import lenders
 
         folder = out or Path("runs") / f"{dataset}-{secrets.token_hex(4)}"
         options: dict[str, Any] = {"epsilon": epsilon, "lower": lower, "upper": upper}
         options["quantile_edges"] = quantile_edges
+        if denoise not in (None, "none") and dataset != lenders.NAME:
+            # What is drawn back makes a model of clear rows: desensitised scoring never has any.
+            options["scoring"] = {"mode": "routed"}
         if dataset == lenders.NAME:
             # Its training is part of what the parties agree on, and no form changes it.
             options["training"] = {name: v for name, v in form.items() if v is not None}

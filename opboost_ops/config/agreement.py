@@ -33,6 +33,7 @@ FREE_VERTICAL = (
     "training.seed",
     "training.tolerance",
     "training.engine",
+    "training.denoise",
 )
 
 

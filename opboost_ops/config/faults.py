@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from opboost_ops.config.denoise_faults import denoise_faults
 from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.federation import Federation, Party
 from opboost_ops.config.horizontal_faults import (
@@ -107,24 +108,7 @@ def _booster_faults(federation: Federation) -> Iterator[Fault]:
             f"is dask, which does not train {training.trainer}",
             "leave it out, or declare trainer: lightgbm",
         )
-    if training.engine == "dask" and training.redraw:
-        yield Fault(
-            "training.redraw",
-            "looks at all rows at once, and engine dask never does",
-            "leave one of them out",
-        )
-    if training.redraw and training.trainer == "dpboost":
-        yield Fault(
-            "training.redraw",
-            "makes features of the labels, which DPBoost's noise does not cover",
-            "leave it out",
-        )
-    if training.redraw and federation.scoring.mode == "desensitised":
-        yield Fault(
-            "training.redraw",
-            "makes a model for clear rows, and scoring is desensitised",
-            "declare scoring: {mode: routed} or {mode: local}, or leave redraw out",
-        )
+    yield from denoise_faults(federation)
     if training.trainer == "federboost":
         yield Fault(
             "training.trainer",

@@ -79,6 +79,10 @@ class HoldoutColumn(Record):
     column: str
 
 
+#: What may be done about others' noise before training.
+Denoise = Literal["none", "redraw", "joint", "auto"]
+
+
 class PrivateTraining(Record):
     """How a training makes the model itself differentially private: DPBoost's, or noisy sums.
 
@@ -122,6 +126,12 @@ class Training(Record):
             are too large for that (an extra, and LightGBM alone).
         redraw: The label holder draws the values behind others' releases back before it trains,
             by their known channels: for models of clear rows, so not for desensitised scoring.
+            An older name of ``denoise: redraw``.
+        denoise: What the label holder does about others' noise before it trains. ``redraw`` draws
+            each column's values back by itself, ``joint`` all of a row together, several times over
+            (LightGBM in one process); both are for models of clear rows. ``auto`` is what was not
+            found to be worse than ``none``: see `Federation.denoising`. Absent, it is ``none``, or
+            ``redraw`` where ``redraw`` is true.
         tolerance: By how much a new model's main metric (auc, or r2 in regression) may be worse
             than the champion's on the held-out rows, and yet become champion.
         active: The party that opens the runs and learns the sums; horizontal.
@@ -141,6 +151,7 @@ class Training(Record):
     holdout: Annotated[float, Field(gt=0, lt=1)] | HoldoutColumn = 0.2
     seed: int = Field(default=0, ge=0, lt=2**31)
     redraw: bool = False
+    denoise: Denoise | None = None
     tolerance: float = Field(default=0.01, ge=0)
     active: Name | None = None
     buckets: int | None = Field(default=None, ge=2, le=1024)
@@ -243,6 +254,22 @@ class Federation(Record):
     def most_values(self) -> int:
         """Most values that the domain may have: horizontal learning has no channel to build."""
         return MOST_SEARCHED if self.learning == "horizontal" else MOST_VALUES
+
+    @property
+    def denoising(self) -> Literal["none", "redraw", "joint"]:
+        """What is done about others' noise before training; ``auto`` and absence are resolved.
+
+        ``auto`` is ``joint`` where the label holder has no columns of its own, the booster is
+        LightGBM in one process, and scoring meets clear rows; otherwise ``none``.
+        """
+        training = self.training
+        if training.denoise is None:
+            return "redraw" if training.redraw else "none"
+        if training.denoise != "auto":
+            return training.denoise
+        able = (training.trainer, training.engine) == ("lightgbm", "local")
+        own = self.learning == "horizontal" or bool(self.parties[self.label_holder].features)
+        return "joint" if able and not own and self.scoring.mode != "desensitised" else "none"
 
     @property
     def label_holder(self) -> str:

@@ -229,7 +229,8 @@ def make_card(
         task=label.task,
         label=label.column,
         domain=(federation.domain.lower, federation.domain.upper),
-        training=federation.training.model_dump(mode="json", exclude_none=True),
+        training=federation.training.model_dump(mode="json", exclude_none=True)
+        | ({} if federation.denoising == "none" else {"denoise": federation.denoising}),
         training_rows=training_rows,
         metrics=evaluation["metrics"],
         private=private,

@@ -1,11 +1,11 @@
 """Trigger forms, with the ranges that the configuration itself has."""
 
-from typing import Any
+from typing import Any, get_args
 
 from airflow.sdk import Param
 
 from opboost_ops.config.agreement import form_epsilons
-from opboost_ops.config.federation import Federation, Training
+from opboost_ops.config.federation import Denoise, Federation, Training
 
 
 def training_form(federation: Federation) -> dict[str, Param]:
@@ -34,6 +34,13 @@ def training_form(federation: Federation) -> dict[str, Param]:
             "Learning rate", fields["learning_rate"], f" ({training.learning_rate:g})"
         ),
         "depth": _field("Depth of a tree", fields["depth"], f" ({training.depth})"),
+        "denoise": Param(
+            None,
+            title="Against others' noise",
+            description=f"Empty: as declared ({federation.denoising}).",
+            type=["null", "string"],
+            enum=[None, *get_args(Denoise)],
+        ),
     }
 
 

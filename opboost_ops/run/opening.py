@@ -27,7 +27,7 @@ from opboost_ops.stages.stage import SKIP
 
 #: What a run's trigger form may change; an empty field means as declared.
 FORM: Mapping[Purpose, tuple[str, ...]] = {
-    "train": ("epsilon", "trees", "learning_rate", "depth"),
+    "train": ("epsilon", "trees", "learning_rate", "depth", "denoise"),
     "score": ("version",),
 }
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from opboost_ops.boosting import dask_engine, trainer
+from opboost_ops.boosting.denoise import joint
 from opboost_ops.boosting.frame import Private
 from opboost_ops.boosting.metrics import Task
 from opboost_ops.boosting.redraw import redrawn
@@ -57,7 +58,16 @@ def _here(context: Context, parameters: Parameters, memory: "Drawn") -> str:
     # A copy, so that the table can go: training takes most memory of all stages.
     label = np.array(table.column(LABEL).to_numpy())
     del table
-    if context.federation.training.redraw:
+    denoising = context.federation.denoising
+    if denoising == "joint":
+        channels = {
+            f"{party}.{column.name}": column.mechanism.channel(column.domain)
+            for party in context.federation.feature_holders
+            for column in columns_of(context.federation, party)
+        }
+        seed = hashlib.sha256(f"joint {context.federation.training.seed}".encode()).digest()
+        return joint.train(frame, label, parameters, channels, seed)
+    if denoising == "redraw":
         frame = _drawn_back(context.federation, frame, facts["task"], label)
     return trainer.train(frame, label, parameters, memory)
 

@@ -140,6 +140,7 @@ AGREED = {
     "Training": {
         "active": "None",
         "buckets": "None",
+        "denoise": "None",
         "depth": "3",
         "engine": "'local'",
         "holdout": "0.2",

@@ -1,0 +1,42 @@
+"""Repeatable draws for post-processing at the label holder; no privacy hangs on them."""
+
+from uuid import UUID
+
+import numpy as np
+from scipy.special import ndtri
+
+from opboost_ops.mechanisms import noise
+
+_PUBLIC = UUID("0b5b2f0e-3a52-4f0a-9d0c-5f1f6d1a7c20")
+
+
+class Draws:
+    """Uniform and normal numbers, each named by its purpose and place.
+
+    They come from the party's one source of words (`mechanisms/noise.py`), under a seed that is
+    public: what is made of a release costs nothing, and a public seed makes the model repeatable.
+
+    Args:
+        seed: 32 bytes.
+    """
+
+    def __init__(self, seed: bytes) -> None:
+        self._seed = seed
+
+    def uniform(self, purpose: str, begin: int, end: int) -> np.ndarray:
+        """Numbers in (0, 1), float64, shape (end - begin,); the same for the same places.
+
+        Args:
+            purpose: No two draws that must be independent have the same.
+            begin: Of the first place.
+            end: Beyond the last.
+        """
+        places = np.arange(begin, end, dtype=np.uint64)
+        keys = np.column_stack([places, places]).view(np.uint8)
+        values = np.zeros(end - begin, dtype=np.int64)
+        words = noise.cell_words(self._seed, _PUBLIC, purpose.encode(), keys, values)
+        return np.asarray((words >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
+
+    def normal(self, purpose: str, *shape: int) -> np.ndarray:
+        """Standard normal numbers of a shape."""
+        return np.asarray(ndtri(self.uniform(purpose, 0, int(np.prod(shape))))).reshape(shape)

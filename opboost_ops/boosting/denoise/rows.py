@@ -1,0 +1,131 @@
+"""Rows as codes: released cells, the label holder's own columns, and the label's level."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from opboost_ops.boosting.frame import Frame
+from opboost_ops.mechanisms.channel import Channel
+
+#: Cells of an own number, of equal shares; a missing value has a code of its own.
+CELLS = 8
+
+#: Most codes of an own column without order; the rarest categories share the last one.
+_CATEGORIES = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What the latent classes are fitted to.
+
+    Attributes:
+        noisy: Released outputs from 0, int64, shape (n,), by column.
+        laws: Pr[output | value], float64, shape (k, k), by the same columns.
+        own: Codes from 0 of all other columns, int64, shape (n,), by column.
+        sizes: How many codes each of them has.
+        level: The label's level, from 0, int64, shape (n,).
+        levels: How many there are.
+    """
+
+    noisy: Mapping[str, np.ndarray]
+    laws: Mapping[str, np.ndarray]
+    own: Mapping[str, np.ndarray]
+    sizes: Mapping[str, int]
+    level: np.ndarray
+    levels: int
+
+    def __len__(self) -> int:
+        return len(self.level)
+
+    def at(self, where: np.ndarray | slice) -> "Rows":
+        """Some of the rows.
+
+        Args:
+            where: Their positions, a mask or a slice.
+        """
+        return replace(
+            self,
+            noisy={name: codes[where] for name, codes in self.noisy.items()},
+            own={name: codes[where] for name, codes in self.own.items()},
+            level=self.level[where],
+        )
+
+    def labelled(self, level: np.ndarray, levels: int) -> "Rows":
+        """The same rows with other levels of the label."""
+        return replace(self, level=level, levels=levels)
+
+
+def drawable(frame: Frame, channels: Mapping[str, Channel]) -> dict[str, np.ndarray]:
+    """The laws of columns whose ranks say which output was released.
+
+    Args:
+        frame: Training rows.
+        channels: What released them, by column.
+
+    Returns:
+        Pr[output | value] by column, one value for each output: those of a bucket have the same
+        row. A column of which an output was never released is not among them: nobody but its
+        holder knows then which output a rank is. Neither is one whose outputs are no values of its
+        domain.
+    """
+    laws = {}
+    for name, channel in channels.items():
+        ranks = frame.matrix[:, frame.names.index(name)]
+        among = np.isin(channel.outputs, channel.inputs).all()
+        if among and len(np.unique(ranks)) == len(channel.outputs):
+            law = channel.probabilities()
+            laws[name] = law[channel.span(channel.outputs)[:, 0] - channel.inputs[0]]
+    return laws
+
+
+def rows_of(frame: Frame, laws: Mapping[str, np.ndarray]) -> Rows:
+    """A frame's rows as codes; the label's level is not set yet.
+
+    Args:
+        frame: Training rows.
+        laws: Of the columns that are drawn back.
+    """
+    noisy, own, sizes = {}, {}, {}
+    for i, name in enumerate(frame.names):
+        column = frame.matrix[:, i]
+        if name in laws:
+            noisy[name] = column.astype(np.int64) - 1
+        elif name in frame.categorical:
+            own[name], sizes[name] = _categories(column)
+        else:
+            own[name], sizes[name] = _cells(column)
+    return Rows(noisy, dict(laws), own, sizes, np.zeros(len(frame.matrix), dtype=np.int64), 1)
+
+
+def quantile_levels(values: np.ndarray, count: int) -> tuple[np.ndarray, int]:
+    """Levels of equal shares, as far as ties allow, and how many there are."""
+    edges = np.unique(np.quantile(values, np.arange(1, count) / count))
+    found, codes = np.unique(np.searchsorted(edges, values), return_inverse=True)
+    return codes.reshape(-1), len(found)
+
+
+def indicator(codes: np.ndarray, size: int) -> sparse.csr_matrix:
+    """One column a row, one row a code: what sums by code."""
+    ones = np.ones(len(codes))
+    return sparse.csr_matrix((ones, (codes, np.arange(len(codes)))), shape=(size, len(codes)))
+
+
+def _cells(column: np.ndarray) -> tuple[np.ndarray, int]:
+    missing = np.isnan(column)
+    if missing.all():
+        return np.zeros(len(column), dtype=np.int64), 1
+    codes = np.zeros(len(column), dtype=np.int64)
+    codes[~missing], count = quantile_levels(column[~missing], CELLS)
+    codes[missing] = count
+    return codes, count + bool(missing.any())
+
+
+def _categories(column: np.ndarray) -> tuple[np.ndarray, int]:
+    _, codes = np.unique(np.where(np.isnan(column), -1.0, column), return_inverse=True)
+    codes = codes.reshape(-1)
+    often = np.argsort(-np.bincount(codes), kind="stable")
+    place = np.empty(len(often), dtype=np.int64)
+    place[often] = np.minimum(np.arange(len(often)), _CATEGORIES - 1)
+    return place[codes], min(len(often), _CATEGORIES)

@@ -1,0 +1,161 @@
+"""Latent classes: each step explains the release better, and its laws come back."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from opboost_ops.boosting.denoise.classes import Classes, step
+from opboost_ops.boosting.denoise.draws import Draws
+from opboost_ops.boosting.denoise.imputation import impute
+from opboost_ops.boosting.denoise.rows import Rows, drawable, quantile_levels, rows_of
+from opboost_ops.boosting.denoise.selection import _weights
+from opboost_ops.boosting.denoise.starts import Start, classes_of, grid, smoothing_of
+from opboost_ops.mechanisms import Piecewise
+from tests.unit.boosting.denoise.planted import CHANNEL, CHANNELS, DOMAIN, planted, released
+
+DRAWS = Draws(bytes(32))
+
+
+def small() -> tuple[Classes, Rows]:
+    """Two classes of one noisy column on two values, one own column, two levels."""
+    law = np.array([[0.8, 0.2], [0.3, 0.7]])
+    codes = np.array(list(itertools.product((0, 1), repeat=3)))
+    rows = Rows({"y": codes[:, 0]}, {"y": law}, {"w": codes[:, 1]}, {"w": 2}, codes[:, 2], 2)
+    classes = Classes(
+        np.array([0.6, 0.4]),
+        {"y": np.array([[0.9, 0.2], [0.1, 0.8]])},
+        {"w": np.array([[0.5, 0.1], [0.5, 0.9]])},
+        np.array([[0.7, 0.3], [0.3, 0.7]]),
+        fixed=False,
+    )
+    return classes, rows
+
+
+def by_hand(classes: Classes, rows: Rows) -> np.ndarray:
+    """pi_z (theta_z K)(y) psi_z(w) phi_z(l) for every row and class."""
+    behind = rows.laws["y"].T @ classes.theta["y"]
+    return np.array(
+        [
+            classes.pi * behind[y] * classes.psi["w"][w] * classes.phi[level]
+            for y, w, level in zip(rows.noisy["y"], rows.own["w"], rows.level, strict=True)
+        ]
+    )
+
+
+def test_responsibilities_and_scores_are_the_formula() -> None:
+    classes, rows = small()
+    joint = by_hand(classes, rows)
+    assert joint.sum() == pytest.approx(1)
+    wanted = joint / joint.sum(axis=1, keepdims=True)
+    assert classes.responsibilities(rows) == pytest.approx(wanted)
+    both = np.zeros((2, 2))
+    np.add.at(both, (rows.own["w"], rows.level), joint.sum(axis=1))
+    given = joint.sum(axis=1) / both[rows.own["w"], rows.level]
+    assert classes.scores(rows) == pytest.approx(np.log(given))
+
+
+def test_an_unsmoothed_plain_step_never_explains_less() -> None:
+    clear, label = planted(2_000)
+    frame = released(clear)
+    rows = rows_of(frame, drawable(frame, CHANNELS)).labelled(*quantile_levels(label, 4))
+    start = Start("untied", 4, 2, fast=False)
+    smoothing = smoothing_of(rows, start)
+    classes = classes_of(rows, start, smoothing, DRAWS)
+    bare = replace(smoothing, alpha=0.0)
+    before = -np.inf
+    for _ in range(15):
+        noisy, known = classes._noisy(rows), classes._clear(rows)
+        now = float(np.logaddexp.reduce(noisy + known, axis=1).sum())
+        assert now >= before - 1e-6
+        before, classes = now, step(classes, rows, bare)
+
+
+def test_values_drawn_back_follow_the_law_of_the_clear_ones() -> None:
+    """Within levels of the label, each column: much nearer than what was released."""
+    clear, label = planted(20_000)
+    frame = released(clear)
+    rows = rows_of(frame, drawable(frame, CHANNELS)).labelled(*quantile_levels(label, 6))
+    start = Start("tied", 6, 2)
+    smoothing = smoothing_of(rows, start)
+    classes = classes_of(rows, start, smoothing, DRAWS)
+    for _ in range(40):
+        classes = step(classes, rows, smoothing)
+    drawn = impute(classes, rows, DRAWS, 0)
+
+    def law(values: np.ndarray) -> np.ndarray:
+        found = np.zeros((10, 6))
+        np.add.at(found, (values, rows.level), 1 / len(values))
+        return found
+
+    for i, name in enumerate(("b.x", "b.u", "b.v")):
+        truth = law(clear[:, i] - 1)
+        noisy = np.abs(law(rows.noisy[name]) - truth).sum()
+        assert np.abs(law(drawn[name]) - truth).sum() < 0.6 * noisy
+    again = impute(classes, rows, DRAWS, 0)
+    assert all(np.array_equal(drawn[name], again[name]) for name in drawn)
+    assert not np.array_equal(drawn["b.x"], impute(classes, rows, DRAWS, 1)["b.x"])
+
+
+def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    clear, label = planted(500)
+    frame = released(clear)
+    rows = rows_of(frame, drawable(frame, CHANNELS)).labelled(*quantile_levels(label, 3))
+    start = Start("random", 3, 5)
+    smoothing = smoothing_of(rows, start)
+    classes = classes_of(rows, start, smoothing, DRAWS)
+    whole, drawn = step(classes, rows, smoothing), impute(classes, rows, DRAWS, 0)
+    monkeypatch.setattr("opboost_ops.boosting.denoise.classes.BLOCK", 100)
+    monkeypatch.setattr("opboost_ops.boosting.denoise.imputation.BLOCK", 1_000)
+    parts, same = step(classes, rows, smoothing), impute(classes, rows, DRAWS, 0)
+    assert parts.pi == pytest.approx(whole.pi)
+    assert parts.phi == pytest.approx(whole.phi)
+    assert all(parts.theta[n] == pytest.approx(whole.theta[n]) for n in whole.theta)
+    assert all(np.array_equal(drawn[n], same[n]) for n in drawn)
+
+
+def test_free_classes_must_be_better_by_more_than_chance() -> None:
+    rng = np.random.default_rng(0)
+    tied = rng.normal(size=1_000)
+    chance, clearly = tied + rng.normal(0.01, 1.0, 1_000), tied + rng.normal(0.5, 1.0, 1_000)
+    assert _weights([True, False], [tied, chance]).tolist() == [1.0, 0.0]
+    assert _weights([True, False], [tied, clearly]).tolist() == [0.0, 1.0]
+    near = _weights([True, True, True], [tied, tied + 1e-4, tied - 1.0])
+    assert near.sum() == pytest.approx(1)
+    assert near[1] > near[0] > 0.4
+    assert near[2] == 0.0
+
+
+def test_own_columns_have_codes_for_what_is_missing() -> None:
+    frame = released(planted(200)[0])
+    own = np.column_stack([np.arange(200.0), np.arange(200.0) % 3])
+    own[::10] = np.nan
+    with_own = replace(
+        frame,
+        names=("a.n", "a.c", *frame.names),
+        matrix=np.asfortranarray(np.column_stack([own, frame.matrix])),
+        categorical=("a.c",),
+    )
+    rows = rows_of(with_own, drawable(with_own, CHANNELS))
+    assert rows.sizes == {"a.n": 9, "a.c": 4}
+    assert set(rows.own["a.n"][::10]) == {8}
+    assert len(set(rows.own["a.c"][::10])) == 1
+    assert list(rows.noisy) == list(frame.names)
+
+
+def test_what_cannot_be_drawn_back_is_left_out() -> None:
+    frame = released(planted(300)[0])
+    frame.matrix[:, 0] = np.minimum(frame.matrix[:, 0], 9)
+    assert list(drawable(frame, CHANNELS)) == ["b.u", "b.v"]
+    wide = Piecewise(epsilon=1.0).channel(DOMAIN)
+    assert np.allclose(drawable(frame, {"b.v": CHANNEL})["b.v"], CHANNEL.probabilities())
+    assert len(drawable(frame, {"b.u": wide})) == 1
+
+
+def test_the_grid_of_a_classification_has_no_start_twice() -> None:
+    for own in (False, True):
+        for regression in (False, True):
+            starts = grid(own, regression)
+            assert len(set(starts)) == len(starts)
+            assert starts[0].kind == "tied"

@@ -1,0 +1,89 @@
+"""Joint redraw in a run: nothing else leaves, the model is another one, and it is repeatable."""
+
+from pathlib import Path
+
+import lightgbm
+import pytest
+
+from opboost_ops.config.loading import load_federation
+from opboost_ops.errors import ConfigError
+from opboost_ops.run.opening import with_form
+from tests.federation import FIRST_RUN, Workspace
+from tests.unit.stages.scoring_data import HOLDERS, NAME, dataset
+
+
+def trained(folder: Path, patch: pytest.MonkeyPatch, denoise: str) -> tuple[str, list[bytes]]:
+    """The model of a run, and what the feature holders released for it."""
+    workspace = Workspace.write(
+        folder,
+        dataset("binary", buckets=True),
+        training={"trees": 5, "depth": 3, "denoise": denoise},
+        scoring={"mode": "routed"},
+    )
+    workspace.plain()
+    workspace.known_to(patch)
+    workspace.all()
+    exchange = workspace.folder / "exchange" / NAME / FIRST_RUN / "ranks"
+    ranks = [(exchange / party / "table.parquet").read_bytes() for party in HOLDERS]
+    model = workspace.folder / "a" / "models" / NAME / FIRST_RUN / "model.txt"
+    return model.read_text(), ranks
+
+
+def test_releases_are_the_same_and_the_model_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, released = trained(tmp_path / "plain", monkeypatch, "none")
+    joint, same = trained(tmp_path / "joint", monkeypatch, "joint")
+    again, _ = trained(tmp_path / "again", monkeypatch, "joint")
+    assert same == released
+    assert joint == again
+    # The label holder has columns of its own: an even mixture with plain training.
+    assert lightgbm.Booster(model_str=plain).num_trees() == 5
+    assert lightgbm.Booster(model_str=joint).num_trees() == 10
+
+
+@pytest.mark.parametrize(
+    ("training", "fault"),
+    [
+        ({"denoise": "joint"}, r"training\.denoise: makes a model for clear rows"),
+        ({"denoise": "redraw"}, r"training\.denoise: makes a model for clear rows"),
+        ({"denoise": "joint", "redraw": True}, "redraw: true stands beside it"),
+        ({"denoise": "joint", "engine": "dask"}, r"training\.denoise: looks at all rows"),
+        ({"denoise": "joint", "trainer": "xgboost"}, "trains LightGBM alone"),
+        ({"denoise": "stack"}, r"training\.denoise"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, training: dict[str, object], fault: str) -> None:
+    workspace = Workspace.write(tmp_path, dataset("binary"))
+    workspace.edit_yaml("federation.yaml", lambda d: d["training"].update(training))
+    with pytest.raises(ConfigError, match=fault):
+        load_federation(workspace.file)
+
+
+@pytest.mark.parametrize("kind", ["redraw", "joint", "auto"])
+def test_dpboost_takes_none(tmp_path: Path, kind: str) -> None:
+    workspace = Workspace.write(tmp_path, dataset("binary"))
+    private = {"trainer": "dpboost", "private": {"epsilon": 1.0}, "denoise": kind}
+    workspace.edit_yaml("federation.yaml", lambda d: d["training"].update(private))
+    with pytest.raises(ConfigError, match="DPBoost's noise does not cover"):
+        load_federation(workspace.file)
+
+
+def test_auto_is_joint_only_without_own_columns_and_for_clear_rows(tmp_path: Path) -> None:
+    workspace = Workspace.write(tmp_path, dataset("binary"))
+    federation = load_federation(workspace.file)
+    assert federation.denoising == "none"
+    auto = with_form(federation, {"denoise": "auto"})
+    assert auto.denoising == "none"
+    holder = federation.label_holder
+    bare = auto.parties[holder].model_copy(update={"features": {}})
+    parties = {**auto.parties, holder: bare}
+    routed = auto.scoring.model_copy(update={"mode": "routed"})
+    assert auto.model_copy(update={"parties": parties}).denoising == "none"
+    assert auto.model_copy(update={"scoring": routed}).denoising == "none"
+    clear = auto.model_copy(update={"parties": parties, "scoring": routed})
+    assert clear.denoising == "joint"
+    booster = clear.training.model_copy(update={"trainer": "xgboost"})
+    assert clear.model_copy(update={"training": booster}).denoising == "none"
+    old = federation.training.model_copy(update={"redraw": True})
+    assert federation.model_copy(update={"training": old}).denoising == "redraw"
