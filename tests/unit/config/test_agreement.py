@@ -127,9 +127,13 @@ AGREED = {
         "name": "'piecewise'",
     },
     "PrivateTraining": {
+        "colluding": "None",
+        "columns": "None",
+        "delta": "None",
         "epsilon": "required",
         "metrics_epsilon": "None",
         "regularisation": "0.1",
+        "remain": "None",
         "trees_per_ensemble": "50",
     },
     "Scoring": {

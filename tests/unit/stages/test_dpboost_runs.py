@@ -94,7 +94,8 @@ def test_a_federation_with_both_protections(federation: Workspace) -> None:
     site = str(federation.folder / "credit")
     shown = CliRunner().invoke(app, ["ledger", "show", site, "--json"])
     told = json.loads(shown.output)
-    assert told["models"] == {"trainings": 1, "epsilon": 3.0, "budget_epsilon": None}
+    models = {"trainings": 1, "epsilon": 3.0, "delta": 0.0, "budget_epsilon": None}
+    assert told["models"] == models
     assert not any(line["kind"] == "model" for line in told["exact"])
     for party in ("shop", "bank"):
         curves = [r.loss for r in ledger(federation, party) if r.account == "local_dp"]
