@@ -43,6 +43,7 @@ def month(
     nights: int,
     fitting: int,
     progress: Callable[[int, int], None] | None = None,
+    most: int | None = None,
 ) -> dict[str, Any]:
     """Retrain every night while some rows change, until the public budget refuses.
 
@@ -55,6 +56,7 @@ def month(
         nights: How many.
         fitting: For how many releases of a feature its budget is enough.
         progress: Called with how many nights are over, and of how many.
+        most: How many different values of one cell the policy lets go; no cap when absent.
 
     Returns:
         ``nights``: for each the public account, what cells did, and the sizes of the artifact;
@@ -66,7 +68,7 @@ def month(
     features = federation.parties[holder].features
     feature = next(name for name, f in features.items() if f.type == "numeric")
     path = folder / holder / "tables" / "train.parquet"
-    budget = _declare_budget(folder / holder / "policy.yaml", federation, holder, fitting)
+    budget = _declare_budget(folder / holder / "policy.yaml", federation, holder, fitting, most)
     result: list[dict[str, Any]] = []
     with _sites(folder, federation.parties):
         for night in range(1, nights + 1):
@@ -114,7 +116,9 @@ def draw(found: Mapping[str, Any], path: Path) -> Path:
     return pictures.save(figure, path)
 
 
-def _declare_budget(path: Path, federation: Any, holder: str, fitting: int) -> float:
+def _declare_budget(
+    path: Path, federation: Any, holder: str, fitting: int, most: int | None
+) -> float:
     columns = columns_of(federation, holder)
     feature_of = {column.charge: column.feature for column in columns}
     losses = column_losses(columns)
@@ -127,7 +131,8 @@ def _declare_budget(path: Path, federation: Any, holder: str, fitting: int) -> f
         # A little more than what fits: budgets are compared exactly, products of floats are not.
         cost = sum(float(loss) for loss in mine) * fitting
         budgets[name] = rule["budget_whole"] = round(cost * (1 + 1e-9) + 1e-9, 9)
-        rule["max_changes"] = MOST_CHANGES
+        if most is not None:
+            rule["max_changes"] = most
     path.write_text(yaml.safe_dump(policy, sort_keys=False), encoding="utf-8")
     return float(next(iter(budgets.values())))
 
@@ -175,7 +180,6 @@ def _night(
             for path in books.cells.columns().get(column, [])
         )
     found = accounts(releases)[column]
-    latest = [r.loss for r in releases if r.feature == feature and r.loss is not None][-1:]
     mine = [c for c in inside.columns if c.feature == feature]
     place = Path(site.store) / federation.name / run / "ranks" / holder
     files = {path.name: path.stat().st_size for path in sorted(place.glob("*"))}
@@ -184,7 +188,7 @@ def _night(
         "releases": found.releases,
         "loss_1": float(found.step),
         "loss_whole": float(found.whole),
-        "retrainings_left": forecast(found, rule, latest).retrainings,
+        "retrainings_left": forecast(found, rule).retrainings,
         "people_loss_whole": float(sum(c.whole for c in mine)),
         "capped_cells": capped,
         "files": files,

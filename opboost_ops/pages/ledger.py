@@ -114,7 +114,9 @@ def _figures(found: dict[UUID, Forecast], caps: AllFeatures, dated: Dated) -> Fa
         Fact("A person, all features: loss(R-L)", _loss(whole), _of(caps.budget_whole)),
         Fact("Columns released", str(len(found)), f"{len(dated):,} ledger lines"),
     ]
-    if tightest is None:
+    if tightest is None and any(f.lasts for f in found.values()):
+        facts.append(Fact("Retrainings left", "for ever", "within the budgets", "good"))
+    elif tightest is None:
         facts.append(Fact("Retrainings left", "no budget", "policy.yaml sets none", "muted"))
     else:
         fits = tightest.retrainings or 0
@@ -159,19 +161,20 @@ def _columns(found: dict[UUID, Forecast], caps: AllFeatures, shown: Dated, query
         row = [
             Cell(forecast.feature),
             count(account.releases),
+            _values(forecast),
             _spent(account.step, rule.budget_1),
             number(rule.budget_1),
             _left(account.step, rule.budget_1),
             _spent(account.whole, rule.budget_whole),
             number(rule.budget_whole),
             _left(account.whole, rule.budget_whole),
-            Cell("no budget", state="muted")
+            Cell("for ever" if forecast.lasts else "no budget", state="muted")
             if left is None
             else Cell(f"{left:,}", left, "bad" if left == 0 else "warn" if left < 3 else ""),
             *([number(account.least_cell, 4)] if exactly else []),
         ]
         if narrowed:
-            row[2:2] = [_spent(here[uuid].step, None), _spent(here[uuid].whole, None)]
+            row[3:3] = [_spent(here[uuid].step, None), _spent(here[uuid].whole, None)]
         rows.append(tuple(row))
     if not narrowed and rows:
         step = total(f.account.step for f in found.values())
@@ -179,6 +182,7 @@ def _columns(found: dict[UUID, Forecast], caps: AllFeatures, shown: Dated, query
         rows.append(
             (
                 Cell("a person, all features"),
+                Cell("", ""),
                 Cell("", ""),
                 _spent(step, caps.budget_1),
                 number(caps.budget_1),
@@ -192,7 +196,8 @@ def _columns(found: dict[UUID, Forecast], caps: AllFeatures, shown: Dated, query
         )
     names = [
         "feature",
-        "releases",
+        "draws",
+        "values a cell",
         "loss(1)",
         "budget(1)",
         "left(1)",
@@ -203,16 +208,25 @@ def _columns(found: dict[UUID, Forecast], caps: AllFeatures, shown: Dated, query
         *(["narrowest exact cell"] if exactly else []),
     ]
     if narrowed:
-        names[2:2] = ["loss(1) here", "loss(R-L) here"]
+        names[3:3] = ["loss(1) here", "loss(R-L) here"]
     return Table(
         "columns",
         "What each feature has cost",
         tuple(names),
         tuple(rows),
-        "The worst case, from public facts alone: every release counts as if every person's value "
-        "had changed for it. loss(1) bounds a move by one step of the domain, loss(R-L) one "
-        "across it. Budgets are for all federations and runs together.",
+        "The worst case, from public facts alone: every new draw counts as if every person's value "
+        "had changed for it, until the cap on changes ends that. Values a cell: how many different "
+        "ones any cell has released at most, over all noise keys. loss(1) bounds a move by one "
+        "step of the domain, loss(R-L) one across it. Budgets are for all federations and "
+        "runs together.",
     )
+
+
+def _values(forecast: Forecast) -> Cell:
+    """How many different values a cell has released at worst, by its noise keys together."""
+    values = sum(key.worst.values for key in forecast.account.keys.values() if not key.bit)
+    cap = forecast.rule.max_changes
+    return Cell(f"{values:,}", values, title="no cap" if cap is None else f"at most {cap} a key")
 
 
 def _spent(loss: Loss, budget: float | None) -> Cell:

@@ -13,24 +13,51 @@ from opboost_ops.privacy import renyi
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.privacy.structure import Structure
+from opboost_ops.privacy.worst import Worst
 
 #: A loss or a sum of losses, exactly; a float only where it is infinite.
 Loss = Fraction | float
 
 
 @dataclass
+class Key:
+    """What one charge of a column has cost under one noise key.
+
+    Attributes:
+        bit: Empty for the column's own values; else which bit of it, such as ``missing``.
+        cells: Name of the noise key.
+        receiver: Towards whom.
+        draws: How many draws there were, and releases before draws were numbered.
+        worst: The public worst case.
+        most: The cap when the last draw was taken; none when absent.
+        inputs: How many different values a cell can have.
+        loss: Of one value.
+    """
+
+    bit: str
+    cells: str
+    receiver: str
+    draws: int
+    worst: Worst
+    most: int | None
+    inputs: int
+    loss: LossCurve
+
+
+@dataclass
 class Account:
     """What one column has cost a person at worst.
 
-    Every different release counts as if each person's value had changed for it: from outside it
-    cannot be seen whose did. A release that shows the same outputs again counts once.
+    Every new draw counts as if each person's value had changed for it, until the cap on different
+    values of a cell ends that: from outside it cannot be seen whose did. See `privacy.worst`.
 
     Attributes:
         feature: Its last known name.
-        releases: How many different releases there were of its values.
-        step: Sum of loss(1).
-        whole: Sum of loss(R - L).
+        releases: How many different draws there were of its values.
+        step: Sum over its noise keys of the worst case x loss(1).
+        whole: The same of loss(R - L).
         structure: What was ever disclosed exactly.
+        keys: What makes up the sums, by bit and noise key, in the order of their last draws.
     """
 
     feature: str
@@ -38,6 +65,7 @@ class Account:
     step: Loss = Fraction(0)
     whole: Loss = Fraction(0)
     structure: Structure = field(default_factory=Structure)
+    keys: dict[tuple[str, str], Key] = field(default_factory=dict)
 
     @property
     def least_cell(self) -> float | None:
@@ -48,68 +76,113 @@ class Account:
 def accounts(releases: Iterable[Release]) -> dict[UUID, Account]:
     """What each column has cost so far.
 
-    A training and a held-out artifact of one run hold different people, so what they draw has
-    one name and counts once: what is stated is the maximum over people.
+    Cells are charged by draws. A training and a held-out artifact of one run are one draw, for
+    they hold different people: what is stated is the maximum over people.
 
     Args:
         releases: Of one party.
     """
     found: dict[UUID, Account] = {}
-    counted: set[tuple[UUID, str, str]] = set()
     for release in releases:
         if release.account == "exact" or release.column is None:
             continue
         name = release.feature or ""
+        # By UUID, not by name: a renamed column is the same one, and is charged for both.
         feature, _, bit = name.partition("=")
         account = found.setdefault(release.column, Account(feature))
         account.feature = feature
         exactly = release.account == "structural" and bit == MISSING
         account.structure.add(release.edges, release.span, exactly)
-        if release.loss is None:
+        draw, loss = release.draw, release.loss
+        if draw is None or loss is None:
             continue
-        # By UUID, not by name: a renamed column is the same one, and is charged for both.
-        draw = (release.column, bit, release.draws or release.artifact)
-        if draw in counted:
-            continue
-        counted.add(draw)
-        account.releases += not bit
-        account.step += exact(release.loss.loss[0])
-        account.whole += exact(release.loss.loss[-1])
+        stands_for = 0 if release.kind == "accepted" else draw.stands_for
+        account.releases += 0 if bit else stands_for
+        account.step += times(exact(loss.loss[0]), draw.added)
+        account.whole += times(exact(loss.loss[-1]), draw.added)
+        place = (bit, release.cells or "")
+        before = account.keys.pop(place, None)
+        account.keys[place] = Key(
+            bit=bit,
+            cells=release.cells or "",
+            receiver=release.receiver,
+            draws=stands_for + (before.draws if before else 0),
+            worst=Worst(draw.worst, draw.base, draw.number),
+            most=draw.most,
+            inputs=draw.inputs,
+            loss=loss,
+        )
     return found
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is left of a column's budgets under its present declaration.
+    """What is left of a column's budgets under its present declaration and cap.
 
     Attributes:
-        retrainings: How many more retrainings on changed data fit; None without a budget.
+        retrainings: How many more retrainings on changed data fit; None where they never end.
+        step: What loss(1) comes to if there is no end of them; None where nothing bounds it.
+        whole: The same of loss(R - L).
+        frozen: Whether no further draw under the present noise keys costs anything.
     """
 
     feature: str
     account: Account
     rule: FeatureRule
     retrainings: int | None
+    step: Loss | None
+    whole: Loss | None
+    frozen: bool
+
+    @property
+    def lasts(self) -> bool:
+        """Whether there are budgets, and they allow retrainings without end."""
+        budgets = (self.rule.budget_1, self.rule.budget_whole)
+        return self.retrainings is None and budgets != (None, None)
 
 
-def forecast(account: Account, rule: FeatureRule, losses: Sequence[LossCurve]) -> Forecast:
-    """How many more configured retrainings fit, exactly.
+def forecast(account: Account, rule: FeatureRule) -> Forecast:
+    """How many more retrainings under the present noise keys fit, exactly.
+
+    With ``max_changes`` in force the account ends at a height that no further draw passes: where
+    the budgets allow that height, there is no end of retrainings.
 
     Args:
         account: What the column has cost.
         rule: The policy's.
-        losses: What one retraining costs: the column's own curve, and its missing bit's.
     """
+    present: dict[str, Key] = {key.bit: key for key in account.keys.values()}
+    left = {bit: key.worst.steps_left(rule.max_changes, key.inputs) for bit, key in present.items()}
+    ends: list[Loss] = []
     fits: list[int] = []
-    for budget, spent, cost in (
-        (rule.budget_1, account.step, total(exact(c.loss[0]) for c in losses)),
-        (rule.budget_whole, account.whole, total(exact(c.loss[-1]) for c in losses)),
+    for budget, spent, end in (
+        (rule.budget_1, account.step, 0),
+        (rule.budget_whole, account.whole, -1),
     ):
-        if budget is None or not cost:
+        costs = {bit: exact(key.loss.loss[end]) for bit, key in present.items()}
+        ends.append(total([spent, *(times(costs[bit], left[bit]) for bit in present)]))
+        if budget is None or ends[-1] <= Fraction(budget):
             continue
-        left = exact(budget) - spent
-        fits.append(0 if left < cost else int(left // cost))
-    return Forecast(account.feature, account, rule, min(fits) if fits else None)
+        fits.append(_fits(Fraction(budget) - spent, [(costs[bit], left[bit]) for bit in present]))
+    bounded = rule.max_changes is not None and bool(present)
+    return Forecast(
+        account.feature,
+        account,
+        rule,
+        min(fits, default=None),
+        ends[0] if bounded else None,
+        ends[1] if bounded else None,
+        bool(present) and not any(left.values()),
+    )
+
+
+def _fits(left: Loss, costs: Sequence[tuple[Loss, int]]) -> int:
+    """How many draws fit, of which each part costs its loss as often as it can still grow."""
+    for number in range(max((steps for _, steps in costs), default=0)):
+        left -= total(cost for cost, steps in costs if number < steps)
+        if left < 0:
+            return number
+    return max((steps for _, steps in costs), default=0)
 
 
 class Budget:
@@ -151,14 +224,12 @@ class Budget:
                     f"disclosed would leave a cell of {least:g}"
                 )
         caps = self._policy.all_features
-        for found, cap_1, cap_whole in (
-            (after, "budget_1", "budget_whole"),
-            (accounts(new), "max_loss_1", "max_loss_whole"),
+        for name, step, whole in (
+            ("budget", *_sums((a.step, a.whole) for a in after.values())),
+            ("max_loss", *_at_once(new)),
         ):
-            step = total(account.step for account in found.values())
-            whole = total(account.whole for account in found.values())
-            over += _over(f"all_features.{cap_1}", getattr(caps, cap_1), step)
-            over += _over(f"all_features.{cap_whole}", getattr(caps, cap_whole), whole)
+            over += _over(f"all_features.{name}_1", getattr(caps, f"{name}_1"), step)
+            over += _over(f"all_features.{name}_whole", getattr(caps, f"{name}_whole"), whole)
         # Only a new model is refused for what models have cost.
         if any(release.account == "model" for release in new):
             spent = model_epsilon([*before, *new])
@@ -206,6 +277,22 @@ def exact(loss: float | str) -> Loss:
 def total(losses: Iterable[Loss]) -> Loss:
     """Their sum, exactly."""
     return sum(losses, Fraction(0))
+
+
+def times(loss: Loss, count: int) -> Loss:
+    """A loss so many times; none of an infinite one is nothing."""
+    return loss * count if count else Fraction(0)
+
+
+def _at_once(new: Sequence[Release]) -> tuple[Loss, Loss]:
+    """What one value of each of a release's columns costs together, whoever else has cost what."""
+    curves = {(r.column, (r.feature or "").partition("=")[2]): r.loss for r in new if r.loss}
+    return _sums((exact(curve.loss[0]), exact(curve.loss[-1])) for curve in curves.values())
+
+
+def _sums(ends: Iterable[tuple[Loss, Loss]]) -> tuple[Loss, Loss]:
+    pairs = list(ends)
+    return total(step for step, _ in pairs), total(whole for _, whole in pairs)
 
 
 def _over(name: str, cap: float | None, asked: Loss) -> list[str]:

@@ -1,8 +1,13 @@
 """What each cell has released: never leaving, beside the ledger, a Parquet file a column."""
 
-from dataclasses import dataclass
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +17,9 @@ from opboost_ops.domain import Domain
 
 #: Persons at a time, where all of a large table would need much more than their states.
 _BLOCK = 131_072
+
+#: Where in a file's own description its mark is.
+_MARK = b"opboost.draw"
 
 
 @dataclass(frozen=True)
@@ -34,8 +42,28 @@ class CellState:
         return np.asarray(np.bitwise_count(self.seen).sum(axis=1, dtype=np.int64))
 
 
+@dataclass(frozen=True)
+class Mark:
+    """What a cell state's file says of itself.
+
+    Attributes:
+        number: Of the last draw that it holds.
+        worst: The public worst case after it.
+        base: How much of that the state knows nothing of.
+        draw: Name of that draw; where the ledger does not have it, it is charged by this name.
+    """
+
+    number: int
+    worst: int
+    base: int
+    draw: str
+
+
 class Cells:
     """The cell states of a party.
+
+    Whoever holds values back and then charges them does both under the write lock of the party's
+    ledger (`privacy.draws`); a lock of the folder's own keeps each single change whole besides.
 
     Args:
         folder: Where they lie.
@@ -43,6 +71,11 @@ class Cells:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+
+    @property
+    def folder(self) -> Path:
+        """Where they lie."""
+        return self._folder
 
     def known(self, column: UUID, context: bytes) -> bool:
         """Whether a column has released anything under a noise key.
@@ -102,6 +135,7 @@ class Cells:
         people: np.ndarray,
         values: np.ndarray,
         domain: Domain,
+        mark: Mark | None = None,
     ) -> None:
         """Note what is about to be released; noting it twice is noting it once.
 
@@ -111,8 +145,17 @@ class Cells:
             people: Keyed hashes of the persons, uint64, rising, shape (n,).
             values: The values that `hold` gave, integers, shape (n,).
             domain: Where they lie.
+            mark: The draw that it is; as the file's was when absent.
         """
-        state = self.read(column, context, domain)
+        path = self._path(column, context)
+        with self._alone():
+            before = mark or (self.mark(path) if path.is_file() else None)
+            state = self._charged(self.read(column, context, domain), people, values, domain)
+            self._write(path, state, before)
+
+    def _charged(
+        self, state: CellState, people: np.ndarray, values: np.ndarray, domain: Domain
+    ) -> CellState:
         number = _numbers(values, domain)
         new: np.ndarray | None = None
         if len(state.people) == 0:
@@ -134,17 +177,12 @@ class Cells:
             part = number[rows]
             place = np.arange(begin, begin + len(part)) if new is None else new[rows]
             seen[place, part >> 3] |= np.left_shift(np.uint8(1), (part & 7).astype(np.uint8))
-        self._write(self._path(column, context), CellState(merged, seen, last))
+        return CellState(merged, seen, last)
 
     def read(self, column: UUID, context: bytes, domain: Domain) -> CellState:
         """The state of a column's cells; empty before its first release."""
         path = self._path(column, context)
-        if not path.is_file():
-            width = _width(domain)
-            return CellState(
-                np.empty(0, np.uint64), np.empty((0, width), np.uint8), np.empty(0, _kind(domain))
-            )
-        return self.load(path)
+        return self.load(path) if path.is_file() else _empty(domain)
 
     def load(self, path: Path) -> CellState:
         """The state in one of the files that `columns` lists."""
@@ -181,28 +219,82 @@ class Cells:
             How many cells were removed.
         """
         removed = 0
-        for paths in self.columns().values():
-            for path in paths:
+        with self._alone():
+            for path in (path for paths in self.columns().values() for path in paths):
                 state = self.load(path)
                 keep = ~np.isin(state.people, people)
                 if not keep.all():
                     removed += int((~keep).sum())
                     kept = CellState(state.people[keep], state.seen[keep], state.last[keep])
-                    self._write(path, kept)
+                    self._write(path, kept, self.mark(path))
         return removed
 
-    def _path(self, column: UUID, context: bytes) -> Path:
-        return self._folder / f"{column}-{context.hex()[:16]}.parquet"
+    def mark(self, path: Path) -> Mark | None:
+        """What a file says of itself; nothing where it was written before draws were numbered.
 
-    def _write(self, path: Path, state: CellState) -> None:
+        Args:
+            path: One of those that `columns` lists.
+        """
+        metadata = pq.read_schema(path).metadata or {}
+        return Mark(**json.loads(metadata[_MARK])) if _MARK in metadata else None
+
+    def stamp(self, path: Path, mark: Mark) -> None:
+        """Let a file say another draw of itself, whatever it holds.
+
+        Args:
+            path: One of those that `columns` lists.
+            mark: The draw.
+        """
+        with self._alone():
+            self._write(path, self.load(path), mark)
+
+    def start(self, column: UUID, context: str, domain: Domain, mark: Mark) -> None:
+        """Begin a state that is empty, where one was lost.
+
+        Args:
+            column: The column's UUID.
+            context: Name of the noise key, 16 hex digits.
+            domain: Where the values lie.
+            mark: The draw that it begins after.
+        """
+        with self._alone():
+            self._write(self.path(column, context), _empty(domain), mark)
+
+    def path(self, column: UUID, context: str) -> Path:
+        """Where the state of a column under a noise key lies.
+
+        Args:
+            column: The column's UUID.
+            context: Name of the noise key, 16 hex digits.
+        """
+        return self._folder / f"{column}-{context}.parquet"
+
+    def _path(self, column: UUID, context: bytes) -> Path:
+        return self.path(column, context.hex()[:16])
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            # What a killed writer has left: nobody else writes now.
+            for left in self._folder.glob(".*.new"):
+                left.unlink()
+            yield
+        finally:
+            os.close(folder)
+
+    def _write(self, path: Path, state: CellState, mark: Mark | None) -> None:
         width = state.seen.shape[1]
         raw = pa.py_buffer(np.ascontiguousarray(state.seen))
         seen = pa.FixedSizeBinaryArray.from_buffers(
             pa.binary(width), len(state.people), [None, raw]
         )
         table = pa.table({"person": state.people, "seen": seen, "last": state.last})
-        temporary = path.with_name(f".{path.name}.new")
+        if mark is not None:
+            table = table.replace_schema_metadata({_MARK: json.dumps(asdict(mark)).encode()})
+        temporary = path.with_name(f".{path.name}.{uuid4().hex}.new")
         pq.write_table(
             table,
             temporary,
@@ -213,7 +305,13 @@ class Cells:
             write_statistics=False,
         )
         temporary.chmod(0o600)
+        # On the disk before the ledger says that it is charged: a state must not fall behind.
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
         temporary.replace(path)
+        folder = os.open(self._folder, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
 
 
 def _find(
@@ -237,6 +335,12 @@ def _union(known: np.ndarray, more: np.ndarray) -> np.ndarray:
     # Both rise, and a stable sort merges rising runs in linear time.
     both = np.sort(np.concatenate([known, more]), kind="stable")
     return both[np.concatenate([[True], both[1:] != both[:-1]])] if len(both) else both
+
+
+def _empty(domain: Domain) -> CellState:
+    return CellState(
+        np.empty(0, np.uint64), np.empty((0, _width(domain)), np.uint8), np.empty(0, _kind(domain))
+    )
 
 
 def _width(domain: Domain) -> int:

@@ -1,9 +1,11 @@
 """A party's own database: SQLite by default, PostgreSQL by URL; one writer at a time."""
 
+import datetime
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,8 +15,19 @@ from opboost_ops.errors import ConfigError, ContractError
 #: All tables of the database.
 METADATA = sa.MetaData()
 
-#: Seconds that a writer waits for another one.
-PATIENCE = 60
+#: Seconds that a writer waits for another one, who may be charging the cells of a large table.
+PATIENCE = 900
+
+#: The version of the tables that this software writes.
+VERSION = 2
+
+#: Which version they have; the first one had no such table.
+_SCHEMA = sa.Table(
+    "schema",
+    METADATA,
+    sa.Column("version", sa.Integer, primary_key=True),
+    sa.Column("since", sa.String(40), nullable=False),
+)
 
 #: Name of PostgreSQL's advisory lock under which a party's accounts are written.
 _LOCK = 0x0B0057
@@ -38,14 +51,19 @@ class Database:
     def __init__(self, url: str) -> None:
         engine: sa.Engine | None = None
         full = False
+        version: int | None = None
         try:
             engine = _sqlite(url) if url.startswith("sqlite") else sa.create_engine(url)
-            if url not in _COMPLETE:
+            version = _known_version(engine) if url in _COMPLETE else None
+            if version != VERSION:
+                _COMPLETE.discard(url)
                 with self._locked(engine) as connection:
-                    METADATA.create_all(connection)
-                _COMPLETE.add(url)
-            else:
-                engine.connect().close()
+                    version = version_of(connection)
+                    # A former one is completed when it is migrated, with a backup beside it.
+                    if version in (0, VERSION):
+                        METADATA.create_all(connection)
+                        set_version(connection)
+                        _COMPLETE.add(url)
         except sa.exc.DBAPIError as error:
             engine = None
             # SQLite makes its tables and its journal when it is opened.
@@ -62,7 +80,13 @@ class Database:
                 "The ledger's database cannot be opened.",
                 "Check `ledger` in site.yaml, and that the database accepts this user.",
             )
+        if version is not None and version > VERSION:
+            raise ConfigError(
+                f"The ledger's database has version {version}; this software knows {VERSION}.",
+                "Use the software that wrote it, or the backup beside it (docs/ledger.md).",
+            )
         self._engine = engine
+        self._url = url
         self._open: sa.Connection | None = None
 
     @contextmanager
@@ -91,9 +115,24 @@ class Database:
         with self._engine.connect() as connection:
             yield connection
 
+    def complete(self) -> bool:
+        """Whether its tables are known to be those of this software's version."""
+        return self._url in _COMPLETE
+
+    def note_complete(self) -> None:
+        """Its tables are those of this software's version."""
+        _COMPLETE.add(self._url)
+
     def close(self) -> None:
         """Give the connections back."""
         self._engine.dispose()
+
+    @property
+    def file(self) -> Path | None:
+        """Where it lies, if it is a file."""
+        name = self._engine.url.database
+        sqlite = self._engine.dialect.name == "sqlite"
+        return Path(name) if sqlite and name and name != ":memory:" else None
 
     @contextmanager
     def _locked(self, engine: sa.Engine) -> Iterator[sa.Connection]:
@@ -109,6 +148,40 @@ class Database:
                 connection.rollback()
                 raise
             connection.commit()
+
+
+def version_of(connection: sa.Connection) -> int:
+    """The version of the tables: 0 where there are none.
+
+    Args:
+        connection: To the database.
+    """
+    tables = set(sa.inspect(connection).get_table_names())
+    if _SCHEMA.name in tables:
+        return connection.execute(sa.select(sa.func.max(_SCHEMA.c.version))).scalar() or 0
+    return 1 if "releases" in tables else 0
+
+
+def _known_version(engine: sa.Engine) -> int | None:
+    try:
+        with engine.connect() as connection:
+            return connection.execute(sa.select(sa.func.max(_SCHEMA.c.version))).scalar()
+    except (sa.exc.OperationalError, sa.exc.ProgrammingError):
+        # Another file was put in its place, perhaps a former one.
+        return None
+
+
+def set_version(connection: sa.Connection, version: int = VERSION) -> None:
+    """Write down which version the tables have now.
+
+    Args:
+        connection: A transaction.
+        version: The version.
+    """
+    known = sa.select(_SCHEMA.c.version).where(_SCHEMA.c.version == version)
+    if connection.execute(known).first() is None:
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        connection.execute(sa.insert(_SCHEMA).values({"version": version, "since": now}))
 
 
 @lru_cache(maxsize=16)

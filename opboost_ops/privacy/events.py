@@ -8,16 +8,41 @@ from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.privacy.renyi import RenyiCurve
 
 
+class Draw(Record):
+    """What cells were charged for before anything was published: a draw under one noise key.
+
+    Attributes:
+        number: Its number under the key, from 1; the cell state bears the last one it holds.
+        most: How many different values of a cell might be released when it was taken; no cap
+            when absent.
+        added: By how much it raised the public worst case.
+        worst: The public worst case after it: no cell has released more different values.
+        base: How much of that is for values of which the cell state knows nothing any more.
+        inputs: How many different values a cell can have at all.
+        stands_for: How many releases it is the account of: those before the ledger numbered draws.
+    """
+
+    number: int
+    most: int | None = None
+    added: int
+    worst: int
+    base: int = 0
+    inputs: int
+    stands_for: int = 1
+
+
 class Release(Record):
-    """One thing that left a party.
+    """One thing that left a party, or one draw that was charged so that it may leave.
 
     Attributes:
         federation: In which federation.
         run: In which run.
         party: Who released it.
         receiver: Who may read it.
-        kind: Kind of the artifact that carries it, or the stage that says it.
-        artifact: Digest of that artifact, or of the stage's place in the run.
+        kind: Kind of the artifact that carries it, or the stage that says it; ``draw`` where cells
+            are charged, ``accepted`` where their owner charged what a lost cell state cannot tell,
+            ``former`` for what was released before draws were numbered.
+        artifact: Digest of that artifact, or of the stage's place in the run; of a draw, its name.
         account: ``local_dp`` for randomised cells; ``structural`` for on which side of disclosed
             thresholds each cell lies, exactly; ``model`` for a differentially private model;
             ``exact`` for all else that has no epsilon.
@@ -26,8 +51,9 @@ class Release(Record):
         noise: Fingerprint of the noise secret, for randomised cells: under the same one an
             unchanged cell is the same draw again, under another one a new draw.
         cells: Name of the noise key, under which the states of its cells are kept.
-        draws: Name of what was drawn: two releases of one column with the same name show the
-            same outputs for the same people, and so are charged once.
+        draws: Name of what was drawn: a keyed digest of the held inputs and the people; before
+            ledgers had draws, of the outputs.
+        draw: What the draw is charged; an artifact's own lines charge nothing more.
         edges: Where partitions that the release discloses exactly begin, or thresholds lie, in the
             feature's unit.
         span: The feature's public range in that unit, where there are edges: the outermost cells
@@ -55,6 +81,7 @@ class Release(Record):
     noise: str | None = None
     cells: str | None = None
     draws: str | None = None
+    draw: Draw | None = None
     edges: tuple[float, ...] = ()
     span: tuple[float, float] | None = None
     loss: LossCurve | None = None

@@ -2,11 +2,14 @@
 
 import datetime
 from collections.abc import Callable, Sequence
+from uuid import UUID
 
 import sqlalchemy as sa
 
 from opboost_ops.privacy.database import METADATA, Database
 from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.forgotten import Forgotten
+from opboost_ops.privacy.worst import Worst
 
 _RELEASES = sa.Table(
     "releases",
@@ -23,6 +26,29 @@ _COMMITS = sa.Table(
     METADATA,
     sa.Column("artifact", sa.String(64), primary_key=True),
     sa.Column("committed_at", sa.String(40), nullable=False),
+)
+
+#: Which draws there were under each noise key; what each was charged is in its line.
+_DRAWS = sa.Table(
+    "draws",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("column", sa.String(36), nullable=False),
+    sa.Column("cells", sa.String(16), nullable=False),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("name", sa.String(64), nullable=False),
+    sa.Column("worst", sa.Integer, nullable=False),
+    sa.Column("base", sa.Integer, nullable=False),
+    sa.UniqueConstraint("column", "cells", "number"),
+    sa.UniqueConstraint("column", "cells", "name"),
+)
+
+#: The list of forgotten persons once more: what a file has lost is found here.
+_FORGOTTEN = sa.Table(
+    "forgotten",
+    METADATA,
+    sa.Column("key", sa.String(64), primary_key=True),
+    sa.Column("person", sa.String(32), primary_key=True),
 )
 
 #: Called with all releases so far and the new ones; raises `BudgetError` to refuse them.
@@ -58,7 +84,6 @@ class Ledger:
         Raises:
             BudgetError: By the rule; nothing was added.
         """
-        now = _now()
         with self._database.writing() as connection:
             wanted = {(r.artifact, r.feature or ""): r for r in releases}
             artifacts = sorted({artifact for artifact, _ in wanted})
@@ -71,19 +96,74 @@ class Ledger:
                 wanted.pop((artifact, feature), None)
             new = list(wanted.values())
             if rule is not None and any(r.account != "exact" for r in new):
-                rule(_all(connection), new)
-            if new:
-                lines = [
-                    {
-                        "recorded_at": now,
-                        "artifact": release.artifact,
-                        "feature": release.feature or "",
-                        "event": release.model_dump(mode="json"),
-                    }
-                    for release in new
-                ]
-                connection.execute(sa.insert(_RELEASES), lines)
+                rule(all_releases(connection), new)
+            _insert(connection, new)
         return len(new)
+
+    def charge(self, draws: Sequence[Release], rule: Rule | None = None) -> None:
+        """Add draws, which are complete as they are.
+
+        Args:
+            draws: Lines with a `Release.draw`, none of which is there yet.
+            rule: Whether they may be charged to what was released before.
+
+        Raises:
+            BudgetError: By the rule; nothing was added.
+        """
+        with self._database.writing() as connection:
+            if rule is not None and draws:
+                rule(all_releases(connection), draws)
+            add_draws(connection, draws)
+
+    def worst(self, column: UUID, cells: str) -> Worst:
+        """The public worst case of a column under a noise key, as far as draws are numbered.
+
+        Args:
+            column: The column's UUID.
+            cells: Name of the noise key.
+        """
+        with self._database.reading() as connection:
+            row = connection.execute(
+                sa.select(_DRAWS.c.worst, _DRAWS.c.base, _DRAWS.c.number)
+                .where(_DRAWS.c.column == str(column), _DRAWS.c.cells == cells)
+                .order_by(_DRAWS.c.number.desc())
+                .limit(1)
+            ).first()
+        return Worst(*row) if row is not None else Worst()
+
+    def drawn(self, column: UUID, cells: str, name: str) -> bool:
+        """Whether a draw was charged.
+
+        Args:
+            column: The column's UUID.
+            cells: Name of the noise key.
+            name: Of the draw.
+        """
+        with self._database.reading() as connection:
+            known = sa.select(_DRAWS.c.id).where(
+                _DRAWS.c.column == str(column), _DRAWS.c.cells == cells, _DRAWS.c.name == name
+            )
+            return connection.execute(known).first() is not None
+
+    def complete(self, forgotten: Forgotten) -> bool:
+        """Let the list of forgotten persons and its copy here have what either has.
+
+        Args:
+            forgotten: The list.
+
+        Returns:
+            Whether the list had lost somebody.
+        """
+        with self._database.writing() as connection:
+            rows = connection.execute(sa.select(_FORGOTTEN.c.key, _FORGOTTEN.c.person))
+            copy = {(key, person) for key, person in rows}
+            listed = forgotten.entries()
+            if listed - copy:
+                new = [{"key": key, "person": person} for key, person in sorted(listed - copy)]
+                connection.execute(sa.insert(_FORGOTTEN), new)
+            if copy - listed:
+                forgotten.merge(copy)
+        return bool(copy - listed)
 
     def commit(self, artifact: str) -> None:
         """Note that an artifact lies in the store, so that its reservation is complete.
@@ -106,7 +186,7 @@ class Ledger:
     def releases(self) -> list[Release]:
         """All releases, oldest first, reserved or committed."""
         with self._database.reading() as connection:
-            return _all(connection)
+            return all_releases(connection)
 
     def dated(self) -> list[tuple[str, Release]]:
         """The same, each with when it was reserved (UTC)."""
@@ -120,10 +200,62 @@ class Ledger:
         """Artifacts that are charged and of which it is not known that they were published."""
         with self._database.reading() as connection:
             committed = set(connection.execute(sa.select(_COMMITS.c.artifact)).scalars())
-            return [r for r in _all(connection) if r.artifact not in committed]
+            return [r for r in all_releases(connection) if r.artifact not in committed]
 
 
-def _all(connection: sa.Connection) -> list[Release]:
+def add_draws(connection: sa.Connection, draws: Sequence[Release]) -> None:
+    """Add draws within a transaction; see `Ledger.charge`.
+
+    Args:
+        connection: The transaction.
+        draws: Lines with a `Release.draw`.
+    """
+    if not draws:
+        return
+    _insert(connection, draws)
+    facts = [(line, line.draw) for line in draws if line.draw is not None]
+    rows = [
+        {
+            "column": str(line.column),
+            "cells": line.cells or "",
+            "number": draw.number,
+            "name": line.artifact,
+            "worst": draw.worst,
+            "base": draw.base,
+        }
+        for line, draw in facts
+    ]
+    connection.execute(sa.insert(_DRAWS), rows)
+    # A draw is complete once it is charged: whether it is published is its artifacts' own matter.
+    known = set(connection.execute(sa.select(_COMMITS.c.artifact)).scalars())
+    new = dict.fromkeys(line.artifact for line in draws if line.artifact not in known)
+    if new:
+        now = _now()
+        commits = [{"artifact": artifact, "committed_at": now} for artifact in new]
+        connection.execute(sa.insert(_COMMITS), commits)
+
+
+def _insert(connection: sa.Connection, releases: Sequence[Release]) -> None:
+    if releases:
+        now = _now()
+        lines = [
+            {
+                "recorded_at": now,
+                "artifact": release.artifact,
+                "feature": release.feature or "",
+                "event": release.model_dump(mode="json"),
+            }
+            for release in releases
+        ]
+        connection.execute(sa.insert(_RELEASES), lines)
+
+
+def all_releases(connection: sa.Connection) -> list[Release]:
+    """All lines, oldest first.
+
+    Args:
+        connection: To the database.
+    """
     rows = connection.execute(sa.select(_RELEASES.c.event).order_by(_RELEASES.c.id))
     return [Release.model_validate(event) for (event,) in rows]
 

@@ -12,6 +12,9 @@ from opboost_ops.privacy.accountant import Loss, exact
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.events import Release
 
+#: Persons, and what each is charged by loss(1) and loss(R - L), shape (n,) each.
+_Charged = tuple[np.ndarray, np.ndarray, np.ndarray]
+
 
 @dataclass(frozen=True)
 class ColumnPeople:
@@ -50,8 +53,8 @@ class People:
 def people(releases: Sequence[Release], cells: Cells) -> People:
     """Charge each person for each different value of each cell that was ever released.
 
-    Persons have other hashes towards other receivers, so a person is charged there as the one
-    who was charged most.
+    Persons have other hashes towards other receivers and under a former noise secret, so a person
+    is charged there as the one who was charged most.
 
     Args:
         releases: The party's.
@@ -62,7 +65,9 @@ def people(releases: Sequence[Release], cells: Cells) -> People:
         if release.column is not None and release.cells is not None:
             known[release.column, release.cells] = release
     columns: list[ColumnPeople] = []
-    charged: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = defaultdict(list)
+    charged: dict[tuple[str, str], list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = defaultdict(
+        list
+    )
     for column, paths in cells.columns().items():
         for path in paths:
             found = known.get((column, path.stem[-16:]))
@@ -76,7 +81,7 @@ def people(releases: Sequence[Release], cells: Cells) -> People:
             columns.append(
                 ColumnPeople(name, len(changes), most, _times(step, most), _times(whole, most))
             )
-            charged[found.receiver].append(
+            charged[found.receiver, found.noise or ""].append(
                 (state.people, _charged(changes, step), _charged(changes, whole))
             )
     totals = [_most(entries) for entries in charged.values()]
@@ -96,7 +101,7 @@ def _charged(changes: np.ndarray, loss: Loss) -> np.ndarray:
     return np.where(changes > 0, np.maximum(changes, 1) * float(loss), 0.0)
 
 
-def _most(entries: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[float, float]:
+def _most(entries: list[_Charged]) -> tuple[float, float]:
     persons = np.concatenate([person for person, _, _ in entries])
     _, place = np.unique(persons, return_inverse=True)
     step = np.bincount(place, weights=np.concatenate([s for _, s, _ in entries]))

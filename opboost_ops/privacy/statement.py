@@ -8,7 +8,7 @@ from uuid import UUID
 
 from opboost_ops.config.policy import FeatureRule, Policy
 from opboost_ops.privacy.accountant import Forecast, accounts, forecast
-from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.loss import LossCurve
 
 #: What a column is judged by that the policy does not name.
@@ -59,11 +59,8 @@ def forecasts(releases: Sequence[Release], policy: Policy) -> dict[UUID, Forecas
         releases: Of one party, oldest first.
         policy: The party's.
     """
-    latest = latest_curves(releases)
     return {
-        uuid: forecast(
-            account, policy.rule_of(uuid, account.feature) or _NO_RULE, list(latest[uuid].values())
-        )
+        uuid: forecast(account, policy.rule_of(uuid, account.feature) or _NO_RULE)
         for uuid, account in accounts(releases).items()
     }
 
@@ -87,7 +84,8 @@ def exact_lines(releases: Sequence[Release]) -> list[ExactLine]:
 #: Columns of `plain_line`, in their order.
 PLAIN_FIELDS = (
     "recorded_at",
-    *(name for name in Release.model_fields if name not in ("loss", "curve")),
+    *(name for name in Release.model_fields if name not in ("loss", "curve", "draw")),
+    *(f"draw_{name}" for name in Draw.model_fields),
     "mechanism",
     "loss_1",
     "loss_whole",
@@ -101,10 +99,10 @@ def plain_line(at: str, release: Release) -> dict[str, Any]:
         at: When it was reserved.
         release: The line.
     """
-    line: dict[str, Any] = {
-        "recorded_at": at,
-        **release.model_dump(mode="json", exclude={"loss", "curve"}),
-    }
+    plain = release.model_dump(mode="json", exclude={"loss", "curve", "draw"})
+    line: dict[str, Any] = {"recorded_at": at, **plain}
+    if release.draw is not None:
+        line |= {f"draw_{name}": value for name, value in release.draw.model_dump().items()}
     line["edges"] = " ".join(map(str, release.edges))
     if release.loss is not None:
         line |= {"mechanism": release.loss.mechanism}

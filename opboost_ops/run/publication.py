@@ -7,7 +7,7 @@ from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
-from opboost_ops.errors import ConfigError
+from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.audit import Action
 from opboost_ops.exchange.books import open_books
@@ -19,6 +19,7 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.accountant import Budget
 from opboost_ops.privacy.charges import Charges
 from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.ledger import Ledger
 
 #: A noise secret that begins so was made from a public seed.
 SEEDED = b"opboost-seeded:"
@@ -57,13 +58,14 @@ def publish(
         run: The run's id.
         signer: The party's signing key.
         drafts: What to publish.
-        charges: What its randomised cells are charged for.
+        charges: What its randomised cells were charged for.
 
     Returns:
         Digests of the artifacts.
 
     Raises:
         BudgetError: A budget of the party's policy would be passed; nothing was published.
+        ContractError: Randomised cells were not charged; nothing was published.
         ArtifactError: The run has already published something else at one of their places.
     """
     experiment = experiment_of(party, federation)
@@ -104,13 +106,12 @@ def publish(
                 lines = [Release(**shared, account="exact", discloses=draft.discloses)]
             reserved += lines
             sealed.append((draft, manifest, files, receiver))
-        # Reserve, charge, publish, commit: a crash in between charges what was perhaps not
-        # released, never the other way round, and the retry completes its own reservation.
+        # Reserve, publish, commit: a crash in between leaves a line of what was perhaps not
+        # released, never the other way round, and the retry completes its own reservation. Cells
+        # were charged before, when they were drawn.
+        _require_charged(books.ledger, party.name, reserved)
         if reserved:
             books.ledger.reserve(reserved, Budget(party.policy, features))
-        # Once for all drafts: together they hold the rows that are charged.
-        for cell in charges.cells if any(draft.losses for draft in drafts) else ():
-            books.cells.charge(cell.column, cell.context, cell.people, cell.values, cell.domain)
         for draft, manifest, files, receiver in sealed:
             party.store.put_once(manifest.reference, files)
             if not books.ledger.committed(manifest.digest):
@@ -120,6 +121,18 @@ def publish(
                     books.audit.add(action, manifest.reference, receiver, manifest.digest, detail)
                     books.ledger.commit(manifest.digest)
     return [manifest.digest for _, manifest, _, _ in sealed]
+
+
+def _require_charged(ledger: Ledger, party: str, lines: list[Release]) -> None:
+    """Only what was drawn, and so charged, may be published."""
+    for line in lines:
+        if line.account == "local_dp" and not (
+            line.column and ledger.drawn(line.column, line.cells or "", line.draws or "")
+        ):
+            raise ContractError(
+                f"{party} has not charged what it is about to publish of {line.feature}.",
+                "Clear its desensitize, and what comes after it.",
+            )
 
 
 def _protected(

@@ -45,6 +45,7 @@ from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.store import open_store
 from opboost_ops.run import agreement_file, timings
 from opboost_ops.run.disclosures import announce, charge_model
+from opboost_ops.run.drawing import drawing
 from opboost_ops.run.inbox import Run, accept_plan, home_of, keep, note_received, note_rejected
 from opboost_ops.run.mailboxes import close_mailbox, open_mailbox
 from opboost_ops.run.phases import SHARDED, stages_of
@@ -184,6 +185,7 @@ def _run_stage(
         shard=shard,
         open_mailbox=mailboxes,
         recorded=agreement_file.load(party.site).columns,
+        take_draw=drawing(party, federation, run.run),
     )
     known_before = set(acceptance.memory.accepted)
     begin, processor = time.perf_counter(), time.process_time()

@@ -1,21 +1,28 @@
 """What was made of each file of the party's table -> whole tables in the common order."""
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
+from opboost_ops.stages.desensitize import randomised
+from opboost_ops.stages.held import HELD, held_values, person_keys
 from opboost_ops.stages.preprocess import facts
-from opboost_ops.stages.rank import PRESENT
+from opboost_ops.stages.rank import PRESENT, present_values
 from opboost_ops.stages.stage import SHARDS, Context, Outcome
 
 
 def merge_shards(context: Context) -> Outcome:
     """Put the parts together: what comes after finds what one file would have given.
 
+    All files together are one draw. It is taken here, of the whole table; the few cells that are
+    at their cap are randomised once more, as the values that may go.
+
     Raises:
+        BudgetError: A budget would be passed, or a cell state is lost; nothing was charged.
         ContractError: The parts do not make up the aligned rows.
     """
     count = len(context.home.json(SHARDS)["sha256"])
@@ -27,23 +34,50 @@ def merge_shards(context: Context) -> Outcome:
             f"The parts of {context.party}'s table do not make up the aligned rows.",
             "Clear list_shards, and what comes after it.",
         )
-    names = ["preprocessed"]
-    if "desensitize" in context.stages:
-        names += ["randomised", "held"]
-    documents = {}
-    if context.purpose == "train":
-        documents[PRESENT] = _present(context, count)
+    tables = {
+        "preprocessed": _whole(context, "preprocessed", places, rows),
+        "positions": _whole(context, "positions", places, rows, ("position",)),
+    }
     clipped: Counter[str] = Counter()
     for shard in range(count):
         clipped.update(context.home.json(f"preprocessed-{shard}")["clipped"])
-    return Outcome(
-        tables={
-            **{name: _whole(context, name, places, rows) for name in names},
-            "positions": _whole(context, "positions", places, rows, ("position",)),
-        },
-        documents={**documents, "preprocessed": facts(alignment, dict(clipped))},
-        summary={"rows": rows, "shards": count},
-    )
+    documents: dict[str, Any] = {"preprocessed": facts(alignment, dict(clipped))}
+    if "desensitize" in context.stages:
+        released = _whole(context, "randomised", places, rows)
+        train = alignment.document["train"]
+        tables["randomised"], more = _drawn(context, count, train, tables, released)
+        documents |= more
+    return Outcome(tables=tables, documents=documents, summary={"rows": rows, "shards": count})
+
+
+def _drawn(
+    context: Context,
+    count: int,
+    train: int,
+    tables: dict[str, pa.Table],
+    released: pa.Table,
+) -> tuple[pa.Table, dict[str, Any]]:
+    """What may go of the randomised rows, and what is kept beside it."""
+    keys, positions = person_keys(context), narrow_integers(tables["positions"], "position")
+    held = held_values(context, tables["preprocessed"], keys, positions)
+    new: dict[str, np.ndarray] = {}
+    for source, values in held.values.items():
+        other = np.flatnonzero(values != narrow_integers(tables["preprocessed"], source))
+        if not len(other):
+            continue
+        once_more = randomised(context, {source: values[other]}, keys, positions[other])
+        for name, cells in once_more.items():
+            new[name] = narrow_integers(released, name).astype(
+                np.promote_types(released.schema.field(name).type.to_pandas_dtype(), cells.dtype)
+            )
+            new[name][other] = cells
+    documents: dict[str, Any] = {HELD: held.document()}
+    if context.purpose == "train":
+        documents[PRESENT] = _present(context, count) | {
+            name: present_values(values[:train]).tolist() for name, values in new.items()
+        }
+    columns = {name: released.column(name) for name in released.column_names}
+    return pa.table(columns | {n: smallest_integers(v) for n, v in new.items()}), documents
 
 
 def _present(context: Context, count: int) -> dict[str, list[int]]:

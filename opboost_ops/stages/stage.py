@@ -1,15 +1,21 @@
-"""What a stage is given and what it gives back. Stages neither publish nor keep accounts."""
+"""What a stage is given and what it gives back. Stages neither publish nor keep accounts.
+
+Only the draw of cells is taken within a stage, by what `run` gives it for that: cells are held back
+by the ledger's state, and charged, before they are randomised.
+"""
 
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
+from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
 
@@ -26,6 +32,7 @@ from opboost_ops.exchange.manifest import Kind, reference
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.charges import Charges, ModelCharge
+from opboost_ops.privacy.draws import Asked
 
 
 class Home:
@@ -90,10 +97,14 @@ class Home:
     def _whole(self, name: str) -> Iterator[BinaryIO]:
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        temporary = path.with_name(f".{path.name}.{uuid4().hex}")
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             yield file
         temporary.replace(path)
+
+
+#: Gives the values that may go, by column; the second argument keeps them, before they are charged.
+TakeDraw = Callable[[Sequence[Asked], Callable[[Sequence[np.ndarray]], None]], Sequence[np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -120,6 +131,8 @@ class Context:
         waited: Seconds spent waiting.
         open_mailbox: Opens the party's side of the rounds; only the stage that has them needs it.
         polled: Processor seconds spent waiting.
+        take_draw: Holds cells back and charges them, in one transaction of the party's ledger; only
+            stages that randomise need it.
     """
 
     federation: Federation
@@ -140,6 +153,7 @@ class Context:
     waited: list[float] = field(default_factory=list)
     open_mailbox: Callable[[], Mailbox] | None = None
     polled: list[float] = field(default_factory=list)
+    take_draw: TakeDraw | None = None
 
     def receive(
         self,

@@ -1,4 +1,4 @@
-"""Runs one stage of one party and is killed at a point of its publication.
+"""Runs one stage of one party and is killed at a point of its draw or of its publication.
 
 Arguments: party, stage, run, point. Points are ``before`` or ``after`` and a function's name. The
 label holder is LABEL_HOLDER, or credit.
@@ -21,6 +21,7 @@ from opboost_ops.run.runner import run_stage
 
 POINTS: dict[str, tuple[Any, str]] = {
     "reserve": (Ledger, "reserve"),
+    "draw": (Ledger, "charge"),
     "charge": (Cells, "charge"),
     "put": (LocalStore, "put_once"),
     "audit": (Audit, "add"),

@@ -84,7 +84,7 @@ def test_a_budget_refuses_before_anything_is_published(workspace: Workspace) -> 
     workspace.edit_table("bank", lambda t: t.with_columns(t["income"].reverse()))
     before = untouched(workspace)
     step, error = workspace.first_failure()
-    assert step == "bank.publish"
+    assert step == "bank.desensitize"
     assert type(error) is BudgetError
     assert "features.income.budget_whole" in str(error)
     assert "ranks/bank" not in workspace.published()

@@ -12,8 +12,12 @@ from tests.federation import Workspace
 
 SCRIPT = Path(__file__).with_name("crash.py")
 POINTS = [
-    f"{when} {name}"
-    for name in ("reserve", "charge", "put", "audit", "commit")
+    (stage, f"{when} {name}")
+    for stage, names in (
+        ("desensitize", ("draw", "charge")),
+        ("publish", ("reserve", "put", "audit", "commit")),
+    )
+    for name in names
     for when in ("before", "after")
 ]
 
@@ -30,9 +34,9 @@ def killed(workspace: Workspace, party: str, stage: str, point: str) -> None:
 
 @pytest.fixture
 def unspent(workspace: Workspace) -> Workspace:
-    """About to publish new draws: some of the bank's incomes have changed."""
+    """About to take new draws: some of the bank's incomes have changed."""
     workspace.edit_table("bank", lambda t: t.with_columns(t["income"].reverse()))
-    workspace.until("publish", "bank")
+    workspace.until("desensitize", "bank")
     return workspace
 
 
@@ -44,12 +48,18 @@ def spent(workspace: Workspace) -> dict[str, float]:
         return {account.feature: float(account.whole) for account in found.values()}
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_a_killed_publication_is_completed_by_its_retry(unspent: Workspace, point: str) -> None:
+@pytest.mark.parametrize(("stage", "point"), POINTS)
+def test_what_was_killed_is_completed_by_its_retry(
+    unspent: Workspace, stage: str, point: str
+) -> None:
     before = spent(unspent)
-    killed(unspent, "bank", "publish", point)
+    stages = ("desensitize", "rank", "check_release", "publish")
+    for done in stages[: stages.index(stage)]:
+        unspent.step("bank", done)
+    killed(unspent, "bank", stage, point)
     assert unspent.store.garbage(0) == []
-    unspent.step("bank", "publish")
+    for again in stages[stages.index(stage) :]:
+        unspent.step("bank", again)
     after = spent(unspent)
     digests = {
         place: unspent.store.get(f"credit_scoring/{unspent.run}/{place}")
@@ -69,7 +79,8 @@ def test_a_killed_publication_is_completed_by_its_retry(unspent: Workspace, poin
     unspent.store.collect(0)
     assert unspent.store.garbage(0) == []
     # The run goes on to its end.
-    unspent.step("shop", "publish")
+    for rest in stages[1:]:
+        unspent.step("shop", rest)
     unspent.step("credit", "accept")
 
 

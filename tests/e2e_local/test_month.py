@@ -17,6 +17,20 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return month(small_credit(rows=400), folder, NIGHTS, FITTING)
 
 
+@pytest.fixture(scope="module")
+def capped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("capped") / "federation"
+    return month(small_credit(rows=400), folder, NIGHTS, FITTING, most=MOST_CHANGES)
+
+
+def test_under_a_cap_the_account_stays_where_it_is(capped: dict[str, Any]) -> None:
+    """Two values under the first map, two under the new one of night 4: no budget refuses."""
+    one = capped["nights"][0]["loss_whole"]
+    charged = [line["loss_whole"] / one for line in capped["nights"]]
+    assert charged == pytest.approx([1, 2, 2, 3, 4, 4])
+    assert not any(line["refused"] for line in capped["nights"])
+
+
 def test_every_changed_night_is_charged_outside(found: dict[str, Any]) -> None:
     nights = found["nights"]
     one = nights[0]["loss_whole"]
@@ -36,9 +50,9 @@ def test_the_public_cap_refuses_and_nothing_more_is_charged(found: dict[str, Any
         assert line["capped_cells"] == last["capped_cells"]
 
 
-def test_frozen_cells_give_no_sign_outside(found: dict[str, Any]) -> None:
+def test_frozen_cells_give_no_sign_outside(capped: dict[str, Any]) -> None:
     """The artifact has the same files; only compressed sizes move by what any noise moves them."""
-    nights = found["nights"][:FITTING]
+    nights = capped["nights"]
     assert nights[0]["capped_cells"] == 0
     assert nights[-1]["capped_cells"] > 0
     assert len({tuple(line["files"]) for line in nights}) == 1
@@ -48,10 +62,10 @@ def test_frozen_cells_give_no_sign_outside(found: dict[str, Any]) -> None:
 
 
 def test_the_person_charged_most_is_charged_less_than_the_worst_case(
-    found: dict[str, Any],
+    capped: dict[str, Any],
 ) -> None:
-    one = found["nights"][0]["loss_whole"]
-    for line in found["nights"][:FITTING]:
+    one = capped["nights"][0]["loss_whole"]
+    for line in capped["nights"]:
         assert line["people_loss_whole"] <= line["loss_whole"] + 1e-9
         # Two noise keys, before and after the new map; under each at most so many values.
         assert line["people_loss_whole"] <= 2 * MOST_CHANGES * one + 1e-9

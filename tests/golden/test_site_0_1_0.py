@@ -87,7 +87,14 @@ def losses(shown: Mapping[str, Any]) -> dict[str, tuple[int, float, float]]:
 @pytest.mark.parametrize("party", PARTIES)
 def test_ledger_and_audit_log_say_what_they_said(site: Site, party: str) -> None:
     shown, before = site.shown("ledger", "show", party, "--people"), site.said(f"ledger_{party}")
-    assert losses(shown) == losses(before)
+    expected = losses(before)
+    if party == "bank":
+        # A missing bit has two values: its four releases, of epsilon 0.5 each, cost two of them.
+        releases, step, whole = expected["income"]
+        expected["income"] = (releases, pytest.approx(step - 1), pytest.approx(whole - 1))
+    assert losses(shown) == expected
+    backup = site.folder / party / "ledger.sqlite.before-2"
+    assert (backup.stat().st_mode & 0o077, backup.stat().st_size > 0) == (0, True)
     assert shown["models"]["epsilon"] == before["models"]["epsilon"]
     assert [line["kind"] for line in shown["exact"]] == [line["kind"] for line in before["exact"]]
     counted = {(c["feature"], c["people"], c["most_changes"]) for c in shown["people"]["columns"]}

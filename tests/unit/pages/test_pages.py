@@ -86,7 +86,16 @@ def test_budgets_and_what_is_left_of_them(reader: Reader, shown: Workspace) -> N
     )
     spent = float(line["loss(R-L)"])
     assert float(line["left(R-L)"]) == pytest.approx(1000 - spent)
-    assert int(line["retrainings left"]) == int((1000 - spent) // spent)
+    # Ten values at most: the account ends at ten times what one has cost, which the budget allows.
+    assert line["retrainings left"] == "for ever"
+    assert "within the budgets" in plain(reader.page("ledger?party=bank"))
+    shown.edit_yaml(
+        "bank/policy.yaml", lambda p: p["features"]["income"].update(budget_whole=3.5 * spent)
+    )
+    line = next(
+        line for line in rows(reader, "ledger", "bank.columns") if line["feature"] == "income"
+    )
+    assert int(line["retrainings left"]) == 2
     assert "until the budget of income ends" in plain(reader.page("ledger?party=bank"))
 
 

@@ -12,8 +12,9 @@ from opboost_ops.errors import BudgetError
 from opboost_ops.mechanisms import GlobalMap, LocalMap, MissingBit
 from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.privacy.accountant import Budget, accounts, forecast
-from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.loss import loss_curve
+from opboost_ops.privacy.worst import Worst
 
 TEN = Domain(1, 10)
 CURVE = loss_curve(GlobalMap(epsilon=0.5), TEN)
@@ -22,22 +23,38 @@ AGE = uuid.UUID(int=1)
 
 
 def release(draws: str, feature: str = "age", **changes: Any) -> Release:
+    """A new draw, which raises the worst case by one."""
+    draw = Draw(number=1, added=1, worst=1, inputs=10)
     facts: dict[str, Any] = {
         "federation": "credit",
         "run": "0" * 16,
         "party": "bank",
         "receiver": "lender",
-        "kind": "ranks",
+        "kind": "draw",
         "artifact": f"{draws}/{feature}".ljust(64, "-"),
         "account": "local_dp",
         "feature": feature,
         "column": AGE,
+        "cells": "key",
         "draws": draws,
+        "draw": draw,
         "loss": CURVE,
         "rows": 9,
         **changes,
     }
     return Release(**facts)
+
+
+def history(count: int, most: int | None = None, inputs: int = 10) -> list[Release]:
+    """So many new draws under one key, with a cap in force."""
+    lines, worst = [], Worst()
+    for i in range(count):
+        after = worst.after_draw(most, inputs)
+        added = after.values - worst.values
+        draw = Draw(number=i + 1, most=most, added=added, worst=after.values, inputs=inputs)
+        lines.append(release(f"draw {i}", draw=draw))
+        worst = after
+    return lines
 
 
 def policy(**rule: Any) -> Policy:
@@ -52,9 +69,56 @@ def policy(**rule: Any) -> Policy:
     )
 
 
-def test_different_draws_add_up_and_the_same_ones_do_not() -> None:
-    found = accounts([release("a"), release("a", kind="holdout", artifact="x"), release("b")])[AGE]
+def test_draws_add_up_and_what_is_published_of_them_does_not() -> None:
+    sent = [release("a", kind=kind, artifact=kind, draw=None) for kind in ("ranks", "holdout")]
+    found = accounts([release("a"), *sent, release("b")])[AGE]
     assert (found.releases, found.step, found.whole) == (2, 2 * STEP, 2 * WHOLE)
+
+
+def test_an_account_ends_where_the_cap_on_changes_is() -> None:
+    found = accounts(history(365, most=2))[AGE]
+    assert (found.releases, found.step, found.whole) == (365, 2 * STEP, 2 * WHOLE)
+
+
+def test_former_releases_are_as_they_were_and_another_key_begins_anew() -> None:
+    former = Draw(number=1, added=4, worst=4, inputs=10, stands_for=6)
+    lines = [release("former", kind="former", draw=former), *history(9, most=2)[:1]]
+    lines[1] = lines[1].model_copy(update={"cells": "another"})
+    found = accounts(lines)[AGE]
+    assert (found.releases, found.whole) == (7, 5 * WHOLE)
+    assert {key.cells: key.worst.values for key in found.keys.values()} == {"key": 4, "another": 1}
+
+
+def test_forecasts_say_where_an_account_ends() -> None:
+    """Two values at most: with a budget for two there is no end of retrainings."""
+    enough, short = 2.001 * float(WHOLE), 1.001 * float(WHOLE)
+    for nights, budget, left, frozen in (
+        (1, enough, None, False),
+        (2, enough, None, True),
+        (9, enough, None, True),
+        (1, short, 0, False),
+        (9, None, None, True),
+    ):
+        rule = policy(budget_whole=budget, max_changes=2).features["age"]
+        told = forecast(accounts(history(nights, most=2))[AGE], rule)
+        assert (told.retrainings, told.frozen, told.whole) == (left, frozen, 2 * WHOLE)
+    told = forecast(accounts(history(3))[AGE], policy().features["age"])
+    assert (told.retrainings, told.frozen, told.whole) == (None, False, None)
+
+
+def test_a_forecast_counts_each_part_until_it_ends() -> None:
+    """Ten values and a bit: the bit costs its epsilon once more, the values nine times."""
+    bit = loss_curve(MissingBit(epsilon=0.25), BIT)
+    lines = [
+        release("a", draw=Draw(number=1, added=1, worst=1, inputs=10)),
+        release("b", "age=missing", loss=bit, draw=Draw(number=1, added=1, worst=1, inputs=2)),
+    ]
+    spent = accounts(lines)[AGE]
+    cost, more = float(WHOLE), float(bit.loss[-1])
+    for budget, left in ((2 * cost + 1.9 * more, 0), (3 * cost + 2.1 * more, 2)):
+        assert forecast(spent, policy(budget_whole=budget).features["age"]).retrainings == left
+    everything = 10 * cost + 2.1 * more
+    assert forecast(spent, policy(budget_whole=everything).features["age"]).retrainings is None
 
 
 def test_a_missing_bit_adds_to_its_column_without_being_a_release() -> None:
@@ -66,7 +130,7 @@ def test_a_missing_bit_adds_to_its_column_without_being_a_release() -> None:
 
 def test_a_renamed_column_goes_on_as_it_was() -> None:
     """Charged by UUID: both names count, the last one is shown, the same draw is not new."""
-    renamed = [release("a"), release("a", "years"), release("b", "years")]
+    renamed = [release("a"), release("a", "years", draw=None), release("b", "years")]
     found = accounts(renamed)[AGE]
     assert (found.feature, found.releases, found.step) == ("years", 2, 2 * STEP)
 
@@ -83,7 +147,7 @@ def test_a_forecast_is_exact_to_the_last_digit(fits: int) -> None:
     rule = policy(budget_whole=budget).features["age"]
     spent = accounts([release(name) for name in "abc"])[AGE]
     expected = int((Fraction(budget) - 3 * WHOLE) // WHOLE)
-    assert forecast(spent, rule, [CURVE]).retrainings == expected
+    assert forecast(spent, rule).retrainings == expected
     assert expected in (fits, fits - 1)
     before = [release(name) for name in "abc"]
     budgets = Budget(policy(budget_whole=budget), {AGE: "age"})
@@ -96,7 +160,7 @@ def test_a_forecast_is_exact_to_the_last_digit(fits: int) -> None:
 
 def test_no_budget_has_no_forecast() -> None:
     rule = policy().features["age"]
-    assert forecast(accounts([release("a")])[AGE], rule, [CURVE]).retrainings is None
+    assert forecast(accounts([release("a")])[AGE], rule).retrainings is None
 
 
 @pytest.mark.parametrize(

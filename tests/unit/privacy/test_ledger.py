@@ -90,12 +90,14 @@ def test_every_artifact_of_a_run_has_its_lines(trained_once: Workspace) -> None:
             sent = {(kind, p) for kind in ("alignment", "split_request") for p in both}
             assert kinds == {("plan", "credit"), *sent}
         else:
-            assert kinds == {(k, "credit") for k in ("digests", "ranks", "holdout", "split_values")}
+            told_to = ("draw", "digests", "ranks", "holdout", "split_values")
+            assert kinds == {(kind, "credit") for kind in told_to}
         columns = columns_of(federation, party) if party != "credit" else ()
         charged, losses = {c.charge: c for c in columns}, column_losses(columns)
         for event in events:
             assert event.experiment is True
-            if event.kind in ("ranks", "holdout"):
+            if event.kind in ("draw", "ranks", "holdout"):
+                assert (event.draw is not None) is (event.kind == "draw")
                 assert event.account == "local_dp"
                 assert event.column == charged[event.feature or ""].uuid
                 assert event.loss == losses[event.feature or ""]

@@ -1,26 +1,31 @@
-"""Sixteen processes race for the last of a budget on SQLite; PostgreSQL is in the slow tests."""
+"""Processes race with draws of one column on SQLite; PostgreSQL is in the slow tests."""
 
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import GlobalMap
+from opboost_ops.privacy.accountant import accounts
+from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.privacy.loss import loss_curve
 
 PROCESSES, FITS = 16, 5
+ONE = float(loss_curve(GlobalMap(epsilon=0.5), Domain(0, 31)).loss[-1])
 
 
-def race(url: str) -> list[str]:
+def race(url: str, cells: Path, fits: float = FITS, most: int = 0) -> list[str]:
     """What each of the racing processes was told."""
-    whole = float(loss_curve(GlobalMap(epsilon=0.5), Domain(1, 10)).loss[-1])
     script = Path(__file__).with_name("race.py")
-    budget = str(whole * FITS * 1.0001)
+    budget = str(ONE * fits * 1.0001)
     running = [
         subprocess.Popen(
-            [sys.executable, script, url, str(i), budget],
+            [sys.executable, script, url, cells, str(i), budget, str(most)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -34,8 +39,25 @@ def race(url: str) -> list[str]:
     return [process.communicate(timeout=120)[0].strip() for process in running]
 
 
-def test_sixteen_racing_processes_never_overspend(tmp_path: Path) -> None:
+def test_racing_processes_never_overspend(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.sqlite'}"
-    told = race(url)
-    assert sorted(told) == ["refused"] * (PROCESSES - FITS) + ["reserved"] * FITS
+    told = race(url, tmp_path / "cells")
+    assert told.count("refused") == PROCESSES - FITS
     assert len(Ledger(Database(url)).releases()) == FITS
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_racing_processes_never_pass_the_cap_on_changes(tmp_path: Path, most: int) -> None:
+    """No write of one process is lost in another's, so the cap is on all of them together."""
+    url = f"sqlite:///{tmp_path / 'ledger.sqlite'}"
+    told = race(url, tmp_path / "cells", PROCESSES, most)
+    assert len(set(told)) == most
+    cells = Cells(tmp_path / "cells")
+    ((path,),) = cells.columns().values()
+    state = cells.load(path)
+    assert state.changes().tolist() == [most, 1]
+    bits = np.unpackbits(state.seen[0], bitorder="little")
+    assert {str(value) for value in np.flatnonzero(bits)} == set(told)
+    (account,) = accounts(Ledger(Database(url)).releases()).values()
+    assert float(account.whole) == pytest.approx(most * ONE)
+    assert [p.name for p in (tmp_path / "cells").iterdir()] == [path.name]

@@ -166,7 +166,7 @@ def test_training_and_scoring_are_the_same_to_the_byte(
     assert lines == [[], [DISCLOSES] * 3]
     # Nobody of the first file is in a release, and yet it was treated like the others.
     parts = {name.split("/")[1] for name in homes[1]} - {n.split("/")[1] for n in homes[0]}
-    assert {f"{what}-{i}.arrow" for what in ("held", "positions") for i in range(3)} <= parts
+    assert {f"{what}-{i}.arrow" for what in ("randomised", "positions") for i in range(3)} <= parts
     for name in ("preprocessed.arrow", "positions.arrow", "randomised.arrow", "held.arrow"):
         assert homes[0][f"{workspace.run}/{name}"] == homes[1][f"{workspace.run}/{name}"]
 

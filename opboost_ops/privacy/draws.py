@@ -1,0 +1,228 @@
+"""Draws: what may go is held back and charged in one transaction, before anything is published.
+
+Two runs that are prepared side by side never hold back by the same state: whoever draws first has
+charged its values before the other looks. A draw counts whether or not it is published; a crash in
+between leaves it charged, and the retry finds it and repeats it.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+
+from opboost_ops.domain import Domain
+from opboost_ops.errors import BudgetError, ContractError
+from opboost_ops.privacy.cells import Cells, Mark
+from opboost_ops.privacy.database import Database
+from opboost_ops.privacy.events import Draw, Release
+from opboost_ops.privacy.forgotten import Forgotten
+from opboost_ops.privacy.ledger import Ledger, Rule
+from opboost_ops.privacy.loss import LossCurve
+from opboost_ops.privacy.worst import Worst
+
+#: Rows at a time.
+_BLOCK = 131_072
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Cells of one column that a run would release.
+
+    Attributes:
+        column: The column's UUID.
+        charge: What is charged: a feature, or its missing bit.
+        context: Digest of what keys its noise: map, channel and secret.
+        people: Keyed hashes of the persons, uint64, rising, shape (n,).
+        values: Their values, integers, shape (n,).
+        domain: Where they lie.
+        most: How many different values of a cell may be released; no cap when absent.
+        loss: Of one value.
+        kept: What the run held before, for the same values; see `Draws.take`.
+    """
+
+    column: UUID
+    charge: str
+    context: bytes
+    people: np.ndarray
+    values: np.ndarray
+    domain: Domain
+    most: int | None
+    loss: LossCurve
+    kept: np.ndarray | None = None
+
+    @property
+    def cells(self) -> str:
+        """Name of the noise key."""
+        return self.context.hex()[:16]
+
+
+def draw_name(column: UUID, context: bytes, people: np.ndarray, held: np.ndarray) -> str:
+    """Keyed digest of held inputs and people, 64 hex digits: the name of a draw.
+
+    Args:
+        column: The column's UUID.
+        context: Digest of what keys its noise; it is secret, and the digest's key.
+        people: Keyed hashes of the persons, uint64, rising, shape (n,).
+        held: Their values as they may go, integers, shape (n,).
+    """
+    name = hashlib.blake2b(column.bytes, digest_size=32, key=context)
+    # Eight bytes a cell, whatever type they are kept in.
+    for values in (people.astype(np.uint64, copy=False), held):
+        for begin in range(0, len(values), _BLOCK):
+            part = values[begin : begin + _BLOCK]
+            name.update(part.astype(np.uint64 if part.dtype == np.uint64 else np.int64).tobytes())
+    return name.hexdigest()
+
+
+class Draws:
+    """Takes draws for a party.
+
+    Args:
+        database: The party's.
+        cells: Its cell states.
+        forgotten: Where the list lies of whom it has been asked to forget.
+    """
+
+    def __init__(self, database: Database, cells: Cells, forgotten: Path) -> None:
+        self._database = database
+        self._ledger = Ledger(database)
+        self._cells = cells
+        self._forgotten = forgotten
+
+    def take(
+        self,
+        asked: Sequence[Asked],
+        facts: dict[str, Any],
+        rule: Rule | None,
+        keep: Callable[[Sequence[np.ndarray]], None],
+    ) -> list[np.ndarray]:
+        """Hold back what is at its cap, and charge the rest: one transaction for all columns.
+
+        Args:
+            asked: The cells, by column.
+            facts: What the ledger's lines say besides; see `Release`.
+            rule: Whether they may be charged to what was released before.
+            keep: Called with the values that may go, before anything is charged for them. A retry
+                gives them back as `Asked.kept`, and draws the same again.
+
+        Returns:
+            The values that may go, by column, integers, shape (n,) each.
+
+        Raises:
+            BudgetError: A budget would be passed, or a cell state is lost or older than the
+                ledger; nothing was charged.
+            ContractError: Someone was forgotten since the run read its table.
+        """
+        with self._database.writing():
+            worst = self._recovered(asked, facts)
+            self._require_nobody_forgotten(asked)
+            held: list[np.ndarray] = []
+            new: list[tuple[Asked, np.ndarray, Mark]] = []
+            lines: list[Release] = []
+            for one, before in zip(asked, worst, strict=True):
+                values, name = self._held(one)
+                held.append(values)
+                if self._ledger.drawn(one.column, one.cells, name):
+                    continue
+                after = before.after_draw(one.most, one.domain.size)
+                new.append((one, values, Mark(after.number, after.values, after.base, name)))
+                lines.append(_line(one, name, before, after, facts))
+            self._ledger.charge(lines, rule)
+            keep(held)
+            # Last the files: where the transaction is lost after them, they say so themselves.
+            for one, values, mark in new:
+                self._cells.charge(one.column, one.context, one.people, values, one.domain, mark)
+        return held
+
+    def _require_nobody_forgotten(self, asked: Sequence[Asked]) -> None:
+        """Refuse people whose cells are gone: what they have released before is not known."""
+        forgotten = Forgotten(self._forgotten)
+        mended = self._ledger.complete(forgotten)
+        gone = forgotten.hashes()
+        if mended or (len(gone) and any(np.isin(gone, one.people).any() for one in asked[:1])):
+            raise ContractError(
+                "A person was forgotten since this run has read the party's table."
+                if not mended
+                else "The list of forgotten persons had lost some; they are in it again.",
+                "Trigger a new run.",
+            )
+
+    def _held(self, one: Asked) -> tuple[np.ndarray, str]:
+        if one.kept is not None:
+            name = draw_name(one.column, one.context, one.people, one.kept)
+            if self._ledger.drawn(one.column, one.cells, name):
+                return one.kept, name
+        held = self._cells.hold(
+            one.column, one.context, one.people, one.values, one.domain, one.most
+        )
+        return held, draw_name(one.column, one.context, one.people, held)
+
+    def _recovered(self, asked: Sequence[Asked], facts: dict[str, Any]) -> list[Worst]:
+        """The worst cases so far; a state that is ahead of the ledger brings its line up to it."""
+        found: list[Worst] = []
+        behind: list[str] = []
+        for one in asked:
+            known = self._ledger.worst(one.column, one.cells)
+            mark = read_mark(self._cells, one.column, one.cells)
+            number = mark.number if mark is not None else 0
+            if number < known.number:
+                behind.append(one.charge)
+            elif mark is not None and number > known.number:
+                # A crash between the state and the ledger: what it charged is charged.
+                ahead = Worst(mark.worst, mark.base, number)
+                self._ledger.charge([_line(one, mark.draw, known, ahead, facts)])
+                known = ahead
+            found.append(known)
+        if behind:
+            raise BudgetError(
+                f"The cell states of {', '.join(behind)} are lost, cannot be read, or are older "
+                f"than the ledger of {facts['party']}: which values its people have released is "
+                "not known.",
+                "Nothing was released. Put the newest states back, or charge what they cannot tell "
+                "(`opboost ledger accept SITE`), or rotate the noise secret.",
+            )
+        return found
+
+
+def read_mark(cells: Cells, column: UUID, key: str) -> Mark | None:
+    """What a column's cell state under a noise key says of itself; nothing where it is lost.
+
+    Args:
+        cells: The party's cell states.
+        column: The column's UUID.
+        key: Name of the noise key.
+    """
+    path = cells.path(column, key)
+    try:
+        return cells.mark(path) if path.is_file() else None
+    except (OSError, pa.ArrowInvalid):
+        return None
+
+
+def _line(one: Asked, name: str, before: Worst, after: Worst, facts: dict[str, Any]) -> Release:
+    return Release(
+        **facts,
+        kind="draw",
+        artifact=name,
+        account="local_dp",
+        feature=one.charge,
+        column=one.column,
+        cells=one.cells,
+        draws=name,
+        draw=Draw(
+            number=after.number,
+            most=one.most,
+            added=after.values - before.values,
+            worst=after.values,
+            base=after.base,
+            inputs=one.domain.size,
+            stands_for=after.number - before.number,
+        ),
+        loss=one.loss,
+        rows=len(one.people),
+    )

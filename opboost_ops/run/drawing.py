@@ -1,0 +1,42 @@
+"""A run's draw, as a stage takes it: by the party's own ledger, budgets and cell states."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from opboost_ops.config.columns import columns_of
+from opboost_ops.config.federation import Federation
+from opboost_ops.exchange.books import open_books
+from opboost_ops.mechanisms import noise
+from opboost_ops.privacy.accountant import Budget
+from opboost_ops.privacy.draws import Asked
+from opboost_ops.run.publication import Publisher, experiment_of
+from opboost_ops.stages.stage import TakeDraw
+
+
+def drawing(party: Publisher, federation: Federation, run: str) -> TakeDraw:
+    """What lets a party's stages take draws in a run.
+
+    Args:
+        party: Whose.
+        federation: The plan's.
+        run: The run's id.
+    """
+
+    def take(
+        asked: Sequence[Asked], keep: Callable[[Sequence[np.ndarray]], None]
+    ) -> Sequence[np.ndarray]:
+        facts: dict[str, Any] = {
+            "federation": federation.name,
+            "run": run,
+            "party": party.name,
+            "receiver": federation.label_holder,
+            "noise": noise.fingerprint(party.site.noise_secret()),
+            "experiment": experiment_of(party, federation),
+        }
+        features = {c.uuid: c.feature for c in columns_of(federation, party.name)}
+        with open_books(party.site) as books:
+            return books.draws.take(asked, facts, Budget(party.policy, features), keep)
+
+    return take
