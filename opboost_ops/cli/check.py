@@ -23,11 +23,10 @@ def command(
     from rich.console import Console
     from rich.table import Table
 
-    from opboost_ops.config.columns import columns_of
     from opboost_ops.config.loading import POLICY, load_federation, load_policy
     from opboost_ops.privacy.left_open import left_open
-    from opboost_ops.privacy.loss import column_losses
     from opboost_ops.run import local
+    from opboost_ops.run.changes import leaving
 
     path = folder / "federation.yaml" if folder.is_dir() else folder
     federation = load_federation(path)
@@ -50,10 +49,11 @@ def command(
             "loss(t) <= t epsilon",
         ):
             table.add_column(head)
-        for name, curve in column_losses(columns_of(federation, party)).items():
+        for line in leaving(federation, party):
+            curve = line.curve
             ends = (f"{v:.3f}" if v != "inf" else v for v in (curve.loss[0], curve.loss[-1]))
             holds = "holds" if curve.certificate else "does not hold"
-            table.add_row(name, curve.mechanism, *ends, holds)
+            table.add_row(line.charge, curve.mechanism, *ends, holds)
         console.print(table)
     if federation.learning == "horizontal":
         from opboost_ops.run import mailboxes

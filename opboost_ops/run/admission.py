@@ -8,6 +8,7 @@ in ``errors/refused.txt`` of the run's home folder, and in the audit log.
 import hashlib
 from collections.abc import Iterator
 
+from opboost_ops import __version__
 from opboost_ops.config.agreement import PROTOCOL, fields
 from opboost_ops.errors import OpBoostError, PolicyError
 from opboost_ops.exchange.books import open_books
@@ -119,7 +120,8 @@ def _against_agreement(book: agreement_file.Agreements, plan: Plan) -> Iterator[
 
 def _compared(party: Publisher, digest: str) -> str:
     """A name of all that a plan is compared with."""
-    facts = (digest, agreement_file.seal_of(party.site), party.policy.model_dump_json(), PROTOCOL)
+    policy, software = party.policy.model_dump_json(), (__version__, PROTOCOL)
+    facts = (digest, agreement_file.seal_of(party.site), policy, software)
     return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 

@@ -85,7 +85,8 @@ def leaving(federation: Federation, party: str) -> list[Leaving]:
         for charge, curve in column_losses(columns).items():
             key = (charge, epsilons[charge])
             found[key] = Leaving(party, federation.label_holder, *key, curve)
-    return sorted(found.values(), key=lambda line: (line.charge, line.epsilon))
+    order = {charge: at for at, (charge, _) in enumerate(found)}
+    return sorted(found.values(), key=lambda line: (order[line.charge], line.epsilon))
 
 
 def changes(book: Agreements, federation: Federation) -> list[Change]:

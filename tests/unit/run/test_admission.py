@@ -20,6 +20,7 @@ from opboost_ops.exchange.encryption import new_encryption_key
 from opboost_ops.exchange.signing import new_signing_key
 from opboost_ops.run import agreement_file
 from opboost_ops.run.admission import REFUSED
+from opboost_ops.run.agreement import withdraw
 from opboost_ops.run.phases import stages_of
 from tests.books import books_of
 from tests.federation import SECOND_RUN, Workspace, small_credit
@@ -305,3 +306,18 @@ def test_a_refusal_leaves_no_trace_of_its_reason_but_at_home(honest: Workspace) 
     outside = b"".join(honest.files("exchange").values())
     assert b"bounds" not in outside.replace(b'"bounds"', b"")
     assert (honest.home("bank") / REFUSED).stat().st_mode & 0o077 == 0
+
+
+def test_whoever_withdraws_in_the_middle_of_a_run_answers_no_more(honest: Workspace) -> None:
+    honest.until("preprocess", "bank")
+    withdraw(load_site(honest.folder / "bank" / "site.yaml"), 1)
+    told(honest, "bank", "preprocess")
+    assert "the newest one was withdrawn" in honest.reason("bank")
+    assert honest.step("shop", "preprocess")["rows"] > 0
+
+
+def test_a_policy_that_changes_in_the_middle_of_a_run_is_asked_again(honest: Workspace) -> None:
+    honest.until("preprocess", "bank")
+    honest.edit_yaml("bank/policy.yaml", lambda p: p["features"].pop("income"))
+    told(honest, "bank", "preprocess")
+    assert "features: income is not among those that may go" in honest.reason("bank")

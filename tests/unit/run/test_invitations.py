@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from opboost_ops.config.loading import load_site
-from opboost_ops.errors import ArtifactError, ConfigError
+from opboost_ops.errors import ArtifactError, ConfigError, PolicyError
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.run_id import JOINED, run_id
 from opboost_ops.orchestration import waiting
 from opboost_ops.run import invitations
+from opboost_ops.run.agreement import withdraw
 from opboost_ops.run.inbox import Run
 from tests.books import books_of
 from tests.federation import FIRST_RUN, SCORING_RUN, SECOND_RUN, Workspace
@@ -150,3 +151,17 @@ def test_no_home_is_needed_beforehand(tmp_path: Path, workspace: Workspace) -> N
     assert offered() == [SECOND_RUN]
     join(SECOND_RUN)
     assert offered() == []
+
+
+def test_a_run_to_which_the_party_has_not_agreed_is_not_joined(workspace: Workspace) -> None:
+    second = opened(workspace, SECOND_RUN, 30)
+    withdraw(load_site(workspace.folder / "bank" / "site.yaml"), 1)
+    for act in (offered, lambda: join(SECOND_RUN)):
+        with pytest.raises(PolicyError, match="bank refused run"):
+            act()
+    assert "the newest one was withdrawn" in second.reason("bank")
+    assert offered("shop") == [SECOND_RUN]
+    with books_of(workspace, "bank") as books:
+        lines = [e for _, e, _ in books.audit.entries() if e.action == "rejected"]
+    # It is looked for again and again, and told once.
+    assert [line.place for line in lines] == [f"{NAME}/{SECOND_RUN}/plan"]
