@@ -14,7 +14,7 @@ import yaml
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
 from opboost_ops.datasets.dataset import ID, Dataset
-from opboost_ops.datasets.workspace import write_workspace
+from opboost_ops.datasets.workspace import agree_for_all, write_workspace
 from opboost_ops.errors import BudgetError, ConfigError
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.run_id import run_id
@@ -153,6 +153,7 @@ def _widen(file: Path, holder: str, feature: str) -> None:
     lower, upper = entry["bounds"]
     entry["bounds"] = [lower, upper + (upper - lower) / 10]
     file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
+    agree_for_all(file)
 
 
 def _until_published(file: Path, run: str, holder: str) -> None:

@@ -74,5 +74,7 @@ def test_one_feature_of_private_data_marks_all_that_is_made(
     for party in ("a", *HOLDERS):
         secret = workspace.folder / party / "keys" / "noise.secret"
         secret.write_bytes(bytes(range(32)))
+        (workspace.folder / party / "agreement.json").unlink()
+    workspace.agree()
     with pytest.raises(ConfigError, match=r"b1\.v were read off a private table"):
         Workspace(workspace.folder, SECOND_RUN).open()
