@@ -49,11 +49,11 @@ def command(
             "loss(t) <= t epsilon",
         ):
             table.add_column(head)
-        for line in leaving(federation, party):
-            curve = line.curve
+        for release in leaving(federation, party):
+            curve = release.curve
             ends = (f"{v:.3f}" if v != "inf" else v for v in (curve.loss[0], curve.loss[-1]))
             holds = "holds" if curve.certificate else "does not hold"
-            table.add_row(line.charge, curve.mechanism, *ends, holds)
+            table.add_row(release.charge, curve.mechanism, *ends, holds)
         console.print(table)
     if federation.learning == "horizontal":
         from opboost_ops.run import mailboxes
