@@ -62,6 +62,7 @@ AGREED = {
         "uuid": "required",
     },
     "Federation": {
+        "alignment": "'keyed'",
         "domain": "required",
         "features": "{}",
         "id": "required",
