@@ -1,48 +1,68 @@
 """`opboost forget`: a person leaves a party's cells and its next releases."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from opboost_ops.config.policy import Policy
+    from opboost_ops.config.site import Site
 
 
 def command(
     site: Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")],
     person: Annotated[str, typer.Argument(help="The ID. Put - to read it from stdin.")],
-    integer: Annotated[bool, typer.Option(help="IDs are integers.")] = False,
+    integer: Annotated[
+        bool, typer.Option(help="Only where IDs are integers; both are tried when absent.")
+    ] = False,
 ) -> None:
     """Forget a person: from the next run on no row of theirs is used; say what stays outside."""
     import sys
 
-    import numpy as np
-    import pyarrow as pa
-
     from opboost_ops.config.loading import POLICY, load_policy, load_site
     from opboost_ops.errors import ConfigError
     from opboost_ops.exchange.books import open_books
-    from opboost_ops.mechanisms import noise
-    from opboost_ops.privacy.forgotten import Forgotten
+    from opboost_ops.privacy.forgotten import Forgotten, cell_hashes
 
     declared, policy = load_site(site / "site.yaml"), load_policy(site / POLICY)
     given = sys.stdin.readline().strip() if person == "-" else person
-    if not given or (integer and not given.lstrip("-").isdigit()):
+    if not given or (integer and not given.lstrip("-").isdecimal()):
         raise ConfigError("This is no ID.", "Give the ID as it is in the table.")
-    identity = int(given) if integer else given
+    # A party's federations may have IDs of both types; whoever is meant is meant in all of them.
+    number = int(given) if given.lstrip("-").isdecimal() else None
+    plain = number is not None and str(number) == given
+    identities: list[str | int] = [number] if integer and number is not None else [given]
+    if plain and not integer and number is not None:
+        identities.append(number)
     secret = declared.noise_secret()
-    Forgotten(declared.forgotten).add(secret, identity)
-    kind = "integer" if integer else "string"
-    with open_books(declared) as books:
+    secrets = declared.noise_secrets()
+    with open_books(declared) as books, books.together():
         releases = [r for r in books.ledger.releases() if r.account == "local_dp"]
-        hashes = []
-        for receiver in sorted({release.receiver for release in releases}):
-            towards = noise.receiver_secret(secret, policy.noise_group(receiver))
-            keys = noise.person_keys(towards, pa.array([identity]), kind)  # type: ignore[arg-type]
-            hashes.append(noise.person_hashes(towards, keys))
-        removed = books.cells.forget(np.concatenate(hashes)) if hashes else 0
+        groups = {policy.noise_group(r) for r in {line.receiver for line in releases}}
+        groups |= {line.receiver for line in releases} | set(policy.receivers) | {":linkable"}
+        hashes = cell_hashes(secrets.values(), sorted(groups), identities)
+        forgotten = Forgotten(declared.forgotten)
+        for identity in identities:
+            forgotten.add(secret, identity, hashes.tolist())
+        books.ledger.complete(forgotten)
+        removed = books.cells.forget(hashes)
         books.audit.add("forgotten", "cells", declared.party, detail=f"{removed} cells")
-    print(f"{declared.party} forgot the person: {removed} cell states were removed.")
+    found, unread = _tables_with(declared, policy, identities)
+    if removed or found:
+        print(f"{declared.party} forgot the person: {removed} cell states were removed.")
+    elif unread:
+        print(
+            f"{declared.party} has put the ID on its list, but no cell state has it, and of its "
+            f"tables {', '.join(unread)} could not be looked at: check how it is written."
+        )
+    else:
+        print(
+            f"Nobody of this ID is known to {declared.party}: it is in none of its tables, and no "
+            "cell state has it. It is on the list all the same; check how it is written."
+        )
     print("From its next run on no release holds a row of theirs.")
-    artifacts = {(r.receiver, r.artifact) for r in releases}
+    artifacts = {(r.receiver, r.artifact) for r in releases if r.draw is None}
     if removed:
         for receiver in sorted({receiver for receiver, _ in artifacts}):
             count = sum(r == receiver for r, _ in artifacts)
@@ -50,7 +70,44 @@ def command(
                 f"Cannot be recalled: up to {count} artifacts that {receiver} has received, and "
                 "models trained on them."
             )
+    gone = sorted({line.noise for line in releases if line.noise} - set(secrets))
+    if gone:
+        print(
+            f"Noise secrets {', '.join(gone)} are no longer beside the present one: whose cells "
+            "are whose in the states that were made under them, nobody can tell any more."
+        )
     print(
         "Still here: the row in the party's own table, and intermediate tables of earlier runs "
         "until `opboost store gc` removes those runs."
     )
+
+
+def _tables_with(
+    site: "Site", policy: "Policy", identities: list[str | int]
+) -> tuple[list[str], list[str]]:
+    """In which federations' tables a person is, and which of them could not be looked at."""
+    import polars as pl
+
+    from opboost_ops.run import agreement_file
+
+    names = {
+        agreed.federation: agreed.content["federation"]["id"]["column"]
+        for agreed in agreement_file.load(site).agreements
+    }
+    found: list[str] = []
+    unread: list[str] = []
+    for federation, tables in site.tables.items():
+        declared = names.get(federation, "")
+        column = policy.raw_column(declared, declared)
+        for path in (tables.train, tables.score):
+            if path is None:
+                continue
+            try:
+                files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+                ids = pl.scan_parquet(files).select(pl.col(column).cast(pl.String))
+                known = ids.filter(pl.col(column).is_in([str(i) for i in identities]))
+                if known.collect(engine="streaming").height:
+                    found.append(federation)
+            except (OSError, pl.exceptions.PolarsError):
+                unread.append(federation)
+    return found, sorted(set(unread) - set(found))

@@ -106,6 +106,18 @@ class Site(Record):
             return noise.secret_from_environment(text.removeprefix(ENVIRONMENT))
         return noise.read_secret(self.secret)
 
+    def noise_secrets(self) -> dict[str, bytes]:
+        """The party's noise secret and those before it that are still beside it, by fingerprint.
+
+        Raises:
+            ConfigError: One of them is of another size, or readable by others.
+        """
+        found = [self.noise_secret()]
+        if not str(self.secret).startswith(ENVIRONMENT):
+            beside = sorted(self.secret.parent.glob(f"{self.secret.name}.until-*"))
+            found += [noise.read_secret(path) for path in beside]
+        return {noise.fingerprint(secret): secret for secret in found}
+
 
 def _resolved(what: str, value: str) -> str:
     if not value.startswith(ENVIRONMENT):

@@ -17,6 +17,31 @@ import pyarrow as pa
 
 from opboost_ops.mechanisms import noise
 
+
+def cell_hashes(
+    secrets: Iterable[bytes], groups: Iterable[str], identities: Iterable[str | int]
+) -> np.ndarray:
+    """A person's hashes in cell states, uint64, shape (n,).
+
+    Args:
+        secrets: The party's noise secrets, former ones too.
+        groups: Names under which secrets towards receivers are derived.
+        identities: The person's ID, in each type that IDs have.
+    """
+    names, people = list(groups), list(identities)
+    found: list[np.ndarray] = []
+    for secret in secrets:
+        for name in names:
+            towards = noise.receiver_secret(secret, name)
+            for person in people:
+                kind: Literal["string", "integer"] = (
+                    "string" if isinstance(person, str) else "integer"
+                )
+                keys = noise.person_keys(towards, pa.array([person]), kind)
+                found.append(noise.person_hashes(towards, keys))
+    return np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.uint64)
+
+
 #: In place of a key: entries that are hashes of persons as cell states have them.
 _CELLS = ""
 

@@ -3,12 +3,11 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from uuid import UUID
 
 import numpy as np
 
-from opboost_ops.privacy.accountant import Loss, exact
+from opboost_ops.privacy.accountant import Loss, exact, times
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.events import Release
 
@@ -24,6 +23,8 @@ class ColumnPeople:
         feature: What is charged.
         people: How many persons have released a value of it.
         changes: The largest number of different values that one cell has released.
+        at_cap: Which share of the cells has released as many as the cap of the last draw allowed,
+            and so goes on with the last of them; None without a cap.
         step: loss(1) of the person who was charged most.
         whole: loss(R - L) of that person.
     """
@@ -31,6 +32,7 @@ class ColumnPeople:
     feature: str
     people: int
     changes: int
+    at_cap: float | None
     step: Loss
     whole: Loss
 
@@ -61,9 +63,12 @@ def people(releases: Sequence[Release], cells: Cells) -> People:
         cells: Its cell states.
     """
     known: dict[tuple[UUID, str], Release] = {}
+    caps: dict[tuple[UUID, str], int | None] = {}
     for release in releases:
         if release.column is not None and release.cells is not None:
             known[release.column, release.cells] = release
+            if release.draw is not None:
+                caps[release.column, release.cells] = release.draw.most
     columns: list[ColumnPeople] = []
     charged: dict[tuple[str, str], list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = defaultdict(
         list
@@ -79,7 +84,14 @@ def people(releases: Sequence[Release], cells: Cells) -> People:
             most = int(changes.max(initial=0))
             name = found.feature or ""
             columns.append(
-                ColumnPeople(name, len(changes), most, _times(step, most), _times(whole, most))
+                ColumnPeople(
+                    name,
+                    len(changes),
+                    most,
+                    _at_cap(changes, caps.get((column, path.stem[-16:]))),
+                    times(step, most),
+                    times(whole, most),
+                )
             )
             charged[found.receiver, found.noise or ""].append(
                 (state.people, _charged(changes, step), _charged(changes, whole))
@@ -92,8 +104,10 @@ def people(releases: Sequence[Release], cells: Cells) -> People:
     )
 
 
-def _times(loss: Loss, times: int) -> Loss:
-    return loss * times if times else Fraction(0)
+def _at_cap(changes: np.ndarray, most: int | None) -> float | None:
+    if most is None:
+        return None
+    return round(float(np.mean(changes >= most)), 6) if len(changes) else 0.0
 
 
 def _charged(changes: np.ndarray, loss: Loss) -> np.ndarray:

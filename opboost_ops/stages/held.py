@@ -1,6 +1,7 @@
 """Domain integers -> those that may go: the draw, charged before anything is randomised."""
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.config.columns import Column
+from opboost_ops.config.site import Site
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.mechanisms import noise
@@ -131,6 +133,22 @@ def charged_draws(context: Context, keys: np.ndarray, positions: np.ndarray) -> 
             f"What {context.party} has randomised in this run is not what it has drawn.",
             "Clear its desensitize, and what comes after it.",
         )
+    return found
+
+
+def last_held(site: Site) -> list[dict[str, Any]]:
+    """Of each federation's last draw, by feature: what was held back, and how far that moves it.
+
+    Args:
+        site: The party's.
+    """
+    found: list[dict[str, Any]] = []
+    for folder in sorted(site.home.glob("*/")):
+        files = sorted(folder.glob(f"*/{HELD}.json"), key=lambda path: path.stat().st_mtime_ns)
+        if files:
+            kept = json.loads(files[-1].read_bytes())["columns"]
+            place = {"federation": folder.name, "run": files[-1].parent.name}
+            found += [{**place, "feature": name, **shares} for name, shares in kept.items()]
     return found
 
 

@@ -1,0 +1,172 @@
+"""A party's ledger in JSON and in print."""
+
+from typing import Any
+from uuid import UUID
+
+from rich.console import Console
+from rich.table import Table
+
+from opboost_ops.privacy.accountant import Forecast, total
+from opboost_ops.privacy.people import People
+
+
+def column_entry(uuid: UUID, found: Forecast) -> dict[str, Any]:
+    """A column, as JSON.
+
+    Args:
+        uuid: The column's UUID.
+        found: What it cost, and what is left.
+    """
+    account = found.account
+    return {
+        "column": str(uuid),
+        "feature": found.feature,
+        "releases": account.releases,
+        "loss_1": plain(account.step),
+        "loss_whole": plain(account.whole),
+        "budget_1": found.rule.budget_1,
+        "budget_whole": found.rule.budget_whole,
+        "retrainings_left": found.retrainings,
+        "lasts": found.lasts,
+        "frozen": found.frozen,
+        "max_changes": found.rule.max_changes,
+        "worst_values": sum(key.worst.values for key in account.keys.values() if not key.bit),
+        "end_loss_1": None if found.step is None else plain(found.step),
+        "end_loss_whole": None if found.whole is None else plain(found.whole),
+        "least_cell_width": account.least_cell,
+    }
+
+
+def both_readings(forecasts: dict[UUID, Forecast]) -> dict[str, Any]:
+    """A person's loss, summed over features, and FederBoost's reading of it by single elements.
+
+    Args:
+        forecasts: By column.
+    """
+    ends = [(f.account.step, f.account.whole) for f in forecasts.values()]
+    steps, wholes = [step for step, _ in ends], [whole for _, whole in ends]
+    return {
+        "person": {"loss_1": plain(total(steps)), "loss_whole": plain(total(wholes))},
+        "element": {
+            "loss_1": plain(max(steps, default=0)),
+            "loss_whole": plain(max(wholes, default=0)),
+        },
+    }
+
+
+def people_entry(found: People) -> dict[str, Any]:
+    """What cells have released, as JSON.
+
+    Args:
+        found: Of all columns.
+    """
+    return {
+        "loss_1": plain(found.step),
+        "loss_whole": plain(found.whole),
+        "columns": [
+            {
+                "feature": column.feature,
+                "people": column.people,
+                "most_changes": column.changes,
+                "share_at_cap": column.at_cap,
+                "loss_1": plain(column.step),
+                "loss_whole": plain(column.whole),
+            }
+            for column in found.columns
+        ],
+    }
+
+
+def plain(value: Any) -> float | str:
+    """A loss, as JSON has it."""
+    return "inf" if value == float("inf") else float(value)
+
+
+def print_statement(
+    party: str,
+    forecasts: dict[UUID, Forecast],
+    words: dict[UUID, str],
+    exact: list[dict[str, Any]],
+    inside: People | None,
+) -> None:
+    """Print a party's statement.
+
+    Args:
+        party: Whose.
+        forecasts: By column.
+        words: How each column is protected.
+        exact: What has no epsilon.
+        inside: What cells have released, if that is asked for.
+    """
+    console = Console()
+    table = Table(title=f"{party}: worst case by column, seen from outside")
+    for head in (
+        "feature",
+        "draws",
+        "values a cell",
+        "loss(1)",
+        "loss(R-L)",
+        "budgets",
+        "retrainings left",
+    ):
+        table.add_column(head)
+    for uuid, found in forecasts.items():
+        entry = column_entry(uuid, found)
+        budgets = " / ".join(
+            "none" if b is None else f"{b:g}" for b in (entry["budget_1"], entry["budget_whole"])
+        )
+        left = "for ever" if found.lasts else "no budget"
+        left = left if found.retrainings is None else str(found.retrainings)
+        values = str(entry["worst_values"])
+        sums = (in_words(entry["loss_1"]), in_words(entry["loss_whole"]))
+        table.add_row(found.feature, str(entry["releases"]), values, *sums, budgets, left)
+        if entry["least_cell_width"] is not None:
+            width = f"{entry['least_cell_width']:g}"
+            console.print(f"{found.feature}: cells of {width} are disclosed exactly.")
+    console.print(table)
+    for found in forecasts.values():
+        if found.whole is not None and found.frozen:
+            console.print(f"{found.feature}: no further draw costs anything under its cap.")
+        elif found.whole is not None:
+            end = in_words(plain(found.whole))
+            console.print(f"{found.feature}: under its cap loss(R-L) ends at {end}.")
+        else:
+            console.print(f"{found.feature}: no max_changes, so every new draw costs more.")
+    for uuid, found in forecasts.items():
+        console.print(f"{found.feature}: {words.get(uuid, 'nothing randomised was released')}.")
+    readings = both_readings(forecasts)
+    for name, whose in (("person", "A person, all features"), ("element", "A single element")):
+        one = readings[name]
+        console.print(
+            f"{whose}: loss(1) {in_words(one['loss_1'])}, loss(R-L) {in_words(one['loss_whole'])}."
+        )
+    if inside is not None:
+        table = Table(title="Inside: what cells have released; keep it at home")
+        for head in (
+            "feature",
+            "people",
+            "most values of a cell",
+            "at their cap",
+            "loss(1)",
+            "loss(R-L)",
+        ):
+            table.add_column(head)
+        for column in people_entry(inside)["columns"]:
+            sums = (in_words(column["loss_1"]), in_words(column["loss_whole"]))
+            share = column["share_at_cap"]
+            capped = "no cap" if share is None else f"{share:.1%}"
+            counts = (str(column["people"]), str(column["most_changes"]), capped)
+            table.add_row(column["feature"], *counts, *sums)
+        console.print(table)
+        ends = (in_words(plain(inside.step)), in_words(plain(inside.whole)))
+        console.print(f"The person charged most: loss(1) {ends[0]}, loss(R-L) {ends[1]}.")
+    console.print("Exact, no epsilon:")
+    for line in exact:
+        console.print(
+            f"  {line['times']} x {line['kind']} to {line['receiver']}: {line['discloses']}"
+        )
+
+
+def in_words(value: float | str) -> str:
+    """A loss, for people."""
+    return value if isinstance(value, str) else f"{value:.3f}"

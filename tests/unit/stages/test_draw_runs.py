@@ -1,0 +1,180 @@
+"""Whole runs and their draws: overlapping runs, shards at their caps, forgetting, rotation."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from opboost_ops.cli import app
+from opboost_ops.exchange.encoding import narrow_integers
+from opboost_ops.stages.stage import Home
+from tests.books import books_of
+from tests.federation import Workspace, small_credit
+
+PARTY, OVERLAPPING = "bank", 8
+
+
+def opboost(*words: str | Path) -> str:
+    done = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def capped(workspace: Workspace, most: int) -> None:
+    def cap(policy: dict[str, Any]) -> None:
+        for rule in policy["features"].values():
+            rule["max_changes"] = most
+
+    workspace.edit_yaml(f"{PARTY}/policy.yaml", cap)
+
+
+def rolled(workspace: Workspace) -> None:
+    """Everybody's income is somebody else's."""
+    workspace.edit_table(
+        PARTY, lambda t: t.with_columns(pl.col("income").shift(7, fill_value=t["income"][0]))
+    )
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    found = Workspace.write(tmp_path / "federation", small_credit(rows=120))
+    found.known_to(monkeypatch)
+    return found
+
+
+def test_overlapping_runs_release_no_more_than_the_cap(small: Workspace) -> None:
+    """Eight runs are prepared on eight tables, and only then published: one value of each cell."""
+    capped(small, 1)
+    runs = []
+    for number in range(OVERLAPPING):
+        run = Workspace(small.folder, f"{number + 1:016x}")
+        run.until("rank", PARTY)
+        runs.append(run)
+        rolled(small)
+    wanted, released = [], []
+    for run in runs:
+        for stage in ("rank", "check_release", "publish"):
+            run.step(PARTY, stage)
+        home = Home(run.home(PARTY))
+        wanted.append(narrow_integers(home.table("preprocessed"), "income"))
+        released.append(narrow_integers(home.table("held"), "income"))
+    assert all((wanted[0] != other).mean() > 0.5 for other in wanted[1:])
+    assert all((released[0] == other).all() for other in released)
+    with books_of(small, PARTY) as books:
+        lines = books.ledger.releases()
+        assert books.ledger.uncommitted() == []
+    assert [line.draw.worst for line in lines if line.draw and line.feature == "income"] == [1]
+    shown = json.loads(opboost("ledger", "show", small.folder / PARTY, "--people", "--json"))
+    (income,) = (c for c in shown["columns"] if c["feature"] == "income")
+    assert (income["worst_values"], income["frozen"], income["max_changes"]) == (1, True, 1)
+    (told,) = (c for c in shown["people"]["last_draw"] if c["feature"] == "income")
+    assert told["held"] > 0.5
+
+
+def test_shards_at_their_cap_are_one_draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What goes of a table in files, some of whose cells are held, is what goes of one file."""
+    told = []
+    for shards in (False, True):
+        small = Workspace.write(tmp_path / str(shards), small_credit(rows=120))
+        small.known_to(monkeypatch)
+        capped(small, 1)
+        if shards:
+            small.edit_yaml("federation.yaml", lambda d: d["parties"][PARTY].update(shards=True))
+        small.until("rank", PARTY)
+        rolled(small)
+        path = small.table_path(PARTY)
+        if shards:
+            table, folder = pl.read_parquet(path), path.with_suffix("")
+            folder.mkdir()
+            for i, part in enumerate((table[:40], table[40:])):
+                part.write_parquet(folder / f"part-{i}.parquet")
+            small.edit_yaml(
+                f"{PARTY}/site.yaml",
+                lambda d, to=folder: d["tables"]["credit_scoring"].update(train=str(to)),
+            )
+        again = Workspace(small.folder, "0" * 15 + "2")
+        again.until("check_release", PARTY)
+        home = Home(again.home(PARTY))
+        tables = ("held", "randomised", "ranks")
+        told.append([home.table(name).to_pydict() for name in tables])
+        assert home.table("held")["income"] != home.table("preprocessed")["income"]
+    assert told[0] == told[1]
+
+
+def test_an_integer_id_is_forgotten_without_being_told_so(small: Workspace) -> None:
+    whole = {"credit", "shop", PARTY}
+    for party in whole:
+        small.edit_table(
+            party, lambda t: t.with_columns(pl.col("id").hash().mod(10**9).cast(pl.Int64))
+        )
+    small.edit_yaml("federation.yaml", lambda d: d["id"].update(type="integer"))
+    agree(small)
+    small.until("rank", PARTY)
+    common = set(pl.read_parquet(small.table_path("credit"))["id"])
+    for party in ("shop", PARTY):
+        common &= set(pl.read_parquet(small.table_path(party))["id"])
+    person = min(common)
+    said = opboost("forget", small.folder / PARTY, str(person))
+    assert f"{PARTY} forgot the person" in said
+    assert "Nobody of this ID" not in said
+    with books_of(small, PARTY) as books:
+        paths = [path for files in books.cells.columns().values() for path in files]
+        assert {len(books.cells.load(path).people) for path in paths} == {len(common) - 1}
+    unknown = opboost("forget", small.folder / PARTY, "123456789012")
+    assert "Nobody of this ID is known" in unknown
+    assert "forgot the person" not in unknown
+
+
+def agree(workspace: Workspace) -> None:
+    for party in workspace.declared.parties:
+        words = ("agree", workspace.folder / party, workspace.file)
+        digest = json.loads(opboost(*words, "--json"))["digest"]
+        opboost(*words, "--yes", digest)
+
+
+def test_former_secrets_count_for_people_and_are_forgotten(small: Workspace) -> None:
+    """Two draws under two secrets: a person is charged both, and leaves the cells of both."""
+    small.until("rank", PARTY)
+    site = small.folder / PARTY
+    once = json.loads(opboost("ledger", "show", site, "--people", "--json"))["people"]
+    # All of them: a seeded secret beside a drawn one would be an experiment beside none.
+    for party in small.declared.parties:
+        opboost("keys", "rotate", small.folder / party, "--yes")
+    again = Workspace(small.folder, "0" * 15 + "2")
+    again.until("rank", PARTY)
+    twice = json.loads(opboost("ledger", "show", site, "--people", "--json"))["people"]
+    assert twice["loss_whole"] == pytest.approx(2 * once["loss_whole"])
+    ids = set(pl.read_parquet(small.table_path("credit"))["id"])
+    for party in ("shop", PARTY):
+        ids &= set(pl.read_parquet(small.table_path(party))["id"])
+    columns = len(once["columns"])
+    said = opboost("forget", site, min(ids))
+    assert f"{2 * columns} cell states were removed" in said
+    # A former secret that is gone leaves states that nobody can tie to a person: that is said.
+    for kept in (site / "keys").glob("noise.secret.until-*"):
+        kept.unlink()
+    assert "no longer beside the present one" in opboost("forget", site, max(ids))
+
+
+def test_lost_states_are_told_and_accepted(small: Workspace) -> None:
+    capped(small, 2)
+    small.until("rank", PARTY)
+    site = small.folder / PARTY
+    for path in (site / "cells").glob("*.parquet"):
+        path.unlink()
+    rolled(small)
+    again = Workspace(small.folder, "0" * 15 + "2")
+    step, error = again.first_failure()
+    assert step == f"{PARTY}.desensitize"
+    assert "opboost ledger accept" in str(error)
+    done = CliRunner().invoke(app, ["ledger", "check", str(site)])
+    assert done.exit_code == 1
+    done = CliRunner().invoke(app, ["ledger", "accept", str(site)])
+    assert done.exit_code == 1
+    assert "the worst case rises from 1 to 3 values" in " ".join(done.output.split())
+    assert "each charged for what it cannot tell" in opboost("ledger", "accept", site, "--yes")
+    assert "no cell state that is needed is lost" in opboost("ledger", "accept", site)
+    again.step(PARTY, "desensitize")
