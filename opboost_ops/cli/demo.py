@@ -137,7 +137,7 @@ def workspace(dataset: str, work: Path) -> Path:
     if dataset == lenders.NAME:
         lenders.write_lenders(aside)
     else:
-        write_workspace(load(dataset), aside, epsilon=None, lower=None, upper=None, seed=None)
+        write_workspace(load(dataset), aside, alignment="private")
     if folder.exists():
         raise ConfigError(f"{folder} is no workspace.", "Remove it, or choose another by --work.")
     aside.rename(folder)

@@ -22,14 +22,11 @@ def command(
     Bounds of numeric features are left blank: they are public facts, and are never read off the
     data. `opboost check` lists what is still to fill in.
     """
-    import secrets
-
     from opboost_ops.datasets.workspace import (
         dump,
         policy_data,
         site_data,
         write_keys,
-        write_private,
     )
 
     if folder.exists() and any(folder.iterdir()):
@@ -57,15 +54,14 @@ def command(
             f"The ID column {identity} is an integer in one table and a string in another.",
             "Convert one of them; all parties need the same type.",
         )
-    alignment = secrets.token_bytes(32)
     for party in parties:
         parties[party] |= write_keys(folder / party / "keys")
-        write_private(folder / party / "keys" / "alignment.key", alignment)
     data = {
         "version": 1,
         "name": name,
         "learning": "vertical",
         "id": {"column": identity, "type": kinds.pop()},
+        "alignment": "private",
         "domain": {"lower": 1, "upper": 10},
         "parties": parties,
         "training": {"trees": 80, "learning_rate": 0.1, "depth": 3, "holdout": 0.2},

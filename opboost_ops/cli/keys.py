@@ -19,7 +19,10 @@ def _commands() -> None:
 def init(
     site: Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")],
     alignment: Annotated[
-        bool, typer.Option(help="Also make the alignment key; one party does, and hands it on.")
+        bool,
+        typer.Option(
+            help="Also make the key of `alignment: keyed`; one party does, and hands it on."
+        ),
     ] = False,
 ) -> None:
     """Make noise secret, signing key and encryption key; print what the federation file needs."""

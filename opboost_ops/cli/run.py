@@ -28,6 +28,10 @@ def command(
     seed: Annotated[
         int | None, typer.Option(help="Predictable split, booster and noise (dataset only).")
     ] = None,
+    alignment: Annotated[
+        str | None,
+        typer.Option(help="private (when absent) or keyed, how people are found (dataset only)."),
+    ] = None,
     quantile_edges: Annotated[
         bool, typer.Option(help="Cells from the private tables: no guarantee (dataset only).")
     ] = False,
@@ -59,10 +63,11 @@ def command(
             # Its training is part of what the parties agree on, and no form changes it.
             options["training"] = {name: v for name, v in form.items() if v is not None}
             form = {}
+        options["alignment"] = _way(alignment)
         federation = _written(dataset, folder, options, seed, model_epsilon)
     else:
         only_dataset = {"--lower": lower, "--upper": upper, "--seed": seed, "--out": out,
-                        "--model-epsilon": model_epsilon}  # fmt: skip
+                        "--model-epsilon": model_epsilon, "--alignment": alignment}  # fmt: skip
         given = [name for name, value in only_dataset.items() if value is not None]
         given += ["--quantile-edges"] if quantile_edges else []
         if given:
@@ -75,6 +80,19 @@ def command(
     with Progress() as progress:
         finished = local.run_federation(federation, form, progress)
     report(federation, finished, experiment=dataset is not None, as_json=as_json)
+
+
+def _way(alignment: str | None) -> str | None:
+    from typing import get_args
+
+    from opboost_ops.config.federation import AlignmentMode
+
+    if alignment is not None and alignment not in get_args(AlignmentMode):
+        raise ConfigError(
+            f"--alignment {alignment} is no way to find the common people.",
+            "It is private or keyed.",
+        )
+    return alignment
 
 
 def _written(
@@ -93,6 +111,7 @@ def _written(
             "It goes with --dataset lenders; DPBoost has training.private in federation.yaml.",
         )
     if dataset != lenders.NAME:
+        options["alignment"] = options["alignment"] or "private"
         return write_workspace(load(dataset, seed=seed or 0), folder, seed=seed, **options)
     training = options.pop("training")
     given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]

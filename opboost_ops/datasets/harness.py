@@ -143,6 +143,8 @@ def sizes(site: Path, federation: str, run: str) -> dict[str, Any]:
         "split_values": "feature_holders_total",
         "routes": "holdout",
         "digests": "align",
+        "psi_query": "align",
+        "psi_answer": "align",
         "alignment": "align",
         "holdout": "holdout",
     }

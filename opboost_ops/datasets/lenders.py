@@ -92,7 +92,6 @@ def write_lenders(
         tables[name].write_parquet(site / "tables" / "train.parquet")
         applicants[name].drop("default").write_parquet(site / "tables" / "score.parquet")
         described = site_data(name, NAME, Path("tables/train.parquet"))
-        del described["alignment_key"]
         described["tables"][NAME]["score"] = "tables/score.parquet"
         dump(site / "site.yaml", described)
         others = {other: {"signing_key": key} for other, key in public.items() if other != name}

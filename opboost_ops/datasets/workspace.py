@@ -76,11 +76,14 @@ def write_workspace(
     for party, table in dataset.tables.items():
         site = folder / party
         # Of its own in private alignment: with one seed the same people are held out either way.
-        if alignment == "keyed" or party == dataset.label_holder:
+        keyed = alignment == "keyed" or party == dataset.label_holder
+        if keyed:
             write_private(site / "keys" / "alignment.key", key)
         (site / "tables").mkdir()
         table.write_parquet(site / "tables" / "train.parquet")
         data_of = site_data(party, dataset.name, Path("tables/train.parquet"))
+        if keyed:
+            data_of["alignment_key"] = "keys/alignment.key"
         if party in dataset.new_rows:
             dataset.new_rows[party].write_parquet(site / "tables" / "score.parquet")
             data_of["tables"][dataset.name]["score"] = "tables/score.parquet"
@@ -164,7 +167,6 @@ def site_data(party: str, federation: str, table: Path, store: str = "../exchang
         "secret": "keys/noise.secret",
         "signing_key": "keys/signing.key",
         "encryption_key": "keys/encryption.key",
-        "alignment_key": "keys/alignment.key",
         "tables": {federation: {"train": str(table)}},
     }
 

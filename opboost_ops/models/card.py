@@ -10,6 +10,7 @@ from opboost_ops import __version__
 from opboost_ops.boosting.trainer import format_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
+from opboost_ops.models.alignment_words import alignment_words
 from opboost_ops.models.importance import Importance, ImportanceLine, columns_by_feature
 from opboost_ops.models.modes import CENTRALISED, POOLED, ModeLine, modes_of
 from opboost_ops.models.private_words import private_words
@@ -28,8 +29,6 @@ _LIMITS = (
 
 #: What leaves in a run; {label} is the label holder, {holders} are the feature holders.
 _TOLD = (
-    "{label} received a keyed digest of every ID of {holders}; whoever holds the alignment key "
-    "can test guessed IDs (exact, no epsilon).",
     "{holders}: told by {label} which of the own rows all parties have, and which of them are "
     "held out (exact, no epsilon).",
     "{label} received the randomised values of each protected feature of {holders} as ranks, for "
@@ -266,7 +265,8 @@ def _told(federation: Federation) -> tuple[str, ...]:
         summed = _SUMMED if federation.training.private is None else _SUMMED_WITH_NOISE
         return tuple(line.format(active=federation.label_holder) for line in summed)
     holders = ", ".join(federation.feature_holders)
-    lines = (*_TOLD, *_ROUTED) if "routed" in federation.scoring.modes else _TOLD
+    people = alignment_words(federation)
+    lines = (people, *_TOLD, *_ROUTED) if "routed" in federation.scoring.modes else (people, *_TOLD)
     told = tuple(line.format(label=federation.label_holder, holders=holders) for line in lines)
     private = federation.training.private
     if private is None:

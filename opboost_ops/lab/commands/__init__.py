@@ -4,6 +4,7 @@ import typer
 
 from opboost_ops.lab.commands import (
     accuracy,
+    alignment,
     cost,
     dpboost,
     drill,
@@ -32,6 +33,7 @@ app.command("order")(order.command)
 app.command("range-query")(range_query.command)
 app.command("dpboost")(dpboost.command)
 app.command("table5")(table5.command)
+app.command("alignment")(alignment.command)
 app.command("month")(month.command)
 app.command("privacy")(privacy.command)
 app.command("cost")(cost.command)

@@ -70,7 +70,6 @@ def _target(topology: Topology, party: str, temporary: str) -> Target:
         "the raw table": home / tables["train"],
         "the noise secret": home / site["secret"],
         "the signing key": home / site["signing_key"],
-        "the alignment key": home / site["alignment_key"],
         "the policy": home / "policy.yaml",
         "the site file": home / "site.yaml",
         "the file of Connections": home / "secrets" / "connections.json",
@@ -80,6 +79,8 @@ def _target(topology: Topology, party: str, temporary: str) -> Target:
         "a task's log": _first(home / "airflow" / "logs", "*.log"),
         "the worker's log": topology.log(f"worker-{party}"),
     }
+    if "alignment_key" in site:
+        files["the alignment key"] = home / site["alignment_key"]
     worker = f"worker-{party}"
     return Target(
         whose=party,

@@ -273,7 +273,7 @@ def test_integer_ids_with_0_and_the_label_0_survive_to_the_model(
     ids = pl.read_parquet(workspace.table_path("a")).get_column("id").to_numpy()
     assert 0 in ids[rows.to_numpy()]
     assert len(rows) == 500
-    labels = feather.read_table(workspace.home("a") / "training.arrow").column("label")
+    labels = feather.read_table(workspace.home("a") / "frame.arrow").column("label")
     assert 0 in labels.to_numpy()
 
 
@@ -413,3 +413,17 @@ def test_an_order_of_the_table_leaves_no_trace(
         twin.known_to(patch)
         twin.until("preprocess")
     assert twin.files("exchange") == workspace.files("exchange")
+
+
+@pytest.mark.parametrize(("parties", "said"), [(1, "are in that table"), (2, "all parties have")])
+def test_the_card_says_how_people_were_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parties: int, said: str
+) -> None:
+    from opboost_ops.models.alignment_words import alignment_words
+
+    workspace = private(tmp_path, monkeypatch, parties)
+    words = alignment_words(workspace.declared)
+    assert said in words
+    assert "alignment key" not in words
+    keyed = workspace.declared.model_copy(update={"alignment": "keyed"})
+    assert "alignment key" in alignment_words(keyed)

@@ -1,0 +1,29 @@
+"""What the card says of how the common people were found."""
+
+from opboost_ops.config.federation import Federation
+
+_KEYED = (
+    "{label} received a keyed digest of every ID of {holders}; whoever holds the alignment key "
+    "can test guessed IDs (exact, no epsilon)."
+)
+_ONE = (
+    "{label} learnt the row count of {holders}, and which of its own people are in that table; "
+    "{holders} learnt the row count of {label}. Nobody can test the ID of anybody else (exact, no "
+    "epsilon)."
+)
+_SEVERAL = (
+    "{label} learnt the row counts of {holders}, and which of its own people all parties have, but "
+    "not whom some of them have; they learnt the row count of {label}. Nobody can test the ID of "
+    "anybody else (exact, no epsilon)."
+)
+
+
+def alignment_words(federation: Federation) -> str:
+    """A sentence with ``{label}`` and ``{holders}`` in it.
+
+    Args:
+        federation: As it was run.
+    """
+    if federation.alignment == "keyed":
+        return _KEYED
+    return _ONE if len(federation.feature_holders) == 1 else _SEVERAL
