@@ -61,8 +61,8 @@ class Workspace:
 
     @classmethod
     def write(cls, folder: Path, dataset: Dataset | None = None, **options: Any) -> "Workspace":
-        """A new one, with seeded keys and few trees."""
-        options = {"seed": 0, "training": {"trees": 4, "depth": 3}, **options}
+        """A new one, with seeded keys and few trees; its policies let tests change mechanisms."""
+        options = {"seed": 0, "training": {"trees": 4, "depth": 3}, "capped": False, **options}
         write_workspace(dataset or small_credit(), folder, **options)
         return cls(folder)
 

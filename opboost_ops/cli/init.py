@@ -16,11 +16,16 @@ def command(
     identity: Annotated[str, typer.Option("--id", help="The column that names a person.")],
     name: Annotated[str, typer.Option(help="Name of the federation.")] = "federation",
     epsilon: Annotated[float, typer.Option(help="Of every protected feature.")] = 1.0,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="PARTY=PATH of a policy.yaml that pins columns of its table already."),
+    ] = None,
 ) -> None:
     """Write federation.yaml, and each party's site.yaml, policy.yaml and keys.
 
     Bounds of numeric features are left blank: they are public facts, and are never read off the
-    data. `opboost check` lists what is still to fill in.
+    data. `opboost check` lists what is still to fill in. A column has one UUID for ever: where a
+    party has a policy.yaml already, name it by --policy, or the column's budgets begin anew.
     """
     from opboost_ops.datasets.workspace import (
         dump,
@@ -32,7 +37,13 @@ def command(
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"The folder {folder} is not empty.", "Name a new one.")
     holder, _, column = label.partition(".")
-    paths = _paths(table)
+    paths = _paths(table, "--table")
+    pinned = {
+        party: _pinned(party, path) for party, path in _paths(policy or [], "--policy").items()
+    }
+    for party in pinned:
+        if party not in paths:
+            raise ConfigError(f"--policy names {party}, which is no party of --table.")
     if holder not in paths or not column:
         raise ConfigError(
             f"--label {label} names no party of --table.", "Write it as PARTY.COLUMN."
@@ -48,7 +59,8 @@ def command(
                     f"Its columns are {', '.join(frame.columns)}.",
                 )
         kinds.add("integer" if frame.schema[identity].is_integer() else "string")
-        parties[party] = _party(frame, identity, column if party == holder else None, epsilon)
+        own = column if party == holder else None
+        parties[party] = _party(frame, identity, own, epsilon, pinned.get(party, {}))
     if len(kinds) > 1:
         raise ConfigError(
             f"The ID column {identity} is an integer in one table and a string in another.",
@@ -75,16 +87,21 @@ def command(
             path.parent.mkdir()
             frame.write_parquet(path)
         dump(folder / party / "site.yaml", site_data(party, name, path))
-        dump(folder / party / "policy.yaml", policy_data(party, data))
+        written = policy_data(party, data)
+        for column, (feature, known) in pinned.get(party, {}).items():
+            if column != feature and feature in parties[party]["features"]:
+                rule = written.setdefault("features", {}).setdefault(feature, {})
+                rule |= {"uuid": known, "column": column}
+        dump(folder / party / "policy.yaml", written)
     print(f"Wrote {folder}. Fill in the bounds in federation.yaml, then: opboost check {folder}")
 
 
-def _paths(tables: list[str]) -> dict[str, Path]:
+def _paths(entries: list[str], option: str) -> dict[str, Path]:
     paths = {}
-    for entry in tables:
+    for entry in entries:
         party, sign, path = entry.partition("=")
         if not sign or not party or not path:
-            raise ConfigError(f"--table {entry} is not of the form PARTY=PATH.")
+            raise ConfigError(f"{option} {entry} is not of the form PARTY=PATH.")
         paths[party] = Path(path)
     return paths
 
@@ -103,15 +120,36 @@ def _read(path: Path) -> Any:
     raise ConfigError(f"{path} is missing, or neither Parquet nor CSV.")
 
 
-def _party(frame: Any, identity: str, label: str | None, epsilon: float) -> dict[str, Any]:
+def _pinned(party: str, path: Path) -> dict[str, tuple[str, str]]:
+    """Feature and UUID by raw column, of what a policy pins."""
+    from opboost_ops.config.loading import load_policy
+
+    policy = load_policy(path)
+    if policy.party != party:
+        raise ConfigError(f"{path.name} is of {policy.party}, not of {party}.")
+    return {
+        rule.column or name: (name, str(rule.uuid))
+        for name, rule in policy.features.items()
+        if rule.uuid is not None
+    }
+
+
+def _party(
+    frame: Any,
+    identity: str,
+    label: str | None,
+    epsilon: float,
+    pinned: dict[str, tuple[str, str]],
+) -> dict[str, Any]:
     import polars as pl
 
     features: dict[str, Any] = {}
-    for name, kind in frame.schema.items():
-        if name in (identity, label):
+    for column, kind in frame.schema.items():
+        if column in (identity, label):
             continue
+        name, known = pinned.get(column, (column, str(uuid.uuid4())))
         numeric = kind.is_numeric() or kind == pl.Boolean
-        entry: dict[str, Any] = {"uuid": str(uuid.uuid4())}
+        entry: dict[str, Any] = {"uuid": known}
         if label is not None:
             entry |= {"type": "numeric" if numeric else "nominal", "missing": "keep"}
         else:

@@ -12,8 +12,9 @@ import polars as pl
 import yaml
 
 from opboost_ops.config.federation import AlignmentMode, Scoring
-from opboost_ops.config.loading import load_federation, load_site
+from opboost_ops.config.loading import load_federation, load_site, parse_federation
 from opboost_ops.datasets.dataset import ID, Dataset
+from opboost_ops.datasets.limits import limits
 from opboost_ops.domain import quantile_edges as edges_of
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.encryption import new_encryption_key
@@ -37,6 +38,7 @@ def write_workspace(
     alignment: AlignmentMode = "keyed",
     training: Mapping[str, Any] | None = None,
     scoring: Mapping[str, Any] | None = None,
+    capped: bool = True,
 ) -> Path:
     """Write the federation file, and each party's site, policy, keys and table; all agree to it.
 
@@ -52,6 +54,7 @@ def write_workspace(
         alignment: How the common people are found; ``keyed`` is faster, for experiments.
         training: Other entries of ``training``.
         scoring: Entries of ``scoring``; policies are written so that they allow it.
+        capped: Whether policies cap each feature at what its declared mechanism costs.
 
     Returns:
         The path of ``federation.yaml``.
@@ -73,6 +76,7 @@ def write_workspace(
     if scoring:
         data["scoring"] = dict(scoring)
     data["training"] = {"holdout": dataset.holdout, "seed": seed or 0, **(training or {})}
+    parse_federation(data, "federation.yaml")
     for party, table in dataset.tables.items():
         site = folder / party
         # Of its own in private alignment: with one seed the same people are held out either way.
@@ -88,7 +92,7 @@ def write_workspace(
             dataset.new_rows[party].write_parquet(site / "tables" / "score.parquet")
             data_of["tables"][dataset.name]["score"] = "tables/score.parquet"
         dump(site / "site.yaml", data_of)
-        dump(site / "policy.yaml", policy_data(party, data))
+        dump(site / "policy.yaml", policy_data(party, data, capped))
     (folder / "exchange").mkdir()
     if seed is not None or quantile_edges:
         (folder / "exchange" / THROWAWAY).touch()
@@ -171,8 +175,14 @@ def site_data(party: str, federation: str, table: Path, store: str = "../exchang
     }
 
 
-def policy_data(party: str, federation: Mapping[str, Any]) -> Any:
-    """Content of a ``policy.yaml`` that allows what the federation file declares."""
+def policy_data(party: str, federation: Mapping[str, Any], capped: bool = True) -> Any:
+    """Content of a ``policy.yaml`` that allows what the federation file declares, and no more.
+
+    Args:
+        party: Whose.
+        federation: The federation file's content.
+        capped: Whether its features are capped at what their mechanisms cost.
+    """
     spec = federation["parties"][party]
     data: dict[str, Any] = {"version": 1, "party": party, "require_encryption": True}
     if spec["role"] == "feature_holder":
@@ -184,6 +194,8 @@ def policy_data(party: str, federation: Mapping[str, Any]) -> Any:
         data["features"] = {
             name: _rule(feature, routed) for name, feature in spec["features"].items()
         }
+        for name, feature in spec["features"].items() if capped else ():
+            data["features"][name] |= limits(feature, federation["domain"])
         if routed:
             data["scoring"] = list(scoring.modes)
     return data
