@@ -31,7 +31,9 @@ def limits(feature: Mapping[str, Any], domain: Mapping[str, int]) -> dict[str, A
         domain: The federation's, ``lower`` and ``upper``.
 
     Returns:
-        ``max_changes``, and of ``max_loss_1`` and ``max_loss_whole`` those that are finite.
+        ``max_changes``; and, where they are finite, ``max_loss_1`` and ``max_loss_whole``, and
+        ``budget_1`` and ``budget_whole``: what that many different values of a person cost, however
+        many trainings there are, so that neither another map nor a second epsilon fits in.
     """
     try:
         curves = list(_curves(feature, Domain(domain["lower"], domain["upper"])))
@@ -43,6 +45,7 @@ def limits(feature: Mapping[str, Any], domain: Mapping[str, int]) -> dict[str, A
         finite = [loss for loss in losses if loss != "inf"]
         if len(finite) == len(losses):
             rule[f"max_loss_{end}"] = _up(max(finite))
+            rule[f"budget_{end}"] = _up(MOST_CHANGES * sum(finite))
     return rule
 
 

@@ -10,6 +10,7 @@ import yaml
 from opboost_ops.config.loading import load_policy, parse_federation
 from opboost_ops.errors import PolicyError
 from opboost_ops.privacy.consent import require_consent
+from opboost_ops.privacy.left_open import left_open
 from opboost_ops.privacy.loss import loss_curve
 from tests.unit.cli.conftest import Opboost
 
@@ -75,6 +76,9 @@ def test_finding_9_what_init_writes_allows_what_is_declared_and_no_more(
     rule = policy.features["income"]
     assert rule.max_loss_1 == pytest.approx(curve.loss[0], abs=1e-4)
     assert rule.max_loss_whole == pytest.approx(curve.loss[-1], abs=1e-4)
+    assert rule.budget_1 == pytest.approx(2 * curve.loss[0], abs=1e-4)
+    assert rule.budget_whole == pytest.approx(2 * curve.loss[-1], abs=1e-4)
+    assert left_open(policy) == []
     for name in policy.features:
         data["parties"]["bank"]["features"][name]["mechanism"]["epsilon"] = 1000.0
     told = refused(tmp_path / "new", data)
