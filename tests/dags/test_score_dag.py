@@ -173,6 +173,8 @@ def test_a_cron_expression_that_is_none_is_said(federations: Path) -> None:
     data = yaml.safe_load(path.read_text())
     data["scoring"] = {"cron": "at dawn"}
     path.write_text(yaml.safe_dump(data, sort_keys=False))
-    (dag,) = build_dags(federations).values()
-    assert "invalid" in dag.tags
-    assert "scoring.cron" in str(dag.doc_md)
+    dags = build_dags(federations)
+    assert set(dags) == {"credit_scoring_train", "credit_scoring_score"}
+    for dag in dags.values():
+        assert "invalid" in dag.tags
+        assert "scoring.cron" in str(dag.doc_md)
