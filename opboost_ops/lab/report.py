@@ -14,6 +14,7 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
     "federation": ("federation", "section"),
     "accuracy": ("accuracy_section", "section"),
     "accuracy-curves": ("accuracy_section", "curves_section"),
+    "denoise": ("denoise_section", "section"),
     "improvements": ("improvements_section", "section"),
     "order": ("order_section", "section"),
     "range-query": ("range_query_section", "section"),

@@ -145,15 +145,36 @@ class TwoParties:
             draw: Others than 0, which is what A trains on, are independent of it, as releases to
                 other receivers are.
         """
+        return self._randomised(mechanism, self.protected, self._keys[: self.train], draw)
+
+    def desensitised(self, mechanism: Chosen) -> np.ndarray:
+        """The test matrix as production has it: B's held-out rows pass the mechanism, too.
+
+        Args:
+            mechanism: What randomises them, as in `frames`.
+        """
+        held = {name: values[self.train :] for name, values in self._clear.items()}
+        released = self._randomised(mechanism, held, self._keys[self.train :])
+        own = [values[self.train :] for values in self.own.values()]
+        matrix = np.column_stack([*own, *(v.astype(float) for v in released.values())])
+        return np.asfortranarray(matrix)
+
+    def _randomised(
+        self,
+        mechanism: Chosen,
+        columns: Mapping[str, np.ndarray],
+        keys: np.ndarray,
+        draw: int = 0,
+    ) -> dict[str, np.ndarray]:
         secret = hashlib.sha256(self._secret + bytes([draw])).digest() if draw else self._secret
         found: dict[str, np.ndarray] = {}
-        for i, (name, values) in enumerate(self.protected.items()):
+        for i, (name, values) in enumerate(columns.items()):
             chosen = _of(mechanism, name)
             found[name] = values
             if chosen is not None:
                 found[name] = randomise(
                     values,
-                    self._keys[: self.train],
+                    keys,
                     chosen,
                     self._domain,
                     self.maps[name].digest(),

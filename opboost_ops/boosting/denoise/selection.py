@@ -14,6 +14,9 @@ from opboost_ops.boosting.denoise.starts import Start, classes_of, smoothing_of
 #: estimate goes on, and at most how many steps it takes.
 _HELD, _EVERY, _PATIENCE, _MOST = 6, 10, 3, 200
 
+#: By how many standard errors free classes must be better than tied ones.
+_ERRORS = 2.0
+
 #: Models of less weight are dropped.
 _LEAST = 0.05
 
@@ -66,7 +69,7 @@ def _weights(tied: Sequence[bool], scores: Sequence[np.ndarray]) -> np.ndarray:
     """Weights of models by their scores of held-out rows, all of one family.
 
     The free family must be better by more than chance: the best model of one is compared with the
-    best of the other, row by row, and one standard error decides. Classes of which each belongs to
+    best of the other, row by row, and two standard errors decide. Classes of which each belongs to
     one level of the label keep what the label says; free ones can blur it, and the score hardly
     sees it where noise is strong.
     """
@@ -75,7 +78,7 @@ def _weights(tied: Sequence[bool], scores: Sequence[np.ndarray]) -> np.ndarray:
     if family.any() and not family.all():
         free, kept = (np.flatnonzero(of) for of in (~family, family))
         gain = scores[free[totals[free].argmax()]] - scores[kept[totals[kept].argmax()]]
-        better = gain.sum() > gain.std() * np.sqrt(len(gain))
+        better = gain.sum() > _ERRORS * gain.std() * np.sqrt(len(gain))
         totals[family if better else ~family] = -np.inf
     weights = np.exp(totals - totals.max())
     weights /= weights.sum()

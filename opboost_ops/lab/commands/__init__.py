@@ -6,6 +6,7 @@ from opboost_ops.lab.commands import (
     accuracy,
     alignment,
     cost,
+    denoise,
     dpboost,
     drill,
     federation,
@@ -28,6 +29,7 @@ app = typer.Typer(help="The papers' workloads, by one command each.", no_args_is
 app.command("federation")(federation.command)
 app.command("accuracy")(accuracy.command)
 app.command("improvements")(improvements.command)
+app.command("denoise")(denoise.command)
 app.command("federboost")(federboost.command)
 app.command("order")(order.command)
 app.command("range-query")(range_query.command)
