@@ -7,7 +7,8 @@ from datetime import date
 
 import numpy as np
 
-from opboost_ops.aggregation.mailbox import Identity, Mailbox
+from opboost_ops.aggregation.identity import Identity
+from opboost_ops.aggregation.mailbox import Mailbox
 from opboost_ops.boosting.federboost import Settings
 from opboost_ops.boosting.histogram import Growth
 from opboost_ops.boosting.objectives import Objective

@@ -5,7 +5,6 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -13,17 +12,19 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
+from opboost_ops.aggregation.decisions import DecisionKey, key_in
+from opboost_ops.aggregation.identity import Identity, Traffic
 from opboost_ops.aggregation.masks import Masks, RunKey, unmasked
 from opboost_ops.aggregation.sent import SentVectors
-from opboost_ops.boosting.rounds import LOGGER, Decision, Phase, Round
+from opboost_ops.boosting.rounds import LOGGER, Decision, Round
 from opboost_ops.config.federation import Federation
+from opboost_ops.config.schema import Record
 from opboost_ops.errors import ArtifactError, ContractError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encryption import Envelope
 from opboost_ops.exchange.manifest import Kind, Manifest, reference
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.rounds import KEYS, Conversation
-from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import Store
 
 _LOG = logging.getLogger(LOGGER)
@@ -36,47 +37,6 @@ _PATIENCE = 15.0
 
 #: Seconds between two looks at the store: at first, and at most.
 _PAUSE, _LONGEST_PAUSE = 0.001, 0.5
-
-
-@dataclass(frozen=True)
-class Identity:
-    """As whom one writes.
-
-    Attributes:
-        party: Its name.
-        signer: Its signing key.
-        secret: Its 32 secret bytes, for encryption.
-        seed: What its keys of this run follow from; None where the session has ended, and what was
-            decided is only read again.
-        experiment: Whether what it signs carries no guarantee.
-        noise: Draws so many integers for a sum of a phase, int64, where sums have noise.
-    """
-
-    party: str
-    signer: Signer
-    secret: bytes
-    seed: bytes | None
-    experiment: bool = False
-    noise: Callable[[Phase, int], np.ndarray] | None = None
-
-
-@dataclass
-class Traffic:
-    """What has gone to and fro.
-
-    Attributes:
-        sums: Integers whose sums the active party has learnt, by phase.
-        sent: Messages.
-        bytes: Of them.
-        waited: Seconds.
-        digest: Of all that was sent, in order.
-    """
-
-    sums: dict[str, int] = field(default_factory=dict)
-    sent: int = 0
-    bytes: int = 0
-    waited: float = 0.0
-    digest: str = ""
 
 
 class Mailbox:
@@ -123,12 +83,18 @@ class Mailbox:
         key = federation.parties[self._active].encryption_key
         self._envelope = Envelope(me.secret, key) if key and me.party != self._active else None
         self._replaying = True
+        self._key = DecisionKey(me.decisions) if me.decisions else None
         self._masks = self._open()
 
     @property
     def parties(self) -> int:
         """How many add up."""
         return len(self._federation.parties)
+
+    @property
+    def decision_key(self) -> bytes | None:
+        """The key of the decisions; None before the first was heard."""
+        return None if self._key is None else self._key.raw
 
     @property
     def head(self) -> str:
@@ -170,7 +136,7 @@ class Mailbox:
                 "masked", party, name.name, files, self._today(), rows=size
             )
             vectors.append(accepted.vector)
-        document = decide(unmasked(vectors)).model_dump(mode="json")
+        document = self._sealed(self._masks, name, decide(unmasked(vectors)))
         files = self._send(self._draft("decision", self._active, name.name, document=document))
         return self._heard(name, files, form)
 
@@ -195,6 +161,9 @@ class Mailbox:
                 "Another key of this party was published in this run before.",
                 "Its secret was changed in between: trigger a new run.",
             )
+        self._session = session
+        if self._me.party == self._active:
+            self._key = DecisionKey.of_run(self._me.seed)
         return Masks(self._me.party, key, keys, session)
 
     def _hear_keys(self) -> tuple[dict[str, bytes], str]:
@@ -227,12 +196,31 @@ class Mailbox:
         accepted = self._conversation.accept(
             "decision", self._active, name.name, files, self._today()
         )
+        what = accepted.manifest.reference
+        if self._key is None and self._masks is not None:
+            wrapped = key_in(accepted.document, self._me.party)
+            self._key = DecisionKey.unwrapped(self._masks, self._active, wrapped, what)
+        if self._key is None:
+            raise _ended(name)
         try:
             # By way of JSON, so that the active party goes on with what the others read.
-            return form.model_validate_json(accepted.files["document.json"])
+            sealed = accepted.document.get("sealed")
+            return form.model_validate_json(self._key.open(name.name, sealed, what))
         except ValidationError:
             pass
-        raise Rejected("malformed", f"{accepted.manifest.reference}: it decides nothing known.")
+        raise Rejected("malformed", f"{what}: it decides nothing known.")
+
+    def _sealed(self, masks: Masks, name: Round, decision: Record) -> dict[str, Any]:
+        assert self._key is not None
+        document: dict[str, Any] = {
+            "sealed": self._key.seal(name.name, decision.model_dump_json().encode())
+        }
+        if self._conversation.head == self._session:
+            # Later decisions are read after the first one, also at a retry.
+            document["keys"] = {
+                party: self._key.wrapped_for(masks, party) for party in self._others
+            }
+        return document
 
     def _draft(self, kind: Kind, about: str, name: str, rows: int = 1, **content: Any) -> Draft:
         return Draft(

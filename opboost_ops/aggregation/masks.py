@@ -75,6 +75,15 @@ class Masks:
             name: (key.shared(public, name), party < name) for name, public in others.items()
         }
 
+    def pair_key(self, party: str) -> bytes:
+        """A key that this party shares with another one in this session alone, 32 bytes.
+
+        Args:
+            party: The other one.
+        """
+        info = b"opboost:pair:" + self._session
+        return HKDF(SHA256(), 32, None, info).derive(self._shared[party][0])
+
     def mask(self, round_name: str, vector: np.ndarray) -> np.ndarray:
         """A vector under its round's mask.
 

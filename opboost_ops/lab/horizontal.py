@@ -29,7 +29,7 @@ TREES, LAYERS, BUCKETS = 20, 3, 16
 RATES = (0.1, 0.3)
 GROWTH = Growth(depth=LAYERS, learning_rate=0.1, penalty=1.0, least_node=20)
 _TRAIN = 2 / 3
-_OBJECTIVE = Objective("binary", 2)
+OBJECTIVE = Objective("binary", 2)
 
 #: The paper's figures: AUC in percent, by secure aggregation and on the pooled table.
 PAPER = {
@@ -120,18 +120,18 @@ def compared(
     """
     growth = replace(GROWTH, learning_rate=learning_rate)
     # A permutation that only the seed names; the sort of keyed words is the experiment's own.
-    order = np.argsort(_words(seed, len(label)), kind="stable")
+    order = np.argsort(words(seed, len(label)), kind="stable")
     train, test = np.split(order, [int(_TRAIN * len(order))])
-    settings = Settings(_OBJECTIVE, (DOMAIN,) * len(columns), TREES, BUCKETS, growth)
+    settings = Settings(OBJECTIVE, (DOMAIN,) * len(columns), TREES, BUCKETS, growth)
     # Of one party, which is to the bit what any number of parties gives (tests).
     ensemble = federboost.learn([c[train] for c in columns], label[train], settings, Alone())
     bins = quantiles.bins_of(columns, ensemble.edges)
-    auc = {
-        "horizontal": _auc(label[test], scores(ensemble, bins[:, test])),
+    found = {
+        "horizontal": auc(label[test], scores(ensemble, bins[:, test])),
         "same_bins": _lightgbm(bins.T.astype(np.float64), label, train, test, growth, TREES, 1)[0],
         "own_bins": _lightgbm(raw, label, train, test, growth, TREES, 3)[0],
     }
-    return {**auc, "difference": auc["horizontal"] - auc["same_bins"]}
+    return {**found, "difference": found["horizontal"] - found["same_bins"]}
 
 
 def scores(ensemble: Ensemble, bins: np.ndarray) -> np.ndarray:
@@ -168,12 +168,12 @@ def times(
         rows: Of all parties.
         columns: How many.
     """
-    made = _words(0, rows * columns).reshape(columns, rows)
+    made = words(0, rows * columns).reshape(columns, rows)
     integers = [(words % DOMAIN.size).astype(np.int64) + DOMAIN.lower for words in made]
     shares = [column / DOMAIN.upper for column in integers]
     label = (shares[0] + shares[1] * shares[2] + 0.5 * shares[3] > 0.95).astype(np.float64)
     growth = Growth(layers, GROWTH.learning_rate, GROWTH.penalty, GROWTH.least_node)
-    settings = Settings(_OBJECTIVE, (DOMAIN,) * columns, trees, BUCKETS, growth)
+    settings = Settings(OBJECTIVE, (DOMAIN,) * columns, trees, BUCKETS, growth)
     everything = np.arange(rows)
     raw = np.column_stack(integers).astype(np.float64)
     _, stock = _lightgbm(raw, label, everything, everything, growth, trees, 3)
@@ -218,16 +218,27 @@ def _lightgbm(
     begin = time.perf_counter()
     booster = lightgbm.train(settings, lightgbm.Dataset(matrix[train], label[train]), trees)
     seconds = time.perf_counter() - begin
-    return _auc(label[test], np.asarray(booster.predict(matrix[test]))), seconds
+    return auc(label[test], np.asarray(booster.predict(matrix[test]))), seconds
 
 
-def _auc(truth: np.ndarray, score: np.ndarray) -> float:
+def auc(truth: np.ndarray, score: np.ndarray) -> float:
+    """AUC in percent of raw scores.
+
+    Args:
+        truth: 0 or 1, shape (n,).
+        score: Shape (n,).
+    """
     # Scores for probabilities: only their order counts.
     return 100 * metrics.evaluate("binary", truth, score)["auc"]
 
 
-def _words(seed: int, count: int) -> np.ndarray:
-    """Words that only the seed names: nothing here protects anybody."""
+def words(seed: int, count: int) -> np.ndarray:
+    """Words that only the seed names: nothing here protects anybody.
+
+    Args:
+        seed: Any number.
+        count: How many words.
+    """
     start = np.uint64((seed + 1) * 0x9E3779B97F4A7C15 % 2**64)
     with np.errstate(over="ignore"):
         words = start + np.arange(count, dtype=np.uint64) * np.uint64(0xBF58476D1CE4E5B9)

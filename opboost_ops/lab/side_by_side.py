@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from opboost_ops.aggregation.mailbox import Identity, Mailbox
+from opboost_ops.aggregation.identity import Identity
+from opboost_ops.aggregation.mailbox import Mailbox
 from opboost_ops.boosting import federboost
 from opboost_ops.boosting.federboost import Settings
 from opboost_ops.config.feature import DomainRange

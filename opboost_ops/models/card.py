@@ -80,8 +80,7 @@ _SUMMED = (
     "{active} received sums over all parties, each party's part under masks that cancel: rows and "
     "labels, points of each column's distribution function, and gradients, hessians and rows by "
     "bucket and node (exact, no epsilon).",
-    "All parties, and whoever reads the store, learnt the ends of the buckets and this model "
-    "(exact, no epsilon).",
+    "All parties learnt the ends of the buckets and this model (exact, no epsilon).",
     "Up to all but two parties that pool what they know learn the sum over the others, not their "
     "parts.",
     "Everyone who sees the run learnt row counts, metrics on held-out rows, and that all checks "

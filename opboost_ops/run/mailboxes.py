@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from opboost_ops.aggregation.mailbox import Identity, Mailbox
+from opboost_ops.aggregation.identity import Identity
+from opboost_ops.aggregation.mailbox import Mailbox
 from opboost_ops.boosting.dp import noise as model_noise
 from opboost_ops.boosting.private_federboost import noise_of
 from opboost_ops.boosting.rounds import Phase
@@ -53,7 +54,8 @@ def open_mailbox(
     secret = party.site.noise_secret()
     experiment = experiment_of(party, federation)
     with open_books(party.site) as books:
-        key = open_session(books, federation.name, run, home)
+        keys = open_session(books, federation.name, run, home)
+    key = keys.key
     seed = None if key is None else noise.run_seed(secret, federation.name, run, key)
     for topic, receiver, discloses in disclosures(party.name, federation):
         announce(party, federation, run, f"{ROUNDS}_{topic}", discloses, receiver)
@@ -67,7 +69,7 @@ def open_mailbox(
             return model_noise.skellam(count, added.means[phase])
 
     return Mailbox(
-        Identity(party.name, signer, secret, seed, experiment, draw),
+        Identity(party.name, signer, secret, seed, experiment, draw, keys.decisions),
         federation,
         run,
         party.store,
@@ -103,7 +105,7 @@ def close_mailbox(
         )
         detail = "all rounds, by the last decision"
         books.audit.add("received", f"{place}/decision/{active}/all", active, mailbox.head, detail)
-        end_session(books, federation.name, run, home)
+        end_session(books, federation.name, run, home, mailbox.decision_key)
 
 
 def pinned_keys(me: str, policy: Policy, federation: Federation, own: str) -> dict[str, str]:
@@ -151,7 +153,7 @@ def disclosures(me: str, federation: Federation) -> list[tuple[str, str, str]]:
     columns = len(shared_columns(federation))
     model = (
         "model",
-        "all parties, and whoever reads the store",
+        "all parties",
         f"ends of at most {settings.buckets} buckets for each of {columns} columns, which are "
         "values that people have; and the model, with rows and sums of hessians of each node",
     )

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from opboost_ops.boosting.dp.noise import fresh_key
@@ -15,7 +16,20 @@ from opboost_ops.stages.stage import Home
 _FILE = "session.json"
 
 
-def open_session(books: Books, federation: str, run: str, home: Home) -> bytes | None:
+@dataclass(frozen=True)
+class SessionKeys:
+    """What a party keeps of a session.
+
+    Attributes:
+        key: Its key, 32 bytes; None once the session has ended, so that it is only read again.
+        decisions: The key of the decisions, once the session has ended.
+    """
+
+    key: bytes | None
+    decisions: bytes | None = None
+
+
+def open_session(books: Books, federation: str, run: str, home: Home) -> SessionKeys:
     """The key of a run's session: a new one, or at a retry the same.
 
     The file comes before the ledger's line: after a crash in between nothing was sent, and the file
@@ -28,7 +42,7 @@ def open_session(books: Books, federation: str, run: str, home: Home) -> bytes |
         home: The party's private folder for the run.
 
     Returns:
-        32 bytes; None if the session has ended, so that it can only be read again.
+        Its keys.
 
     Raises:
         ContractError: The session was removed at this party. What it kept of the vectors that it
@@ -42,16 +56,18 @@ def open_session(books: Books, federation: str, run: str, home: Home) -> bytes |
                 raise _removed()
             key = (kept and kept[1]) or _draw(home.folder / _FILE)
             books.sessions.begin(federation, run, key)
-            return key
-    name, key_or_none = kept or ("", None)
+            return SessionKeys(key)
+    name, key_or_none, _ = kept or ("", None, None)
     if name == known.name and known.ended_at is not None:
-        return None
+        return SessionKeys(None, kept and kept[2])
     if name != known.name or key_or_none is None:
         raise _removed()
-    return key_or_none
+    return SessionKeys(key_or_none)
 
 
-def end_session(books: Books, federation: str, run: str, home: Home) -> None:
+def end_session(
+    books: Books, federation: str, run: str, home: Home, decisions: bytes | None
+) -> None:
     """Note that a session has ended, and destroy its key: no later leak takes its masks off.
 
     Args:
@@ -59,11 +75,13 @@ def end_session(books: Books, federation: str, run: str, home: Home) -> None:
         federation: The federation's name.
         run: The run's id.
         home: The party's private folder for the run.
+        decisions: The key of the decisions, which tell no more than the model that lies beside.
     """
     books.sessions.end(federation, run)
     known = books.sessions.find(federation, run)
     assert known is not None
-    home.write(_FILE, json.dumps({"name": known.name, "key": None}).encode())
+    kept = {"name": known.name, "key": None, "decisions": decisions and decisions.hex()}
+    home.write(_FILE, json.dumps(kept).encode())
 
 
 def _held_before(books: Books, federation: str, run: str) -> bool:
@@ -82,12 +100,13 @@ def _removed() -> ContractError:
     )
 
 
-def _read(path: Path) -> tuple[str, bytes | None] | None:
+def _read(path: Path) -> tuple[str, bytes | None, bytes | None] | None:
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads(path.read_bytes())
         key = None if kept["key"] is None else bytes.fromhex(kept["key"])
         if key is None or name_of(key) == kept["name"]:
-            return str(kept["name"]), key
+            decisions = kept.get("decisions")
+            return str(kept["name"]), key, bytes.fromhex(decisions) if decisions else None
     return None
 
 

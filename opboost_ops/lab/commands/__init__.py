@@ -13,6 +13,7 @@ from opboost_ops.lab.commands import (
     federboost,
     figures,
     horizontal,
+    horizontal_private,
     improvements,
     month,
     order,
@@ -41,4 +42,5 @@ app.command("privacy")(privacy.command)
 app.command("cost")(cost.command)
 app.command("figures")(figures.command)
 app.command("horizontal")(horizontal.command)
+app.command("horizontal-private")(horizontal_private.command)
 app.command("report")(report.command)

@@ -1,6 +1,7 @@
 """Rounds over a store: all end with one model, whatever dies; what is foreign is refused."""
 
 import contextlib
+import hashlib
 import json
 import multiprocessing
 import signal
@@ -262,3 +263,49 @@ def test_a_strangers_key_or_one_of_another_run_opens_no_session(tmp_path):
     banks.pinned.pop("bank_b")
     _, errors = banks.together(lambda box, i: None, only=["bank_c"], timeout=0.5, run="1" * 16)
     assert errors["bank_c"].reason == "unknown_party"
+
+
+def test_decisions_are_for_the_parties_eyes(tmp_path):
+    """Also where no party declares an encryption key."""
+    banks = Banks(tmp_path, encrypted=False)
+    _, errors = banks.together(one_round(123456789))
+    assert not errors
+    document = json.loads(
+        banks.store.get(f"banks/{RUN}/decision/{banks.active}/facts-00000-00")["document.json"]
+    )
+    assert set(document) == {"sealed", "keys"} and set(document["keys"]) == set(banks.names[1:])
+    assert "370370367" not in json.dumps(document), "three times the number is what was decided"
+
+
+@pytest.mark.parametrize("spoil", ["sealed", "keys", "other"])
+def test_a_decision_that_is_not_of_this_session_is_refused(tmp_path, spoil):
+    banks = Banks(tmp_path, encrypted=False)
+    place = f"banks/{RUN}/decision/{banks.active}/facts-00000-00"
+    _, errors = banks.together(one_round(5))
+    assert not errors
+    document = json.loads(banks.store.get(place)["document.json"])
+    if spoil == "sealed":
+        document["sealed"] = document["sealed"][:-8] + "AAAAAAA="
+    elif spoil == "keys":
+        document["keys"] = {}
+    else:
+        document["keys"]["bank_b"] = document["keys"]["bank_c"]
+    raw = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+    resign(banks, place, raw)
+    _, errors = banks.together(one_round(5), only=["bank_b"], timeout=0.5)
+    assert isinstance(errors["bank_b"], Rejected) and errors["bank_b"].reason == "malformed"
+
+
+def resign(banks, place, raw):
+    """Put another document at a decision's place, as the active party would sign it."""
+    files = dict(banks.store.get(place))
+    manifest = json.loads(files["manifest.json"])
+    manifest["files"]["document.json"] = {
+        "sha256": hashlib.sha256(raw).hexdigest(),
+        "size": len(raw),
+    }
+    signed = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
+    folder = banks.folder / "store" / place
+    (folder / "document.json").write_bytes(raw)
+    (folder / "manifest.json").write_bytes(signed)
+    (folder / "manifest.sig").write_bytes(banks.signers[banks.active].sign(signed))

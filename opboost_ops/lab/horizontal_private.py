@@ -1,0 +1,140 @@
+"""What a guarantee costs in horizontal learning: noisy sums, exact ones, DPBoost, and alone."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opboost_ops.boosting import federboost, private_federboost, quantiles, trainer
+from opboost_ops.boosting.dp import noise
+from opboost_ops.boosting.federboost import Settings
+from opboost_ops.boosting.frame import Frame, Parameters
+from opboost_ops.boosting.frame import Private as Central
+from opboost_ops.boosting.histogram import Growth
+from opboost_ops.boosting.private_federboost import Private, cell_ends, learn_private, noise_of
+from opboost_ops.boosting.rounds import Alone, Decision, Phase, Round
+from opboost_ops.lab import horizontal, side_by_side
+from opboost_ops.lab.experiment import Progress, run, summary
+from opboost_ops.lab.horizontal import DATASETS, DOMAIN
+
+EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
+PARTIES = (3, 8)
+DELTA = 1e-6
+#: Few small trees, because each level of each is a release; the exact model has the same.
+GROWTH = Growth(depth=2, learning_rate=0.3, penalty=1.0, least_node=20)
+TREES, BUCKETS, COLUMNS = 20, 16, 2
+_OBJECTIVE = horizontal.OBJECTIVE
+_TRAIN = 2 / 3
+
+
+@dataclass(frozen=True)
+class NoisyAlone:
+    """All rows at one place, and the noise of so many parties: what their rounds would give.
+
+    Attributes:
+        parties: How many add noise.
+        means: Of each one's, by phase.
+    """
+
+    parties: int
+    means: Mapping[Phase, int]
+
+    def step(
+        self,
+        name: Round,
+        size: int,
+        vector: Callable[[], np.ndarray],
+        decide: Callable[[np.ndarray], Decision],
+        form: type[Decision],  # noqa: ARG002
+    ) -> Decision:
+        """See `Rounds.step`; a sum of Skellam numbers is one of the sum of their means."""
+        return decide(vector() + noise.skellam(size, self.parties * self.means[name.phase]))
+
+
+def accuracy(
+    datasets: Sequence[str], seeds: int, work: Path, progress: Progress | None = None
+) -> list[dict[str, Any]]:
+    """AUC in percent on a held-out third, by method, parties and epsilon.
+
+    Args:
+        datasets: Names of public tables.
+        seeds: How many splits, each with noise of its own.
+        work: Folder where measurements are kept.
+        progress: Called with how many are done, and of how many.
+    """
+    fixed = [("exact", 1, 0.0), *(("alone", parties, 0.0) for parties in PARTIES)]
+    priced = [("noisy", parties, e) for parties in PARTIES for e in EPSILONS]
+    methods = [*fixed, *priced, *(("dpboost", 1, e) for e in EPSILONS)]
+    cells = [
+        {"dataset": name, "method": method, "parties": parties, "epsilon": epsilon, "seed": seed}
+        for name in datasets
+        for method, parties, epsilon in methods
+        for seed in range(seeds)
+    ]
+    rows = run(cells, measure, work / "horizontal-private.parquet", progress)
+    return summary(rows, ("dataset", "method", "parties", "epsilon"), ("auc",))
+
+
+def measure(cell: Mapping[str, Any]) -> dict[str, float]:
+    """AUC of one setting.
+
+    Args:
+        cell: ``dataset``, ``method``, ``parties``, ``epsilon``, ``seed``.
+    """
+    columns, label, _ = horizontal.pooled(cell["dataset"])
+    order = np.argsort(horizontal.words(cell["seed"], len(label)), kind="stable")
+    train, test = np.split(order, [int(_TRAIN * len(order))])
+    held = [column[test] for column in columns]
+    mine = [column[train] for column in columns]
+    known, truth = label[train], label[test]
+    settings = Settings(_OBJECTIVE, (DOMAIN,) * len(columns), TREES, BUCKETS, GROWTH)
+    if cell["method"] == "dpboost":
+        found = _central(mine, known, held, cell["epsilon"])
+        return {"auc": horizontal.auc(truth, found)}
+    if cell["method"] == "alone":
+        shares = side_by_side.dealt(mine, known, cell["parties"])
+        one = [_scores(federboost.learn(x, y, settings, Alone()), held) for x, y in shares]
+        return {"auc": float(np.mean([horizontal.auc(truth, score) for score in one]))}
+    if cell["method"] == "exact":
+        ensemble = federboost.learn(mine, known, settings, Alone())
+    else:
+        private = Private(cell["epsilon"], DELTA, cell["parties"] - 1, COLUMNS)
+        rounds = NoisyAlone(cell["parties"], noise_of(settings, private).means)
+        ensemble = learn_private(mine, known, settings, private, rounds)
+    return {"auc": horizontal.auc(truth, _scores(ensemble, held))}
+
+
+def _scores(ensemble: federboost.Ensemble, columns: Sequence[np.ndarray]) -> np.ndarray:
+    return horizontal.scores(ensemble, quantiles.bins_of(columns, ensemble.edges))
+
+
+def _central(
+    columns: Sequence[np.ndarray], label: np.ndarray, held: Sequence[np.ndarray], epsilon: float
+) -> np.ndarray:
+    """DPBoost on the pooled rows, with its own defaults and the same cells as candidates."""
+    names = tuple(f"x{i}" for i in range(len(columns)))
+    ends = tuple(float(end) + 0.5 for end in cell_ends(DOMAIN)[:-1])
+    frame = Frame(names, np.column_stack(columns).astype(float), (), (), dict.fromkeys(names, ends))
+    parameters = Parameters(
+        task="binary", classes=2, trees=50, learning_rate=0.1, depth=6, seed=0,
+        trainer="dpboost", private=Central(epsilon=epsilon),
+    )  # fmt: skip
+    model = trainer.train(frame, label, parameters)
+    return trainer.predict(model, np.column_stack(held).astype(float))
+
+
+def settings_told() -> dict[str, Any]:
+    """What was learnt, for the summary."""
+    return {
+        "trees": TREES,
+        "depth": GROWTH.depth,
+        "learning_rate": GROWTH.learning_rate,
+        "columns": COLUMNS,
+        "buckets": BUCKETS,
+        "delta": DELTA,
+        "colluding": 1,
+        "shares": {"facts": private_federboost.FACTS, "lookup": private_federboost.LOOKUP},
+        "datasets": list(DATASETS),
+    }
