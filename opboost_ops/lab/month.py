@@ -62,7 +62,9 @@ def month(
         ``nights``: for each the public account, what cells did, and the sizes of the artifact;
         and ``party``, ``feature`` and ``budget``.
     """
-    file = write_workspace(dataset, folder, seed=0, training={"trees": 2, "depth": 2})
+    # Its own budgets alone.
+    training = {"trees": 2, "depth": 2}
+    file = write_workspace(dataset, folder, seed=0, training=training, capped=False)
     federation = load_federation(file)
     holder = federation.feature_holders[0]
     features = federation.parties[holder].features
