@@ -190,7 +190,9 @@ class Mailbox:
         return np.frombuffer(raw, dtype="<u8").astype(np.uint64)
 
     def _decided(self, name: Round) -> dict[str, bytes] | None:
-        return self._store.get(self._place("decision", self._active, name.name))
+        place = self._place("decision", self._active, name.name)
+        admit = self._conversation.admit("decision", self._active, name.name)
+        return self._store.get(place, admit)
 
     def _heard(self, name: Round, files: dict[str, bytes], form: type[Decision]) -> Decision:
         accepted = self._conversation.accept(
@@ -263,7 +265,8 @@ class Mailbox:
         missing = list(parties)
         while True:
             for party in list(missing):
-                files = self._store.get(self._place(kind, party, name))
+                admit = self._conversation.admit(kind, party, name)
+                files = self._store.get(self._place(kind, party, name), admit)
                 if files is not None:
                     found[party] = files
                     missing.remove(party)

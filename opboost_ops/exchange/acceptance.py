@@ -41,8 +41,9 @@ from datetime import date
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.artifact import Artifact, Draft
-from opboost_ops.exchange.contents import Decrypt, opened
+from opboost_ops.exchange.contents import Decrypt, listed_sizes, opened
 from opboost_ops.exchange.encryption import Envelope, PrivateKey, key_name
+from opboost_ops.exchange.limits import Admit
 from opboost_ops.exchange.manifest import (
     MANIFEST,
     SIGNATURE,
@@ -135,6 +136,27 @@ class Acceptance:
             Rejected: No plan was accepted yet.
         """
         return self.plan.federation
+
+    def admit(self, kind: Kind, about: str) -> Admit:
+        """What a store may read at a place: nothing but what a verified manifest lists.
+
+        Args:
+            kind: The place's kind.
+            about: The place's party.
+        """
+
+        def sizes(heads: Mapping[str, bytes]) -> Mapping[str, int]:
+            what = reference(self._name, self._run, kind, about)
+            sender = self._sender(kind, about, what)
+            manifest = self._signed(heads, sender, what)
+            self._require_place(manifest, kind, about, sender, what)
+            plan = None if kind == "plan" else self.plan
+            require_order(self.memory, manifest, self._label_holder, plan, what)
+            if plan is not None:
+                self._receiver_key(manifest, what)
+            return listed_sizes(manifest)
+
+        return sizes
 
     def accept(
         self,
@@ -269,13 +291,17 @@ class Acceptance:
                 raise Rejected("not_for_me", f"{what}: it is for another party than {about}.")
             raise Rejected("out_of_order", f"{what}: it is a {manifest.kind}, not a {kind}.")
 
-    def _decrypt(self, manifest: Manifest, sender: str, what: str) -> Decrypt | None:
+    def _receiver_key(self, manifest: Manifest, what: str) -> str | None:
         receiver = receiver_of(manifest.kind, manifest.about, self._label_holder)
         key = None if receiver is None else self.federation.parties[receiver].encryption_key
         if manifest.encrypted_to != (key and key_name(key)):
             raise Rejected(
                 "not_for_me", f"{what}: it is not encrypted to the declared key of its receiver."
             )
+        return key
+
+    def _decrypt(self, manifest: Manifest, sender: str, what: str) -> Decrypt | None:
+        key = self._receiver_key(manifest, what)
         if key is None:
             return None
         if self.keys is not None and sender == self._party:

@@ -14,6 +14,7 @@ from opboost_ops import __version__
 from opboost_ops.config.agreement import PROTOCOL
 from opboost_ops.exchange.encoding import table_from_bytes, table_to_bytes
 from opboost_ops.exchange.encryption import SUFFIX, Envelope
+from opboost_ops.exchange.json_text import read_json
 from opboost_ops.exchange.manifest import (
     MANIFEST,
     SIGNATURE,
@@ -154,7 +155,7 @@ class Artifact:
     @cached_property
     def table(self) -> pa.Table:
         """Its table."""
-        return table_from_bytes(self._file(TABLE), self.manifest.reference)
+        return table_from_bytes(self._file(TABLE), self.manifest.reference, self.manifest.rows)
 
     @property
     def vector(self) -> np.ndarray:
@@ -184,7 +185,7 @@ class Artifact:
     def document(self) -> Any:
         """Its JSON document."""
         try:
-            return json.loads(self._file(DOCUMENT))
+            return read_json(self._file(DOCUMENT))
         except (ValueError, RecursionError):
             pass
         raise Rejected("malformed", f"{self.manifest.reference}: its document is damaged.")

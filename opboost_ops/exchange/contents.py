@@ -8,7 +8,7 @@ import pyarrow as pa
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import DOCUMENT, ENTRIES, TABLE, VECTOR, Artifact
-from opboost_ops.exchange.encryption import SUFFIX
+from opboost_ops.exchange.encryption import OVERHEAD, SUFFIX
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Kind, Manifest
 from opboost_ops.exchange.points import ALIGNMENT_FILES, position_column, require_points
 from opboost_ops.exchange.rejection import Rejected
@@ -16,6 +16,18 @@ from opboost_ops.exchange.salting import unsalted
 
 #: Opens a file: its bytes, the artifact's digest, its name.
 Decrypt = Callable[[bytes, str, str], bytes]
+
+
+def listed_sizes(manifest: Manifest) -> dict[str, int]:
+    """Names of an artifact's files as they lie in a store, and how large each must be there.
+
+    Args:
+        manifest: The artifact's, verified.
+    """
+    if manifest.encrypted_to is None:
+        return {name: file.size for name, file in manifest.files.items()}
+    return {name + SUFFIX: file.size + OVERHEAD for name, file in manifest.files.items()}
+
 
 _FILES: Mapping[Kind, frozenset[str]] = {
     "plan": frozenset({DOCUMENT}),

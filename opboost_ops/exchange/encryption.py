@@ -29,6 +29,9 @@ SUFFIX = ".enc"
 _KEY, _NONCE = 32, 12
 _HEAD = _KEY + _NONCE
 
+#: What encryption adds to a file: an X25519 key, a nonce, and an authentication tag.
+OVERHEAD = _HEAD + 16
+
 #: Most bytes that the cipher takes at once.
 _MOST = 2**31 - 1
 

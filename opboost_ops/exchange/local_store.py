@@ -8,11 +8,15 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from opboost_ops.errors import ArtifactError
+from opboost_ops.exchange.limits import HEADS, MOST_FILES, Admit, read_within, too_large
 from opboost_ops.exchange.manifest import MANIFEST, is_run_id
 from opboost_ops.exchange.places import conflict, manifest_last, parts_of, run_of, wait_for
+from opboost_ops.exchange.rejection import Rejected
 
 #: A file of this name at the root marks a store of experiments.
 THROWAWAY = ".throwaway"
@@ -54,35 +58,35 @@ class LocalStore:
         place = self._path(reference)
         names = manifest_last(reference, files)
         with _faults(reference):
-            found = _read(place)
+            found = _mine(place, reference, files)
             if found is None:
                 _make(place.parent, self._folder)
                 if _move_in(place, {name: files[name] for name in names}, durable):
                     return True
-                found = _read(place)
+                found = _mine(place, reference, files)
         if found is None:
             raise ArtifactError(
                 f"{reference}: something unfinished, of no writer known here, is in the way.",
                 "Remove that folder from the store by hand; then run this again.",
             )
-        if found != dict(files):
+        if found is False:
             raise conflict(reference)
         return False
 
-    def get(self, reference: str) -> dict[str, bytes] | None:
+    def get(self, reference: str, admit: Admit | None = None) -> dict[str, bytes] | None:
         """See `Store.get`."""
         with _faults(reference):
-            return _read(self._path(reference))
+            return _read(self._path(reference), reference, admit)
 
-    def wait(self, reference: str, timeout: float) -> dict[str, bytes]:
+    def wait(self, reference: str, timeout: float, admit: Admit | None = None) -> dict[str, bytes]:
         """See `Store.wait`."""
-        return wait_for(self.get, reference, timeout, pause=0.002)
+        return wait_for(lambda place: self.get(place, admit), reference, timeout, pause=0.002)
 
     def written(self, reference: str) -> float | None:
         """See `Store.written`."""
         with _faults(reference):
             try:
-                return (self._path(reference) / MANIFEST).stat().st_mtime
+                return (self._path(reference) / MANIFEST).lstat().st_mtime
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
@@ -141,26 +145,60 @@ class LocalStore:
             )
 
 
-def _read(place: Path) -> dict[str, bytes] | None:
+def _mine(place: Path, reference: str, files: Mapping[str, bytes]) -> bool | None:
+    """Whether these files lie at a place; None if nothing does."""
+    sizes = {name: len(raw) for name, raw in files.items() if name not in HEADS}
     try:
-        folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+        found = _read(place, reference, lambda _: sizes)
+    except Rejected:
+        return False
+    return None if found is None else found == dict(files)
+
+
+def _read(place: Path, what: str, admit: Admit | None) -> dict[str, bytes] | None:
+    try:
+        folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except (FileNotFoundError, NotADirectoryError):
+        # A link is no folder here, either.
         return None
     try:
-        names = [name for name in os.listdir(folder) if not name.startswith(".")]
+        with os.scandir(folder) as entries:
+            shown = (entry.name for entry in entries if not entry.name.startswith("."))
+            names = list(islice(shown, MOST_FILES + 1))
         # The folder came here by one rename, and leaves by one: while it is here, all names are.
-        if MANIFEST not in names or not os.path.samestat(os.fstat(folder), place.stat()):
+        crowded = len(names) > MOST_FILES
+        if not (crowded or MANIFEST in names) or not os.path.samestat(
+            os.fstat(folder), place.stat()
+        ):
             return None
-        return {name: _content(folder, name) for name in sorted(names)}
+        return read_within(names, partial(_content, folder, what), admit, what)
     except FileNotFoundError:
         return None  # Its run was removed just now.
     finally:
         os.close(folder)
 
 
-def _content(folder: int, name: str) -> bytes:
-    with open(os.open(name, os.O_RDONLY, dir_fd=folder), "rb") as file:
-        return file.read()
+def _content(folder: int, what: str, name: str, most: int) -> bytes:
+    """A regular file: no link, device or pipe, at which a reader would wait or never end."""
+    try:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        handle = os.open(name, flags, dir_fd=folder)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO):
+            raise
+        handle = None
+    if handle is None:
+        raise Rejected("malformed", f"{what}: {name} is no regular file.")
+    with open(handle, "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise Rejected("malformed", f"{what}: {name} is no regular file.")
+        if found.st_size > most:
+            raise too_large(what, name)
+        raw = file.read(most + 1)
+    if len(raw) > most:
+        raise too_large(what, name)
+    return raw
 
 
 def _make(folder: Path, root: Path) -> None:

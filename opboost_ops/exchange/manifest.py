@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 
 from opboost_ops.config.agreement import PROTOCOL
 from opboost_ops.config.schema import FeatureName, Name, Record
+from opboost_ops.exchange.json_text import read_json
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.privacy.loss import LossCurve
 
@@ -168,7 +169,7 @@ def parse_manifest(raw: bytes, what: str) -> Manifest:
             canonical form.
     """
     try:
-        data: Any = json.loads(raw)
+        data: Any = read_json(raw)
         manifest = Manifest.model_validate(data)
     except (ValueError, ValidationError, RecursionError):
         version = data.get("version") if "data" in locals() and isinstance(data, dict) else None

@@ -20,6 +20,7 @@ from pydantic import Field, ValidationError
 
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ArtifactError, OpBoostError
+from opboost_ops.exchange.limits import Admit, read_within, too_large
 from opboost_ops.exchange.local_store import THROWAWAY
 from opboost_ops.exchange.manifest import Digest, is_run_id
 from opboost_ops.exchange.places import (
@@ -36,6 +37,9 @@ PUBLISHED = "published.json"
 
 #: Seconds after which a writer gives up, so that what is older can be collected safely.
 LONGEST_WRITE = 3600.0
+
+#: Most bytes of ``published.json``.
+_MOST_PUBLISHED = 65_536
 
 _ATTEMPT = re.compile(r"^(?P<place>.+)/\.(?P<attempt>[0-9a-f]{32})/[^/]+$")
 
@@ -56,8 +60,8 @@ class Listed:
 class Bucket(Protocol):
     """The few things that a service of objects must do."""
 
-    def get(self, key: str) -> bytes | None:
-        """An object's content, or None if there is none."""
+    def get(self, key: str, most: int) -> bytes | None:
+        """An object's content, or None if there is none; no more than one byte above ``most``."""
 
     def put(self, key: str, content: bytes) -> None:
         """Write an object."""
@@ -104,7 +108,7 @@ class ObjectStore:
     @property
     def throwaway(self) -> bool:
         """Whether there is an object that marks an experiment."""
-        return self._bucket.get(THROWAWAY) is not None
+        return self._bucket.get(THROWAWAY, _MOST_PUBLISHED) is not None
 
     def put_once(
         self,
@@ -135,25 +139,30 @@ class ObjectStore:
             raise conflict(reference)
         return False
 
-    def get(self, reference: str) -> dict[str, bytes] | None:
+    def get(self, reference: str, admit: Admit | None = None) -> dict[str, bytes] | None:
         """See `Store.get`; each file is fetched by its name, never found by listing."""
         parts_of(reference)
         published = self._published(reference)
         if published is None:
             return None
-        files = {}
-        for name, digest in published.files.items():
-            content = self._bucket.get(f"{reference}/.{published.attempt}/{name}")
+
+        attempt, digests = published.attempt, published.files
+
+        def read(name: str, most: int) -> bytes | None:
+            content = self._bucket.get(f"{reference}/.{attempt}/{name}", most)
             if content is None:
                 return None
-            if hashlib.sha256(content).hexdigest() != digest:
+            if len(content) > most:
+                raise too_large(reference, name)
+            if hashlib.sha256(content).hexdigest() != digests[name]:
                 raise ArtifactError(f"{reference}: {name} was changed.", "Trigger a new run.")
-            files[name] = content
-        return files
+            return content
 
-    def wait(self, reference: str, timeout: float) -> dict[str, bytes]:
+        return read_within(list(published.files), read, admit, reference)
+
+    def wait(self, reference: str, timeout: float, admit: Admit | None = None) -> dict[str, bytes]:
         """See `Store.wait`."""
-        return wait_for(self.get, reference, timeout, pause=0.05)
+        return wait_for(lambda place: self.get(place, admit), reference, timeout, pause=0.05)
 
     def written(self, reference: str) -> float | None:
         """See `Store.written`."""
@@ -212,10 +221,12 @@ class ObjectStore:
         return self._bucket.put_new(f"{reference}/{PUBLISHED}", content)
 
     def _published(self, reference: str) -> Publication | None:
-        raw = self._bucket.get(f"{reference}/{PUBLISHED}")
+        raw = self._bucket.get(f"{reference}/{PUBLISHED}", _MOST_PUBLISHED)
         if raw is None:
             return None
         try:
+            if len(raw) > _MOST_PUBLISHED:
+                raise ArtifactError(f"{reference}: {PUBLISHED} is too large.", "Trigger a new run.")
             return Publication.model_validate_json(raw)
         except ValidationError:
             pass

@@ -15,8 +15,9 @@ from datetime import date
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.artifact import Artifact
-from opboost_ops.exchange.contents import Decrypt, opened
+from opboost_ops.exchange.contents import Decrypt, listed_sizes, opened
 from opboost_ops.exchange.encryption import PrivateKey, key_name
+from opboost_ops.exchange.limits import Admit
 from opboost_ops.exchange.manifest import (
     MANIFEST,
     SIGNATURE,
@@ -65,6 +66,22 @@ class Conversation:
         self.head = plan
         #: How many messages were accepted.
         self.count = 0
+
+    def admit(self, kind: Kind, about: str, round_name: str) -> Admit:
+        """What a store may read at a place: nothing but what a verified manifest lists.
+
+        Args:
+            kind: The place's kind.
+            about: The place's party.
+            round_name: The place's round.
+        """
+
+        def sizes(heads: Mapping[str, bytes]) -> Mapping[str, int]:
+            what = reference(self._federation.name, self._run, kind, about, round_name)
+            sender = sender_of(kind, about, self._federation.label_holder)
+            return listed_sizes(self._signed(heads, sender, what))
+
+        return sizes
 
     def accept(
         self,

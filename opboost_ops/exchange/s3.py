@@ -55,14 +55,14 @@ class S3Bucket:
                 ),
             )
 
-    def get(self, key: str) -> bytes | None:
+    def get(self, key: str, most: int = 2**31) -> bytes | None:
         """See `Bucket.get`."""
         with _faults():
             try:
                 answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
             except self._client.exceptions.NoSuchKey:
                 return None
-            content: bytes = answer["Body"].read()
+            content: bytes = answer["Body"].read(most + 1)
             return content
 
     def put(self, key: str, content: bytes) -> None:

@@ -8,6 +8,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.limits import Admit
 from opboost_ops.exchange.local_store import THROWAWAY, LocalStore
 from opboost_ops.exchange.object_store import ObjectStore
 from opboost_ops.exchange.places import PLAIN_NAME
@@ -46,18 +47,29 @@ class Store(Protocol):
             ArtifactError: Other content was already published there.
         """
 
-    def get(self, reference: str) -> dict[str, bytes] | None:
-        """The files of a published folder, or None if no whole one is there."""
+    def get(self, reference: str, admit: Admit | None = None) -> dict[str, bytes] | None:
+        """The files of a published folder, or None if no whole one is there.
 
-    def wait(self, reference: str, timeout: float) -> dict[str, bytes]:
+        Args:
+            reference: Their place.
+            admit: Verifies manifest and signature, before anything else is read, and says what
+                else there may be. Whoever uses what is inside gives one.
+
+        Raises:
+            Rejected: There is something else, or what no artifact has: a link, a pipe, a device.
+        """
+
+    def wait(self, reference: str, timeout: float, admit: Admit | None = None) -> dict[str, bytes]:
         """The files at a reference as soon as they are published.
 
         Args:
             reference: Their place.
             timeout: Seconds to wait.
+            admit: As for `get`.
 
         Raises:
             ArtifactError: Nothing was published there in time.
+            Rejected: As by `get`.
         """
 
     def written(self, reference: str) -> float | None:

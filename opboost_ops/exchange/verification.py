@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.contents import opened
-from opboost_ops.exchange.encryption import SUFFIX, key_name
+from opboost_ops.exchange.encryption import OVERHEAD, SUFFIX, key_name
 from opboost_ops.exchange.manifest import (
     MANIFEST,
     SIGNATURE,
@@ -15,9 +15,6 @@ from opboost_ops.exchange.manifest import (
 )
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import signed_by
-
-#: What encryption adds to a file: an X25519 key, a nonce, and an authentication tag.
-_OVERHEAD = 32 + 12 + 16
 
 
 def declared_key(federation: Federation, manifest: Manifest, what: str) -> str:
@@ -87,5 +84,5 @@ def verify(manifest: Manifest, files: Mapping[str, bytes], key: str, what: str) 
     if set(files) != {MANIFEST, SIGNATURE, *(name + SUFFIX for name in manifest.files)}:
         raise Rejected("malformed", f"{what}: its files are not those it lists.")
     for name, file in manifest.files.items():
-        if len(files[name + SUFFIX]) != file.size + _OVERHEAD:
+        if len(files[name + SUFFIX]) != file.size + OVERHEAD:
             raise Rejected("bad_digest", f"{what}: {name}{SUFFIX} does not have the right size.")

@@ -93,7 +93,7 @@ def accept_plan(party: Publisher, run: Run) -> tuple[Acceptance, str]:
     """
     acceptance = acceptance_of(party, run)
     place = reference(run.federation, run.run, "plan", run.label_holder)
-    files = party.store.wait(place, run.timeout)
+    files = party.store.wait(place, run.timeout, acceptance.admit("plan", run.label_holder))
     today = datetime.now(UTC).date()
     plan = acceptance.accept("plan", run.label_holder, files, today)
     home = home_of(party.site, run.federation, run.run)

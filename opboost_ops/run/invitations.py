@@ -178,11 +178,11 @@ def _opened(me: Publisher, federation: str, label_holder: str, patience: float) 
         if time.time() - at > patience:
             continue
         place = reference(federation, run, "plan", label_holder)
-        files = me.store.get(place)
-        if files is None:
-            continue  # Removed just now.
         acceptance = Acceptance(me.name, federation, run, label_holder, key)
         try:
+            files = me.store.get(place, acceptance.admit("plan", label_holder))
+            if files is None:
+                continue  # Removed just now.
             digest = acceptance.accept("plan", label_holder, files, today).digest
             plan = acceptance.plan
             if me.name not in plan.federation.parties or _has_stages(me, plan):

@@ -176,7 +176,9 @@ class Context:
         assert self.acceptance is not None
         begin, polled = time.perf_counter(), time.process_time()
         files = self.store.wait(
-            reference(self.federation.name, self.run, kind, about), self.timeout
+            reference(self.federation.name, self.run, kind, about),
+            self.timeout,
+            self.acceptance.admit(kind, about),
         )
         self.waited.append(time.perf_counter() - begin)
         self.polled.append(time.process_time() - polled)

@@ -114,10 +114,10 @@ class Memory:
             raise ArtifactError("Other content was already published there.")
         return known is not files
 
-    def get(self, reference: str) -> dict[str, bytes] | None:
+    def get(self, reference: str, admit: object = None) -> dict[str, bytes] | None:
         return self.places.get(reference)
 
-    def wait(self, reference: str, timeout: float) -> dict[str, bytes]:
+    def wait(self, reference: str, timeout: float, admit: object = None) -> dict[str, bytes]:
         if reference not in self.places:
             raise ArtifactError("Nothing was published there in time.")
         return self.places[reference]

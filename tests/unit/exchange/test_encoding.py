@@ -14,7 +14,7 @@ from opboost_ops.exchange.encoding import table_from_bytes, table_to_bytes
 
 raw = table_to_bytes(pa.table({name: np.arange(1000) % 10 for name in "abc"}))
 before = len(os.listdir("/proc/self/task"))
-assert table_from_bytes(raw, "ranks").num_rows == 1000
+assert table_from_bytes(raw, "ranks", 1000).num_rows == 1000
 print(len(os.listdir("/proc/self/task")) - before)
 """
 

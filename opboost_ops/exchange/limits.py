@@ -1,0 +1,76 @@
+"""How much a party reads of what others wrote: nothing large before its signature is verified.
+
+A store is written by others, and by whoever can write there. An artifact is read in this order:
+manifest and signature, each up to a small size; then whoever reads says, by the verified manifest,
+which files there may be and how large each is; then exactly these, up to these sizes.
+"""
+
+from collections.abc import Callable, Mapping
+
+from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE
+from opboost_ops.exchange.rejection import Rejected
+
+#: Given manifest and signature, the names and sizes of all other files; raises `Rejected`.
+Admit = Callable[[Mapping[str, bytes]], Mapping[str, int]]
+
+#: Most bytes of what is read before anything is verified.
+HEADS: Mapping[str, int] = {MANIFEST: 16 << 20, SIGNATURE: 1 << 20}
+
+#: Most files of an artifact.
+MOST_FILES = 16
+
+#: Most bytes of an artifact that is read without its signature being verified first, for people.
+MOST_UNVERIFIED = 512 << 20
+
+
+def read_within(
+    names: list[str],
+    read: Callable[[str, int], bytes | None],
+    admit: Admit | None,
+    what: str,
+) -> dict[str, bytes] | None:
+    """All files of an artifact, within limits.
+
+    Args:
+        names: What lies at its place.
+        read: Reads a file of at most so many bytes; None if it is gone.
+        admit: Verifies manifest and signature, and says what else there may be; without it, all
+            files are read up to a limit, and nothing is believed of them.
+        what: Name of the place, for the error.
+
+    Returns:
+        By name; None if one is gone.
+
+    Raises:
+        Rejected: There is anything but what ``admit`` allows.
+    """
+    if len(names) > MOST_FILES:
+        raise Rejected("malformed", f"{what}: there are more files than any artifact has.")
+    files: dict[str, bytes] = {}
+    for name in sorted(set(names) & set(HEADS)):
+        raw = read(name, HEADS[name])
+        if raw is None:
+            return None
+        files[name] = raw
+    others = sorted(set(names) - set(HEADS))
+    sizes: Mapping[str, int] = {}
+    if admit is not None:
+        sizes = admit(files)
+        if set(sizes) != set(others):
+            raise Rejected("malformed", f"{what}: its files are not those it lists.")
+    left = MOST_UNVERIFIED
+    for name in others:
+        most = sizes[name] if admit is not None else left
+        raw = read(name, most)
+        if raw is None:
+            return None
+        if admit is not None and len(raw) != most:
+            raise Rejected("bad_digest", f"{what}: {name} was changed.")
+        files[name] = raw
+        left -= len(raw)
+    return files
+
+
+def too_large(what: str, name: str) -> Rejected:
+    """A file has more bytes than it may."""
+    return Rejected("bad_digest", f"{what}: {name} is larger than it may be.")
