@@ -69,8 +69,14 @@ class TextModel:
         return math.floor(threshold)
 
     def integer_comparisons(self) -> dict[str, list[float]]:
-        """Thresholds t whose comparisons ``value <= t`` decide every split: the splits' own."""
-        return self.numeric_splits()
+        """Thresholds t whose comparisons ``value <= t`` decide every split on integers.
+
+        Half-integers: LightGBM's 4.0 and 4.5 split integers alike, and count once.
+        """
+        return {
+            name: sorted({math.floor(threshold) + 0.5 for threshold in thresholds})
+            for name, thresholds in self.numeric_splits().items()
+        }
 
     def replace_thresholds(
         self, feature: str, new: Mapping[float, float], info: tuple[float, float]
