@@ -1,8 +1,10 @@
 """Whether a party's table has changed since it was last told: assets do not watch files."""
 
 import hashlib
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import site_of
@@ -26,8 +28,8 @@ DISCLOSES = "that the party's table has changed (a bit whenever it is looked at)
 def changed(party: str, federation: str, look: str, purpose: Purpose = "train") -> bool:
     """Whether the table's keyed fingerprint is another one than at the last look.
 
-    It is one of the table's content: how, in which order and in how many files the table is
-    written changes nothing.
+    It is one of the content of the columns that the party has agreed to use: how, in which order
+    and in how many files the table is written changes nothing, nor do other columns.
 
     Args:
         party: Whose table.
@@ -41,12 +43,13 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
         ContractError: The table cannot be read.
         PolicyError: The party has agreed to nothing in the federation, or has withdrawn it.
     """
-    site, _ = site_of(party)
+    site, policy = site_of(party)
     tables = site.tables.get(federation)
     if purpose == "score" and (tables is None or tables.score is None):
         return False
     path = table_of(site, federation, purpose)
-    if load(site).newest(federation) is None:
+    agreed = load(site).newest(federation)
+    if agreed is None:
         # Whether a table has changed is told too, and no plan is needed to ask.
         raise PolicyError(
             f"{party} has not agreed to {federation}.",
@@ -56,7 +59,9 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
     files: tuple[Path, ...] = ()
     with suppress(OSError):
         files = files_of(path)
-    fingerprint = content_fingerprint(files, None, key) if files else None
+    identity, names = _agreed_columns(agreed.content["federation"], party, purpose)
+    columns = [policy.raw_column(name, identity) for name in names]
+    fingerprint = content_fingerprint(files, columns, key) if files else None
     if fingerprint is None:
         raise ContractError(
             f"The table of {party} cannot be read.",
@@ -84,6 +89,21 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
     enter(site, line)
     home.write_json(name, {"of": _CONTENT, "fingerprint": fingerprint, "look": look})
     return True
+
+
+def _agreed_columns(
+    declared: Mapping[str, Any], party: str, purpose: Purpose
+) -> tuple[str, list[str]]:
+    """The name of the ID column, and all names that the agreement declares for a party's table."""
+    own = declared["parties"].get(party, {})
+    identity = str(declared["id"]["column"])
+    names = [identity, *(own.get("features") or declared.get("features") or ())]
+    if purpose == "train":
+        label = own.get("label") or declared.get("label")
+        holdout = declared.get("training", {}).get("holdout")
+        names += [str(label["column"])] if label else []
+        names += [str(holdout["column"])] if label and isinstance(holdout, Mapping) else []
+    return identity, list(dict.fromkeys(names))
 
 
 def _of_files(files: tuple[Path, ...], key: bytes) -> str:

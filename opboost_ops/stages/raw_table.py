@@ -215,11 +215,10 @@ def schema(
         schemas = [dict(pl.read_parquet_schema(path)) for path in paths]
     if schemas is None:
         raise unreadable(context)
-    some = "A file of the table" if len(paths) > 1 else "The table"
     missing = [c for c in wanted if not all(raw[c] in schema for schema in schemas)]
     if missing:
         raise ContractError(
-            f"{some} of {context.party} has no column {', '.join(missing)}, which {why}.",
+            f"The table of {context.party} has no column {', '.join(missing)}, which {why}.",
             "Add it to the table, let policy.yaml say what it is called there, or take it out of "
             "the federation file.",
         )

@@ -11,7 +11,7 @@ category is its text, whatever type keeps it.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -31,52 +31,65 @@ _STRINGS = (pl.String, pl.Categorical, pl.Enum)
 Encrypt = Callable[[np.ndarray], np.ndarray]
 
 
-def content_fingerprint(
-    files: Iterable[Path], columns: Sequence[str] | None, key: bytes
-) -> str | None:
+def content_fingerprint(files: Iterable[Path], columns: Sequence[str], key: bytes) -> str | None:
     """The fingerprint of a table, 32 hex digits.
 
     Args:
         files: That make it up.
-        columns: Raw names of those that count, in whatever order; all of them when absent.
+        columns: Raw names of those that count, in whatever order.
         key: 32 bytes that nobody else has.
 
     Returns:
         The fingerprint; None if a file cannot be read.
     """
-    outer, inner = _aes(key, b"row"), _aes(key, b"cell")
-    total = np.zeros(4, dtype=np.uint64)
-    rows = 0
-    names = None if columns is None else sorted(set(columns))
     try:
-        for path in files:
-            with pq.ParquetFile(path, pre_buffer=False) as file:
-                found = file.schema_arrow.names
-                names = sorted(found) if names is None else names
-                there = [name for name in names if name in found]
-                for batch in file.iter_batches(_ROWS, columns=there, use_threads=False):
-                    rows += batch.num_rows
-                    total = _added(total, outer(_rows(batch, names, key, inner)))
+        return rows_fingerprint(_batches(files, columns), columns, key)
     except (pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError):
         return None
+
+
+def rows_fingerprint(blocks: Iterable[pl.DataFrame], columns: Sequence[str], key: bytes) -> str:
+    """The same of rows that are read already, 32 hex digits.
+
+    Args:
+        blocks: Of the rows, in whatever order.
+        columns: Names of those that count, in whatever order; one that a block lacks counts as
+            absent there.
+        key: 32 bytes that nobody else has.
+    """
+    outer, inner = _aes(key, b"row"), _aes(key, b"cell")
+    names = sorted(set(columns))
+    total = np.zeros(4, dtype=np.uint64)
+    rows = 0
+    for block in blocks:
+        rows += block.height
+        total = _added(total, outer(_rows(block, names, key, inner)))
     whole = hashlib.blake2b(key=key, digest_size=16)
-    for name in names or ():
+    for name in names:
         whole.update(f"{len(name)}:{name}".encode())
     whole.update(rows.to_bytes(8, "big") + total.tobytes())
     return whole.hexdigest()
 
 
-def _rows(batch: pa.RecordBatch, names: Sequence[str], key: bytes, encrypt: Encrypt) -> np.ndarray:
-    """A block of every row, uint64, shape (n, 2)."""
-    found = np.zeros((batch.num_rows, 2), dtype=np.uint64)
-    cells = np.empty((batch.num_rows, 2), dtype=np.uint64)
+def _batches(paths: Iterable[Path], names: Sequence[str]) -> Iterator[pl.DataFrame]:
+    for path in paths:
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            there = [name for name in names if name in file.schema_arrow.names]
+            for batch in file.iter_batches(_ROWS, columns=there, use_threads=False):
+                frame = pl.from_arrow(batch)
+                assert isinstance(frame, pl.DataFrame)
+                yield frame
+
+
+def _rows(block: pl.DataFrame, names: Sequence[str], key: bytes, encrypt: Encrypt) -> np.ndarray:
+    """A block of the cipher for every row, uint64, shape (n, 2)."""
+    found = np.zeros((block.height, 2), dtype=np.uint64)
+    cells = np.empty((block.height, 2), dtype=np.uint64)
     for number, name in enumerate(names):
-        kinds = np.full(batch.num_rows, _ABSENT, dtype=np.uint64)
-        words = np.zeros(batch.num_rows, dtype=np.uint64)
-        if name in batch.schema.names:
-            values = pl.from_arrow(batch.column(name))
-            assert isinstance(values, pl.Series)
-            words, kinds = _words(values, key)
+        kinds = np.full(block.height, _ABSENT, dtype=np.uint64)
+        words = np.zeros(block.height, dtype=np.uint64)
+        if name in block.columns:
+            words, kinds = _words(block.get_column(name), key)
         cells[:, 0] = words
         cells[:, 1] = kinds | np.uint64(number << 8)
         found ^= encrypt(cells)

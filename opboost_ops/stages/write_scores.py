@@ -2,12 +2,22 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
 
+import numpy as np
+import polars as pl
 import pyarrow as pa
 
+from opboost_ops.exchange.encoding import integers
 from opboost_ops.exchange.manifest import Kind
+from opboost_ops.mechanisms import noise
 from opboost_ops.models.scores import keep
+from opboost_ops.stages import raw_table
+from opboost_ops.stages.digest_ids import changed
+from opboost_ops.stages.raw_blocks import blocks
+from opboost_ops.stages.raw_names import declared_columns
 from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.stages.table_content import rows_fingerprint
 
 VERSION = "model_version"
 
@@ -16,9 +26,12 @@ def write_scores(context: Context) -> Outcome:
     """Add the scores; the same rows scored again by the same model in the same mode add nothing.
 
     Raises:
-        ContractError: The scores were not checked, or other scores of these inputs exist.
+        ContractError: The scores were not checked, other scores of these inputs exist, or the table
+            was rewritten.
     """
     context.home.json("checked_scores")
+    if raw_table.fingerprint(context) != context.home.json("table")["sha256"]:
+        raise changed(context)
     assert context.model is not None
     scores = context.home.table("scores")
     version = pa.array([context.model], pa.string()).dictionary_encode()
@@ -41,12 +54,32 @@ def write_scores(context: Context) -> Outcome:
 
 
 def _inputs(context: Context) -> str:
-    """Name of everything that the scores follow from, besides model and mode."""
+    """Name of everything that the scores follow from, besides model and mode.
+
+    Everybody sees it: of the party's own rows it is a keyed fingerprint, however the table of new
+    rows is written and whoever else is in it.
+    """
     kinds: dict[str, Kind] = {"desensitised": "values", "routed": "routes"}
     kind = kinds.get(context.federation.scoring.mode)
-    found = {"table": context.home.json("table")["sha256"]}
+    key = noise.receiver_secret(context.site.noise_secret(), ":scores")
+    names = declared_columns(context)
+    found = {"rows": rows_fingerprint(_scored_rows(context), names, key)}
     for party in context.federation.feature_holders if kind else ():
         assert kind is not None
         files = context.receive(kind, party).manifest.files
         found[party] = " ".join(files[name].sha256 for name in sorted(files))
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _scored_rows(context: Context) -> Iterator[pl.DataFrame]:
+    local = context.federation.scoring.mode == "local"
+    positions = None if local else integers(context.home.table("alignment"), "position")
+    begin = 0
+    for block in blocks(context):
+        end = begin + block.height
+        if positions is None:
+            yield block
+        else:
+            here = positions[(positions >= begin) & (positions < end)] - begin
+            yield block[np.sort(here)]
+        begin = end

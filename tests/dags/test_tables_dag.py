@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 import yaml
 from airflow.sdk import DAG
@@ -94,6 +95,21 @@ def test_a_table_that_is_written_anew_with_the_same_content_has_not_changed(
     assert table_watch.changed("bank", "credit_scoring", "look 1") is True
     workspace.edit_table("bank", lambda table: table.sample(fraction=1, shuffle=True, seed=9))
     assert table_watch.changed("bank", "credit_scoring", "look 2") is False
+    workspace.edit_table("bank", lambda table: table.with_columns(undeclared=pl.lit("anything")))
+    assert table_watch.changed("bank", "credit_scoring", "look 3") is False
+    workspace.edit_table("bank", lambda table: table.with_columns(income=pl.col("income") + 1))
+    assert table_watch.changed("bank", "credit_scoring", "look 4") is True
+
+
+@pytest.mark.parametrize("column", ["id", "age", "default"])
+def test_each_agreed_column_is_watched(workspace: Workspace, column: str) -> None:
+    """The label is, too."""
+    label = workspace.declared.parties["credit"].label
+    assert label is not None
+    name = label.column if column == "default" else column
+    assert table_watch.changed("credit", "credit_scoring", "look 1") is True
+    workspace.edit_table("credit", lambda t: t.with_columns(pl.col(name).reverse()))
+    assert table_watch.changed("credit", "credit_scoring", "look 2") is True
 
 
 def test_what_0_1_0_has_seen_is_not_told_again(workspace: Workspace) -> None:

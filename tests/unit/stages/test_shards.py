@@ -222,7 +222,7 @@ def test_a_folder_is_watched(copied: Callable[[bool], Workspace]) -> None:
     ("content", "words"),
     [
         ("type", ("disagree", "income", "same types")),
-        ("column", ("A file of the table", "income", "Add it")),
+        ("column", ("has no column", "income", "Add it")),
         ("text", ("missing, truncated or no Parquet",)),
         ("nothing", ("missing, truncated or no Parquet",)),
     ],

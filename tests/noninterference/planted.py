@@ -1,0 +1,302 @@
+"""Dependencies that nobody wants, planted one by one: a suite that misses one is none."""
+
+import itertools
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from opboost_ops.alignment import oprf
+from opboost_ops.errors import ContractError
+from opboost_ops.exchange.books import open_books
+from opboost_ops.privacy.forgotten import Forgotten
+from opboost_ops.stages import align, catalogue, digest_ids, keyed, raw_table, write_scores
+from opboost_ops.stages.stage import Context, Outcome, Stage
+from tests.noninterference.rewriting import STRANGERS
+from tests.noninterference.runs import PARTY
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+Leak = Callable[[Context, Outcome], Outcome]
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A planted dependency.
+
+    Attributes:
+        plant: Puts it in place.
+        rewriting: The rewriting that shows it; empty if two runs on the same input do.
+        kind: The kind of run that shows it.
+        until: The stage before which the run may end; the whole run when empty.
+    """
+
+    plant: Plant
+    rewriting: str
+    until: str = ""
+    kind: str = "training"
+
+
+def _at(stage: str, leak: Leak, party: str = PARTY) -> Plant:
+    """A stage of one party that tells more than it should."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        real: Stage = catalogue.STAGES[stage]  # type: ignore[assignment]
+
+        def leaking(context: Context) -> Outcome:
+            outcome = real(context)
+            return leak(context, outcome) if context.party == party else outcome
+
+        patch.setitem(catalogue.STAGES, stage, leaking)  # type: ignore[arg-type]
+
+    return plant
+
+
+def _summary(fact: Callable[[Context], Any]) -> Leak:
+    """In the stage's summary, and so in XCom."""
+    return lambda context, outcome: replace(
+        outcome, summary={**outcome.summary, "told": fact(context)}
+    )
+
+
+def _log(fact: Callable[[Context], Any]) -> Leak:
+    def leak(context: Context, outcome: Outcome) -> Outcome:
+        logging.getLogger("opboost_ops.anything").warning("told: %s", fact(context))
+        return outcome
+
+    return leak
+
+
+def _printed(fact: Callable[[Context], Any]) -> Leak:
+    def leak(context: Context, outcome: Outcome) -> Outcome:
+        print(f"told: {fact(context)}")  # noqa: T201
+        return outcome
+
+    return leak
+
+
+def _notice(fact: Callable[[Context], Any]) -> Leak:
+    return lambda context, outcome: replace(outcome, notices=(*outcome.notices, str(fact(context))))
+
+
+def _error(fact: Callable[[Context], Any]) -> Leak:
+    def leak(context: Context, outcome: Outcome) -> Outcome:
+        raise ContractError(f"This cannot go on: {fact(context)}.", "Look at the table.")
+
+    return leak
+
+
+def _files(context: Context) -> list[pq.ParquetFile]:
+    return [pq.ParquetFile(path) for path in raw_table.files(context)]
+
+
+def _all_columns(context: Context) -> pl.DataFrame:
+    return pl.concat([pl.read_parquet(path) for path in raw_table.files(context)])
+
+
+def _dictionary(context: Context) -> str:
+    column = _files(context)[0].read().column("size").combine_chunks()
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    return str(encoded.dictionary.to_pylist())
+
+
+def _weighted_sum(context: Context) -> float:
+    table = raw_table.read(context).sort(context.federation.id.column)
+    values = table.get_column("w").fill_null(0.0).to_numpy()
+    return float(values @ np.arange(len(values)))
+
+
+def _ledger_lines(context: Context) -> int:
+    with open_books(context.site) as books:
+        return len(books.ledger.releases())
+
+
+def _by_row_order(context: Context, outcome: Outcome) -> Outcome:
+    """Ranks by sorting, ties in the order of the private table."""
+    table, rows = (context.home.table(name) for name in ("ranks", "positions"))
+    position = rows.column("position").to_numpy()[: table.num_rows]
+    column = table.column("w").to_numpy()
+    order = np.argsort(np.lexsort((position, column))) + 1
+    ranks = table.set_column(table.column_names.index("w"), "w", pa.array(order.astype(np.uint16)))
+    drafts = [replace(d, table=ranks) if d.kind == "ranks" else d for d in outcome.drafts]
+    return replace(outcome, drafts=tuple(drafts))
+
+
+def _one_value_more(context: Context, outcome: Outcome) -> Outcome:
+    """Into the artifact: how many row groups the private files have."""
+    groups = sum(file.num_row_groups for file in _files(context))
+    table = outcome.drafts[0].table
+    assert table is not None
+    first = table.column("w").to_numpy().copy()
+    first[0] = 1 + groups % 10
+    changed = table.set_column(table.column_names.index("w"), "w", pa.array(first))
+    return replace(outcome, drafts=(replace(outcome.drafts[0], table=changed), *outcome.drafts[1:]))
+
+
+def _unsorted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(keyed, "rising", lambda digests: np.arange(len(digests)))
+
+
+def _unblinded(patch: pytest.MonkeyPatch) -> None:
+    """Points of a query in the order of the rows."""
+    real = oprf.blind
+
+    def blind(engine: Any, seed: bytes, name: str, messages: list[bytes]) -> Any:
+        query = real(engine, seed, name, messages)
+        back = np.argsort(query.rows)
+        return replace(query, points=query.points[back], rows=query.rows[back])
+
+    patch.setattr(oprf, "blind", blind)
+
+
+def _noise_by_row(patch: pytest.MonkeyPatch) -> None:
+    real = digest_ids.keyed_ids
+
+    def by_row(context: Context, secret: bytes) -> np.ndarray:
+        keys = real(context, secret)
+        if context.party != context.federation.label_holder:
+            keys[:, :8] = np.arange(len(keys), dtype="<u8").view(np.uint8).reshape(-1, 8)
+        return keys
+
+    patch.setattr(digest_ids, "keyed_ids", by_row)
+
+
+def _holdout_by_row(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(align, "_held_out", lambda context, common: common.rows % 5 == 0)
+
+
+def _whole_types(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(raw_table, "type_name", str)
+
+
+def _scores_by_file(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        write_scores, "_inputs", lambda context: context.home.json("table")["sha256"][:16]
+    )
+
+
+_COUNTER = itertools.count()
+
+#: A run that ends after `PARTY` has looked at its table.
+NEXT = f"{PARTY}.check_drift"
+
+PLANTED: dict[str, Planted] = {
+    "digests in the order of the table": Planted(_unsorted, "rows permuted", "align"),
+    "points in the order of the table": Planted(
+        _unblinded, "rows permuted", "psi_answer", "training, private alignment"
+    ),
+    "the first person of the table": Planted(
+        _at("digest_ids", _summary(lambda c: str(raw_table.read(c)[0, 0]))),
+        "rows permuted", "align",
+    ),
+    "noise by row and not by person": Planted(_noise_by_row, "rows permuted", "accept"),
+    "held-out rows by place in the table": Planted(_holdout_by_row, "rows permuted", "preprocess"),
+    "ranks with ties by place in the table": Planted(
+        _at("publish", _by_row_order), "rows permuted", "accept"
+    ),
+    "a table sorted by a private column": Planted(
+        _at("digest_ids", _log(lambda c: raw_table.read(c).get_column("size").is_sorted())),
+        "rows sorted by a private column", "align",
+    ),
+    "a count of values that nobody declares": Planted(
+        _at("check_table", _summary(lambda c: _all_columns(c).get_column("remark").n_unique())),
+        "undeclared columns changed", NEXT,
+    ),
+    "a sum over all rows": Planted(_at("rank", _summary(_weighted_sum)), STRANGERS, "publish"),
+    "the whole name of a type": Planted(
+        _whole_types, "another dictionary", kind="failed, a wrong type"
+    ),
+    "the order of a dictionary": Planted(
+        _at("check_table", _notice(_dictionary)), "another dictionary", NEXT
+    ),
+    "the width of numbers": Planted(
+        _at(
+            "check_table",
+            _log(lambda c: _files(c)[0].schema_arrow.field("x").type),
+            party="a",
+        ),
+        "other widths of numbers", NEXT,
+    ),
+    "a file's name": Planted(
+        _at("check_table", _log(lambda c: raw_table.files(c)[0].name)),
+        "several files", NEXT,
+    ),
+    "a file's place": Planted(
+        _at("check_table", _log(lambda c: c.table_path.name)),
+        "another place and time", NEXT,
+    ),
+    "the number of files, in an error": Planted(
+        _at("check_table", _error(lambda c: len(raw_table.files(c)))),
+        "several files",
+    ),
+    "when a file was written": Planted(
+        _at("check_table", _summary(lambda c: int(raw_table.files(c)[0].stat().st_mtime))),
+        "another place and time", NEXT,
+    ),
+    "a file's size": Planted(
+        _at("check_table", _summary(lambda c: raw_table.files(c)[0].stat().st_size)),
+        "other compression", NEXT,
+    ),
+    "the number of row groups": Planted(
+        _at("check_table", _summary(lambda c: _files(c)[0].num_row_groups)),
+        "other row groups", NEXT,
+    ),
+    "the number of row groups, in an artifact": Planted(
+        _at("publish", _one_value_more), "other row groups", "accept"
+    ),
+    "who wrote a file": Planted(
+        _at("check_table", _log(lambda c: _files(c)[0].metadata.created_by)),
+        "another writer", NEXT,
+    ),
+    "the number of columns": Planted(
+        _at("check_table", _printed(lambda c: _files(c)[0].metadata.num_columns)),
+        "undeclared columns added", NEXT,
+    ),
+    "which column comes first": Planted(
+        _at("check_table", _summary(lambda c: _files(c)[0].schema_arrow.names[0])),
+        "columns in another order", NEXT,
+    ),
+    "lines of the whole ledger": Planted(
+        _at("check_table", _summary(_ledger_lines)), "other federations", NEXT
+    ),
+    "how many are forgotten": Planted(
+        _at("check_table", _summary(lambda c: len(Forgotten(c.site.forgotten)))),
+        "others forgotten", NEXT,
+    ),
+    "seconds": Planted(
+        _at("check_table", _summary(lambda _: time.perf_counter())), "", NEXT
+    ),
+    "a random name": Planted(_at("check_table", _log(lambda _: uuid.uuid1())), "", NEXT),
+    "how often something was tried": Planted(
+        _at("check_table", _summary(lambda _: next(_COUNTER))), "", NEXT
+    ),
+    "a cell in an error": Planted(
+        _at("rank", _error(lambda c: raw_table.read(c)[0])), "rows permuted"
+    ),
+    "rows of one file": Planted(
+        _at(
+            "preprocess",
+            _summary(lambda c: c.home.table(c.part("positions")).num_rows),
+            party="b1",
+        ),
+        "rows permuted", "rank", "training, a table of several tasks",
+    ),
+    "scores named by a table's bytes": Planted(
+        _scores_by_file, "rows permuted", kind="scoring, local"
+    ),
+    "a new row that others score": Planted(
+        _at("digest_ids", _summary(lambda c: str(raw_table.read(c)[-1, 0]))),
+        "rows permuted", "align", "scoring, routed",
+    ),
+    "the first row of a lender": Planted(
+        _at("encode_rows", _summary(lambda c: str(raw_table.read(c)[0, 0])), party="lender_02"),
+        "rows permuted", "boost", "horizontal learning",
+    ),
+}  # fmt: skip
