@@ -36,6 +36,10 @@ def command(
     if faults:
         raise ConfigError(f"{len(faults)} at the parties' sites", file=path.name, faults=faults)
     console = Console()
+    policies = {
+        party: load_policy(file.parent / POLICY)
+        for party, file in local.site_files(path, federation).items()
+    }
     domain = federation.domain.to_domain()
     receiver = federation.label_holder
     for party in federation.feature_holders:
@@ -47,13 +51,17 @@ def command(
             "loss(1)",
             "loss(R-L)",
             "loss(t) <= t epsilon",
+            "loss(R-L), all nights",
         ):
             table.add_column(head)
         for release in leaving(federation, party):
             curve = release.curve
             ends = (f"{v:.3f}" if v != "inf" else v for v in (curve.loss[0], curve.loss[-1]))
             holds = "holds" if curve.certificate else "does not hold"
-            table.add_row(release.charge, curve.mechanism, *ends, holds)
+            most = _most(policies.get(party), release.charge, len(curve.loss) + 1)
+            # The public worst case ends there, however many draws there are (privacy.worst).
+            every = "no max_changes" if most is None else f"at most {most} x {curve.loss[-1]}"
+            table.add_row(release.charge, curve.mechanism, *ends, holds, every)
         console.print(table)
     if federation.learning == "horizontal":
         from opboost_ops.run import mailboxes
@@ -93,6 +101,31 @@ def command(
         f"{path.name}, {len(federation.parties)} sites, policies, keys, tables and agreements: "
         "right."
     )
+
+
+def _most(policy: "Policy | None", charge: str, inputs: int) -> int | None:
+    """How many different values a cell may release, with the cap in force; None without one."""
+    rule = policy.features.get(charge.partition("=")[0]) if policy is not None else None
+    return None if rule is None or rule.max_changes is None else min(rule.max_changes, inputs)
+
+
+def _lost(party: str, site: "Site") -> list[Fault]:
+    from opboost_ops.exchange.books import open_books
+    from opboost_ops.privacy.database import has_tables
+    from opboost_ops.privacy.lost import lost_states
+
+    if not has_tables(site.ledger_url()):
+        return []
+    with open_books(site) as books:
+        lost = lost_states(books.ledger.releases(), books.cells)
+    return [
+        Fault(
+            f"{party}/cells",
+            f"the state of {state.last.feature} is lost or older than the ledger",
+            "put the newest one back, or see `opboost ledger accept`",
+        )
+        for state in lost
+    ]
 
 
 def _faults(federation: "Federation", party: str, file: Path) -> list[Fault]:
@@ -146,6 +179,7 @@ def _faults(federation: "Federation", party: str, file: Path) -> list[Fault]:
         require_consent(policy, federation, party)
     except OpBoostError as error:
         faults.append(Fault(f"{party}/policy.yaml", error.problem, error.remedy))
+    faults += _lost(party, site)
     faults += _table_faults(federation, party, site, policy)
     return faults
 

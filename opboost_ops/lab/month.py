@@ -70,9 +70,9 @@ def month(
     features = federation.parties[holder].features
     feature = next(name for name, f in features.items() if f.type == "numeric")
     path = folder / holder / "tables" / "train.parquet"
-    budget = _declare_budget(folder / holder / "policy.yaml", federation, holder, fitting, most)
+    budget = declare_budget(folder / holder / "policy.yaml", federation, holder, fitting, most)
     result: list[dict[str, Any]] = []
-    with _sites(folder, federation.parties):
+    with sites(folder, federation.parties):
         for night in range(1, nights + 1):
             if night > 1:
                 _change_rows(path, np.random.default_rng(night), list(features))
@@ -81,10 +81,10 @@ def month(
             refused = ""
             run = run_id(federation.name, f"night {night}")
             try:
-                _until_published(file, run, holder)
+                until_published(file, run, holder)
             except BudgetError as error:
                 refused = error.problem
-            result.append(_night(folder, night, holder, feature, run, refused))
+            result.append(night_line(folder, night, holder, feature, run, refused))
             if progress is not None:
                 progress(night, nights)
     return {"party": holder, "feature": feature, "budget_whole": budget, "nights": result}
@@ -118,9 +118,21 @@ def draw(found: Mapping[str, Any], path: Path) -> Path:
     return pictures.save(figure, path)
 
 
-def _declare_budget(
+def declare_budget(
     path: Path, federation: Any, holder: str, fitting: int, most: int | None
 ) -> float:
+    """Write a cap and budgets into a policy.
+
+    Args:
+        path: The policy.
+        federation: As declared.
+        holder: Whose policy it is.
+        fitting: For how many releases of a feature its budget is enough.
+        most: The cap on changes; none when absent.
+
+    Returns:
+        The first feature's budget of loss(R - L).
+    """
     columns = columns_of(federation, holder)
     feature_of = {column.charge: column.feature for column in columns}
     losses = column_losses(columns)
@@ -133,8 +145,9 @@ def _declare_budget(
         # A little more than what fits: budgets are compared exactly, products of floats are not.
         cost = sum(float(loss) for loss in mine) * fitting
         budgets[name] = rule["budget_whole"] = round(cost * (1 + 1e-9) + 1e-9, 9)
-        if most is not None:
-            rule["max_changes"] = most
+        rule.pop("budget_1", None)
+        rule["max_changes"] = most
+        policy["features"][name] = {key: value for key, value in rule.items() if value is not None}
     path.write_text(yaml.safe_dump(policy, sort_keys=False), encoding="utf-8")
     return float(next(iter(budgets.values())))
 
@@ -158,7 +171,14 @@ def _widen(file: Path, holder: str, feature: str) -> None:
     agree_for_all(file)
 
 
-def _until_published(file: Path, run: str, holder: str) -> None:
+def until_published(file: Path, run: str, holder: str) -> None:
+    """Run everything up to a party's publication.
+
+    Args:
+        file: ``federation.yaml``.
+        run: The run's id.
+        holder: The party.
+    """
     federation = load_federation(file)
     open_run(file, run, {})
     asked = Run(federation.name, run, federation.label_holder)
@@ -168,9 +188,26 @@ def _until_published(file: Path, run: str, holder: str) -> None:
             return
 
 
-def _night(
-    folder: Path, night: int, holder: str, feature: str, run: str, refused: str
+def night_line(
+    folder: Path,
+    night: int,
+    holder: str,
+    feature: str,
+    run: str,
+    refused: str,
+    most: int = MOST_CHANGES,
 ) -> dict[str, Any]:
+    """What a night has cost outside and done inside.
+
+    Args:
+        folder: The federation's.
+        night: Its number.
+        holder: The party that is watched.
+        feature: Its feature that is watched.
+        run: The night's run.
+        refused: Why it was refused; empty when it was not.
+        most: How many values a cell at its cap has released.
+    """
     site = load_site(folder / holder / "site.yaml")
     federation = load_federation(folder / "federation.yaml")
     rule = load_policy(folder / holder / POLICY).features[feature]
@@ -178,10 +215,9 @@ def _night(
         releases = books.ledger.releases()
         inside = people(releases, books.cells)
         column: uuid.UUID = federation.parties[holder].features[feature].uuid
-        capped = sum(
-            int((books.cells.load(path).changes() >= MOST_CHANGES).sum())
-            for path in books.cells.columns().get(column, [])
-        )
+        changes = [
+            books.cells.load(path).changes() for path in books.cells.columns().get(column, [])
+        ]
     found = accounts(releases)[column]
     mine = [c for c in inside.columns if c.feature == feature]
     place = Path(site.store) / federation.name / run / "ranks" / holder
@@ -193,14 +229,21 @@ def _night(
         "loss_whole": float(found.whole),
         "retrainings_left": forecast(found, rule).retrainings,
         "people_loss_whole": float(sum(c.whole for c in mine)),
-        "capped_cells": capped,
+        "capped_cells": sum(int((state >= most).sum()) for state in changes),
+        "cells": sum(map(len, changes)),
         "files": files,
         "refused": refused,
     }
 
 
 @contextmanager
-def _sites(folder: Path, parties: Any) -> Iterator[None]:
+def sites(folder: Path, parties: Any) -> Iterator[None]:
+    """Let this process know the parties' sites.
+
+    Args:
+        folder: The federation's.
+        parties: Their names.
+    """
     names = {f"OPBOOST_SITE_{p.upper()}": str(folder / p / "site.yaml") for p in parties}
     before = {name: os.environ.get(name) for name in names}
     os.environ.update(names)

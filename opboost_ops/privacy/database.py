@@ -150,6 +150,17 @@ class Database:
             connection.commit()
 
 
+def has_tables(url: str) -> bool:
+    """Whether there may be a ledger at a URL already: nothing is made to find out.
+
+    Args:
+        url: SQLAlchemy URL.
+    """
+    if not url.startswith("sqlite:///"):
+        return True
+    return Path(url.removeprefix("sqlite:///")).is_file()
+
+
 def version_of(connection: sa.Connection) -> int:
     """The version of the tables: 0 where there are none.
 

@@ -27,6 +27,9 @@ def capped(workspace: Workspace, most: int) -> None:
     def cap(policy: dict[str, Any]) -> None:
         for rule in policy["features"].values():
             rule["max_changes"] = most
+            # Here it is the cap that holds, not a budget.
+            for name in ("budget_1", "budget_whole"):
+                rule.pop(name, None)
 
     workspace.edit_yaml(f"{PARTY}/policy.yaml", cap)
 
@@ -172,9 +175,13 @@ def test_lost_states_are_told_and_accepted(small: Workspace) -> None:
     assert "opboost ledger accept" in str(error)
     done = CliRunner().invoke(app, ["ledger", "check", str(site)])
     assert done.exit_code == 1
+    done = CliRunner().invoke(app, ["check", str(small.file)])
+    assert done.exit_code == 1
+    assert "the state of income is lost or older" in " ".join(str(done.exception).split())
     done = CliRunner().invoke(app, ["ledger", "accept", str(site)])
     assert done.exit_code == 1
     assert "the worst case rises from 1 to 3 values" in " ".join(done.output.split())
     assert "each charged for what it cannot tell" in opboost("ledger", "accept", site, "--yes")
     assert "no cell state that is needed is lost" in opboost("ledger", "accept", site)
+    assert "at most 2 x" in opboost("check", small.file)
     again.step(PARTY, "desensitize")
