@@ -66,12 +66,12 @@ def verify(
 
 
 def _read(path: Path) -> dict[str, bytes]:
+    from opboost_ops.exchange.local_store import read_folder
     from opboost_ops.exchange.manifest import MANIFEST
 
     files: dict[str, bytes] | None = None
     try:
-        found = [p for p in path.iterdir() if p.is_file() and not p.name.startswith(".")]
-        files = {p.name: p.read_bytes() for p in found}
+        files = read_folder(path)
     except OSError:
         files = None
     if files is None:

@@ -178,6 +178,23 @@ def _read(place: Path, what: str, admit: Admit | None) -> dict[str, bytes] | Non
         os.close(folder)
 
 
+def read_folder(place: Path) -> dict[str, bytes]:
+    """The files of a folder that may be no artifact, within limits; for people.
+
+    Raises:
+        OSError: It cannot be read.
+        Rejected: There is what no artifact has.
+    """
+    folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        shown = (name for name in os.listdir(folder) if not name.startswith("."))
+        names = list(islice(shown, MOST_FILES + 1))
+        found = read_within(names, partial(_content, folder, place.name), None, place.name)
+        return found or {}
+    finally:
+        os.close(folder)
+
+
 def _content(folder: int, what: str, name: str, most: int) -> bytes:
     """A regular file: no link, device or pipe, at which a reader would wait or never end."""
     try:

@@ -16,7 +16,7 @@ from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.acceptance import Acceptance
 from opboost_ops.exchange.encoding import table_from_bytes, table_to_bytes
 from opboost_ops.exchange.json_text import read_json
-from opboost_ops.exchange.local_store import LocalStore
+from opboost_ops.exchange.local_store import LocalStore, read_folder
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE
 from opboost_ops.exchange.parquet_pages import unpacked_size
 from opboost_ops.exchange.rejection import Rejected
@@ -290,3 +290,14 @@ def test_an_honest_artifact_goes_through(
     found = store.get(PLACE, view.admit("ranks", "b0"))
     assert found == files
     assert view.accept("ranks", "b0", found, TODAY).table.num_rows == 9
+
+
+@pytest.mark.parametrize("how", HOSTILE)
+def test_finding_13_the_command_that_shows_an_artifact_has_the_same_limits(
+    how: str, at_ranks: tuple[Acceptance, LocalStore, Path, Files, Simulation]
+) -> None:
+    _, _, place, files, _ = at_ranks
+    assert read_folder(place) == files
+    HOSTILE[how](place / MANIFEST)
+    with pytest.raises((Rejected, OSError)):
+        read_folder(place)
