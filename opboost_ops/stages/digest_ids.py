@@ -3,6 +3,7 @@
 import pyarrow as pa
 
 from opboost_ops.stages.alignments import alignment_of
+from opboost_ops.stages.held import keyed_people
 from opboost_ops.stages.keyed import keyed_ids
 from opboost_ops.stages.positions import ORDER, binary, order_table, rising
 from opboost_ops.stages.psi_session import changed, require_unchanged
@@ -31,7 +32,8 @@ def digest_ids(context: Context) -> Outcome:
         }
         return Outcome(tables=tables, summary={"rows": len(order)})
     laid = alignment_of(context.federation.alignment).lay_out(context)
-    keys = pa.table({"key": binary(keyed_ids(context, context.noise_secret()))})
+    secret = context.noise_secret()
+    keys = keyed_people(binary(keyed_ids(context, secret)), secret)
     return Outcome(
         tables={**laid.home, "person_keys": keys},
         drafts=(laid.draft,),

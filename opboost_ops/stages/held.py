@@ -21,6 +21,9 @@ from opboost_ops.stages.stage import Context
 #: Name of the table of values that may go, and of what is known of them.
 HELD = "held"
 
+#: Where kept person keys name the secret that made them.
+_MADE_UNDER = "noise_secret"
+
 #: Rows at a time.
 _BLOCK = 131_072
 
@@ -186,9 +189,32 @@ def rising_people(
     return people[order], order
 
 
+def keyed_people(keys: pa.Array, secret: bytes) -> pa.Table:
+    """Person keys as a run keeps them at home, with the name of the secret that made them.
+
+    Args:
+        keys: The table's person keys, 16 bytes each.
+        secret: Under which they are.
+    """
+    made = {_MADE_UNDER: noise.fingerprint(secret)}
+    return pa.table({"key": keys}).replace_schema_metadata(made)
+
+
 def person_keys(context: Context) -> np.ndarray:
-    """The table's person keys, shape (n, 16), uint8."""
-    column = context.home.table("person_keys").column("key").combine_chunks()
+    """The table's person keys, shape (n, 16), uint8.
+
+    Raises:
+        ContractError: They are under another secret than the present one. Cells drawn by them
+            would be charged to nobody, and the next run would draw each of them once more.
+    """
+    table = context.home.table("person_keys")
+    made = (table.schema.metadata or {}).get(_MADE_UNDER.encode(), b"").decode()
+    if made != noise.fingerprint(context.noise_secret()):
+        raise ContractError(
+            f"The noise secret of {context.party} was replaced since this run read its table.",
+            "Nothing was drawn under the new one. Trigger a new run.",
+        )
+    column = table.column("key").combine_chunks()
     buffer = column.buffers()[1]
     raw = np.frombuffer(buffer, dtype=np.uint8, count=16 * len(column), offset=16 * column.offset)
     return raw.reshape(-1, 16)

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from opboost_ops.cli import app
+from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.stages.stage import Home
 from tests.books import books_of
@@ -185,3 +186,31 @@ def test_lost_states_are_told_and_accepted(small: Workspace) -> None:
     assert "no cell state that is needed is lost" in opboost("ledger", "accept", site)
     assert "at most 2 x" in opboost("check", small.file)
     again.step(PARTY, "desensitize")
+
+
+@pytest.mark.parametrize("stage", ["desensitize", "publish"])
+def test_a_secret_replaced_in_the_middle_of_a_run_draws_nothing(
+    stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys of people are of the old secret: each person would get a second draw, uncharged."""
+    small = Workspace.write(tmp_path / "federation", small_credit(rows=120), seed=None)
+    small.known_to(monkeypatch)
+    capped(small, 1)
+    small.until(stage, PARTY)
+    opboost("keys", "rotate", small.folder / PARTY, "--yes")
+    with pytest.raises(ContractError, match="was replaced since this run read its table"):
+        small.step(PARTY, stage)
+    again = Workspace(small.folder, "0" * 15 + "2")
+    again.until("rank", PARTY)
+    with books_of(small, PARTY) as books:
+        paths = [path for files in books.cells.columns().values() for path in files]
+        people = {len(books.cells.load(path).people) for path in paths}
+        drawn = {line.run for line in books.ledger.releases() if line.draw is not None}
+    assert people == {_common(again)}
+    # What was drawn before under the old secret stays charged; under the new one, this run alone.
+    assert drawn == ({again.run} if stage == "desensitize" else {small.run, again.run})
+
+
+def _common(run: Workspace) -> int:
+    facts = run.home_json(PARTY, "preprocessed")
+    return int(facts["train"]) + int(facts["holdout"])
