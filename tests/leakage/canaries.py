@@ -108,7 +108,7 @@ def plant(root: Path) -> Canaries:
             columns["branch"] = np.array([f"canary-branch-{i % 7}" for i in kinds])
             texts.append(b"canary-branch")
         own[party] = Marks(tuple(texts), numbers)
-        whole = pl.DataFrame(columns)
+        whole = _of_every_type(pl.DataFrame(columns), party)
         tables[party] = whole[: ids.size]
         new_rows[party] = whole[ids.size :].drop("target", strict=False)
     protected = {"bounds": [0, 10_000]}
@@ -153,6 +153,24 @@ def plant(root: Path) -> Canaries:
     return Canaries(root, own, Marks((b"canary-common",), np.array([], "<u8")))
 
 
+def _of_every_type(table: pl.DataFrame, party: str) -> pl.DataFrame:
+    """The table with columns whose types hold values in themselves; one of them is declared."""
+    names = [f"canary-only-{party}-{i % 40}" for i in range(table.height)]
+    kinds = list(dict.fromkeys(names))
+    if "branch" in table.columns:
+        branches = table.get_column("branch").unique().sort()
+        table = table.with_columns(pl.col("branch").cast(pl.Enum(branches)))
+    return table.with_columns(
+        pl.Series("enum", names, dtype=pl.Enum(kinds)),
+        pl.Series("category", names, dtype=pl.Categorical),
+        pl.Series("list", [[name] for name in names], dtype=pl.List(pl.Enum(kinds))),
+        pl.Series("struct", [{f"of-{kinds[0]}": name} for name in names]),
+        pl.Series("nested", [[{"of": name}] for name in names]),
+        pl.Series("bytes", [name.encode() for name in names]),
+        table.get_column(FEATURES[party][0]).cast(pl.Decimal(20, 7)).alias("decimal"),
+    )
+
+
 def _files(*roots: Path) -> Iterator[Path]:
     for root in roots:
         yield from (path for path in sorted(root.rglob("*")) if path.is_file())
@@ -163,6 +181,7 @@ def _content(path: Path) -> bytes:
     content = path.read_bytes()
     if content.startswith(b"PAR1"):
         for column in pl.read_parquet(path):
+            content += str(column.dtype).encode()
             if column.dtype == pl.Binary:
                 content += b"\n".join(column.drop_nulls().to_list())
             elif column.dtype.is_numeric():

@@ -13,7 +13,7 @@ import pytest
 from opboost_ops.config.loading import load_federation
 from opboost_ops.stages.catalogue import STAGES
 from tests.leakage.canaries import NAME, NEW_ROWS, PARTIES, Canaries, plant
-from tests.leakage.failing_stage import HORIZONTAL, planned
+from tests.leakage.failing_stage import HORIZONTAL, PRIVATE, planned
 
 ROOT = Path(__file__).parents[2]
 
@@ -62,7 +62,7 @@ def test_through_airflow_whole_and_failing_in_each_stage(
     assert states.pop(f"{NAME}_train") == "success"
     assert states.pop(f"{NAME}_score") == "success"
     assert states.pop("bank over budget") == "failed bank_release.publish"
-    assert set(states) == set(STAGES) - HORIZONTAL
+    assert set(states) == set(STAGES) - HORIZONTAL - PRIVATE
     for name, state in states.items():
         assert state == f"failed {failures[name][1]}"
     # Training rows and new rows were answered for, and scored, where the search looks.
@@ -94,9 +94,12 @@ def test_the_search_can_fail(canaries: Canaries, tmp_path: Path, party: str, tab
         value = table[column][7]
         leaks = {
             "text": f"error at {value}.".encode(),
-            "json": json.dumps({"rows": [value]}).encode(),
+            "json": json.dumps({"rows": [value]}, default=str).encode(),
+            "type": f"is of type {table[column].dtype}".encode(),
         }
-        if not isinstance(value, str):
+        if not isinstance(table[column].dtype, pl.Enum | pl.List | pl.Struct) or column == "nested":
+            del leaks["type"]
+        if isinstance(value, float):
             leaks["bytes"] = b"x" * 13 + np.float64(value).tobytes() + b"y"
         for name, leak in leaks.items():
             path = tmp_path / f"{party}-{column}-{name}.log"

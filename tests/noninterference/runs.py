@@ -148,6 +148,9 @@ KINDS: Mapping[str, Kind] = {
         _edited(lambda table: table.drop("size")), ends=f"{PARTY}.check_table"
     ),
     "failed, a foreign error": Kind(breaks="rank", ends=f"{PARTY}.rank"),
+    "failed, a foreign error in private alignment": Kind(
+        _private_alignment, breaks="psi_answer", ends=f"{PARTY}.psi_answer"
+    ),
     "horizontal learning": Kind(everybody=True, lenders=True),
     "horizontal learning, scoring": Kind(
         purpose="score", trained=True, everybody=True, lenders=True
