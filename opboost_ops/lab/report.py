@@ -21,6 +21,7 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
     "privacy": ("privacy_section", "section"),
     "cost": ("cost_section", "section"),
     "horizontal": ("horizontal_section", "section"),
+    "horizontal-private": ("horizontal_private_section", "section"),
     "dpboost": ("dpboost_section", "section"),
     "federboost": ("federboost_section", "section"),
 }

@@ -10,12 +10,13 @@ The life of a run, in order, and the file of each step:
 5. `inbox`: a party takes the plan, and afterwards every artifact, in the order of the protocol.
 6. `admission`: the plan is held against agreement and policy before any table is opened.
 7. `runner`: the one way to execute a stage: inputs, the stage itself, what it publishes, the books.
-8. `publication`: reserve in the ledger, put into the store, commit.
-9. `disclosures`: what leaves without an artifact, as lines of the same ledger.
-10. `mailboxes`: a party's side of the rounds of horizontal learning; `sessions`: each is held once,
+8. `drawing`: a run's draw is numbered, held back and charged in one transaction.
+9. `publication`: reserve in the ledger, put into the store, commit.
+10. `disclosures`: what leaves without an artifact, as lines of the same ledger.
+11. `mailboxes`: a party's side of the rounds of horizontal learning; `sessions`: each is held once,
     with a nonce of its own.
-11. `timings`: how long stages took, which stays at home.
-12. `table_watch`: whether a party's table has changed, which begins the next run.
+12. `timings`: how long stages took, which stays at home.
+13. `table_watch`: whether a party's table has changed, which begins the next run.
 
 Two ways of driving a run without Airflow: `local` starts a process a party, and `party_process` is
 what such a process does. `leakage`: attacks that a party runs at home on the release it would make.

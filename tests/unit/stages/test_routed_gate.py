@@ -47,7 +47,7 @@ def registry(workspace: Workspace, holder: str = "a") -> Registry:
 
 def thresholds(workspace: Workspace, version: str) -> dict[str, set[float]]:
     text = registry(workspace).files(version)["model.txt"].decode()
-    return {name: set(found) for name, found in TextModel.parse(text).numeric_splits().items()}
+    return {name: set(found) for name, found in TextModel.parse(text).integer_comparisons().items()}
 
 
 def r2(workspace: Workspace, version: str) -> float:
