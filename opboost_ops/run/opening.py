@@ -263,7 +263,14 @@ def _asked(form: Mapping[str, Any], purpose: Purpose) -> dict[str, Any]:
             f"The form has unknown fields: {', '.join(unknown)}.",
             f"Known are {', '.join(FORM[purpose])}.",
         )
-    return {name: value for name, value in form.items() if value not in (None, "")}
+    found = {name: value for name, value in form.items() if value not in (None, "")}
+    # Python takes true for one: a run with a single tree would be trained, and perhaps promoted.
+    if truths := sorted(name for name, value in found.items() if isinstance(value, bool)):
+        raise ConfigError(
+            f"The form gives true or false for {', '.join(truths)}.",
+            "Give what the field asks for, or leave it empty for what is declared.",
+        )
+    return found
 
 
 def _planned_before(store: Store, place: str) -> Any:

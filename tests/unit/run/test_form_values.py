@@ -1,0 +1,29 @@
+"""What a trigger form says by its API, where Airflow's own form does not look at it first."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opboost_ops.errors import ConfigError
+from opboost_ops.run.opening import FORM, with_form
+from tests.federation import Workspace
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    return Workspace.write(Path(tmp_path_factory.mktemp("form")) / "federation")
+
+
+@pytest.mark.parametrize("value", [True, False])
+@pytest.mark.parametrize("field", FORM["train"])
+def test_true_is_not_one(workspace: Workspace, field: str, value: bool) -> None:
+    """`{"trees": true}` trained a single tree."""
+    with pytest.raises(ConfigError, match=f"true or false for {field}"):
+        with_form(workspace.declared, {field: value})
+
+
+@pytest.mark.parametrize("value", ["0,64", "0.64", [0.64], {"shop": 0.64}, 0, 0.64 * (1 - 1e-9)])
+def test_nothing_but_an_agreed_epsilon_is_one(workspace: Workspace, value: Any) -> None:
+    with pytest.raises(ConfigError, match="an epsilon that is not agreed"):
+        with_form(workspace.declared, {"epsilon": value})
