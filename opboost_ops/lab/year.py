@@ -55,6 +55,7 @@ def year(
     nights: int,
     most: int,
     progress: Callable[[int, int], None] | None = None,
+    epsilon: float | None = None,
 ) -> dict[str, Any]:
     """Retrain every night under a cap, with budgets for as many values as it allows.
 
@@ -67,15 +68,18 @@ def year(
         nights: How many.
         most: The cap on changes of every feature.
         progress: Called with how many nights are over, and of how many.
+        epsilon: Of all protected features; the dataset's when absent.
 
     Returns:
         ``nights``: for each the public account, and what cells did; on some of them ``auc``, by
-        ``frozen`` and ``unfrozen``; and ``party``, ``feature``, ``most`` and ``budget_whole``.
+        ``frozen`` and ``unfrozen`` for all columns, and ``frozen_alone`` and ``unfrozen_alone``
+        for those that were released; and ``party``, ``feature``, ``most`` and ``budget_whole``.
 
     Raises:
         ConfigError: The table's label has not two classes.
     """
-    file = write_workspace(dataset, folder, seed=0, training={"trees": 2, "depth": 2})
+    training = {"trees": 2, "depth": 2}
+    file = write_workspace(dataset, folder, seed=0, epsilon=epsilon, training=training)
     federation = load_federation(file)
     holder, receiver = federation.feature_holders[0], federation.label_holder
     label = federation.parties[receiver].label
@@ -88,10 +92,11 @@ def year(
     measured = {1, nights, *(round(nights * i / MEASURED) for i in range(1, MEASURED))}
     result: list[dict[str, Any]] = []
     runs: list[str] = []
+    records = _records(folder, (holder, receiver))
     with sites(folder, federation.parties):
         for night in range(1, nights + 1):
             if night > 1:
-                _change_records(folder, (holder, receiver), np.random.default_rng(night))
+                _change_records(records, np.random.default_rng(night))
             run = run_id(federation.name, f"night {night}")
             until_published(file, run, holder)
             line = night_line(folder, night, holder, feature, run, "", most)
@@ -114,19 +119,32 @@ def year(
     }
 
 
-def _change_records(folder: Path, parties: tuple[str, ...], rng: np.random.Generator) -> None:
-    """Some persons become others, at all parties at once."""
+def _records(folder: Path, parties: tuple[str, ...]) -> dict[Path, pl.DataFrame]:
+    """The first night's tables of common persons, in one order."""
     paths = [folder / party / "tables" / "train.parquet" for party in parties]
     tables = [pl.read_parquet(path) for path in paths]
     common = sorted(set(tables[0][ID]).intersection(*(table[ID] for table in tables[1:])))
-    chosen = rng.permutation(len(common))[: max(1, round(len(common) * CHANGING))]
-    donors = rng.integers(0, len(common), len(chosen))
-    for path, table in zip(paths, tables, strict=True):
+    order = pl.DataFrame({ID: common})
+    return {
+        path: order.join(table, on=ID, how="left", maintain_order="left")
+        for path, table in zip(paths, tables, strict=True)
+    }
+
+
+def _change_records(records: dict[Path, pl.DataFrame], rng: np.random.Generator) -> None:
+    """Some persons become as others were in the first night, at all parties at once.
+
+    Of the first night: what they become would otherwise be copies of fewer and fewer.
+    """
+    count = next(iter(records.values())).height
+    chosen = rng.permutation(count)[: max(1, round(count * CHANGING))]
+    donors = rng.integers(0, count, len(chosen))
+    for path, first in records.items():
+        table = pl.read_parquet(path)
         place = {person: row for row, person in enumerate(table[ID])}
-        to = [place[common[i]] for i in chosen]
-        of = [place[common[i]] for i in donors]
+        to = [place[first[ID][int(i)]] for i in chosen]
         columns = [
-            table[name] if name == ID else table[name].clone().scatter(to, table[name][of])
+            table[name] if name == ID else table[name].clone().scatter(to, first[name][donors])
             for name in table.columns
         ]
         pl.DataFrame(columns).write_parquet(path)
@@ -152,8 +170,14 @@ def _measured(folder: Path, federation: Federation, run: str) -> dict[str, float
     own, label = _of_label_holder(folder, federation, holder, receiver, positions)
     train = home.json("preprocessed")["train"]
     found = {}
-    for name, columns in (("frozen", frozen), ("unfrozen", [fresh[name] for name in names])):
-        rows = np.column_stack([*own, *columns]).astype(np.float64)
+    unfrozen = [fresh[name] for name in names]
+    for name, columns in (
+        ("frozen", [*own, *frozen]),
+        ("unfrozen", [*own, *unfrozen]),
+        ("frozen_alone", frozen),
+        ("unfrozen_alone", unfrozen),
+    ):
+        rows = np.column_stack(columns).astype(np.float64)
         learnt = lightgbm.train(
             _LEARNING, lightgbm.Dataset(rows[:train], label[:train]), num_boost_round=_TREES
         )

@@ -1,12 +1,20 @@
 """The books on PostgreSQL: a race for the last of a budget, and a whole run."""
 
+import uuid
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 import yaml
 
+from opboost_ops.domain import Domain
+from opboost_ops.mechanisms import GlobalMap
+from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import Database
+from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.ledger import Ledger
+from opboost_ops.privacy.loss import loss_curve
+from opboost_ops.privacy.migrations import upgrade
 from tests.books import books_of
 from tests.federation import Workspace
 from tests.unit.privacy.test_race import FITS, PROCESSES, race
@@ -38,3 +46,48 @@ def test_a_whole_run_with_its_books_there(
         assert books.ledger.uncommitted() == []
         entries, _ = books.audit.verify()
         assert entries >= 6
+
+
+def test_a_former_ledger_is_migrated_with_copies_beside(postgres: str, tmp_path: Path) -> None:
+    event = Release(
+        federation="credit",
+        run="0" * 16,
+        party="bank",
+        receiver="lender",
+        kind="ranks",
+        artifact="a" * 64,
+        account="local_dp",
+        feature="age",
+        column=uuid.UUID(int=1),
+        cells="0" * 16,
+        draws="a",
+        loss=loss_curve(GlobalMap(epsilon=0.5), Domain(1, 10)),
+        rows=2,
+    )
+    engine = sa.create_engine(postgres)
+    with engine.begin() as connection:
+        connection.execute(
+            sa.text(
+                "CREATE TABLE releases (id SERIAL PRIMARY KEY, recorded_at VARCHAR(40), artifact "
+                "VARCHAR(64), feature VARCHAR(160), event JSON, UNIQUE (artifact, feature))"
+            )
+        )
+        connection.execute(sa.text("CREATE TABLE commits (artifact VARCHAR(64) PRIMARY KEY, "
+                                   "committed_at VARCHAR(40))"))  # fmt: skip
+        line = {"artifact": event.artifact, "event": event.model_dump_json(exclude={"draw"})}
+        connection.execute(
+            sa.text(
+                "INSERT INTO releases (recorded_at, artifact, feature, event) VALUES ('', "
+                ":artifact, 'age', :event)"
+            ),
+            line,
+        )
+    database = Database(postgres)
+    upgrade(database, Cells(tmp_path / "cells"))
+    (former,) = [r for r in Ledger(database).releases() if r.kind == "former"]
+    assert former.draw is not None
+    assert (former.draw.worst, former.draw.stands_for) == (1, 1)
+    with engine.connect() as connection:
+        kept = connection.execute(sa.text("SELECT count(*) FROM releases_before_2")).scalar()
+        assert kept == 1
+    assert Ledger(Database(postgres)).worst(uuid.UUID(int=1), "0" * 16).values == 1

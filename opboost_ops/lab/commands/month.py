@@ -18,6 +18,9 @@ def command(
             help="A cap on changes, with budgets for as many values: an account that ends."
         ),
     ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Of all protected features, with --max-changes.")
+    ] = None,
     rows: Annotated[int | None, typer.Option(help="Of the generated table.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Where the picture goes.")] = None,
     as_json: Json = False,
@@ -41,7 +44,7 @@ def command(
         if max_changes is None:
             found = experiment.month(table, place, nights, fitting, progress)
         else:
-            found = year(table, place, nights, max_changes, progress)
+            found = year(table, place, nights, max_changes, progress, epsilon)
     if picture is not None:
         experiment.draw(found, picture)
     if as_json:
@@ -51,7 +54,11 @@ def command(
     from rich.table import Table
 
     shown = Table(title=f"{found['party']}.{found['feature']}, budget {found['budget_whole']:g}")
-    last = ("held", "moved", "AUC frozen", "AUC unfrozen") if max_changes else ("refused",)
+    last = (
+        ("held", "moved", "AUC frozen / unfrozen", "released columns alone")
+        if max_changes
+        else ("refused",)
+    )
     for head in ("night", "draws", "loss(R-L)", "left", "cells at cap", "bytes", *last):
         shown.add_column(head, justify="right")
     for line in found["nights"]:
@@ -71,5 +78,8 @@ def command(
 
 def _inside(line: dict[str, Any], feature: str) -> list[str]:
     shares = line["held"][feature]
-    aucs = [f"{line['auc'][name]:.4f}" for name in ("frozen", "unfrozen")]
-    return [f"{shares['held']:.1%}", f"{shares['moved']:.1%}", *aucs]
+    pairs = [
+        tuple(f"{line['auc'][f'{name}{of}']:.3f}" for name in ("frozen", "unfrozen"))
+        for of in ("", "_alone")
+    ]
+    return [f"{shares['held']:.1%}", f"{shares['moved']:.1%}", *map(" / ".join, pairs)]

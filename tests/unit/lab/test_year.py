@@ -22,7 +22,8 @@ def test_the_account_ends_and_cells_freeze(tmp_path: Path) -> None:
     assert capped[0] == 0 < capped[-1]
     for line in lines:
         assert line["people_loss_whole"] <= line["loss_whole"] + 1e-9
-        assert set(line["auc"]) == {"frozen", "unfrozen"}
+        of = {f"{name}{alone}" for name in ("frozen", "unfrozen") for alone in ("", "_alone")}
+        assert set(line["auc"]) == of
     # Before a cell has changed twice, the values that go are those of the day.
     assert lines[1]["auc"]["frozen"] == lines[1]["auc"]["unfrozen"]
     assert max(shares["held"] for shares in lines[-1]["held"].values()) > 0
