@@ -59,8 +59,9 @@ parties-remove: setup ## end them, and remove their users, tables, keys and mode
 test: setup lint type ## run linters, types and all tests that need nothing but PyPI
 	pytest -n auto --dist worksteal
 
-test-slow: setup ## run the tests that need a browser or a server
-	pytest -m slow --durations 25
+test-slow: setup ## run the tests that need a browser or a server, and long ones
+	pytest -m slow -n auto --dist worksteal tests/noninterference tests/unit
+	pytest -m slow --ignore tests/noninterference --ignore tests/unit --durations 25
 
 test-deployments: setup ## run the tests of whole deployments, half an hour of them, as root
 	pytest -m deployment
