@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from opboost_ops.datasets import load
-from opboost_ops.datasets.workspace import write_workspace
+from opboost_ops.datasets.workspace import agree_for_all, write_workspace
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
 from tests.browser import logged_in
@@ -29,6 +29,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data["name"] = "pooled"
     data["parties"]["bank"]["pool"] = "no_such_pool"
     (folder / "pooled.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
+    agree_for_all(folder / "pooled.yaml")
     data["name"] = "broken"
     data["domain"] = {"lower": 10, "upper": 1}
     (folder / "broken.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
