@@ -110,6 +110,7 @@ def test_only_what_may_depend_on_an_input_does(
     assert found
 
 
+@pytest.mark.slow
 def test_another_partys_columns_change_nothing_given_the_same_inbox(
     beginnings: Beginnings,
 ) -> None:
