@@ -48,7 +48,7 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def splits_of(workspace: Workspace) -> dict[str, list[float]]:
     model = workspace.folder / "a" / "models" / NAME / FIRST_RUN / "model.txt"
-    return TextModel.parse(model.read_text()).numeric_splits()
+    return TextModel.parse(model.read_text()).integer_comparisons()
 
 
 def place(workspace: Workspace, run: str, kind: str, party: str) -> Path:
