@@ -17,7 +17,7 @@ PIP     := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 export PATH := $(BIN):$(PATH)
 
-.PHONY: help setup demo ui parties-up parties-down parties-remove test test-slow test-deployments matrix lint type fmt bench docs tour lock clean
+.PHONY: help setup demo ui parties-up parties-down parties-remove test test-slow test-deployments matrix lint type fmt bench docs tour lock release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -98,6 +98,9 @@ tour: setup ## make the pictures of docs/tour.md anew (needs chromium)
 lock: ## renew requirements.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-strip-extras --no-header --all-extras pyproject.toml --output-file requirements.lock
+
+release: setup ## packages, notes and a tag of the version in pyproject.toml (TAG= for no tag)
+	.ci/release
 
 clean: ## remove what the targets made, the environment too
 	rm -rf $(VENV) .opboost site build dist \

@@ -123,7 +123,7 @@ def workspace(folder: Path, rows: int, features: int, files: int) -> Path:
         domain=(1, 10),
         notes="",
     )
-    file = write_workspace(dataset, folder, seed=0, training={"trees": 20})
+    file = write_workspace(dataset, folder, training={"trees": 20})
     for party in (LABELS, HOLDER):
         path = folder / party / "tables" / "train.parquet"
         path.unlink()

@@ -64,3 +64,17 @@ class BudgetError(OpBoostError):
 
 class PolicyError(OpBoostError):
     """A party's own policy does not allow what was asked of it."""
+
+
+class ApprovalError(PolicyError):
+    """A release waits for a person of the party; nothing of it has left.
+
+    Args:
+        problem: What waits.
+        remedy: How to answer.
+        new: Whether it is asked for the first time.
+    """
+
+    def __init__(self, problem: str, remedy: str = "", *, new: bool = False) -> None:
+        self.new = new
+        super().__init__(problem, remedy)

@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from opboost_ops.alignment.short_digests import marks
 from opboost_ops.domain import Domain
 from opboost_ops.exchange.acceptance import Reason
 from opboost_ops.exchange.manifest import SIGNATURE
@@ -99,7 +101,8 @@ def attacks() -> Iterator[Attack]:
                  ("alignment", "b0"), "b0",
                  lambda s: s.seal("alignment", "b0", rows=16,
                                   document={"train": 15, "holdout": 1},
-                                  table=pa.table({"position": list(range(16))})))  # fmt: skip
+                                  entries=marks(np.ones(16, dtype=bool),
+                                                np.arange(16) == 15)))  # fmt: skip
     for encrypted in (True, False):
         end = ".enc" if encrypted else ""
         yield Attack(f"a changed table{end}", "bad_digest", ranks, LABEL,

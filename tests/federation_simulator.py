@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from opboost_ops.alignment.short_digests import marks
 from opboost_ops.config.agreement import PROTOCOL
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation, Purpose, ScoringMode
@@ -152,12 +154,12 @@ class Simulation:
                 "rows": len(self.federation.parties),
             },
             "digests": {
-                "table": pa.table({"digest": pa.array([bytes([i] * 16) for i in range(DIGESTS)],
-                                                      pa.binary(16))}),
+                "entries": np.repeat(np.arange(DIGESTS, dtype=np.uint8), 10).reshape(-1, 10),
                 "rows": DIGESTS,
             },
             "alignment": {
-                "table": pa.table({"position": pa.array(range(train + HOLDOUT), pa.uint8())}),
+                "entries": marks(np.arange(DIGESTS) < train + HOLDOUT,
+                                 np.arange(train + HOLDOUT) >= train),
                 "document": {"train": train, "holdout": HOLDOUT},
                 "rows": train + HOLDOUT,
             },

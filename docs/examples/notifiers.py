@@ -52,4 +52,7 @@ NOTIFIERS = {
     "champion_changed": [LINES],
     "model_kept": [LINES],
     "drift": [LINES, MAIL],
+    "approval_waiting": [LINES, MAIL],
+    "budget_low": [LINES, MAIL],
+    "key_expires": [LINES, MAIL],
 }

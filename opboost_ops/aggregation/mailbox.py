@@ -4,7 +4,7 @@ import base64
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -189,12 +189,12 @@ class Mailbox:
         raw = self._sent.keep_drawn(name, mine.astype("<i8").tobytes(), noisy)
         return np.frombuffer(raw, dtype="<u8").astype(np.uint64)
 
-    def _decided(self, name: Round) -> dict[str, bytes] | None:
+    def _decided(self, name: Round) -> Mapping[str, bytes] | None:
         place = self._place("decision", self._active, name.name)
         admit = self._conversation.admit("decision", self._active, name.name)
         return self._store.get(place, admit)
 
-    def _heard(self, name: Round, files: dict[str, bytes], form: type[Decision]) -> Decision:
+    def _heard(self, name: Round, files: Mapping[str, bytes], form: type[Decision]) -> Decision:
         accepted = self._conversation.accept(
             "decision", self._active, name.name, files, self._today()
         )
@@ -237,7 +237,7 @@ class Mailbox:
 
     def _send(
         self, draft: Draft, envelope: Envelope | None = None, durable: bool = False
-    ) -> dict[str, bytes]:
+    ) -> Mapping[str, bytes]:
         manifest: Manifest
         manifest, files = draft.seal(
             self._me.signer,
@@ -246,6 +246,7 @@ class Mailbox:
             self._me.party,
             self._me.experiment,
             envelope,
+            self._me.given if draft.kind == "round_key" else None,
         )
         self._store.put_once(manifest.reference, files, durable=durable)
         self.traffic.sent += 1
@@ -257,9 +258,9 @@ class Mailbox:
 
     def _wait(
         self, kind: Kind, parties: Iterable[str], name: str, what: str
-    ) -> dict[str, dict[str, bytes]]:
+    ) -> dict[str, Mapping[str, bytes]]:
         """Messages of several parties, by party, as soon as all are there."""
-        found: dict[str, dict[str, bytes]] = {}
+        found: dict[str, Mapping[str, bytes]] = {}
         begin = told = time.monotonic()
         pause = _PAUSE
         missing = list(parties)

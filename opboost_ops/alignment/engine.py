@@ -7,8 +7,9 @@ workers, may fork no other, and a fork with the threads of Arrow and polars may 
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -55,46 +56,67 @@ class Engine:
     progress: Callable[[str, int, int], None] = lambda *_: None
     block: int = BLOCK
 
-    def hashed(self, messages: Sequence[bytes], tag: bytes, scalar: bytes, role: str) -> np.ndarray:
+    def hashed(
+        self, messages: Iterable[Sequence[bytes]], tag: bytes, scalar: bytes, role: str, total: int
+    ) -> Iterator[tuple[list[bytes], np.ndarray]]:
         """Hash messages to the curve, and multiply.
 
         Args:
-            messages: Any bytes.
+            messages: Any bytes, in pieces of any size.
             tag: The domain separation tag.
             scalar: 32 bytes.
             role: What it is done for, in words that anybody may read.
+            total: How many they are.
 
-        Returns:
-            uint8, shape (n, 32).
+        Yields:
+            Messages in their order, and their points, uint8, shape (k, 32).
         """
-        parts = [messages[i : i + self.block] for i in range(0, len(messages), self.block)]
-        return self._run([Job(scalar, list(part), tag) for part in parts], role, len(messages))
+        jobs = (Job(scalar, block, tag) for block in _joined(messages, self.block))
+        for job, points in self._run(jobs, role, total):
+            yield job.items, points
 
-    def multiplied(self, points: np.ndarray, scalar: bytes, role: str) -> np.ndarray:
+    def multiplied(
+        self, points: Iterable[np.ndarray], scalar: bytes, role: str, total: int
+    ) -> Iterator[np.ndarray]:
         """Multiply points.
 
         Args:
-            points: uint8, shape (n, 32).
+            points: uint8, shape (n, 32) each, in pieces of any size.
             scalar: 32 bytes.
             role: What it is done for, in words that anybody may read.
+            total: How many they are.
 
-        Returns:
-            uint8, shape (n, 32).
+        Yields:
+            uint8, shape (n, 32), for every piece.
 
         Raises:
             ValueError: A point is of small order.
         """
-        blocks = (points[i : i + self.block] for i in range(0, len(points), self.block))
-        return self._run([Job(scalar, _cut(block)) for block in blocks], role, len(points))
+        sizes: list[int] = []
 
-    def _run(self, jobs: list[Job], role: str, total: int) -> np.ndarray:
-        done, found = 0, []
-        with _workers(min(self.processes, len(jobs))) as ask:
-            for part in ask(jobs, lambda job, work: self._kept(job, role, work)):
-                found.append(part)
-                done += len(part) // curve.POINT
+        def jobs() -> Iterator[Job]:
+            for piece in points:
+                sizes.append(len(piece))
+                for at in range(0, len(piece), self.block):
+                    yield Job(scalar, _cut(piece[at : at + self.block]))
+
+        held, given = [np.empty((0, curve.POINT), dtype=np.uint8)], 0
+        for _, block in self._run(jobs(), role, total):
+            held.append(block)
+            while given < len(sizes) and sizes[given] <= sum(map(len, held)):
+                piece = np.concatenate(held)
+                yield piece[: sizes[given]]
+                held, given = [piece[sizes[given] :]], given + 1
+        # Pieces without a point may be the last, or all.
+        yield from (held[0][:0] for _ in sizes[given:])
+
+    def _run(self, jobs: Iterable[Job], role: str, total: int) -> Iterator[tuple[Job, np.ndarray]]:
+        done = 0
+        with _workers(min(self.processes, -(-total // self.block))) as ask:
+            for job, raw in ask(jobs, lambda job, work: self._kept(job, role, work)):
+                done += len(raw) // curve.POINT
                 self.progress(role, done, total)
-        return rows_of(b"".join(found), curve.POINT)
+                yield job, rows_of(raw, curve.POINT)
 
     def _kept(self, job: Job, role: str, work: Callable[[Job], bytes]) -> bytes:
         if self.keep is None:
@@ -110,14 +132,14 @@ class Engine:
 
 
 _Work = Callable[[Job], bytes]
-_Ask = Callable[[Sequence[Job], Callable[[Job, _Work], bytes]], Iterator[bytes]]
+_Ask = Callable[[Iterable[Job], Callable[[Job, _Work], bytes]], Iterator[tuple[Job, bytes]]]
 
 
 @contextmanager
 def _workers(count: int) -> Iterator[_Ask]:
     """Something that does jobs in their order of results; in this process, where one is enough."""
     if count <= 1:
-        yield lambda jobs, each: (each(job, Job.run) for job in jobs)
+        yield lambda jobs, each: ((job, each(job, Job.run)) for job in jobs)
         return
     started = [Worker() for _ in range(count)]
     idle: SimpleQueue[Worker] = SimpleQueue()
@@ -133,10 +155,41 @@ def _workers(count: int) -> Iterator[_Ask]:
 
     try:
         with ThreadPoolExecutor(count) as threads:
-            yield lambda jobs, each: threads.map(lambda job: each(job, work), jobs)
+            yield lambda jobs, each: _ahead(threads, 2 * count, jobs, lambda job: each(job, work))
     finally:
         for worker in started:
             worker.close()
+
+
+def _ahead(
+    threads: ThreadPoolExecutor, most: int, jobs: Iterable[Job], each: Callable[[Job], bytes]
+) -> Iterator[tuple[Job, bytes]]:
+    """Results in the order of the jobs, of which no more than a few are under way."""
+    begun: deque[tuple[Job, Future[bytes]]] = deque()
+    try:
+        for job in jobs:
+            begun.append((job, threads.submit(each, job)))
+            if len(begun) >= most:
+                first, result = begun.popleft()
+                yield first, result.result()
+        while begun:
+            first, result = begun.popleft()
+            yield first, result.result()
+    finally:
+        for _, result in begun:
+            result.cancel()
+
+
+def _joined(pieces: Iterable[Sequence[bytes]], size: int) -> Iterator[list[bytes]]:
+    """The same messages in pieces of one size, but for the last."""
+    held: list[bytes] = []
+    for piece in pieces:
+        held += piece
+        while len(held) >= size:
+            yield held[:size]
+            held = held[size:]
+    if held:
+        yield held
 
 
 def _cut(points: np.ndarray) -> list[bytes]:

@@ -5,6 +5,7 @@ could be written otherwise is refused, with the number of such rows and never an
 """
 
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
@@ -23,42 +24,79 @@ _STRINGS: Mapping[str, _Check] = {
 }
 
 
+class Reader:
+    """Makes messages of IDs, piece by piece, and counts those that could be written otherwise.
+
+    Args:
+        id_type: Their declared type.
+    """
+
+    def __init__(self, id_type: Literal["string", "integer"]) -> None:
+        self._type = id_type
+        self._faults: Counter[str] = Counter()
+
+    def messages(self, ids: Iterable[object]) -> list[bytes]:
+        """One message a row: ``s`` and the text in UTF-8, or ``i`` and the number in decimal.
+
+        Args:
+            ids: One a row.
+        """
+        values = list(ids)
+        expected = str if self._type == "string" else int
+        if set(map(type, values)) - {expected}:
+            # By the exact type: a bool is an int, too.
+            others = [value for value in values if type(value) is not expected]
+            missing = sum(value is None for value in others)
+            self._faults["are missing"] += missing
+            self._faults[f"are no {self._type}"] += len(others) - missing
+        if self._type == "integer":
+            return [b"i%d" % value for value in values if type(value) is int]
+        texts = [value for value in values if type(value) is str]
+        odd = [v for v in texts if not v.isascii() or v != v.strip() or not v]
+        for what, check in _STRINGS.items() if odd else ():
+            self._faults[what] += sum(map(check, odd))
+        return [b"s" + v.encode(errors="replace") for v in texts]
+
+    def require_one_form(self) -> None:
+        """Refuse IDs that could be written otherwise.
+
+        Raises:
+            ContractError: All faults of all pieces at once, with counts.
+        """
+        faults = +self._faults
+        if faults:
+            raise ContractError(
+                "Of the IDs, " + ", ".join(f"{n:,} {what}" for what, n in faults.items()) + ".",
+                "Write every ID in one form, the same in all parties' tables.",
+            )
+
+
 def messages(ids: Iterable[object], id_type: Literal["string", "integer"]) -> list[bytes]:
-    """One message a row: ``s`` and the text in UTF-8, or ``i`` and the number in decimal.
+    """The messages of all IDs of a table that fits into memory.
 
     Args:
         ids: One a row.
         id_type: Their declared type.
 
     Raises:
-        ContractError: An ID is missing, of another type, or could be written otherwise; all
-            faults at once, with counts.
+        ContractError: An ID is missing, of another type, there twice, or could be written
+            otherwise.
     """
-    values = list(ids)
-    expected = str if id_type == "string" else int
-    faults: dict[str, int] = {}
-    if set(map(type, values)) - {expected}:
-        # By the exact type: a bool is an int, too.
-        others = [value for value in values if type(value) is not expected]
-        faults["are missing"] = sum(value is None for value in others)
-        faults[f"are no {id_type}"] = sum(value is not None for value in others)
-    if id_type == "integer":
-        found = [b"i%d" % value for value in values if type(value) is int]
-    else:
-        texts = [value for value in values if type(value) is str]
-        odd = [v for v in texts if not v.isascii() or v != v.strip() or not v]
-        faults |= {what: sum(map(check, odd)) for what, check in _STRINGS.items()}
-        found = [b"s" + v.encode(errors="replace") for v in texts]
-    faults = {what: count for what, count in faults.items() if count}
-    if faults:
-        raise ContractError(
-            "Of the IDs, " + ", ".join(f"{n:,} {what}" for what, n in faults.items()) + ".",
-            "Write every ID in one form, the same in all parties' tables.",
-        )
+    reader = Reader(id_type)
+    found = reader.messages(ids)
+    reader.require_one_form()
     repeated = len(found) - len(set(found))
     if repeated:
-        raise ContractError(
-            f"{repeated:,} rows have an ID that another row has, too.",
-            "Give every person one row.",
-        )
+        raise repeated_ids(repeated)
     return found
+
+
+def repeated_ids(rows: int) -> ContractError:
+    """The error for rows that have an ID of another row.
+
+    Args:
+        rows: How many.
+    """
+    return ContractError(
+        f"{rows:,} rows have an ID that another row has, too.", "Give every person one row."
+    )

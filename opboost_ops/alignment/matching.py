@@ -3,15 +3,22 @@
 With one feature holder it lays out the sorted tags of its people, and the answer is positions in
 them. With two or more each lays out a table of masked zero shares (`zero_shares`), which gives
 away nobody who is not common to all; the answer is look-up tags, which the holder finds at home.
+A long layout has parts, by the first bits of the tags: only one is in memory at a time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from opboost_ops.alignment import zero_shares
-from opboost_ops.alignment.tags import positions_in, sorting, tags
+from opboost_ops.alignment.oprf import require_once
+from opboost_ops.alignment.parts import RECORD, Spill, deal
+from opboost_ops.alignment.tags import TAG, positions_in, sorting, tags
+from opboost_ops.mechanisms.noise import keyed_by
+
+#: Messages and their points, uint8, shape (k, 32), in pieces.
+People = Iterable[tuple[Sequence[bytes], np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -21,131 +28,146 @@ class Layout:
     Attributes:
         content: Sorted tags, or the slots of a table, uint8, shape (k, 16).
         number: Of the hash that a table was built with; 0 for tags.
+        people: How many are in it; the canary is one.
     """
 
     content: np.ndarray
     number: int = 0
+    people: int = 0
 
 
-def layout_size(holders: int, rows: int) -> int:
-    """How many entries of 16 bytes a layout has; the canary is one more person.
+def layout_size(several: bool, people: int) -> int:
+    """How many entries of 16 bytes a part of a layout has.
 
     Args:
-        holders: Feature holders of the federation.
-        rows: Of this one's table.
+        several: Whether there are two or more feature holders.
+        people: How many are in it; the canary is one.
     """
-    return rows + 1 if holders == 1 else zero_shares.slots_for(rows + 1)
+    return zero_shares.slots_for(people) if several else people
 
 
-def sorted_tags(points: np.ndarray, messages: Sequence[bytes]) -> tuple[Layout, np.ndarray]:
-    """The layout of a federation's only feature holder.
+def deal_people(
+    spill: Spill, people: People, parts: int, pairs: Mapping[str, bytes]
+) -> Iterator[np.ndarray]:
+    """Deal a feature holder's people into the parts of its layout.
 
     Args:
-        points: b H(y) of all messages, uint8, shape (n, 32).
-        messages: The canary is the last.
+        spill: Where they wait for their part to be made.
+        people: Messages and their points b H(y), in pieces; the canary is the last.
+        parts: How many parts.
+        pairs: Its key with each other holder; empty where there is none.
 
-    Returns:
-        It, and the row of each of its entries, int64, shape (n,).
+    Yields:
+        The look-up tags of each piece, uint8, shape (k, 16).
     """
-    found = tags("tag", points, messages)
-    rows = sorting(found)
-    return Layout(found[rows]), rows
+    row = 0
+    for messages, points in people:
+        records = _records(messages, points, row)
+        if pairs:
+            records["value"] = zero_shares.shares(pairs, messages) ^ tags("mask", points, messages)
+            yield tags("look", points, messages)
+        deal(spill, records, parts)
+        row += len(messages)
 
 
-def masked_shares(
-    points: np.ndarray, messages: Sequence[bytes], seed: bytes, pairs: Mapping[str, bytes]
-) -> tuple[Layout, np.ndarray]:
-    """The layout of one of several feature holders.
+def layout_part(spill: Spill, part: int, seed: bytes, several: bool) -> tuple[Layout, np.ndarray]:
+    """One part of a layout: sorted tags, or a table of masked zero shares.
 
     Args:
-        points: b H(y) of all messages, uint8, shape (n, 32).
-        messages: The canary is the last.
+        spill: Where its people wait.
+        part: Its number.
         seed: The holder's of the session.
-        pairs: Its key with each other holder.
+        several: Whether there are two or more feature holders.
 
     Returns:
-        It, and the look-up tag of each row, uint8, shape (n - 1, 16).
+        It, and the rows of its people in the order of their tags, int64.
+
+    Raises:
+        ContractError: A row has an ID that another row has.
     """
-    values = zero_shares.shares(pairs, messages) ^ tags("mask", points, messages)
-    content, number = zero_shares.encode(seed, tags("tag", points, messages), values)
-    return Layout(content, number), tags("look", points[:-1], messages[:-1])
+    records = spill.take(part)
+    records = records[sorting(records["key"])]
+    keys = np.ascontiguousarray(records["key"])
+    require_once(keys)
+    if not several:
+        return Layout(keys, people=len(keys)), records["row"]
+    # A stream of its own: free slots of two parts would be the same otherwise.
+    content, number = zero_shares.encode(
+        keyed_by(seed, f"psi:part:{part}"), keys, np.ascontiguousarray(records["value"])
+    )
+    return Layout(content, number, len(keys)), records["row"]
 
 
-class OneHolder:
-    """The label holder's view of its only feature holder.
+class Match:
+    """The label holder's view of its feature holders: 16 bytes for each point that it asked.
 
     Args:
-        messages: In the query's order, the canary among them.
-        canary: Where that is.
+        asked: How many points it asked, the canary's among them.
+        canary: Where in the query that is.
+        several: Whether there are two or more feature holders.
     """
 
-    def __init__(self, messages: Sequence[bytes], canary: int) -> None:
-        self._messages = messages
+    def __init__(self, asked: int, canary: int, several: bool) -> None:
         self._canary = canary
-        self._positions = np.empty(0, dtype=np.int64)
+        self._several = several
+        self._total = np.zeros((asked if several else 0, TAG), dtype=np.uint8)
+        self._positions = np.full(0 if several else asked, -1, dtype=np.int64)
 
-    def add(self, _holder: str, points: np.ndarray, layout: Layout) -> None:
-        """Look for what was asked about.
+    def add(
+        self, people: People, layouts: Sequence[int], layout: Callable[[int], Layout], spill: Spill
+    ) -> Iterator[np.ndarray]:
+        """Look for what was asked about in the layout of a holder, part by part.
 
         Args:
-            points: b H(x) in the query's order, uint8, shape (n, 32).
-            layout: The holder's.
+            people: Messages and points b H(x) in the query's order, in pieces.
+            layouts: Numbers of the parts of the layout.
+            layout: Gives one of them.
+            spill: Where people wait for their part to be looked at.
+
+        Yields:
+            Where there are several holders, the look-up tags of each piece, shape (k, 16).
         """
-        self._positions = positions_in(layout.content, tags("tag", points, self._messages))
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the canary was found: keys and versions agree."""
-        return bool(self._positions[self._canary] >= 0)
-
-    def common(self) -> np.ndarray:
-        """Where in the query the common people are, int64, shape (c,)."""
-        found = np.flatnonzero(self._positions >= 0)
-        return np.asarray(found[found != self._canary])
-
-    def answer(self, _holder: str, common: np.ndarray) -> np.ndarray:
-        """Positions in the holder's list, int64, shape (c,), in the order of ``common``."""
-        return np.asarray(self._positions[common])
-
-
-class ManyHolders:
-    """The label holder's view of two or more feature holders.
-
-    Args:
-        messages: In the query's order, the canary among them.
-        canary: Where that is.
-    """
-
-    def __init__(self, messages: Sequence[bytes], canary: int) -> None:
-        self._messages = messages
-        self._canary = canary
-        self._total = np.zeros((len(messages), 16), dtype=np.uint8)
-        self._points: dict[str, np.ndarray] = {}
-
-    def add(self, holder: str, points: np.ndarray, layout: Layout) -> None:
-        """Add a holder's shares.
-
-        Args:
-            holder: Which.
-            points: b H(x) in the query's order, uint8, shape (n, 32).
-            layout: The holder's.
-        """
-        keys = tags("tag", points, self._messages)
-        self._total ^= zero_shares.decode(layout.content, layout.number, keys)
-        self._total ^= tags("mask", points, self._messages)
-        self._points[holder] = points
+        row = 0
+        for messages, points in people:
+            records = _records(messages, points, row)
+            if self._several:
+                records["value"] = tags("mask", points, messages)
+                yield tags("look", points, messages)
+            deal(spill, records, len(layouts))
+            row += len(messages)
+        begin = 0
+        for part in layouts:
+            records, content = spill.take(part), layout(part)
+            keys, rows = np.ascontiguousarray(records["key"]), records["row"]
+            if self._several:
+                found = zero_shares.decode(content.content, content.number, keys)
+                self._total[rows] ^= found ^ records["value"]
+            else:
+                at = positions_in(content.content, keys)
+                self._positions[rows] = np.where(at < 0, -1, at + begin)
+                begin += len(content.content)
 
     @property
     def agrees(self) -> bool:
         """Whether the canary is common to all: keys and versions agree."""
-        return not self._total[self._canary].any()
+        return bool(self._is_common()[self._canary])
 
     def common(self) -> np.ndarray:
         """Where in the query the common people are, int64, shape (c,)."""
-        found = np.flatnonzero(~self._total.any(axis=1))
+        found = np.flatnonzero(self._is_common())
         return np.asarray(found[found != self._canary])
 
-    def answer(self, holder: str, common: np.ndarray) -> np.ndarray:
-        """Look-up tags for a holder, uint8, shape (c, 16), in the order of ``common``."""
-        messages = [self._messages[i] for i in common]
-        return tags("look", self._points[holder][common], messages)
+    def positions(self, common: np.ndarray) -> np.ndarray:
+        """Positions in the only holder's list, int64, shape (c,), in the order of ``common``."""
+        return np.asarray(self._positions[common])
+
+    def _is_common(self) -> np.ndarray:
+        found = ~self._total.any(axis=1) if self._several else self._positions >= 0
+        return np.asarray(found)
+
+
+def _records(messages: Sequence[bytes], points: np.ndarray, row: int) -> np.ndarray:
+    records = np.zeros(len(messages), dtype=RECORD)
+    records["key"] = tags("tag", points, messages)
+    records["row"] = np.arange(row, row + len(messages))
+    return records

@@ -9,16 +9,20 @@ asked about and for no other, and the feature holder learns how many these were.
     3. points = unblind(a, answer), and tags of them
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from opboost_ops.alignment import curve
 from opboost_ops.alignment.engine import Engine
-from opboost_ops.alignment.ids import CANARY
+from opboost_ops.alignment.ids import CANARY, repeated_ids
+from opboost_ops.alignment.parts import POINT_RECORD, Spill, deal, part_count
 from opboost_ops.alignment.tags import sorting
 from opboost_ops.mechanisms.noise import keyed_by
+
+#: Messages, one a row, in pieces of any size.
+Messages = Iterable[Sequence[bytes]]
 
 
 def domain_tag(federation: str) -> bytes:
@@ -58,91 +62,126 @@ def evaluation_key(seed: bytes) -> bytes:
     return keyed_by(seed, "psi:evaluate")
 
 
-@dataclass(frozen=True)
-class Query:
-    """What the label holder asks, of all feature holders the same.
-
-    Attributes:
-        points: uint8, shape (n + 1, 32), strictly rising; one is the canary's.
-        rows: Which row of the table each point is of, int64, shape (n + 1,); n for the canary.
-    """
-
-    points: np.ndarray
-    rows: np.ndarray
-
-
-def blind(engine: Engine, seed: bytes, federation: str, messages: Sequence[bytes]) -> Query:
-    """Ask about messages and the canary.
+def ask(
+    engine: Engine, seed: bytes, federation: str, messages: Messages, total: int, spill: Spill
+) -> list[int]:
+    """Blind messages and the canary, and deal them into the parts of a query.
 
     Args:
         engine: Multiplies.
         seed: The label holder's of the session.
         federation: Name of the federation.
-        messages: One a row.
+        messages: One a row, in pieces.
+        total: How many they are.
+        spill: Where the points wait, with their rows; the canary's row is ``total``.
+
+    Returns:
+        The numbers of the parts.
     """
-    points = _points(engine, Blind.of(seed).scalar, federation, messages, "query")
-    rows = sorting(points)
-    return Query(points[rows], rows)
+    scalar, tag = Blind.of(seed).scalar, domain_tag(federation)
+    parts, row = part_count(total + 1), 0
+    for _, points in engine.hashed(_canary_last(messages), tag, scalar, "query", total + 1):
+        records = np.empty(len(points), dtype=POINT_RECORD)
+        records["key"], records["row"] = points, np.arange(row, row + len(points))
+        deal(spill, records, parts)
+        row += len(points)
+    return list(range(parts))
+
+
+def query_part(spill: Spill, part: int) -> tuple[np.ndarray, np.ndarray]:
+    """One part of a query, in the order of its bytes: the sort is the shuffle.
+
+    Args:
+        spill: Where its points wait.
+        part: Its number.
+
+    Returns:
+        Points, uint8, shape (k, 32), and the row of each, int64.
+
+    Raises:
+        ContractError: A row has an ID that another row has.
+    """
+    records = spill.take(part)
+    order = sorting(records["key"])
+    points = np.ascontiguousarray(records["key"][order])
+    require_once(points)
+    return points, records["row"][order]
 
 
 def own_points(
-    engine: Engine, seed: bytes, federation: str, messages: Sequence[bytes]
-) -> np.ndarray:
+    engine: Engine, seed: bytes, federation: str, messages: Messages, total: int
+) -> Iterator[tuple[list[bytes], np.ndarray]]:
     """The points b H(y) of a feature holder's own messages, and of the canary as the last.
 
     Args:
         engine: Multiplies.
         seed: The feature holder's of the session.
         federation: Name of the federation.
-        messages: One a row.
+        messages: One a row, in pieces.
+        total: How many they are.
 
-    Returns:
-        uint8, shape (n + 1, 32).
+    Yields:
+        Messages, and their points, uint8, shape (k, 32).
     """
-    return _points(engine, evaluation_key(seed), federation, messages, "digests")
+    tag, messages = domain_tag(federation), _canary_last(messages)
+    yield from engine.hashed(messages, tag, evaluation_key(seed), "digests", total + 1)
 
 
-def evaluate(engine: Engine, seed: bytes, query: np.ndarray) -> np.ndarray:
+def evaluate(
+    engine: Engine, seed: bytes, query: Iterable[np.ndarray], total: int
+) -> Iterator[np.ndarray]:
     """Answer a query, in its order.
 
     Args:
         engine: Multiplies.
         seed: The feature holder's of the session.
-        query: uint8, shape (n, 32).
+        query: Its parts, uint8, shape (n, 32).
+        total: How many points they have.
 
-    Returns:
-        uint8, shape (n, 32).
+    Yields:
+        The parts of the answer, uint8, shape (n, 32).
 
     Raises:
         ValueError: A point is of small order.
     """
-    return engine.multiplied(query, evaluation_key(seed), "answer")
+    return engine.multiplied(query, evaluation_key(seed), "answer", total)
 
 
-def unblind(engine: Engine, seed: bytes, answer: np.ndarray, holder: str) -> np.ndarray:
+def unblind(
+    engine: Engine, seed: bytes, answer: Iterable[np.ndarray], total: int, holder: str
+) -> Iterator[np.ndarray]:
     """The points b H(x) of what the label holder asked about, in the query's order.
 
     Args:
         engine: Multiplies.
         seed: The label holder's of the session.
-        answer: uint8, shape (n, 32).
+        answer: Its parts, uint8, shape (n, 32).
+        total: How many points they have.
         holder: Whose answer it is.
 
-    Returns:
-        uint8, shape (n, 32).
+    Yields:
+        Parts, uint8, shape (n, 32).
 
     Raises:
         ValueError: A point is of small order.
     """
-    return engine.multiplied(answer, Blind.of(seed).inverse, f"unblind {holder}")
+    return engine.multiplied(answer, Blind.of(seed).inverse, f"unblind {holder}", total)
 
 
-def with_canary(messages: Sequence[bytes]) -> list[bytes]:
-    """Messages, and the canary as the last."""
-    return [*messages, CANARY]
+def require_once(keys: np.ndarray) -> None:
+    """Refuse two rows of one person.
+
+    Args:
+        keys: Points or tags in the order of their bytes, uint8, shape (n, width).
+
+    Raises:
+        ContractError: Some agree, so their IDs do.
+    """
+    repeated = int((keys[1:] == keys[:-1]).all(axis=1).sum())
+    if repeated:
+        raise repeated_ids(repeated)
 
 
-def _points(
-    engine: Engine, scalar: bytes, federation: str, messages: Sequence[bytes], role: str
-) -> np.ndarray:
-    return engine.hashed(with_canary(messages), domain_tag(federation), scalar, role)
+def _canary_last(messages: Messages) -> Iterator[Sequence[bytes]]:
+    yield from messages
+    yield [CANARY]

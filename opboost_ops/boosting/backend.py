@@ -93,15 +93,24 @@ class Backend(Protocol):
         ...
 
     def train(self, frame: Frame, label: np.ndarray, parameters: Parameters) -> str:
-        """Train on a frame with rows and features; the same input gives the same text."""
+        """Train; the same input gives the same text.
+
+        Args:
+            frame: Training rows, of which there are some, with features.
+            label: Numbers or class indices, shape (n,).
+            parameters: How.
+
+        Returns:
+            The model's text, without what differs from machine to machine.
+        """
         ...
 
     def predict(self, text: str, matrix: np.ndarray) -> np.ndarray:
         """Predict, as `trainer.predict` says."""
         ...
 
-    def contributions(self, text: str, matrix: np.ndarray) -> np.ndarray:
-        """SHAP values, as `trainer.contributions` says."""
+    def explained(self, text: str, matrix: np.ndarray) -> np.ndarray:
+        """SHAP values, as `trainer.explained` says."""
         ...
 
     def gains(self, text: str) -> np.ndarray:

@@ -98,7 +98,8 @@ def _train(
             sample.append(frame.matrix[: _SAMPLE - rows].copy())
         rows += len(label)
         worker = workers[number % len(workers)]
-        held[worker].append(client.scatter((frame.matrix, label), workers=[worker], hash=False))
+        block = (frame.matrix, label, frame.weight)
+        held[worker].append(client.scatter(block, workers=[worker], hash=False))
     if first is None or not rows or not first.names:
         raise ContractError("The training frame has no row or no feature.")
     held = {worker: mine for worker, mine in held.items() if mine}
@@ -149,7 +150,7 @@ def _with_all_ranks(sample: np.ndarray, frame: Frame, highest: np.ndarray) -> np
 
 
 def _grown(
-    parts: Sequence[tuple[np.ndarray, np.ndarray]],
+    parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray | None]],
     reference: np.ndarray,
     columns: tuple[list[str], list[int]],
     trees: int,
@@ -164,10 +165,15 @@ def _grown(
         "feature_name": names,
     }
     bins = lightgbm.Dataset(reference, categorical_feature=categorical, **common).construct()
-    matrices, labels = zip(*parts, strict=True)
+    matrices, labels, weights = zip(*parts, strict=True)
+    weight = None if weights[0] is None else np.concatenate(weights)
     # Before it meets the others: then it would look for bins together with them.
     mine = lightgbm.Dataset(
-        np.concatenate(matrices), np.concatenate(labels), reference=bins, **common
+        np.concatenate(matrices),
+        np.concatenate(labels),
+        weight=weight,
+        reference=bins,
+        **common,
     ).construct()
     booster = lightgbm.train(dict(settings), mine, trees)
     text: str = booster.model_to_string()

@@ -1,7 +1,7 @@
 """What every booster is given: features as numbers, and how to train on them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -31,6 +31,19 @@ class Private:
 
 
 @dataclass(frozen=True)
+class Stop:
+    """When boosting ends before all trees are there.
+
+    Attributes:
+        rounds: After how many rounds without a gain on the rows held back.
+        share: Which part of the training rows these are.
+    """
+
+    rounds: int
+    share: float
+
+
+@dataclass(frozen=True)
 class Parameters:
     """How the booster is trained.
 
@@ -47,6 +60,10 @@ class Parameters:
         penalty: On squared leaf values (lambda); None for the booster's own default.
         private: How DPBoost is to train.
         least_leaf: Fewest rows in a leaf; None for LightGBM's own default of 20.
+        objective: What is minimised; the task's own when empty.
+        own: Further parameters, by the booster's own names.
+        monotone: Direction by feature: 1 rises, -1 falls.
+        stop: When boosting ends early; None for never.
     """
 
     task: Literal["binary", "multiclass", "regression"]
@@ -61,6 +78,10 @@ class Parameters:
     penalty: float | None = None
     private: Private | None = None
     least_leaf: int | None = None
+    objective: str = ""
+    own: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+    monotone: Mapping[str, int] = field(default_factory=dict)
+    stop: Stop | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +96,7 @@ class Frame:
             of the whole declared domain.
         thresholds: Declared candidate thresholds by feature, rising; only DPBoost needs them.
         categories: How many categories are declared, by nominal feature; likewise.
+        weight: How much each row counts, shape (n,); None where all count alike.
     """
 
     names: tuple[str, ...]
@@ -83,6 +105,16 @@ class Frame:
     ranked: tuple[str, ...]
     thresholds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     categories: Mapping[str, int] = field(default_factory=dict)
+    weight: np.ndarray | None = None
+
+    def rows(self, chosen: np.ndarray) -> "Frame":
+        """Some of its rows.
+
+        Args:
+            chosen: Their positions, or whether each is one.
+        """
+        weight = None if self.weight is None else self.weight[chosen]
+        return replace(self, matrix=np.asfortranarray(self.matrix[chosen]), weight=weight)
 
 
 def threads_for(cells: int) -> int:

@@ -5,7 +5,7 @@ not depend on their order, and parties that add their vectors grow, to the bit, 
 party grows on all their rows (FederBoost, Protocols 4 and 5).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -207,9 +207,28 @@ def decide(
     gains = _quality(left, growth) + _quality(right, growth) - _quality(whole[:, None], growth)
     least = np.minimum(left[..., 2], right[..., 2])
     gains[(least < max(growth.least_node, 1)) | ~(gains > 0)] = -np.inf
+    nodes: list[Leaf] = [leaf_of(total, growth) for total in whole]
+    return nodes, best_splits(gains, left, right, widths, lambda sums: leaf_of(sums, growth))
+
+
+def best_splits(
+    gains: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    widths: Sequence[int],
+    leaf: Callable[[np.ndarray], Leaf],
+) -> list[Split | None]:
+    """Each node's split of greatest gain; None where all are minus infinity.
+
+    Args:
+        gains: Shape (nodes, bins of all columns).
+        left: Sums of the rows that go left there, shape (nodes, bins, sums).
+        right: Of those that go right.
+        widths: Bins of each column.
+        leaf: What a node with such sums is.
+    """
     features = np.repeat(np.arange(len(widths)), widths)
     begins = np.cumsum([0, *widths[:-1]])
-    nodes: list[Leaf] = [leaf_of(total, growth) for total in whole]
     splits: list[Split | None] = []
     for node, best in enumerate(gains.argmax(axis=1)):
         if gains[node, best] == -np.inf:
@@ -221,11 +240,11 @@ def decide(
                 feature=feature,
                 bin=int(best - begins[feature]),
                 gain=float(gains[node, best]),
-                left=leaf_of(left[node, best], growth),
-                right=leaf_of(right[node, best], growth),
+                left=leaf(left[node, best]),
+                right=leaf(right[node, best]),
             )
         )
-    return nodes, splits
+    return splits
 
 
 def leaf_of(sums: np.ndarray, growth: Growth) -> Leaf:

@@ -7,11 +7,14 @@ import numpy as np
 
 from opboost_ops.boosting.frame import Frame, Parameters, threads_for
 from opboost_ops.boosting.lightgbm_text import TextModel
+from opboost_ops.boosting.parts import held_back
 
 if TYPE_CHECKING:
     import lightgbm
 
-_OBJECTIVES = {"binary": "binary", "multiclass": "multiclass", "regression": "regression"}
+#: By the name in the federation file; l2 goes by LightGBM's first name for it.
+_OBJECTIVES = {"l2": "regression", "l1": "regression_l1"}
+_BY_TASK = {"binary": "binary", "multiclass": "multiclass", "regression": "l2"}
 _OWN_BINS = 255
 
 
@@ -36,29 +39,33 @@ class LightGBM:
         return TextModel.parse(text)
 
     def train(self, frame: Frame, label: np.ndarray, parameters: Parameters) -> str:
-        """Train with a bin for each rank.
-
-        Args:
-            frame: Training rows.
-            label: Numbers or class indices, shape (n,).
-            parameters: How.
-
-        Returns:
-            The text model, without what differs from machine to machine.
-        """
+        """See `Backend.train`: with a bin for each rank."""
         import lightgbm
 
         settings = settings_of(frame, frame.matrix.max(axis=0), len(label), parameters)
+        columns: dict[str, Any] = {
+            "feature_name": list(frame.names),
+            "categorical_feature": [frame.names.index(name) for name in frame.categorical],
+            "free_raw_data": True,
+        }
+        stop = parameters.stop
+        judged = held_back(label, stop.share, parameters.seed, "early stopping") if stop else None
+        learns = frame if judged is None else frame.rows(~judged)
+        mine = label if judged is None else label[~judged]
         data = lightgbm.Dataset(
-            frame.matrix,
-            label=label,
-            feature_name=list(frame.names),
-            categorical_feature=[frame.names.index(name) for name in frame.categorical],
-            params=settings,
-            free_raw_data=True,
+            learns.matrix, label=mine, weight=learns.weight, params=settings, **columns
         )
-        booster = lightgbm.train(settings, data, num_boost_round=parameters.trees)
-        model = TextModel.parse(booster.model_to_string())
+        valid: list[Any] = []
+        callbacks: list[Any] = []
+        if stop is not None and judged is not None:
+            others = frame.rows(judged)
+            valid = [data.create_valid(others.matrix, label[judged], weight=others.weight)]
+            callbacks = [lightgbm.early_stopping(stop.rounds, verbose=False)]
+        booster = lightgbm.train(
+            settings, data, num_boost_round=parameters.trees, valid_sets=valid, callbacks=callbacks
+        )
+        best = booster.best_iteration if stop is not None else None
+        model = TextModel.parse(booster.model_to_string(num_iteration=best))
         local = r"tree_sizes=|\[(num_threads|data|valid|output_model|input_model):"
         return model.without(local).text()
 
@@ -67,13 +74,13 @@ class LightGBM:
         threads = threads_for(matrix.size)
         return np.asarray(booster_of(text).predict(matrix, num_threads=threads))
 
-    def contributions(self, text: str, matrix: np.ndarray) -> np.ndarray:
-        """LightGBM's own SHAP values (TreeSHAP)."""
+    def explained(self, text: str, matrix: np.ndarray) -> np.ndarray:
+        """LightGBM's own SHAP values (TreeSHAP), and the expected score last."""
         features = matrix.shape[1]
         booster = booster_of(text)
         threads = threads_for(matrix.size * booster.num_trees())
         found = np.asarray(booster.predict(matrix, pred_contrib=True, num_threads=threads))
-        return found.reshape(len(matrix), -1, features + 1)[:, :, :features]
+        return found.reshape(len(matrix), -1, features + 1)
 
     def gains(self, text: str) -> np.ndarray:
         """Sums of gains, float64, shape (features,)."""
@@ -98,17 +105,21 @@ def settings_of(
         rows: How many rows there are in all.
         parameters: How.
     """
+    own_bins = int(parameters.own.get("max_bin", _OWN_BINS))
     bins = [
-        max(int(high) + 2, 3) if name in frame.ranked else _OWN_BINS
+        max(int(high) + 2, 3) if name in frame.ranked else own_bins
         for name, high in zip(frame.names, highest, strict=True)
     ]
+    objective = parameters.objective or _BY_TASK[parameters.task]
     settings: dict[str, Any] = {
-        "objective": _OBJECTIVES[parameters.task],
+        **parameters.own,
+        "objective": _OBJECTIVES.get(objective, objective),
         "learning_rate": parameters.learning_rate,
         "max_depth": parameters.depth,
-        "num_leaves": 2**parameters.depth,
+        "num_leaves": parameters.own.get("num_leaves", 2**parameters.depth),
         "max_bin_by_feature": bins,
-        "max_bin": max(bins),
+        # Only said in the file: every column has a number of its own.
+        "max_bin": parameters.own.get("max_bin", max(bins)),
         "min_data_in_bin": 1,
         "bin_construct_sample_cnt": rows,
         "feature_pre_filter": False,
@@ -124,6 +135,9 @@ def settings_of(
         settings["min_data_in_leaf"] = parameters.least_leaf
     if parameters.task == "multiclass":
         settings["num_class"] = parameters.classes
+    directions = [parameters.monotone.get(name, 0) for name in frame.names]
+    if any(directions):
+        settings["monotone_constraints"] = directions
     return settings
 
 

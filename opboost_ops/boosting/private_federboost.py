@@ -7,22 +7,25 @@ few columns, in turn, whatever the data (as in DP-EBM, Nori et al., 2021, and Ma
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from opboost_ops.boosting import histogram, quantiles
 from opboost_ops.boosting.federboost import Ensemble, Facts, Level, Settings
-from opboost_ops.boosting.histogram import Derivatives, Growth, Leaf, Rows, Split, Tree
+from opboost_ops.boosting.histogram import Derivatives, Rows, Tree
+from opboost_ops.boosting.noisy_splits import (
+    GRADIENT_UNITS,
+    HESSIAN_UNITS,
+    Scale,
+    decide_noisy,
+)
 from opboost_ops.boosting.objectives import ONE
 from opboost_ops.boosting.rounds import Round, Rounds
 from opboost_ops.boosting.sum_noise import Release, SumNoise, calibrated
 from opboost_ops.config.schema import Record
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
-
-#: Steps of a gradient from 0 to 1, and of a hessian from 0 to its greatest value.
-GRADIENT_UNITS, HESSIAN_UNITS = 256, 128
 
 #: Steps of a row where rows are counted by cell: whole rows would round small noise up by much.
 COUNT_UNITS = 16
@@ -32,12 +35,6 @@ CELLS = 256
 
 #: Shares of the divergence: of row counts, of bucket ends; the rest is the trees'.
 FACTS, LOOKUP = 0.02, 0.08
-
-#: Greatest absolute leaf value before it is shrunk.
-_CLIP = 2.0
-
-#: A child's hessians are at least so many standard deviations of their noise.
-_SURE = 2.0
 
 
 class Ends(Record):
@@ -61,19 +58,6 @@ class Private:
     delta: float
     honest: int
     columns: int
-
-
-@dataclass(frozen=True)
-class _Scale:
-    """What the integers of a sum are worth.
-
-    Attributes:
-        hessian: Of one hessian unit.
-        spread: Standard deviation of the noise of a sum of gradients, then of hessians.
-    """
-
-    hessian: float
-    spread: tuple[float, float]
 
 
 def noise_of(settings: Settings, private: Private) -> SumNoise:
@@ -151,7 +135,7 @@ def learn_private(
     scores = np.repeat(np.array(facts.initial)[:, None], len(label), axis=1)
     spread = noise.deviation("trees", rounds.parties)
     unit = _greatest_hessian(settings) / HESSIAN_UNITS
-    scale = _Scale(unit, (spread / GRADIENT_UNITS, spread * unit))
+    scale = Scale(unit, (spread / GRADIENT_UNITS, spread * unit))
     for number in range(settings.trees):
         used = looked_at(number, len(columns), private.columns)
         rows = Rows(bins[used], [widths[at] for at in used])
@@ -286,7 +270,7 @@ def _grow(
     scores: np.ndarray,
     truth: np.ndarray,
     settings: Settings,
-    scale: _Scale,
+    scale: Scale,
     facts: Facts,
     rounds: Rounds,
     number: int,
@@ -345,71 +329,3 @@ def _fits(decision: Level, opened: int, widths: Sequence[int], root: bool) -> bo
             for split in decision.splits[0]
         )
     )
-
-
-def decide_noisy(
-    sums: np.ndarray, widths: Sequence[int], growth: Growth, scale: _Scale, mean: float
-) -> tuple[list[Leaf], list[Split | None]]:
-    """The best split of each open node, by noisy sums; all of it follows from them.
-
-    Each column's bins add up to the same node: the sums over columns are averaged, by the inverse
-    of their noise, and each column's bins are moved so that they add up to the average.
-
-    Args:
-        sums: By node, column and bin: gradients, hessians, in units; flat.
-        widths: Bins of each column.
-        growth: How trees grow.
-        scale: What units are worth, and how noisy.
-        mean: Of a row's hessian, by which rows are told from hessians.
-
-    Returns:
-        What is known of each open node, and its split; None where none is worth its noise.
-    """
-    table = sums.reshape(-1, sum(widths), 2) * np.array([1 / GRADIENT_UNITS, scale.hessian])
-    cuts = np.cumsum(widths)[:-1]
-    parts = np.split(table, cuts, axis=1)
-    weights = np.array([1 / width for width in widths])
-    totals = np.stack([part.sum(axis=1) for part in parts])
-    whole = np.tensordot(weights / weights.sum(), totals, axes=1)
-    even = [
-        part + ((whole - own) / width)[:, None]
-        for part, own, width in zip(parts, totals, widths, strict=True)
-    ]
-    left = np.concatenate([np.cumsum(part, axis=1) for part in even], axis=1)
-    right = whole[:, None] - left
-    noisy = scale.spread[1] * max(widths) ** 0.5
-    least = max(growth.least_node * mean, _SURE * noisy)
-    known = replace(growth, penalty=growth.penalty + noisy)
-    gains = _quality(left, known) + _quality(right, known) - _quality(whole[:, None], known)
-    gains[(np.minimum(left[..., 1], right[..., 1]) < least) | ~(gains > 0)] = -np.inf
-    features = np.repeat(np.arange(len(widths)), widths)
-    begins = np.cumsum([0, *widths[:-1]])
-    splits: list[Split | None] = []
-    for node, best in enumerate(gains.argmax(axis=1)):
-        if gains[node, best] == -np.inf:
-            splits.append(None)
-            continue
-        feature = int(features[best])
-        splits.append(
-            Split(
-                feature=feature,
-                bin=int(best - begins[feature]),
-                gain=float(gains[node, best]),
-                left=_leaf(left[node, best], known, mean),
-                right=_leaf(right[node, best], known, mean),
-            )
-        )
-    return [_leaf(total, known, mean) for total in whole], splits
-
-
-def _quality(sums: np.ndarray, growth: Growth) -> np.ndarray:
-    return np.asarray(sums[..., 0] ** 2 / (np.maximum(sums[..., 1], 0.0) + growth.penalty))
-
-
-def _leaf(sums: np.ndarray, growth: Growth, mean: float) -> Leaf:
-    gradient, hessian = float(sums[0]), max(float(sums[1]), 0.0)
-    weight = hessian + growth.penalty
-    value = -gradient / weight if weight > 0 else 0.0
-    # What lies beyond the clip is noise for sure; clipping it costs nothing.
-    value = max(-_CLIP, min(_CLIP, value)) * growth.learning_rate
-    return Leaf(value=value, hessian=hessian, rows=max(1, round(hessian / mean)))

@@ -19,6 +19,7 @@ __all__ = [
     "Trainer",
     "backend_of",
     "contributions",
+    "explained",
     "format_of",
     "gains",
     "model_of",
@@ -118,7 +119,20 @@ def contributions(text: str, matrix: np.ndarray) -> np.ndarray:
         In log odds, raw class scores or the label's unit, shape (n, scores, features), without
         the expected score; ``scores`` is the number of classes for multiclass, otherwise 1.
     """
-    return backend_of(text).contributions(text, matrix)
+    return explained(text, matrix)[:, :, :-1]
+
+
+def explained(text: str, matrix: np.ndarray) -> np.ndarray:
+    """`contributions` with the expected score last: the sum over the last axis is the raw score.
+
+    Args:
+        text: A model.
+        matrix: float64, shape (n, features).
+
+    Returns:
+        Shape (n, scores, features + 1).
+    """
+    return backend_of(text).explained(text, matrix)
 
 
 def gains(text: str) -> np.ndarray:

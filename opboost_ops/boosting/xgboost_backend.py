@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from opboost_ops.boosting.frame import Frame, Parameters, threads_for
+from opboost_ops.boosting.parts import held_back
 from opboost_ops.boosting.xgboost_json import JsonModel
 from opboost_ops.errors import ConfigError
 
@@ -12,6 +13,12 @@ _OBJECTIVES = {
     "binary": "binary:logistic",
     "multiclass": "multi:softprob",
     "regression": "reg:squarederror",
+    "l2": "reg:squarederror",
+    "l1": "reg:absoluteerror",
+    "huber": "reg:pseudohubererror",
+    "quantile": "reg:quantileerror",
+    "poisson": "count:poisson",
+    "tweedie": "reg:tweedie",
 }
 _OWN_BINS = 256
 
@@ -43,20 +50,12 @@ class XGBoost:
         return JsonModel.parse(text)
 
     def train(self, frame: Frame, label: np.ndarray, parameters: Parameters) -> str:
-        """Train; in method ``hist`` with a bin for each rank.
-
-        Args:
-            frame: Training rows.
-            label: Numbers or class indices, shape (n,).
-            parameters: How.
-
-        Returns:
-            The JSON model.
-        """
+        """See `Backend.train`: in method ``hist`` with a bin for each rank."""
         xgboost = _xgboost()
         threads = parameters.threads or threads_for(frame.matrix.size)
         settings: dict[str, Any] = {
-            "objective": _OBJECTIVES[parameters.task],
+            **parameters.own,
+            "objective": _OBJECTIVES[parameters.objective or parameters.task],
             "learning_rate": parameters.learning_rate,
             "max_depth": parameters.depth,
             "tree_method": parameters.method,
@@ -73,15 +72,28 @@ class XGBoost:
             settings["lambda"] = parameters.penalty
         if parameters.task == "multiclass":
             settings["num_class"] = parameters.classes
-        data = xgboost.DMatrix(
-            _narrow(frame.matrix),
-            label=label,
-            feature_names=list(frame.names),
-            feature_types=["c" if name in frame.categorical else "float" for name in frame.names],
-            enable_categorical=True,
-            nthread=threads,
-        )
-        booster = xgboost.train(settings, data, num_boost_round=parameters.trees)
+        directions = [parameters.monotone.get(name, 0) for name in frame.names]
+        if any(directions):
+            settings["monotone_constraints"] = tuple(directions)
+        if settings["objective"] == "reg:quantileerror":
+            settings.setdefault("quantile_alpha", 0.5)
+        stop = parameters.stop
+        if stop is None:
+            data = _matrix(frame, label, threads)
+            booster = xgboost.train(settings, data, num_boost_round=parameters.trees)
+        else:
+            judged = held_back(label, stop.share, parameters.seed, "early stopping")
+            data = _matrix(frame.rows(~judged), label[~judged], threads)
+            others = _matrix(frame.rows(judged), label[judged], threads)
+            booster = xgboost.train(
+                settings,
+                data,
+                num_boost_round=parameters.trees,
+                evals=[(others, "held_back")],
+                early_stopping_rounds=stop.rounds,
+                verbose_eval=False,
+            )
+            booster = booster[: booster.best_iteration + 1]
         return JsonModel.parse(booster.save_raw("json").decode()).text()
 
     def predict(self, text: str, matrix: np.ndarray) -> np.ndarray:
@@ -90,8 +102,8 @@ class XGBoost:
         found = booster.inplace_predict(_narrow(matrix), validate_features=False)
         return np.asarray(found, dtype=np.float64)
 
-    def contributions(self, text: str, matrix: np.ndarray) -> np.ndarray:
-        """XGBoost's own SHAP values (TreeSHAP)."""
+    def explained(self, text: str, matrix: np.ndarray) -> np.ndarray:
+        """XGBoost's own SHAP values (TreeSHAP), and the expected score last."""
         features = matrix.shape[1]
         booster = _booster(text, 1)
         threads = threads_for(matrix.size * booster.num_boosted_rounds())
@@ -99,7 +111,7 @@ class XGBoost:
         data = _xgboost().DMatrix(_narrow(matrix), nthread=threads)
         found = booster.predict(data, pred_contribs=True, validate_features=False)
         parts = np.asarray(found, dtype=np.float64)
-        return parts.reshape(len(matrix), -1, features + 1)[:, :, :features]
+        return parts.reshape(len(matrix), -1, features + 1)
 
     def gains(self, text: str) -> np.ndarray:
         """Sums of gains, float64, shape (features,)."""
@@ -110,6 +122,18 @@ class XGBoost:
     def export(self, text: str, form: str) -> str:  # noqa: ARG002
         """``json``, XGBoost's own file, is the only form."""
         return text
+
+
+def _matrix(frame: Frame, label: np.ndarray, threads: int) -> Any:
+    return _xgboost().DMatrix(
+        _narrow(frame.matrix),
+        label=label,
+        weight=frame.weight,
+        feature_names=list(frame.names),
+        feature_types=["c" if name in frame.categorical else "float" for name in frame.names],
+        enable_categorical=True,
+        nthread=threads,
+    )
 
 
 def _narrow(matrix: np.ndarray) -> np.ndarray:

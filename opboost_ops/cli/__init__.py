@@ -8,8 +8,11 @@ import typer
 from opboost_ops import __version__
 from opboost_ops.cli import (
     agree,
+    approve,
     artifact,
     audit,
+    backup,
+    bounds,
     channel,
     check,
     datasets,
@@ -28,6 +31,7 @@ from opboost_ops.cli import (
     run,
     schemas,
     score,
+    simulate,
     sites,
     store,
     trust,
@@ -58,16 +62,21 @@ def _commands(
 
 
 app.command("init")(init.command)
+app.command("bounds")(bounds.command)
 app.command("agree", cls=agree.YesWithDigest)(agree.command)
+app.command("approve")(approve.command)
 app.command("check")(check.command)
 app.command("run")(run.command)
 app.command("score")(score.command)
 app.command("channel")(channel.command)
 app.command("plan")(plan.command)
+app.command("simulate")(simulate.command)
 app.command("leakage")(leakage.command)
 app.command("edges")(edges.command)
 app.command("schemas")(schemas.command)
 app.command("forget")(forget.command)
+app.command("backup")(backup.backup)
+app.command("restore")(backup.restore)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(models.app, name="models")
 keys.app.command("show")(trust.show)

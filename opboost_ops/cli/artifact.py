@@ -65,11 +65,11 @@ def verify(
     print(f"Digest: {manifest.digest}")
 
 
-def _read(path: Path) -> dict[str, bytes]:
+def _read(path: Path) -> Mapping[str, bytes]:
     from opboost_ops.exchange.local_store import read_folder
     from opboost_ops.exchange.manifest import MANIFEST
 
-    files: dict[str, bytes] | None = None
+    files: Mapping[str, bytes] | None = None
     try:
         files = read_folder(path)
     except OSError:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from opboost_ops.config.federation import Federation
     from opboost_ops.config.policy import Policy
     from opboost_ops.config.site import Site
+    from opboost_ops.stages.stage import Context
 
 
 def command(
@@ -23,6 +24,7 @@ def command(
     from rich.console import Console
     from rich.table import Table
 
+    from opboost_ops.cli.table_faults import scorers, scoring_parties
     from opboost_ops.config.loading import POLICY, load_federation, load_policy
     from opboost_ops.privacy.left_open import left_open
     from opboost_ops.run import local
@@ -30,9 +32,7 @@ def command(
 
     path = folder / "federation.yaml" if folder.is_dir() else folder
     federation = load_federation(path)
-    faults: list[Fault] = []
-    for party, file in local.site_files(path, federation).items():
-        faults += _faults(federation, party, file)
+    faults, contexts = found_faults(path, federation)
     if faults:
         raise ConfigError(f"{len(faults)} at the parties' sites", file=path.name, faults=faults)
     console = Console()
@@ -96,11 +96,43 @@ def command(
     for party, file in local.site_files(path, federation).items():
         for line in left_open(load_policy(file.parent / POLICY)):
             console.print(f"{party}/{POLICY}: {line}", style="red", markup=False, soft_wrap=True)
+    if not scoring_parties(federation, contexts):
+        who = ", ".join(scorers(federation))
+        console.print(
+            f"No table of new rows is named: `opboost score` needs tables.{federation.name}.score "
+            f"in site.yaml of {who}.",
+            soft_wrap=True,
+        )
     local.require_agreed(path, federation, named=True)
     console.print(
         f"{path.name}, {len(federation.parties)} sites, policies, keys, tables and agreements: "
         "right."
     )
+
+
+def found_faults(
+    path: Path, federation: "Federation"
+) -> "tuple[list[Fault], dict[str, tuple[Context, Path]]]":
+    """All that is wrong at the parties' sites and in their tables.
+
+    Args:
+        path: ``federation.yaml``.
+        federation: What it says.
+
+    Returns:
+        The faults, and each readable party's context with the folder of its site.
+    """
+    from opboost_ops.cli.table_faults import table_faults
+    from opboost_ops.run import local
+
+    faults: list[Fault] = []
+    contexts: dict[str, tuple[Context, Path]] = {}
+    for party, file in local.site_files(path, federation).items():
+        found, context = _faults(federation, party, file)
+        faults += found
+        if context is not None:
+            contexts[party] = (context, file.parent)
+    return [*faults, *table_faults(federation, contexts)], contexts
 
 
 def _most(policy: "Policy | None", charge: str, inputs: int) -> int | None:
@@ -128,13 +160,17 @@ def _lost(party: str, site: "Site") -> list[Fault]:
     ]
 
 
-def _faults(federation: "Federation", party: str, file: Path) -> list[Fault]:
+def _faults(
+    federation: "Federation", party: str, file: Path
+) -> "tuple[list[Fault], Context | None]":
     from opboost_ops.config.loading import POLICY, load_policy, load_site
     from opboost_ops.exchange.encryption import private_key
     from opboost_ops.exchange.signing import Signer
+    from opboost_ops.exchange.store import open_store
     from opboost_ops.mechanisms import noise
     from opboost_ops.privacy.consent import require_consent
     from opboost_ops.run import mailboxes
+    from opboost_ops.stages.stage import Context, Home
 
     faults: list[Fault] = []
     try:
@@ -142,7 +178,9 @@ def _faults(federation: "Federation", party: str, file: Path) -> list[Fault]:
         policy = load_policy(file.parent / POLICY)
     except ConfigError as error:
         inner = error.faults or (Fault("", error.problem, error.remedy),)
-        return [Fault(f"{party}/{error.file}:{f.where}", f.problem, f.suggestion) for f in inner]
+        return [
+            Fault(f"{party}/{error.file}:{f.where}", f.problem, f.suggestion) for f in inner
+        ], None
     try:
         site.noise_secret()
     except OpBoostError as error:
@@ -180,23 +218,9 @@ def _faults(federation: "Federation", party: str, file: Path) -> list[Fault]:
     except OpBoostError as error:
         faults.append(Fault(f"{party}/policy.yaml", error.problem, error.remedy))
     faults += _lost(party, site)
-    faults += _table_faults(federation, party, site, policy)
-    return faults
-
-
-def _table_faults(
-    federation: "Federation", party: str, site: "Site", policy: "Policy"
-) -> list[Fault]:
-    from opboost_ops.exchange.store import open_store
-    from opboost_ops.stages.raw_blocks import blocks
-    from opboost_ops.stages.stage import Context, Home
-
     try:
-        context = Context(
-            federation, "", party, site, policy, Home(site.home), open_store(site.store), "", 0.0
-        )
-        for _ in blocks(context):
-            pass
+        store = open_store(site.store)
     except OpBoostError as error:
-        return [Fault(f"{party}: table", error.problem, error.remedy)]
-    return []
+        return [*faults, Fault(f"{party}/site.yaml:store", error.problem, error.remedy)], None
+    home = Home(site.home)
+    return faults, Context(federation, "", party, site, policy, home, store, "", 0.0)

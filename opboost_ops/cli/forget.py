@@ -88,6 +88,7 @@ def _tables_with(
     """In which federations' tables a person is, and which of them could not be looked at."""
     import polars as pl
 
+    from opboost_ops.config.source import Source
     from opboost_ops.run import agreement_file
 
     names = {
@@ -101,6 +102,10 @@ def _tables_with(
         column = policy.raw_column(declared, declared)
         for path in (tables.train, tables.score):
             if path is None:
+                continue
+            if isinstance(path, Source):
+                # Only a run reads it: which tables a person is in is told of what lies here.
+                unread.append(federation)
                 continue
             try:
                 files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]

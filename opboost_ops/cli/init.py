@@ -1,6 +1,6 @@
 """`opboost init`: the files of a new federation, from the tables that there are."""
 
-import uuid
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,68 +11,86 @@ from opboost_ops.errors import ConfigError
 
 def command(
     folder: Annotated[Path, typer.Argument(help="A new folder.")],
-    table: Annotated[list[str], typer.Option(help="PARTY=PATH of its Parquet or CSV table.")],
+    table: Annotated[
+        list[str],
+        typer.Option(
+            help="PARTY=TABLE: a Parquet or CSV file, a pattern, s3://..., or a database's URL."
+        ),
+    ],
     label: Annotated[str, typer.Option(help="PARTY.COLUMN of the label.")],
-    identity: Annotated[str, typer.Option("--id", help="The column that names a person.")],
+    identity: Annotated[
+        list[str],
+        typer.Option("--id", help="The column that names a person; PARTY=COLUMN where it differs."),
+    ],
     name: Annotated[str, typer.Option(help="Name of the federation.")] = "federation",
     epsilon: Annotated[float, typer.Option(help="Of every protected feature.")] = 1.0,
     policy: Annotated[
         list[str] | None,
         typer.Option(help="PARTY=PATH of a policy.yaml that pins columns of its table already."),
     ] = None,
+    query: Annotated[
+        list[str] | None, typer.Option(help="PARTY=SELECT ..., where its table is a database.")
+    ] = None,
+    positive: Annotated[
+        str | None, typer.Option(help="Which of two classes of the label is the positive one.")
+    ] = None,
 ) -> None:
     """Write federation.yaml, and each party's site.yaml, policy.yaml and keys.
 
     Bounds of numeric features are left blank: they are public facts, and are never read off the
-    data. `opboost check` lists what is still to fill in. A column has one UUID for ever: where a
+    data. bounds.csv lists what is still to fill in. A column has one UUID for ever: where a
     party has a policy.yaml already, name it by --policy, or the column's budgets begin anew.
     """
-    from opboost_ops.datasets.workspace import (
-        dump,
-        policy_data,
-        site_data,
-        write_keys,
-    )
+    from opboost_ops.cli.bounds import TEMPLATE, write_template
+    from opboost_ops.cli.first_columns import FirstColumns, first_columns
+    from opboost_ops.cli.first_tables import read_table, require_sound
+    from opboost_ops.datasets.workspace import dump, policy_data, site_data, write_keys
 
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"The folder {folder} is not empty.", "Name a new one.")
     holder, _, column = label.partition(".")
-    paths = _paths(table, "--table")
+    given = _entries(table, "--table", "PATH")
+    queries = _entries(query or [], "--query", "SELECT ...")
     pinned = {
-        party: _pinned(party, path) for party, path in _paths(policy or [], "--policy").items()
+        party: _pinned(party, Path(path))
+        for party, path in _entries(policy or [], "--policy", "PATH").items()
     }
-    for party in pinned:
-        if party not in paths:
-            raise ConfigError(f"--policy names {party}, which is no party of --table.")
-    if holder not in paths or not column:
+    for option, parties_of in (("--policy", pinned), ("--query", queries)):
+        for party in parties_of:
+            if party not in given:
+                raise ConfigError(f"{option} names {party}, which is no party of --table.")
+    if holder not in given or not column:
         raise ConfigError(
             f"--label {label} names no party of --table.", "Write it as PARTY.COLUMN."
         )
-    frames = {party: _read(path) for party, path in paths.items()}
-    parties: dict[str, Any] = {}
-    kinds = set()
-    for party, frame in frames.items():
-        for needed in (identity, *([column] if party == holder else [])):
-            if needed not in frame.columns:
-                raise ConfigError(
-                    f"The table of {party} has no column {needed}.",
-                    f"Its columns are {', '.join(frame.columns)}.",
-                )
-        kinds.add("integer" if frame.schema[identity].is_integer() else "string")
-        own = column if party == holder else None
-        parties[party] = _party(frame, identity, own, epsilon, pinned.get(party, {}))
-    if len(kinds) > 1:
-        raise ConfigError(
-            f"The ID column {identity} is an integer in one table and a string in another.",
-            "Convert one of them; all parties need the same type.",
+    public, identities = _identities(identity, list(given))
+    frames, places = {}, {}
+    for party, at in given.items():
+        frames[party], places[party] = read_table(party, at, queries.get(party), identities[party])
+    kind = require_sound(frames, places, identities, holder, column)
+    target = _label(frames[holder].get_column(column), positive)
+    drafts: dict[str, FirstColumns] = {
+        party: first_columns(
+            frame,
+            identities[party],
+            column if party == holder else None,
+            epsilon,
+            pinned.get(party, {}),
         )
-    for party in parties:
-        parties[party] |= write_keys(folder / party / "keys")
+        for party, frame in frames.items()
+    }
+    parties: dict[str, Any] = {}
+    for party, draft in drafts.items():
+        role = "label_holder" if party == holder else "feature_holder"
+        parties[party] = {"role": role, **write_keys(folder / party / "keys")}
+        parties[party]["features"] = draft.features
+        if party == holder:
+            parties[party]["label"] = target
     data = {
         "version": 1,
         "name": name,
         "learning": "vertical",
-        "id": {"column": identity, "type": kinds.pop()},
+        "id": {"column": public, "type": kind},
         "alignment": "private",
         "domain": {"lower": 1, "upper": 10},
         "parties": parties,
@@ -80,44 +98,84 @@ def command(
     }
     dump(folder / "federation.yaml", data)
     (folder / "exchange").mkdir()
-    for party, frame in frames.items():
-        path = paths[party].resolve()
-        if path.suffix == ".csv":
-            path = folder.resolve() / party / "tables" / "train.parquet"
-            path.parent.mkdir()
-            frame.write_parquet(path)
-        dump(folder / party / "site.yaml", site_data(party, name, path))
+    for party, draft in drafts.items():
+        place = places[party]
+        site = site_data(party, name, Path())
+        site["tables"][name]["train"] = place if isinstance(place, dict) else str(place)
+        dump(folder / party / "site.yaml", site)
         written = policy_data(party, data)
-        for column, (feature, known) in pinned.get(party, {}).items():
-            if column != feature and feature in parties[party]["features"]:
-                rule = written.setdefault("features", {}).setdefault(feature, {})
-                rule |= {"uuid": known, "column": column}
+        if identities[party] != public:
+            written["id_column"] = identities[party]
+        for feature, raw in draft.columns.items():
+            rule = written.setdefault("features", {}).setdefault(feature, {})
+            rule |= {"uuid": draft.features[feature]["uuid"], "column": raw}
         dump(folder / party / "policy.yaml", written)
-    print(f"Wrote {folder}. Fill in the bounds in federation.yaml, then: opboost check {folder}")
+        for raw, why in draft.left_out.items():
+            print(f"Left out {party}.{raw}: {why}.")
+        if isinstance(place, dict):
+            print(f"{party}'s table stays where it is: each run reads it anew (site.yaml).")
+    blanks = {party: draft.blank for party, draft in drafts.items()}
+    lines = write_template(folder / TEMPLATE, blanks, data)
+    if lines:
+        print(
+            f"Wrote {folder}. Fill in the {lines} lines of {folder / TEMPLATE} with what anybody "
+            f"may know, then: opboost bounds {folder}; opboost check {folder}"
+        )
+    else:
+        print(f"Wrote {folder}. Next: opboost check {folder}")
 
 
-def _paths(entries: list[str], option: str) -> dict[str, Path]:
-    paths = {}
-    for entry in entries:
-        party, sign, path = entry.partition("=")
-        if not sign or not party or not path:
-            raise ConfigError(f"{option} {entry} is not of the form PARTY=PATH.")
-        paths[party] = Path(path)
-    return paths
+def _identities(given: list[str] | str, parties: list[str]) -> tuple[str, dict[str, str]]:
+    """The ID column's public name, and what it is called in each party's table."""
+    own: dict[str, str] = {}
+    public = ""
+    for entry in [given] if isinstance(given, str) else given:
+        party, sign, column = entry.partition("=")
+        if sign and party in parties:
+            own[party] = column
+        elif public:
+            raise ConfigError(f"--id {entry} is a second name.", "Write it as PARTY=COLUMN.")
+        else:
+            public = entry
+    public = public or next(iter(own.values()))
+    return public, {party: own.get(party, public) for party in parties}
 
 
-def _read(path: Path) -> Any:
+def _label(values: Any, positive: str | None) -> dict[str, Any]:
+    """The label's entry, with the positive class last."""
     import polars as pl
 
-    try:
-        if path.suffix == ".csv":
-            frame = pl.read_csv(path, infer_schema_length=None)
-            # A blank line at the end of a CSV is no person.
-            return frame.filter(~pl.all_horizontal(pl.all().is_null()))
-        return pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError):
-        pass
-    raise ConfigError(f"{path} is missing, or neither Parquet nor CSV.")
+    classes, kind = values.n_unique(), values.dtype
+    task = "regression" if kind.is_numeric() and classes > 20 else "multiclass"
+    if classes != 2:
+        if positive is not None:
+            raise ConfigError(f"--positive is for two classes; {values.name} has {classes}.")
+        return {"column": values.name, "task": task}
+    number = kind == pl.Boolean or kind.is_numeric()
+    whole = values.cast(pl.Int64) if number else values.cast(pl.String)
+    known = whole.unique().sort().to_list()
+    if positive is None and not number:
+        raise ConfigError(
+            f"The label {values.name} has the classes {known[0]} and {known[1]}: which one is the "
+            "positive one?",
+            f"Say --positive {shlex.quote(known[1])}, or the other: scores are its probability.",
+        )
+    if positive is not None:
+        if positive not in [str(one) for one in known]:
+            listed = " and ".join(map(str, known))
+            raise ConfigError(f"--positive {positive} is none of the classes {listed}.")
+        known.sort(key=lambda one: str(one) == positive)
+    return {"column": values.name, "task": "binary", "classes": known}
+
+
+def _entries(entries: list[str], option: str, form: str) -> dict[str, str]:
+    found = {}
+    for entry in entries:
+        party, sign, value = entry.partition("=")
+        if not sign or not party or not value:
+            raise ConfigError(f"{option} {entry} is not of the form PARTY={form}.")
+        found[party] = value
+    return found
 
 
 def _pinned(party: str, path: Path) -> dict[str, tuple[str, str]]:
@@ -132,40 +190,3 @@ def _pinned(party: str, path: Path) -> dict[str, tuple[str, str]]:
         for name, rule in policy.features.items()
         if rule.uuid is not None
     }
-
-
-def _party(
-    frame: Any,
-    identity: str,
-    label: str | None,
-    epsilon: float,
-    pinned: dict[str, tuple[str, str]],
-) -> dict[str, Any]:
-    import polars as pl
-
-    features: dict[str, Any] = {}
-    for column, kind in frame.schema.items():
-        if column in (identity, label):
-            continue
-        name, known = pinned.get(column, (column, str(uuid.uuid4())))
-        numeric = kind.is_numeric() or kind == pl.Boolean
-        entry: dict[str, Any] = {"uuid": known}
-        if label is not None:
-            entry |= {"type": "numeric" if numeric else "nominal", "missing": "keep"}
-        else:
-            if numeric:
-                entry |= {"type": "numeric", "bounds": None}
-            else:
-                entry |= {"type": "nominal", "categories": None}
-            mechanism = "global_map" if numeric else "unary"
-            entry["mechanism"] = {"name": mechanism, "epsilon": epsilon}
-        features[name] = entry
-    role = "feature_holder" if label is None else "label_holder"
-    party: dict[str, Any] = {"role": role, "signing_key": "", "encryption_key": ""}
-    party["features"] = features
-    if label is not None:
-        classes = frame.get_column(label).n_unique()
-        kind = frame.schema[label]
-        task = "regression" if kind.is_float() and classes > 20 else "multiclass"
-        party["label"] = {"column": label, "task": "binary" if classes == 2 else task}
-    return party

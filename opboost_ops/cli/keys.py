@@ -28,7 +28,9 @@ def init(
     """Make noise secret, signing key and encryption key; print what the federation file needs."""
     import secrets
 
-    from opboost_ops.datasets.workspace import write_keys, write_private
+    from opboost_ops.datasets.workspace import write_keys
+    from opboost_ops.exchange.key_files import write_private
+    from opboost_ops.mechanisms import noise
 
     folder = site / "keys"
     made = ["noise.secret", "signing.key", "encryption.key"]
@@ -41,7 +43,7 @@ def init(
         )
     public = write_keys(folder)
     if alignment:
-        write_private(folder / "alignment.key", secrets.token_bytes(32))
+        write_private(folder / "alignment.key", noise.secret_file(secrets.token_bytes(32)))
     for name, key in public.items():
         print(f"{name}: {key}")
 
@@ -74,42 +76,49 @@ def rotate(
 ) -> None:
     """Replace the noise secret: every later release is a new draw, and the ledger says so.
 
+    Without --yes it says what that costs. The new secret has the present key schedule, by which
+    person keys are made many at a time; all federations of the site move to it at once.
+
     The old secret is kept beside the new one, for it still opens what was released under it;
     delete it when nothing needs to be explained any more.
     """
     import secrets
 
+    from opboost_ops.config.key_sources import in_a_file
     from opboost_ops.config.loading import load_site
-    from opboost_ops.config.site import ENVIRONMENT
-    from opboost_ops.datasets.workspace import write_private
+    from opboost_ops.exchange.key_files import write_private
     from opboost_ops.mechanisms import noise
     from opboost_ops.run import agreement_file
-    from opboost_ops.run.disclosures import record_rotation
+    from opboost_ops.run.agreement import changing
+    from opboost_ops.run.disclosures import record_rotation, renewal
 
     declared = load_site(site / "site.yaml")
     old = noise.fingerprint(declared.noise_secret())
-    if str(declared.secret).startswith(ENVIRONMENT):
+    if not in_a_file(declared.secret):
         raise ConfigError(
-            f"The noise secret of {declared.party} comes from the environment.",
+            f"The noise secret of {declared.party} lies in no file, but is {declared.secret}.",
             "Rotate it where it is kept, then record it with the next release.",
         )
     if not yes:
         raise ConfigError(
-            "A new noise secret redraws every cell: each later release costs its loss once more.",
+            "A new noise secret redraws every cell of all federations of this site: each later "
+            f"release costs its loss once more. {renewal(declared)}",
             "Say --yes if that is meant. Nothing was changed.",
         )
-    # Read under the old secret, sealed under the new one.
-    book = agreement_file.load(declared)
     kept = declared.secret.with_name(f"{declared.secret.name}.until-{old}")
-    new = secrets.token_bytes(32)
-    # First the ledger: a crash after it leaves the old secret in place, and a line too many.
-    record_rotation(declared, old, noise.fingerprint(new))
-    fresh = declared.secret.with_name(f".{declared.secret.name}.new")
-    fresh.unlink(missing_ok=True)
-    write_private(fresh, new)
-    if not kept.exists():
-        kept.hardlink_to(declared.secret)
-    fresh.replace(declared.secret)
-    if book.agreements:
-        agreement_file.replace(declared.agreement, agreement_file.sealed(book, new))
+    content = noise.secret_file(secrets.token_bytes(noise.SECRET_BYTES))
+    new = noise.parse_secret(content)
+    assert new is not None
+    # Read under the old secret, sealed under the new one; meanwhile nobody agrees.
+    with changing(declared) as book:
+        # First the ledger: a crash after it leaves the old secret in place, and a line too many.
+        record_rotation(declared, old, noise.fingerprint(new))
+        fresh = declared.secret.with_name(f".{declared.secret.name}.new")
+        fresh.unlink(missing_ok=True)
+        write_private(fresh, content)
+        if not kept.exists():
+            kept.hardlink_to(declared.secret)
+        fresh.replace(declared.secret)
+        if book.agreements:
+            agreement_file.replace(declared.agreement, agreement_file.sealed(book, new))
     print(f"{declared.party}: noise secret {old} was replaced by {noise.fingerprint(new)}.")

@@ -25,6 +25,7 @@ def command(
     from opboost_ops.run.agreement_file import load
     from opboost_ops.run.leakage import leakage
     from opboost_ops.run.local import party_site_file
+    from opboost_ops.stages.sources import borrowed
     from opboost_ops.stages.stage import Context, Home
 
     declared = load_federation(federation)
@@ -50,7 +51,8 @@ def command(
     context = Context(
         declared, "", holder, site, policy, home, store, "", timeout=0.0, recorded=recorded
     )
-    found = leakage(context)
+    with borrowed(context) as lent:
+        found = leakage(lent)
     result = found.to_json()
     home.write_json("leakage", result)
     picture = home.folder / "leakage.html"

@@ -94,37 +94,78 @@ def show(
 
 
 @app.command("check")
-def check(site: Site) -> None:
-    """Look for releases that were charged and not completed, and for a broken audit log."""
+def check(
+    site: Site,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
+) -> None:
+    """Hold the ledger against cells, audit log, home and store; end with 1 where one lacks much."""
+    import json
+
     from opboost_ops.config.loading import load_site
-    from opboost_ops.exchange.books import open_books
-    from opboost_ops.privacy.lost import lost_states
+    from opboost_ops.exchange.books import LostBooks, open_books
+    from opboost_ops.run.gaps import check as find_gaps
 
     declared = load_site(site / "site.yaml")
-    with open_books(declared) as books:
-        entries, head = books.audit.verify()
-        open_ones = books.ledger.uncommitted()
-        everything = books.ledger.releases()
-        lines = len(everything)
-        lost = lost_states(everything, books.cells)
-    print(f"{declared.party}: {lines} lines, {entries} audit entries, head {head[:16]}.")
-    for release in open_ones:
-        print(
-            f"Reserved and not completed: {release.kind} of run {release.run}"
-            f"{f', {release.feature}' if release.feature else ''}."
-        )
-    for state in lost:
-        print(f"Lost or older than the ledger: the cell state of {state.last.feature}.")
-    if lost:
+    gaps = find_gaps(declared)
+    lines, entries, head = 0, 0, ""
+    try:
+        with open_books(declared) as books:
+            lines = len(books.ledger.releases())
+            entries, head = books.audit.head()
+    except LostBooks:
+        pass
+    if as_json:
+        found = {"party": declared.party, "lines": lines, "entries": entries, "head": head}
+        print(json.dumps({**found, "gaps": [asdict(gap) for gap in gaps]}))
+    else:
+        print(f"{declared.party}: {lines} lines, {entries} audit entries, head {head[:16]}.")
+        for gap in gaps:
+            print(gap)
+    if gaps:
+        lost = sum(gap.lacks != "open" for gap in gaps)
         raise ConfigError(
-            f"{len(lost)} cell states do not hold the last draw that the ledger has charged.",
-            "Put the newest ones back, or see `opboost ledger accept`: until then no run draws.",
+            f"{lost} gaps in the books of {declared.party}, and {len(gaps) - lost} lines are "
+            "charged of which it is not known that they were published.",
+            "docs/runbook.md says what to do about each; a run that would release over a gap is "
+            "refused.",
         )
-    if open_ones:
+
+
+@app.command("recover")
+def recover(
+    site: Site,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", help="Charge what was lost, at worst where it is not known."),
+    ] = False,
+) -> None:
+    """Rebuild what the books have lost, from own artifacts and plans; a backup is put beside."""
+    from opboost_ops.config.loading import POLICY, load_policy, load_site
+    from opboost_ops.run.gaps import check as find_gaps
+    from opboost_ops.run.recovery import recover as rebuild
+
+    declared, policy = load_site(site / "site.yaml"), load_policy(site / POLICY)
+    gaps = [gap for gap in find_gaps(declared) if gap.lacks != "open"]
+    if not gaps:
+        print(f"{declared.party}: the books have lost nothing.")
+        return
+    if not yes:
+        for gap in gaps:
+            print(gap)
         raise ConfigError(
-            f"{len(open_ones)} lines are charged, and it is not known that they were published.",
-            "Clear the run's task `publish`: it completes its own reservation at no further cost.",
+            f"{len(gaps)} gaps are charged by what is left of them, at the worst case, for good.",
+            "Put the newest copies back, which costs nothing; or say --yes. Nothing was changed.",
         )
+    done = rebuild(declared, policy)
+    draws = sum(line.draw is not None for line in done.lines)
+    print(
+        f"{declared.party}: {len(done.lines) - draws} lines and {draws} draws were rebuilt, "
+        f"{done.entries} entries of the audit log, {done.heads} heads; {done.accepted} cell states "
+        "go on, each charged for what it cannot tell. What there was lies beside it."
+    )
+    if done.left:
+        print("\n".join(done.left))
+        raise ConfigError(f"{len(done.left)} gaps are left.", "docs/runbook.md says what to do.")
 
 
 @app.command("accept")

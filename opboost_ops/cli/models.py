@@ -72,7 +72,8 @@ def list_(
 
     table = Table(title="Model versions")
     for head in ("version", "champion", "federated, in the mode of scoring", "decided", "why"):
-        table.add_column(head)
+        # A name that is cut can be given to no other command.
+        table.add_column(head, no_wrap=head == "version", min_width=16 if head == "version" else 1)
     for line in lines:
         metrics: dict[str, float] = line["metrics"].get(f"federated_{line['mode']}", {})
         told = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
@@ -141,9 +142,16 @@ def promote(
 
 
 @app.command("rollback")
-def rollback(site: Site, because: Because = "by hand", federation: Federation = None) -> None:
-    """Make the champion before the present one champion again."""
-    print(f"{_registry(site, federation).rollback(because)} is champion again.")
+def rollback(
+    site: Site,
+    version: Annotated[
+        str | None, typer.Argument(help="A former champion; the one before when absent.")
+    ] = None,
+    because: Because = "by hand",
+    federation: Federation = None,
+) -> None:
+    """Make a former champion champion again: the one before the present one, or the one named."""
+    print(f"{_registry(site, federation).rollback(because, version)} is champion again.")
 
 
 def _files(site: Path, version: str | None, federation: str | None) -> "dict[str, bytes]":

@@ -129,16 +129,22 @@ def _marginals(
     sample: Path | None,
     rules: "Mapping[str, FeatureRule]",
 ) -> tuple[dict[str, "np.ndarray"], Path]:
+    from contextlib import suppress
+    from tempfile import TemporaryDirectory
+
     import numpy as np
     import polars as pl
 
     from opboost_ops.config.loading import load_site
+    from opboost_ops.config.source import Source
     from opboost_ops.run.local import party_site_file
     from opboost_ops.stages import raw_table
+    from opboost_ops.stages.sources import copy
     from opboost_ops.stages.table_files import read_all
 
     home = Path()
     path = sample
+    frame: pl.DataFrame | None = None
     if path is None:
         known = party_site_file(file, holder)
         if known is None:
@@ -149,14 +155,20 @@ def _marginals(
         site = load_site(known)
         if declared.name not in site.tables:
             raise ConfigError(f"site.yaml of {holder} names no table for {declared.name}.")
-        path, home = site.tables[declared.name].train, site.home / declared.name
-    frame: pl.DataFrame | None = None
-    try:
-        frame = read_all(path)
-    except (pl.exceptions.PolarsError, OSError):
-        frame = None
-    if frame is None:
-        raise ConfigError(f"{path.name} is missing or no Parquet file.")
+        table, home = site.tables[declared.name].train, site.home / declared.name
+        if isinstance(table, Source):
+            site.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with TemporaryDirectory(prefix=".plan-", dir=site.home) as folder:
+                path = Path(folder) / f"{holder}.parquet"
+                copy(table, holder, path, (), "")
+                frame = read_all(path)
+        else:
+            path = table
+    if frame is None and path is not None:
+        with suppress(pl.exceptions.PolarsError, OSError):
+            frame = read_all(path)
+    if frame is None or path is None:
+        raise ConfigError(f"{path.name if path else 'It'} is missing or no Parquet file.")
     domain = declared.domain.to_domain()
     found = {}
     for name, feature in declared.parties[holder].features.items():

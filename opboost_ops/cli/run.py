@@ -1,6 +1,7 @@
 """`opboost run`: a federation without Airflow, a process a party."""
 
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,10 @@ def command(
     trees: Annotated[int | None, typer.Option(help="Boosting rounds.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Shrinkage.")] = None,
     depth: Annotated[int | None, typer.Option(help="Depth of a tree.")] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="One of the booster's own; may stand repeatedly."),
+    ] = None,
     denoise: Annotated[
         str | None,
         typer.Option(help="none, redraw, joint or auto; a dataset is then scored routed."),
@@ -50,6 +55,7 @@ def command(
         )
     form: dict[str, Any] = {"trees": trees, "learning_rate": learning_rate, "depth": depth}
     form["denoise"] = denoise
+    form["parameters"] = _parameters(parameter) if parameter else None
     if dataset is not None:
         from opboost_ops.datasets import lenders
 
@@ -80,6 +86,23 @@ def command(
     with Progress() as progress:
         finished = local.run_federation(federation, form, progress)
     report(federation, finished, experiment=dataset is not None, as_json=as_json)
+
+
+def _parameters(given: Sequence[str]) -> dict[str, Any]:
+    """What ``--parameter`` gives, by name; a name without a value is refused with the others."""
+    from opboost_ops.config.yaml_text import parse_yaml
+
+    names = [entry.partition("=")[0].strip() for entry in given]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigError(f"--parameter gives {', '.join(twice)} more than once.", "Give it once.")
+    found: dict[str, Any] = {}
+    for name, entry in zip(names, given, strict=True):
+        text = entry.partition("=")[2].strip()
+        try:
+            found[name] = float(text) if "e" in text.lower() else parse_yaml(text, "--parameter")
+        except ValueError:
+            found[name] = parse_yaml(text, "--parameter")
+    return found
 
 
 def _way(alignment: str | None) -> str | None:

@@ -15,6 +15,7 @@ def show(
     """Print a party's public keys and all keys' fingerprints; never a secret."""
     import json
 
+    from opboost_ops.config.key_sources import in_a_file
     from opboost_ops.config.loading import load_site
     from opboost_ops.exchange.encryption import PrivateKey, key_name
     from opboost_ops.exchange.signing import Signer
@@ -27,7 +28,7 @@ def show(
         "signing_key": signing,
         "signing_key_fingerprint": key_name(signing),
     }
-    if declared.encryption_key.exists():
+    if declared.encryption_key.exists() or not in_a_file(declared.encryption_key):
         encryption = PrivateKey.from_file(declared.encryption_key).public
         found["encryption_key"] = encryption
         found["encryption_key_fingerprint"] = key_name(encryption)

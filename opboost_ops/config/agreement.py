@@ -22,7 +22,17 @@ from opboost_ops.mechanisms import MissingBit
 PROTOCOL = 2
 
 #: All that may change without a new agreement; ``*`` is any party. Everything else is agreed.
-FREE = ("schedule", "parties.*.queue", "parties.*.pool", "parties.*.shards")
+FREE = (
+    "schedule",
+    "parties.*.queue",
+    "parties.*.pool",
+    "parties.*.shards",
+    # What whoever scores makes of its own scores, at home.
+    "scoring.threshold",
+    "scoring.calibration",
+    "scoring.interval",
+    "scoring.reasons",
+)
 
 #: The same, besides, of vertical learning. In horizontal learning all of ``training`` decides which
 #: sums leave.
@@ -32,8 +42,17 @@ FREE_VERTICAL = (
     "training.depth",
     "training.seed",
     "training.tolerance",
+    "training.gate",
     "training.engine",
     "training.denoise",
+    # What the label holder makes of released values and of its own columns. Of others it asks for
+    # split values as before, of one model, within what their policies answer.
+    "training.parameters",
+    "training.objective",
+    "training.weight_column",
+    "training.class_weight",
+    "training.early_stopping",
+    "training.tuning",
 )
 
 
@@ -66,8 +85,9 @@ def declared(federation: Federation) -> dict[str, Any]:
                 entry = found["parties"][name]["features"][feature]
                 del entry["mechanism"]["epsilon"]
                 entry["epsilons"] = list(spec.agreed_epsilons)
-    if not found.get("training"):
-        found.pop("training", None)
+    for key in ("training", "scoring"):
+        if not found.get(key):
+            found.pop(key, None)
     return found
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from opboost_ops.config.column_names import column_name
 from opboost_ops.config.declared_map import (
     Recorded,
     first_declared,
@@ -106,7 +107,7 @@ def _columns(
         digest = hashlib.sha256(json.dumps(["nominal", *categories]).encode()).digest()
         for bit, category in enumerate(categories):
             yield Column(
-                name=f"{name}={category}",
+                name=column_name(name, category),
                 feature=name,
                 charge=name,
                 uuid=feature.uuid,

@@ -10,7 +10,11 @@ from opboost_ops.config.horizontal_faults import (
     category_faults,
     horizontal_faults,
 )
+from opboost_ops.config.parameters import instead_of_horizontal
 from opboost_ops.config.private_faults import private_faults
+from opboost_ops.config.scoring import scoring_faults
+from opboost_ops.config.training_faults import training_faults
+from opboost_ops.config.value_faults import value_faults
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.mechanisms import BucketResponse, UnaryEncoding
 
@@ -31,7 +35,21 @@ def federation_faults(federation: Federation) -> Iterator[Fault]:
         yield from horizontal_faults(federation)
     else:
         yield from _vertical_faults(federation)
+    yield from training_faults(federation)
     yield from _key_faults(federation)
+    label = federation.label
+    owners = [p.label for p in federation.parties.values() if p.role == "label_holder" and p.label]
+    if label is None and owners:
+        label = owners[0]
+    private = federation.training.private is not None
+    yield from scoring_faults(federation.scoring, label.task if label else None, private)
+    if private and federation.training.gate == "interval":
+        yield Fault(
+            "training.gate",
+            "is interval, which would be an exact function of the held-out rows, and "
+            "training.private promises noise for whatever depends on them",
+            "leave it out: a private model is compared as 0.1.0 did",
+        )
 
 
 def _vertical_faults(federation: Federation) -> Iterator[Fault]:
@@ -48,7 +66,11 @@ def _vertical_faults(federation: Federation) -> Iterator[Fault]:
             yield Fault(key, "is only for horizontal learning", "declare it at its party")
     for key in HORIZONTAL_TRAINING:
         if getattr(federation.training, key) is not None:
-            yield Fault(f"training.{key}", "is only for horizontal learning", "take it out")
+            yield Fault(
+                f"training.{key}",
+                "is only for horizontal learning",
+                instead_of_horizontal(federation.training.trainer, key),
+            )
     uuids: dict[str, str] = {}
     for name, party in federation.parties.items():
         where = f"parties.{name}"
@@ -190,6 +212,7 @@ def _feature_faults(
         return
     if feature.epsilons and feature.mechanism is None:
         yield Fault(f"{where}.epsilons", "is only for a feature with a mechanism", "leave it out")
+    yield from value_faults(where, feature)
     yield from _missing_faults(where, party, feature)
     if party.role == "feature_holder":
         yield from _protection_faults(federation, where, feature)

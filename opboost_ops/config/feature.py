@@ -1,7 +1,9 @@
 """A feature as ``federation.yaml`` declares it: its type, its domain, its mechanism."""
 
 import math
-from typing import Literal, Self
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from typing import Any, Literal, Self
 from uuid import UUID
 
 from pydantic import Field, model_validator
@@ -49,6 +51,12 @@ class Edges(Record):
         return self
 
 
+#: Seconds of the units in which dates and times are counted, since 1970-01-01 (UTC).
+SECONDS = {"seconds": 1.0, "minutes": 60.0, "hours": 3600.0, "days": 86400.0, "years": 31556952.0}
+
+Unit = Literal["seconds", "minutes", "hours", "days", "years"]
+
+
 class Fill(Record):
     """Missing values are replaced by this declared value before anything else.
 
@@ -66,12 +74,18 @@ class Feature(Record):
 
     Attributes:
         uuid: Immutable name of the column: noise and the ledger go by it, so a rename is free.
-        type: ``numeric``, ``ordinal`` (``categories`` give the order) or ``nominal``.
+        type: ``numeric``, ``ordinal`` (``categories`` give the order) or ``nominal``; ``boolean``
+            is a word for a numeric feature with bounds [0, 1].
+        unit: Of a numeric feature whose raw column holds dates or times: they are counted in this
+            unit since 1970-01-01 (UTC), durations from zero. Bounds and fill may then be dates.
         bounds: Public lower and upper bound of a protected numeric feature, in its own unit; of
             the label holder's, too, where DPBoost trains.
         scale: How [bounds] are laid on the domain.
         categories: Of an ordinal feature in their order, lowest first; of a feature holder's
             nominal feature in any order, and of the label holder's where DPBoost trains.
+        mapping: Raw categories that count as a declared one.
+        rest: The declared category that every raw one counts as which is neither declared nor
+            mapped: rare ones need not be named, and a new one is no fault.
         missing: ``forbid``, a declared fill, or (label holder only) ``keep``.
         mechanism: How the feature is randomised; required of feature holders.
         epsilons: Further epsilons at which a run may ask for the feature. Each of them is a draw
@@ -80,13 +94,40 @@ class Feature(Record):
     """
 
     uuid: UUID
-    type: Literal["numeric", "ordinal", "nominal"] = "numeric"
+    type: Literal["numeric", "ordinal", "nominal", "boolean"] = "numeric"
+    unit: Unit | None = None
     bounds: tuple[float, float] | None = None
     scale: Literal["linear", "log1p"] | Edges = "linear"
     categories: tuple[str, ...] | None = None
+    mapping: Mapping[str, str] = Field(default_factory=dict)
+    rest: str | None = None
     missing: Literal["forbid", "keep"] | Fill = "forbid"
     mechanism: Mechanism | None = None
     epsilons: tuple[Epsilon, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_plain_numbers(cls, data: Any) -> Any:
+        """Booleans are numbers from 0 to 1, and dates numbers of the declared unit."""
+        if not isinstance(data, Mapping):
+            return data
+        found = dict(data)
+        if data.get("type") == "boolean":
+            found["type"] = "numeric"
+            if found.get("bounds") is None:
+                found["bounds"] = [0.0, 1.0]
+        if (seconds := SECONDS.get(str(data.get("unit")))) is None:
+            return found
+        if isinstance(bounds := found.get("bounds"), list | tuple):
+            found["bounds"] = [_counted(bound, seconds) for bound in bounds]
+        if isinstance(missing := found.get("missing"), Mapping) and "fill" in missing:
+            found["missing"] = {**missing, "fill": _counted(missing["fill"], seconds)}
+        return found
+
+    @property
+    def seconds(self) -> float:
+        """How many seconds its unit has; 1 without one."""
+        return SECONDS.get(self.unit or "", 1.0)
 
     @property
     def agreed_epsilons(self) -> tuple[float, ...]:
@@ -152,3 +193,12 @@ class Feature(Record):
         edges = self.scale.edges if isinstance(self.scale, Edges) else None
         scale = "edges" if isinstance(self.scale, Edges) else self.scale
         return DomainMap(domain, self.bounds, scale, edges)
+
+
+def _counted(value: Any, seconds: float) -> Any:
+    """A date as YAML reads it, counted since 1970-01-01 (UTC); anything else as it is."""
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day, tzinfo=UTC)
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=value.tzinfo or UTC).timestamp() / seconds
+    return value

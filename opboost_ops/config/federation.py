@@ -8,12 +8,14 @@ from pydantic import Field, model_validator
 
 from opboost_ops.config.feature import DomainRange, Feature
 from opboost_ops.config.schema import FeatureName, Name, PublicKey, Record
+from opboost_ops.config.scoring import Scoring as Scoring
+from opboost_ops.config.scoring import ScoringMode as ScoringMode
+from opboost_ops.config.tuning import ClassWeight, EarlyStopping, ObjectiveName, Tuning
 from opboost_ops.domain import MOST_SEARCHED, MOST_VALUES
 
 Role = Literal["label_holder", "feature_holder"]
 IdType = Literal["string", "integer"]
 LearningTask = Literal["binary", "multiclass", "regression"]
-ScoringMode = Literal["local", "desensitised", "routed"]
 AlignmentMode = Literal["private", "keyed"]
 
 #: What a run is for.
@@ -132,8 +134,19 @@ class Training(Record):
             (LightGBM in one process); both are for models of clear rows. ``auto`` is what was not
             found to be worse than ``none``: see `Federation.denoising`. Absent, it is ``none``, or
             ``redraw`` where ``redraw`` is true.
+        parameters: The booster's own, by their names there (`config/parameters.py`).
+        objective: What it minimises; the task's own when absent.
+        weight_column: A column of the label holder's table: how much each training row counts.
+        class_weight: How much each class counts, by class; ``balanced`` for as much as another.
+        early_stopping: Whether, and when, boosting ends before all trees are there.
+        tuning: Whether, and for how long, parameters are looked for.
         tolerance: By how much a new model's main metric (auc, or r2 in regression) may be worse
             than the champion's on the held-out rows, and yet become champion.
+        gate: By which rule a new model becomes champion. ``interval``, when absent, goes by the
+            paired 95 % interval of the difference on the held-out rows: to the last version that a
+            person approved, or else the best so far, and of a first model to the label holder's
+            columns alone. ``today`` compares two values with the present champion's; a private
+            model knows no other.
         active: The party that opens the runs and learns the sums; horizontal.
         buckets: At most how many buckets a feature is cut into, 16 when absent; horizontal.
         lambda_l2: What is added to each sum of hessians, 1 when absent; horizontal.
@@ -152,7 +165,14 @@ class Training(Record):
     seed: int = Field(default=0, ge=0, lt=2**31)
     redraw: bool = False
     denoise: Denoise | None = None
+    parameters: Mapping[str, Any] = Field(default_factory=dict)
+    objective: ObjectiveName | None = None
+    weight_column: str | None = None
+    class_weight: ClassWeight | None = None
+    early_stopping: EarlyStopping | None = None
+    tuning: Tuning | None = None
     tolerance: float = Field(default=0.01, ge=0)
+    gate: Literal["interval", "today"] | None = None
     active: Name | None = None
     buckets: int | None = Field(default=None, ge=2, le=1024)
     lambda_l2: float | None = Field(default=None, ge=0)
@@ -167,29 +187,6 @@ class Training(Record):
         return data
 
 
-class Scoring(Record):
-    """How and when new rows are scored, and so how the held-out rows are evaluated.
-
-    Attributes:
-        mode: ``desensitised``: feature holders release randomised domain values of the new rows.
-            ``routed``: they answer, for every row, every comparison with a threshold of the
-            model. ``local``: the label holder holds all columns that the model uses, as every
-            party does in horizontal learning, which knows no other mode.
-        evaluate: Other modes in which a model's held-out rows are evaluated too, so that one
-            can choose; each must be allowed by all parties as the scoring mode must.
-        cron: At these times new rows are scored, besides after every new champion.
-    """
-
-    mode: ScoringMode = "desensitised"
-    evaluate: tuple[ScoringMode, ...] = ()
-    cron: str | None = None
-
-    @property
-    def modes(self) -> tuple[ScoringMode, ...]:
-        """All modes in which a model is evaluated; the one of scoring comes first."""
-        return tuple(dict.fromkeys((self.mode, *self.evaluate)))
-
-
 class Schedule(Record):
     """When the training DAG runs by itself, and for how long at most.
 
@@ -198,11 +195,14 @@ class Schedule(Record):
         on_tables: When all parties' tables have changed since the last run: how often each party
             looks at its own, as a cron expression. It looks at its table of new rows, too: when
             all of these have changed, they are scored.
+        catch_up: Whether a time that was missed, because nothing was running, is made up for once,
+            as soon as something is. It does not reach back before the federation was there.
         timeout_hours: After how many hours a run, or a task of it, is ended as failed.
     """
 
     cron: str | None = None
     on_tables: str | None = None
+    catch_up: bool = False
     timeout_hours: float = Field(default=12, gt=0, le=24 * 7)
 
 

@@ -1,12 +1,12 @@
 """What is wrong with a federation file of horizontal learning."""
 
-import re
 from collections.abc import Iterator, Sequence
 
+from opboost_ops.config.column_names import LONGEST, column_name
 from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.federation import Federation, HoldoutColumn, Label
 from opboost_ops.config.private_faults import summed_faults
-from opboost_ops.config.schema import FEATURE_NAME
+from opboost_ops.config.value_faults import value_faults
 from opboost_ops.errors import ConfigError, Fault
 
 #: Entries of ``training`` that vertical learning does not have.
@@ -82,13 +82,20 @@ def category_faults(where: str, categories: Sequence[str]) -> Iterator[Fault]:
             "is required of a feature holder's nominal feature, and in horizontal learning",
             "list all its categories; they are public",
         )
+    names: dict[str, str] = {}
     for i, category in enumerate(categories):
-        if not re.match(FEATURE_NAME, category):
+        name = column_name("", category)[1:]
+        if not name or len(name) > LONGEST:
             yield Fault(
                 f"{where}.categories.{i}",
-                "becomes a column's name and may not hold spaces, quotes, commas, colons or "
-                "brackets",
-                "rename the category in table and file",
+                f"becomes a column's name, which has 1 to {LONGEST} characters",
+                "map it to a shorter name by `mapping`",
+            )
+        elif names.setdefault(name, category) != category:
+            yield Fault(
+                f"{where}.categories.{i}",
+                "becomes the same column's name as another category",
+                "map it to another name by `mapping`",
             )
 
 
@@ -140,6 +147,7 @@ def _label_faults(federation: Federation) -> Iterator[Fault]:
 
 def _feature_faults(federation: Federation, name: str, feature: Feature) -> Iterator[Fault]:
     where = f"features.{name}"
+    yield from value_faults(where, feature)
     if feature.epsilons:
         yield Fault(f"{where}.epsilons", "is not for horizontal learning", "leave it out")
     if feature.mechanism is not None:

@@ -2,21 +2,32 @@
 
 import difflib
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from opboost_ops.config.fault_groups import grouped
 from opboost_ops.config.faults import federation_faults
 from opboost_ops.config.federation import Federation
+from opboost_ops.config.key_sources import in_a_file
+from opboost_ops.config.parameters import applies
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.policy_faults import policy_faults
-from opboost_ops.config.site import ENVIRONMENT, Site, Tables
+from opboost_ops.config.site import Site
+from opboost_ops.config.source import ENVIRONMENT, Source
+from opboost_ops.config.training_faults import keys_of_others
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError, Fault, OpBoostError
 
 POLICY = "policy.yaml"
+
+#: Where a thread's parties have their sites, where it is not the environment that says so.
+_KNOWN: ContextVar[Mapping[str, str] | None] = ContextVar("opboost sites", default=None)
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -51,20 +62,22 @@ def _new_faults(federation: Federation) -> Iterator[Fault]:
     yield from federation_faults(federation)
 
 
-def load_site(path: Path) -> Site:
+def load_site(path: Path, folder: Path | None = None) -> Site:
     """Read ``site.yaml``; its relative paths start at its own folder.
+
+    Args:
+        path: The file.
+        folder: Where relative paths start instead, for a file that is on its way there.
 
     Raises:
         ConfigError: With all its faults.
     """
     site = _parse(Site, read_yaml(path), path.name, lambda _: iter(()))
-    folder = path.resolve().parent
+    folder = (folder or path.parent).resolve()
     keys = ("secret", "signing_key", "encryption_key", "alignment_key")
     paths = ("home", "cells", "agreement", "models", "scores", *keys)
     update: dict[str, Any] = {
-        name: folder / getattr(site, name)
-        for name in paths
-        if not str(getattr(site, name)).startswith(ENVIRONMENT)
+        name: folder / getattr(site, name) for name in paths if in_a_file(getattr(site, name))
     }
     elsewhere = "://" in site.store or site.store.startswith(ENVIRONMENT)
     update["store"] = site.store if elsewhere else str(folder / site.store)
@@ -72,10 +85,20 @@ def load_site(path: Path) -> Site:
     if site.ledger.startswith(prefix) and not site.ledger.startswith(prefix + "/"):
         update["ledger"] = f"{prefix}{folder / site.ledger.removeprefix(prefix)}"
     update["tables"] = {
-        name: Tables(train=folder / tables.train, score=tables.score and folder / tables.score)
+        name: tables.model_copy(
+            update={
+                "train": _below(folder, tables.train),
+                "score": tables.score and _below(folder, tables.score),
+                "scores_to": tables.scores_to and tables.scores_to.below(folder),
+            }
+        )
         for name, tables in site.tables.items()
     }
     return site.model_copy(update=update)
+
+
+def _below(folder: Path, table: Path | Source) -> Path | Source:
+    return table.below(folder) if isinstance(table, Source) else folder / table
 
 
 def load_policy(path: Path) -> Policy:
@@ -87,12 +110,29 @@ def load_policy(path: Path) -> Policy:
     return _parse(Policy, read_yaml(path), path.name, policy_faults)
 
 
-def site_of(party: str, environ: Mapping[str, str] = os.environ) -> tuple[Site, Policy]:
+@contextmanager
+def sites_known(files: Mapping[str, Path]) -> Iterator[None]:
+    """Let this thread know parties' sites, and no others, whatever the environment names.
+
+    Parties of one name in several federations may so take part in one process.
+
+    Args:
+        files: ``site.yaml`` by party.
+    """
+    token = _KNOWN.set({_variable(party): str(path) for party, path in files.items()})
+    try:
+        yield
+    finally:
+        _KNOWN.reset(token)
+
+
+def site_of(party: str, environ: Mapping[str, str] | None = None) -> tuple[Site, Policy]:
     """A party's site and policy, as this process's environment names them.
 
     Args:
         party: Its name.
-        environ: Where ``OPBOOST_SITE_<PARTY>`` is looked up.
+        environ: Where ``OPBOOST_SITE_<PARTY>`` is looked up; what `sites_known` says, or else the
+            process's environment, when absent.
 
     Raises:
         ConfigError: This process is not one of that party's.
@@ -108,17 +148,20 @@ def site_of(party: str, environ: Mapping[str, str] = os.environ) -> tuple[Site, 
     return site, policy
 
 
-def site_file(party: str, environ: Mapping[str, str] = os.environ) -> Path:
+def site_file(party: str, environ: Mapping[str, str] | None = None) -> Path:
     """Where a party's ``site.yaml`` lies, as this process's environment says.
 
     Args:
         party: Its name.
-        environ: Where ``OPBOOST_SITE_<PARTY>`` is looked up.
+        environ: As of `site_of`.
 
     Raises:
         ConfigError: This process is not one of that party's.
     """
     variable = _variable(party)
+    if environ is None:
+        known = _KNOWN.get()
+        environ = os.environ if known is None else known
     if not environ.get(variable):
         raise ConfigError(
             f"{variable} is not set: this worker is not one of {party}'s.",
@@ -138,20 +181,33 @@ def _parse(
     parsed: _Model | None = None
     if not isinstance(data, dict):
         faults.append(Fault("", "the file holds no mapping of keys to values"))
+    elif isinstance(data.get("version"), bool):
+        # In Python, true is 1.
+        faults.append(Fault("version", "is true or false, where a number is needed", "write 1"))
     else:
         try:
             parsed = model.model_validate(data)
         except ValidationError as error:
-            faults = [_fault(model, data, fault) for fault in error.errors(include_url=False)]
+            faults = _faults(model, data, error)
         except OpBoostError as error:
             faults = [Fault("", error.problem, error.remedy)]
     if parsed is not None:
         faults = list(more(parsed))
     if faults or parsed is None:
-        unique = tuple(dict.fromkeys(faults))
+        unique = tuple(grouped(dict.fromkeys(faults)))
         count = "1 fault" if len(unique) == 1 else f"{len(unique)} faults"
         raise ConfigError(count, file=file, faults=unique)
     return parsed
+
+
+def _faults(model: type[BaseModel], data: Any, error: ValidationError) -> list[Fault]:
+    """One fault a place: of what might stand there, each has its own words for what does."""
+    faults: dict[tuple[str, bool], Fault] = {}
+    for one in error.errors(include_url=False):
+        fault = _fault(model, data, one)
+        kind = one["type"].endswith(("_type", "_parsing"))
+        faults.setdefault((fault.where, kind) if kind else (str(fault), kind), fault)
+    return list(faults.values())
 
 
 def _fault(model: type[BaseModel], data: Any, error: Any) -> Fault:
@@ -170,12 +226,17 @@ def _fault(model: type[BaseModel], data: Any, error: Any) -> Fault:
     if error["type"] == "extra_forbidden":
         problem = "is not a known key"
         known = _known_keys(model, error["loc"][:-1])
+        if error["loc"][:-1] == ("training",):
+            suggestion = _in_training(data, str(error["loc"][-1]), known)
+            return Fault(".".join(where), problem, suggestion)
         near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
         suggestion = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
     elif error["type"] == "missing":
         problem = "is required"
     elif error["type"] == "string_pattern_mismatch":
         problem = f"does not have the form {error['ctx']['pattern']}"
+    elif error["type"] in _NEEDS:
+        problem, suggestion = _of_type(error["type"], error["input"])
     elif error["type"] == "literal_error" and isinstance(error["input"], str):
         suggestion = _closest(error["input"], error["ctx"]["expected"])
     elif error["type"] in ("union_tag_invalid", "union_tag_not_found"):
@@ -185,6 +246,40 @@ def _fault(model: type[BaseModel], data: Any, error: Any) -> Fault:
             problem = "names no mechanism"
             suggestion = _closest(error["ctx"]["tag"], error["ctx"]["expected_tags"])
     return Fault(".".join(where), problem, suggestion)
+
+
+def _in_training(data: Mapping[str, Any], name: str, known: list[str]) -> str:
+    """What to write instead of an unknown key: only what applies to the trainer is offered."""
+    horizontal = data.get("learning") == "horizontal"
+    declared = data["training"].get("trainer", "federboost" if horizontal else "lightgbm")
+    trainer = declared if isinstance(declared, str) else ""
+    without = keys_of_others(trainer)
+    return applies(trainer, name, [key for key in known if key not in without])
+
+
+_NEEDS = {
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "string_type": "a text",
+}
+
+
+def _of_type(kind: str, found: Any) -> tuple[str, str]:
+    """What stands where something of another type is needed, and what to write; not the value."""
+    named = {bool: "true or false", int: "a number", float: "a number", str: "a text"}
+    named |= {dict: "a mapping", list: "a list", type(None): "empty"}
+    what, needed = named.get(type(found), "a date"), _NEEDS[kind]
+    if isinstance(found, float) and kind == "int_type":
+        return "must be a whole number", "without a point"
+    problem = f"is {what}, where {needed} is needed"
+    if isinstance(found, str) and re.fullmatch(r"[-+]?[0-9.]+[eE][-+]?[0-9]+", found):
+        return problem, "in YAML such a number has a point and a sign: 1.0e-6"
+    if isinstance(found, str):
+        return problem, "write it without quotes"
+    # YAML takes yes, no, on, off, 12 and 2020-01-01 without quotes for something else.
+    quoted = kind == "string_type" and not isinstance(found, dict | list | None)
+    return problem, "put it in quotes" if quoted else ""
 
 
 def _known_keys(model: type[BaseModel], steps: tuple[Any, ...]) -> list[str]:

@@ -141,6 +141,34 @@ class Checks(Record):
     tell_drift: bool = False
 
 
+class Above(Record):
+    """From which cost on a release needs a person; never where absent.
+
+    Attributes:
+        loss_1: Sum of loss(1) over the features of one release.
+        loss_whole: Sum of loss(R - L) over the features of one release.
+        account: Sum of loss(R - L) over all features and all releases ever, this one included.
+    """
+
+    loss_1: float | None = Field(default=None, ge=0)
+    loss_whole: float | None = Field(default=None, ge=0)
+    account: float | None = Field(default=None, ge=0)
+
+
+class Approve(Record):
+    """When a person of the party must approve a release before anything of it is drawn.
+
+    Attributes:
+        first_release: Before the first release of a federation to its label holder.
+        above: Before each release that costs more.
+        hours: After how many hours without an answer it is declined.
+    """
+
+    first_release: bool = False
+    above: Above = Above()
+    hours: float = Field(default=48, gt=0, le=24 * 90)
+
+
 class Policy(Record):
     """The whole of ``policy.yaml``.
 
@@ -158,6 +186,7 @@ class Policy(Record):
         scoring: Modes of scoring in which this party takes part.
         alignment: How the label holder may find the people that all parties have.
         checks: Thresholds of its checks.
+        approve: Which releases need a person; none when absent.
     """
 
     version: Literal[1]
@@ -172,6 +201,7 @@ class Policy(Record):
     scoring: tuple[ScoringMode, ...] = ("local", "desensitised")
     alignment: AlignmentRules = AlignmentRules()
     checks: Checks = Checks()
+    approve: Approve = Approve()
 
     def noise_group(self, receiver: str) -> str:
         """Under which name the secret of a receiver's noise is derived."""

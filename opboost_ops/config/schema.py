@@ -2,7 +2,9 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from opboost_ops.mechanisms.parameters import Exact
 
 #: Names of parties and federations: they become task, folder and environment variable names.
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,47}$")]
@@ -15,7 +17,7 @@ FeatureName = Annotated[str, Field(pattern=FEATURE_NAME)]
 PublicKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{43}=$")]
 
 
-class Record(BaseModel):
+class Record(Exact):
     """A frozen record that refuses keys it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from opboost_ops.config.column_names import column_name
 from opboost_ops.config.declared_map import full_digest
 from opboost_ops.config.federation import Federation
 from opboost_ops.domain import Domain, DomainMap
@@ -89,7 +90,7 @@ def shared_columns(federation: Federation) -> tuple[SharedColumn, ...]:
             continue
         categories = feature.categories or ()
         found += [
-            SharedColumn(f"{name}={category}", name, None, at, digest)
+            SharedColumn(column_name(name, category), name, None, at, digest)
             for at, category in enumerate(categories)
         ]
     return tuple(found)

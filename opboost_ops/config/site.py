@@ -3,28 +3,32 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
+from opboost_ops.config.key_sources import in_a_file, text_of
 from opboost_ops.config.schema import Name, Record
+from opboost_ops.config.source import ENVIRONMENT, Sink, Source, source_or_path
 from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms import noise
 
-#: How ``secret`` names an environment variable.
-ENVIRONMENT = "env:"
+Table = Annotated[Path | Source, BeforeValidator(source_or_path)]
 
 
 class Tables(Record):
     """A party's tables for one federation.
 
     Attributes:
-        train: The people to learn from: a Parquet file, or a folder of them.
+        train: The people to learn from: a Parquet file, or a folder of them, which are used where
+            they lie; or a source that each run reads once.
         score: New rows to score, likewise, for parties that take part in scoring.
+        scores_to: Where the label holder's scores go besides its folder of scores.
     """
 
-    train: Path
-    score: Path | None = None
+    train: Table
+    score: Table | None = None
+    scores_to: Sink | None = None
 
 
 class Site(Record):
@@ -44,16 +48,17 @@ class Site(Record):
         agreement: What the party has agreed to, which `opboost agree` writes.
         models: Where the label holder keeps its models.
         scores: Where the label holder keeps the scores of new rows.
-        secret: File of the 32 secret bytes from which all noise comes, or ``env:NAME`` for an
-            environment variable that holds them in base64.
-        signing_key: File of the Ed25519 private key.
-        encryption_key: File of the X25519 private key, for a party that declares one.
+        secret: File of the 32 secret bytes from which all noise comes. Or ``env:NAME`` for an
+            environment variable, or ``airflow:NAME`` for a variable in the secrets backend of this
+            worker's Airflow, that holds them in base64.
+        signing_key: File of the Ed25519 private key, or ``env:NAME`` or ``airflow:NAME`` likewise.
+        encryption_key: File of the X25519 private key, for a party that declares one, likewise.
         alignment_key: File of the key that all parties of the federation share, in ``alignment:
             keyed``. In ``private`` only the label holder may have one, of its own: common order and
             held-out rows follow from it. Without the file they follow from its secret.
         alignment_processes: How many processes private alignment takes; all processors when
             absent.
-        tables: Parquet tables by federation.
+        tables: Its tables by federation.
     """
 
     version: Literal[1]
@@ -95,25 +100,25 @@ class Site(Record):
         """Where the list of forgotten persons lies."""
         return self.cells / "forgotten.json"
 
-    def noise_secret(self) -> bytes:
+    def noise_secret(self) -> noise.Secret:
         """The party's noise secret, 32 bytes.
 
         Raises:
             ConfigError: It is missing, of another size, or readable by others.
         """
-        text = str(self.secret)
-        if text.startswith(ENVIRONMENT):
-            return noise.secret_from_environment(text.removeprefix(ENVIRONMENT))
-        return noise.read_secret(self.secret)
+        if in_a_file(self.secret):
+            return noise.read_secret(self.secret)
+        text = text_of(self.secret, "noise secret")
+        return noise.secret_from_text(text, str(self.secret))
 
-    def noise_secrets(self) -> dict[str, bytes]:
+    def noise_secrets(self) -> dict[str, noise.Secret]:
         """The party's noise secret and those before it that are still beside it, by fingerprint.
 
         Raises:
             ConfigError: One of them is of another size, or readable by others.
         """
         found = [self.noise_secret()]
-        if not str(self.secret).startswith(ENVIRONMENT):
+        if in_a_file(self.secret):
             beside = sorted(self.secret.parent.glob(f"{self.secret.name}.until-*"))
             found += [noise.read_secret(path) for path in beside]
         return {noise.fingerprint(secret): secret for secret in found}

@@ -7,11 +7,12 @@ loader silently takes the last, merge keys and tags, and aliases that make a sma
 """
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -30,7 +31,29 @@ MOST_NODES = 500_000
 MOST_CHARACTERS = 100_000
 
 #: Libyaml's safe loader, ten times as fast, where PyYAML was built with it.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_FASTEST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _LOADER(_FASTEST):  # type: ignore[misc]
+    """One for which 010 and 1:30 are texts; by YAML 1.1 they are eight and ninety."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {
+        first: [(tag, form) for tag, form in known if not tag.endswith((":int", ":float"))]
+        for first, known in _FASTEST.yaml_implicit_resolvers.items()
+    }
+
+
+for _tag, _form in (
+    ("int", r"^[-+]?(?:0|[1-9][0-9_]*)$"),
+    (
+        "float",
+        r"^[-+]?(?:(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+][0-9]+)?|"
+        r"\.(?:inf|Inf|INF))$|^\.(?:nan|NaN|NAN)$",
+    ),
+):
+    _LOADER.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(_form), list("-+0123456789.")
+    )
 
 _REMEDY = "Correct it there; `opboost check` names what is left."
 

@@ -18,17 +18,16 @@ from opboost_ops.boosting import trainer
 from opboost_ops.boosting.trainer import Frame, Parameters, format_of, predict
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.loading import load_site, parse_federation
-from opboost_ops.config.site import Site
+from opboost_ops.config.loading import POLICY, load_policy, load_site, parse_federation
 from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.exchange.manifest import parse_manifest, reference
 from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.stages import raw_table
-from opboost_ops.stages.assemble import category_codes, encode_label
-from opboost_ops.stages.stage import Home
-from opboost_ops.stages.table_files import read_all
+from opboost_ops.stages.assemble import category_codes, encode_label, frame_of
+from opboost_ops.stages.stage import Context, Home
 from opboost_ops.stages.train import parameters_of
+from opboost_ops.stages.tuned import with_tuned
 
 
 def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: str) -> Any:
@@ -84,28 +83,29 @@ class _Joined:
     everything: np.ndarray
     clear: np.ndarray
     labels: np.ndarray
+    weight: np.ndarray | None
     train: int
     parameters: Parameters
 
     def training(self) -> tuple[Frame, np.ndarray, Parameters]:
         matrix = np.asfortranarray(self.everything[: self.train])
-        frame = Frame(names=self.names, matrix=matrix, categorical=self.categorical, ranked=())
+        frame = Frame(self.names, matrix, self.categorical, (), weight=self.weight)
         return frame, self.labels[: self.train], self.parameters
 
 
 def _together(sites: Mapping[str, Path], federation: str, label_holder: str, run: str) -> _Joined:
-    loaded = {party: load_site(path) for party, path in sites.items()}
-    own = loaded[label_holder]
+    own = load_site(sites[label_holder])
     home = Home(own.home / federation / run)
     plan = _read(open_store(own.store), reference(federation, run, "plan", label_holder))
     declared = parse_federation(plan.document["federation"], "plan")
     facts, train = home.json("frame"), home.json("alignment")["train"]
-    raw, clear = _joined(declared, loaded, home, facts)
+    tables = {party: _table(declared, party, run, path) for party, path in sites.items()}
+    raw, clear = _joined(declared, tables, home, facts)
     label_spec = declared.parties[label_holder].label
     assert label_spec is not None
     labels, classes = encode_label(raw.pop("label"), label_spec, train)
     names = tuple(facts["names"])
-    parameters = parameters_of(declared.training, facts["task"], classes)
+    parameters = with_tuned(home, parameters_of(declared.training, facts["task"], classes))
     if parameters.trainer == "dpboost":
         # What privacy of the model costs is part of the comparison.
         parameters = replace(parameters, trainer="lightgbm", private=None)
@@ -116,6 +116,7 @@ def _together(sites: Mapping[str, Path], federation: str, label_holder: str, run
         everything=np.column_stack([raw[name] for name in names]),
         clear=np.column_stack([clear[name] for name in names]),
         labels=labels,
+        weight=frame_of(home.table("frame"), facts).weight,
         train=train,
         parameters=parameters,
     )
@@ -175,14 +176,24 @@ def _read(store: Store, place: str) -> Artifact:
     return Artifact(parse_manifest(files["manifest.json"], place), files)
 
 
+def _table(federation: Federation, party: str, run: str, path: Path) -> pl.DataFrame:
+    """A party's training table as the run read it, by declared names."""
+    site, policy = load_site(path), load_policy(path.parent / POLICY)
+    home = Home(site.home / federation.name / run)
+    store = open_store(site.store)
+    return raw_table.read(Context(federation, run, party, site, policy, home, store, "", 0.0))
+
+
 def _joined(
-    federation: Federation, sites: Mapping[str, Site], home: Home, facts: Mapping[str, Any]
+    federation: Federation,
+    tables: Mapping[str, pl.DataFrame],
+    home: Home,
+    facts: Mapping[str, Any],
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     identity = federation.id.column
     domain = federation.domain.to_domain()
     own = federation.label_holder
-    table = read_all(sites[own].tables[federation.name].train)
-    own_rows = table[integers(home.table("alignment"), "position")]
+    own_rows = tables[own][integers(home.table("alignment"), "position")]
     order = own_rows.select(identity)
     label = federation.parties[own].label
     assert label is not None
@@ -191,8 +202,7 @@ def _joined(
     for party, spec in federation.parties.items():
         rows = own_rows
         if party != own:
-            other = read_all(sites[party].tables[federation.name].train)
-            rows = order.join(other, on=identity, how="left", maintain_order="left")
+            rows = order.join(tables[party], on=identity, how="left", maintain_order="left")
         for name, feature in spec.features.items():
             full = f"{party}.{name}"
             if full in facts["categories"]:

@@ -1,7 +1,6 @@
 """Files of a whole federation in one folder: what experiments and the demo run on."""
 
 import hashlib
-import os
 import secrets
 import uuid
 from collections.abc import Mapping
@@ -18,8 +17,10 @@ from opboost_ops.datasets.limits import limits
 from opboost_ops.domain import quantile_edges as edges_of
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.encryption import new_encryption_key
+from opboost_ops.exchange.key_files import write_private
 from opboost_ops.exchange.signing import new_signing_key
 from opboost_ops.exchange.store import THROWAWAY
+from opboost_ops.mechanisms import noise
 from opboost_ops.run.agreement import MADE_UP, agree
 from opboost_ops.run.publication import SEEDED
 
@@ -129,7 +130,12 @@ def write_keys(folder: Path, seed: bytes | None = None) -> dict[str, str]:
     Returns:
         The public keys as the federation file names them: ``signing_key``, ``encryption_key``.
     """
-    secret = secrets.token_bytes(32) if seed is None else SEEDED + seed[: 32 - len(SEEDED)]
+    # Of the first key schedule where it is public: figures that were told stay what they are.
+    secret = (
+        noise.secret_file(secrets.token_bytes(noise.SECRET_BYTES))
+        if seed is None
+        else SEEDED + seed[: 32 - len(SEEDED)]
+    )
     private, public = new_signing_key(seed)
     write_private(folder / "noise.secret", secret)
     write_private(folder / "signing.key", private.encode())
@@ -149,14 +155,6 @@ def write_encryption_key(folder: Path, seed: bytes | None = None) -> str:
     private, public = new_encryption_key(seed)
     write_private(folder / "encryption.key", private.encode())
     return public
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner reads, and that is never overwritten."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(handle, "wb") as file:
-        file.write(content)
 
 
 def site_data(party: str, federation: str, table: Path, store: str = "../exchange") -> Any:

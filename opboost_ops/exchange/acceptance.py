@@ -34,7 +34,7 @@ opboost_ops.exchange.rejection.Rejected: toy/0000000000000001: its plan was not 
 ['alignment/b0', 'digests/b0', 'plan/lender']
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 
@@ -106,6 +106,9 @@ class Acceptance:
         self.memory = memory or Memory()
         #: Set once the plan has said which keys are needed.
         self.keys: Keys | None = None
+        #: Called with another party's manifest before it is accepted; raises where its books, or
+        #: this party's own, went back.
+        self.heads: Callable[[Manifest], None] = lambda _: None
         self._party = party
         self._name = federation
         self._run = run
@@ -199,6 +202,7 @@ class Acceptance:
             planned = self._planned(artifact, what)
             _require_unexpired(planned.federation, sender, today, what)
             self._plan, self._experiment = planned, manifest.experiment
+        self.heads(manifest)
         self._remember(kind, about, manifest.digest, manifest.rows, manifest.columns)
         return artifact
 

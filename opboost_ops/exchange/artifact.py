@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,10 @@ import pyarrow as pa
 
 from opboost_ops import __version__
 from opboost_ops.config.agreement import PROTOCOL
+from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.encoding import table_from_bytes, table_to_bytes
 from opboost_ops.exchange.encryption import SUFFIX, Envelope
+from opboost_ops.exchange.files import ENTRIES, Files, is_part, part_names
 from opboost_ops.exchange.json_text import read_json
 from opboost_ops.exchange.manifest import (
     MANIFEST,
@@ -26,12 +28,12 @@ from opboost_ops.exchange.manifest import (
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.salting import salted
 from opboost_ops.exchange.signing import Signer
+from opboost_ops.privacy.heads import Given
 from opboost_ops.privacy.loss import LossCurve
 
 TABLE = "table.parquet"
 DOCUMENT = "document.json"
 VECTOR = "vector.bin"
-ENTRIES = "entries.bin"
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,8 @@ class Draft:
         table: Its table, if it has one.
         document: Its JSON document, if it has one.
         vector: Its integers modulo 2^64, if it has such, uint64.
-        entries: Its points or tags, if it has such, uint8, shape (n, width).
+        entries: Its points or tags, if it has such, uint8, shape (n, width), or one such array a
+            part, which need not be in memory.
         round: Its round, for the kinds of horizontal learning.
         columns: Features inside.
         rows: Rows of the table, or entries of the document.
@@ -62,7 +65,7 @@ class Draft:
     table: pa.Table | None = None
     document: Mapping[str, Any] | None = None
     vector: np.ndarray | None = None
-    entries: np.ndarray | None = None
+    entries: np.ndarray | Sequence[np.ndarray] | None = None
     round: str | None = None
     columns: tuple[str, ...] = ()
     answers: str | None = None
@@ -77,7 +80,8 @@ class Draft:
         party: str,
         experiment: bool,
         envelope: Envelope | None = None,
-    ) -> tuple[Manifest, dict[str, bytes]]:
+        given: Given | None = None,
+    ) -> tuple[Manifest, Mapping[str, bytes]]:
         """Sign the draft, and encrypt its files.
 
         Args:
@@ -87,27 +91,27 @@ class Draft:
             party: Who publishes.
             experiment: Whether it carries no guarantee.
             envelope: How to encrypt to the receiver; None leaves the files as they are.
+            given: Where the party's books stand.
 
         Returns:
             The manifest, and all files to publish, manifest and signature among them.
         """
-        files: dict[str, bytes] = {}
-        if self.table is not None:
-            files[TABLE] = table_to_bytes(self.table)
-        if self.document is not None:
-            files[DOCUMENT] = json.dumps(
-                self.document, separators=(",", ":"), allow_nan=False
-            ).encode()
-        if self.vector is not None:
-            files[VECTOR] = self.vector.astype("<u8").tobytes()
-        if self.entries is not None:
-            files[ENTRIES] = self.entries.tobytes()
-        if envelope:
-            place = reference(federation, run, self.kind, self.about, self.round)
-            files = {
-                name: salted(raw, envelope.salt(place, name), self.rows, len(self.columns))
-                for name, raw in files.items()
-            }
+        place = reference(federation, run, self.kind, self.about, self.round)
+        contents = self._contents()
+
+        def content(name: str) -> bytes:
+            raw = contents[name]()
+            if envelope is None:
+                return raw
+            return salted(raw, envelope.salt(place, name), self.rows, len(self.columns))
+
+        listed: dict[str, File] = {}
+        ready: dict[str, bytes] = {}
+        for name in contents:
+            raw = content(name)
+            listed[name] = File(sha256=hashlib.sha256(raw).hexdigest(), size=len(raw))
+            if not is_part(name):
+                ready[name] = raw
         manifest = Manifest(
             protocol=PROTOCOL,
             federation=federation,
@@ -120,19 +124,51 @@ class Draft:
             columns=self.columns,
             rows=self.rows,
             losses=dict(self.losses),
-            files={
-                name: File(sha256=hashlib.sha256(raw).hexdigest(), size=len(raw))
-                for name, raw in files.items()
-            },
+            files=listed,
             encrypted_to=envelope.name if envelope else None,
             experiment=experiment,
             software=__version__,
+            head=given.head if given else None,
+            seen=given.seen if given else {},
         )
-        if envelope:
-            digest = manifest.digest
-            files = {n + SUFFIX: envelope.encrypt(raw, digest, n) for n, raw in files.items()}
-        raw = manifest.to_bytes()
-        return manifest, {**files, MANIFEST: raw, SIGNATURE: signer.sign(raw)}
+        digest, end = manifest.digest, SUFFIX if envelope else ""
+
+        def closed(name: str, raw: bytes) -> bytes:
+            return envelope.encrypt(raw, digest, name) if envelope else raw
+
+        def part(name: str) -> bytes:
+            raw = content(name)
+            # Never two contents under one key and nonce, whatever has become of the home's disk.
+            if hashlib.sha256(raw).hexdigest() != listed[name].sha256:
+                raise ArtifactError(f"{place}: {name} was changed at home.", "Clear this task.")
+            return closed(name, raw)
+
+        head = manifest.to_bytes()
+        files = {name + end: closed(name, raw) for name, raw in ready.items()}
+        files |= {MANIFEST: head, SIGNATURE: signer.sign(head)}
+        later = {name + end: partial(part, name) for name in listed if name not in ready}
+        return manifest, Files(files, later) if later else files
+
+    def _contents(self) -> dict[str, Callable[[], bytes]]:
+        """What gives each file; a part is made each time, so that no two are in memory."""
+        found: dict[str, Callable[[], bytes]] = {}
+        if self.table is not None:
+            found[TABLE] = partial(table_to_bytes, self.table)
+        if self.document is not None:
+            text = json.dumps(self.document, separators=(",", ":"), allow_nan=False)
+            found[DOCUMENT] = text.encode
+        if self.vector is not None:
+            found[VECTOR] = self.vector.astype("<u8").tobytes
+        if self.entries is not None:
+            parts = self.entries
+            several = [parts] if isinstance(parts, np.ndarray) else parts
+            for i, name in enumerate(part_names(len(several))):
+                found[name] = partial(_bytes_of, several, i)
+        return found
+
+
+def _bytes_of(parts: Sequence[np.ndarray], number: int) -> bytes:
+    return parts[number].tobytes()
 
 
 @dataclass(frozen=True)
@@ -180,6 +216,25 @@ class Artifact:
                 "wrong_row_count", f"{self.manifest.reference}: its entries have another length."
             )
         return np.frombuffer(raw, dtype=np.uint8).reshape(count, width)
+
+    @property
+    def parts(self) -> int:
+        """How many files its points or tags have."""
+        return max(1, sum(map(is_part, self.manifest.files)))
+
+    def part(self, number: int, width: int) -> np.ndarray:
+        """One part of its points or tags, uint8, shape (k, width).
+
+        Args:
+            number: Which.
+            width: Bytes of each.
+        """
+        raw = self._file(part_names(self.parts)[number])
+        if len(raw) % width:
+            raise Rejected(
+                "wrong_row_count", f"{self.manifest.reference}: its entries have another length."
+            )
+        return np.frombuffer(raw, dtype=np.uint8).reshape(-1, width)
 
     @property
     def document(self) -> Any:

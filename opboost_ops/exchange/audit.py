@@ -17,6 +17,10 @@ Action = Literal[
     "sent",
     "received",
     "rejected",
+    "refused",
+    "asked",
+    "approved",
+    "declined",
     "answered",
     "forgotten",
     "rotated",
@@ -103,6 +107,27 @@ class Audit:
         for row in rows:
             yield row.number, _parse(row.number, row.entry), row.hash
 
+    def of(self, *actions: Action) -> list[Entry]:
+        """Entries of some actions, oldest first; the chain is not verified.
+
+        Args:
+            actions: Which; there are few entries of them.
+        """
+        which = [_AUDIT.c.entry.like(f'%"action":"{action}"%') for action in actions]
+        query = sa.select(_AUDIT.c.number, _AUDIT.c.entry).where(sa.or_(*which))
+        with self._database.reading() as connection:
+            rows = connection.execute(query.order_by(_AUDIT.c.number)).all()
+        found = [_parse(row.number, row.entry) for row in rows]
+        return [entry for entry in found if entry.action in actions]
+
+    def head(self) -> tuple[int, str]:
+        """How many entries there are, and the hash of the last one; the chain is not verified."""
+        with self._database.reading() as connection:
+            last = connection.execute(
+                sa.select(_AUDIT.c.number, _AUDIT.c.hash).order_by(_AUDIT.c.number.desc()).limit(1)
+            ).first()
+        return (last.number, last.hash) if last else (0, GENESIS)
+
     def verify(self, head: str | None = None) -> tuple[int, str]:
         """Recompute the chain.
 
@@ -130,6 +155,16 @@ class Audit:
                 "Compare it with a copy.",
             )
         return expected - 1, before
+
+
+def last_hash(connection: sa.Connection) -> str:
+    """The hash of the last entry; the chain is not verified.
+
+    Args:
+        connection: To the database.
+    """
+    query = sa.select(_AUDIT.c.hash).order_by(_AUDIT.c.number.desc()).limit(1)
+    return connection.execute(query).scalar() or GENESIS
 
 
 def _parse(number: int, text: str) -> Entry:

@@ -2,15 +2,17 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import pyarrow as pa
 
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.errors import ArtifactError
-from opboost_ops.exchange.artifact import DOCUMENT, ENTRIES, TABLE, VECTOR, Artifact
+from opboost_ops.exchange.artifact import DOCUMENT, TABLE, VECTOR, Artifact
 from opboost_ops.exchange.encryption import OVERHEAD, SUFFIX
+from opboost_ops.exchange.files import ENTRIES, Files, is_part
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Kind, Manifest
-from opboost_ops.exchange.points import ALIGNMENT_FILES, position_column, require_points
+from opboost_ops.exchange.points import alignment_files, position_column, require_points
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.salting import unsalted
 
@@ -31,7 +33,6 @@ def listed_sizes(manifest: Manifest) -> dict[str, int]:
 
 _FILES: Mapping[Kind, frozenset[str]] = {
     "plan": frozenset({DOCUMENT}),
-    "alignment": frozenset({TABLE, DOCUMENT}),
     "ranks": frozenset({TABLE}),
     "holdout": frozenset({TABLE}),
     "split_request": frozenset({DOCUMENT}),
@@ -70,9 +71,9 @@ def opened(
     listed = {MANIFEST, SIGNATURE, *(name + end for name in manifest.files)}
     if set(files) != listed or set(manifest.files) not in _forms(manifest, federation):
         raise Rejected("malformed", f"{what}: its files are not those it lists.")
-    plain = {name: files[name] for name in (MANIFEST, SIGNATURE)}
-    for name, file in manifest.files.items():
-        raw = files[name + end]
+
+    def content(name: str) -> bytes:
+        file, raw = manifest.files[name], files[name + end]
         if decrypt:
             try:
                 raw = decrypt(raw, manifest.digest, name)
@@ -81,14 +82,21 @@ def opened(
         if len(raw) != file.size or hashlib.sha256(raw).hexdigest() != file.sha256:
             raise Rejected("bad_digest", f"{what}: {name} was changed.")
         # Files of the former format were not salted; they are still read for people.
-        plain[name] = unsalted(raw, f"{what}: {name}") if decrypt and manifest.version > 1 else raw
-    artifact = Artifact(manifest, plain)
+        return unsalted(raw, f"{what}: {name}") if decrypt and manifest.version > 1 else raw
+
+    plain = {name: files[name] for name in (MANIFEST, SIGNATURE)}
+    parts = {name: partial(content, name) for name in manifest.files if is_part(name)}
+    plain |= {name: content(name) for name in manifest.files if name not in parts}
+    artifact = Artifact(manifest, Files(plain, parts) if parts else plain)
     if TABLE in manifest.files:
         _require_table(artifact, what, federation)
     if DOCUMENT in manifest.files:
         _require_document(artifact, what, purpose)
-    if ENTRIES in manifest.files and federation is not None:
+    if federation is not None and (parts or ENTRIES in manifest.files):
         require_points(artifact, federation, what)
+    elif parts:
+        for part in parts.values():
+            part()
     return artifact
 
 
@@ -97,7 +105,7 @@ def _forms(manifest: Manifest, federation: Federation | None) -> list[frozenset[
     if manifest.kind in _FILES:
         return [_FILES[manifest.kind]]
     ways = (False, True) if federation is None else (federation.alignment == "private",)
-    found = (ALIGNMENT_FILES[way].get(manifest.kind) for way in ways)
+    found = (alignment_files(manifest, private) for private in ways)
     return [files for files in found if files is not None]
 
 
@@ -107,17 +115,16 @@ def _require_table(artifact: Artifact, what: str, federation: Federation | None)
         table = artifact.table
     except ArtifactError as error:
         raise Rejected("malformed", error.problem) from None
-    names = {
-        "digests": ("digest",),
-        "alignment": (_position(table, federation),),
-    }.get(manifest.kind, manifest.columns)
+    names = manifest.columns
+    if manifest.kind == "alignment":
+        names = (_position(table, federation),)
     if tuple(table.column_names) != names:
         raise Rejected("unknown_column", f"{what}: its table has other columns than it says.")
     # Routes of a party whose features no tree uses have no column, and so no rows.
     if names and table.num_rows != manifest.rows:
         raise Rejected("wrong_row_count", f"{what}: its table has other rows than it says.")
-    digests = manifest.kind == "digests" or (manifest.kind, names) == ("alignment", ("look",))
-    right = _is_digest if digests else pa.types.is_integer
+    looks = (manifest.kind, names) == ("alignment", ("look",))
+    right = _is_digest if looks else pa.types.is_integer
     if any(not right(column.type) or column.null_count for column in table.columns):
         raise Rejected("malformed", f"{what}: a column of its table has the wrong type or gaps.")
 

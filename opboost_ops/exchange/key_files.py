@@ -1,10 +1,13 @@
 """Files of private keys: base64 on one line, readable by their owner alone."""
 
 import base64
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from opboost_ops.config.key_sources import in_a_file, text_of
 from opboost_ops.errors import ConfigError
 
 Key = TypeVar("Key")
@@ -14,7 +17,7 @@ def read_key(path: Path, what: str, parse: Callable[[bytes], Key], remedy: str) 
     """Read a private key.
 
     Args:
-        path: Its file.
+        path: Its file, or where else it is kept; see `config.key_sources`.
         what: What kind of key it is, for the error: "an Ed25519 signing key".
         parse: Makes a key of its raw bytes; raises ValueError if they are none.
         remedy: How to make one.
@@ -22,6 +25,11 @@ def read_key(path: Path, what: str, parse: Callable[[bytes], Key], remedy: str) 
     Raises:
         ConfigError: The file is missing, readable by others, or no such key.
     """
+    if not in_a_file(path):
+        text = text_of(path, what.split(maxsplit=2)[2])
+        with suppress(ValueError):
+            return parse(base64.b64decode(text, validate=True))
+        raise ConfigError(f"{path} is not {what}.", remedy)
     try:
         if path.stat().st_mode & 0o077:
             raise ConfigError(
@@ -34,3 +42,11 @@ def read_key(path: Path, what: str, parse: Callable[[bytes], Key], remedy: str) 
     except ValueError:
         problem = f"{path.name} is not {what}."
     raise ConfigError(problem, remedy)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner reads, and that is never overwritten."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(handle, "wb") as file:
+        file.write(content)

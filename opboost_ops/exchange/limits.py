@@ -6,7 +6,9 @@ which files there may be and how large each is; then exactly these, up to these 
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
+from opboost_ops.exchange.files import MOST_PARTS, Files, is_part
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE
 from opboost_ops.exchange.rejection import Rejected
 
@@ -16,8 +18,9 @@ Admit = Callable[[Mapping[str, bytes]], Mapping[str, int]]
 #: Most bytes of what is read before anything is verified.
 HEADS: Mapping[str, int] = {MANIFEST: 16 << 20, SIGNATURE: 1 << 20}
 
-#: Most files of an artifact.
-MOST_FILES = 16
+#: Most files of an artifact that are no parts, and most of all.
+_MOST_OTHERS = 16
+MOST_FILES = MOST_PARTS + _MOST_OTHERS
 
 #: Most bytes of an artifact that is read without its signature being verified first, for people.
 MOST_UNVERIFIED = 512 << 20
@@ -28,8 +31,9 @@ def read_within(
     read: Callable[[str, int], bytes | None],
     admit: Admit | None,
     what: str,
-) -> dict[str, bytes] | None:
-    """All files of an artifact, within limits.
+    again: Callable[[str, int], bytes | None] | None = None,
+) -> Mapping[str, bytes] | None:
+    """All files of an artifact, within limits; its parts are read each time they are looked at.
 
     Args:
         names: What lies at its place.
@@ -37,6 +41,7 @@ def read_within(
         admit: Verifies manifest and signature, and says what else there may be; without it, all
             files are read up to a limit, and nothing is believed of them.
         what: Name of the place, for the error.
+        again: The same as ``read``, at any later time; ``read`` itself when absent.
 
     Returns:
         By name; None if one is gone.
@@ -44,7 +49,7 @@ def read_within(
     Raises:
         Rejected: There is anything but what ``admit`` allows.
     """
-    if len(names) > MOST_FILES:
+    if len(names) > MOST_FILES or sum(not is_part(name) for name in names) > _MOST_OTHERS:
         raise Rejected("malformed", f"{what}: there are more files than any artifact has.")
     files: dict[str, bytes] = {}
     for name in sorted(set(names) & set(HEADS)):
@@ -58,8 +63,12 @@ def read_within(
         sizes = admit(files)
         if set(sizes) != set(others):
             raise Rejected("malformed", f"{what}: its files are not those it lists.")
+    later: dict[str, Callable[[], bytes]] = {}
     left = MOST_UNVERIFIED
     for name in others:
+        if admit is not None and is_part(name):
+            later[name] = partial(_part, again or read, name, sizes[name], what)
+            continue
         most = sizes[name] if admit is not None else left
         raw = read(name, most)
         if raw is None:
@@ -68,7 +77,14 @@ def read_within(
             raise Rejected("bad_digest", f"{what}: {name} was changed.")
         files[name] = raw
         left -= len(raw)
-    return files
+    return Files(files, later) if later else files
+
+
+def _part(read: Callable[[str, int], bytes | None], name: str, size: int, what: str) -> bytes:
+    raw = read(name, size)
+    if raw is None or len(raw) != size:
+        raise Rejected("bad_digest", f"{what}: {name} was changed.")
+    return raw
 
 
 def too_large(what: str, name: str) -> Rejected:

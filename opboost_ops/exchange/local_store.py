@@ -61,7 +61,7 @@ class LocalStore:
             found = _mine(place, reference, files)
             if found is None:
                 _make(place.parent, self._folder)
-                if _move_in(place, {name: files[name] for name in names}, durable):
+                if _move_in(place, names, files, durable):
                     return True
                 found = _mine(place, reference, files)
         if found is None:
@@ -73,12 +73,14 @@ class LocalStore:
             raise conflict(reference)
         return False
 
-    def get(self, reference: str, admit: Admit | None = None) -> dict[str, bytes] | None:
+    def get(self, reference: str, admit: Admit | None = None) -> Mapping[str, bytes] | None:
         """See `Store.get`."""
         with _faults(reference):
             return _read(self._path(reference), reference, admit)
 
-    def wait(self, reference: str, timeout: float, admit: Admit | None = None) -> dict[str, bytes]:
+    def wait(
+        self, reference: str, timeout: float, admit: Admit | None = None
+    ) -> Mapping[str, bytes]:
         """See `Store.wait`."""
         return wait_for(lambda place: self.get(place, admit), reference, timeout, pause=0.002)
 
@@ -147,15 +149,20 @@ class LocalStore:
 
 def _mine(place: Path, reference: str, files: Mapping[str, bytes]) -> bool | None:
     """Whether these files lie at a place; None if nothing does."""
-    sizes = {name: len(raw) for name, raw in files.items() if name not in HEADS}
+
+    def sizes(_: Mapping[str, bytes]) -> Mapping[str, int]:
+        return {name: len(raw) for name, raw in files.items() if name not in HEADS}
+
     try:
-        found = _read(place, reference, lambda _: sizes)
+        found = _read(place, reference, sizes)
+        if found is None:
+            return None
+        return set(found) == set(files) and all(found[name] == files[name] for name in files)
     except Rejected:
         return False
-    return None if found is None else found == dict(files)
 
 
-def _read(place: Path, what: str, admit: Admit | None) -> dict[str, bytes] | None:
+def _read(place: Path, what: str, admit: Admit | None) -> Mapping[str, bytes] | None:
     try:
         folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except (FileNotFoundError, NotADirectoryError):
@@ -171,14 +178,30 @@ def _read(place: Path, what: str, admit: Admit | None) -> dict[str, bytes] | Non
             os.fstat(folder), place.stat()
         ):
             return None
-        return read_within(names, partial(_content, folder, what), admit, what)
+        read = partial(_content, folder, what)
+        return read_within(names, read, admit, what, partial(_again, place, what))
     except FileNotFoundError:
         return None  # Its run was removed just now.
     finally:
         os.close(folder)
 
 
-def read_folder(place: Path) -> dict[str, bytes]:
+def _again(place: Path, what: str, name: str, most: int) -> bytes | None:
+    """A file of an artifact that was found here before."""
+    with _faults(what):
+        try:
+            folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        try:
+            return _content(folder, what, name, most)
+        except FileNotFoundError:
+            return None
+        finally:
+            os.close(folder)
+
+
+def read_folder(place: Path) -> Mapping[str, bytes]:
     """The files of a folder that may be no artifact, within limits; for people.
 
     Raises:
@@ -235,13 +258,13 @@ def _make(folder: Path, root: Path) -> None:
         place.chmod(mode)
 
 
-def _move_in(place: Path, files: Mapping[str, bytes], durable: bool) -> bool:
+def _move_in(place: Path, names: list[str], files: Mapping[str, bytes], durable: bool) -> bool:
     part = place.parent / f"{PART}{uuid.uuid4().hex}"
     part.mkdir()
     try:
-        for name, content in files.items():
+        for name in names:
             with (part / name).open("xb") as file:
-                file.write(content)
+                file.write(files[name])
                 os.fchmod(file.fileno(), 0o644)
                 file.flush()
                 if durable:

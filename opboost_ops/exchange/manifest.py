@@ -8,10 +8,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
+from opboost_ops import __version__
 from opboost_ops.config.agreement import PROTOCOL
 from opboost_ops.config.schema import FeatureName, Name, Record
 from opboost_ops.exchange.json_text import read_json
 from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.versions import too_far_apart
+from opboost_ops.privacy.heads import Head
 from opboost_ops.privacy.loss import LossCurve
 
 #: Kinds of artifact, in protocol order.
@@ -82,6 +85,9 @@ class Manifest(Record):
         experiment: Made with predictable, seeded noise, or with edges read off a private table:
             without any guarantee.
         software: Version of this software that made it.
+        head: Where the signer's books stood towards its receiver; see `privacy.heads`. Not among
+            the bytes of older releases' manifests, which had none.
+        seen: By party, the last head that the signer had seen of it then, likewise.
     """
 
     version: Literal[1, 2] = 2
@@ -100,12 +106,18 @@ class Manifest(Record):
     encrypted_to: KeyName | None = None
     experiment: bool = False
     software: str
+    head: Head | None = None
+    seen: Mapping[Name, Head] = Field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """The canonical bytes that are signed and stored."""
         data = self.model_dump(mode="json")
         if self.round is None:
             del data["round"]
+        if self.head is None:
+            del data["head"]
+        if not self.seen:
+            del data["seen"]
         if self.version == 1:
             del data["protocol"]
         return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
@@ -156,6 +168,17 @@ def receiver_of(kind: Kind, about: str, label_holder: str) -> str | None:
     return about if kind in _ADDRESSED else label_holder
 
 
+def head_towards(kind: Kind, about: str, label_holder: str) -> str:
+    """Towards whom the head in a manifest is given; what is for all counts as the label holder's.
+
+    Args:
+        kind: The artifact's kind.
+        about: The party it is about.
+        label_holder: The federation's.
+    """
+    return receiver_of(kind, about, label_holder) or label_holder
+
+
 def is_run_id(name: object) -> bool:
     """Whether a name is one of a run: 16 hex digits."""
     return isinstance(name, str) and re.match(_RUN_ID, name) is not None
@@ -195,13 +218,23 @@ def require_protocol(manifest: Manifest, what: str) -> None:
     Raises:
         Rejected: Saying which party has to upgrade.
     """
-    if manifest.version == _VERSIONS[-1] and manifest.protocol == PROTOCOL:
+    spoken = manifest.version == _VERSIONS[-1] and manifest.protocol == PROTOCOL
+    apart = too_far_apart(__version__, manifest.software) if spoken else 0
+    if spoken and not apart:
         return
     release = manifest.software if re.match(r"^[0-9A-Za-z.+-]{1,40}$", manifest.software) else "?"
-    older = manifest.protocol < PROTOCOL
+    older = apart > 0 if spoken else manifest.protocol < PROTOCOL
     behind = manifest.party if older else "this party"
+    if spoken:
+        raise Rejected(
+            "unsupported_version",
+            f"{what}: {manifest.party} runs version {release}, and this party {__version__}; "
+            f"releases work together that are at most one minor version apart: {behind} has to "
+            "upgrade.",
+        )
     raise Rejected(
         "unsupported_version",
         f"{what}: {manifest.party} runs version {release}, which speaks protocol "
-        f"{manifest.protocol}, and this party speaks {PROTOCOL}: {behind} has to upgrade.",
+        f"{manifest.protocol}, and this party speaks {PROTOCOL}: {behind} has to upgrade. A run "
+        "that was begun before an upgrade does not go on after it: trigger a new one.",
     )

@@ -39,7 +39,7 @@ PUBLISHED = "published.json"
 LONGEST_WRITE = 3600.0
 
 #: Most bytes of ``published.json``.
-_MOST_PUBLISHED = 65_536
+_MOST_PUBLISHED = 1 << 20
 
 _ATTEMPT = re.compile(r"^(?P<place>.+)/\.(?P<attempt>[0-9a-f]{32})/[^/]+$")
 
@@ -139,7 +139,7 @@ class ObjectStore:
             raise conflict(reference)
         return False
 
-    def get(self, reference: str, admit: Admit | None = None) -> dict[str, bytes] | None:
+    def get(self, reference: str, admit: Admit | None = None) -> Mapping[str, bytes] | None:
         """See `Store.get`; each file is fetched by its name, never found by listing."""
         parts_of(reference)
         published = self._published(reference)
@@ -160,7 +160,9 @@ class ObjectStore:
 
         return read_within(list(published.files), read, admit, reference)
 
-    def wait(self, reference: str, timeout: float, admit: Admit | None = None) -> dict[str, bytes]:
+    def wait(
+        self, reference: str, timeout: float, admit: Admit | None = None
+    ) -> Mapping[str, bytes]:
         """See `Store.wait`."""
         return wait_for(lambda place: self.get(place, admit), reference, timeout, pause=0.05)
 

@@ -24,6 +24,9 @@ _PRIVATE: Mapping[Kind, Kind] = {
     "psi_answer": "psi_query",
     "alignment": "psi_answer",
 }
+#: Name of the JSON value in a run's home that holds a `Memory`.
+MEMORY = "acceptance"
+
 #: What else must be there before it.
 AFTER: Mapping[Kind, Kind] = {"split_request": "holdout", "alignment": "digests"}
 

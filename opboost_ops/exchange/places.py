@@ -58,11 +58,11 @@ def conflict(reference: str) -> ArtifactError:
 
 
 def wait_for(
-    get: Callable[[str], dict[str, bytes] | None],
+    get: Callable[[str], Mapping[str, bytes] | None],
     reference: str,
     timeout: float,
     pause: float,
-) -> dict[str, bytes]:
+) -> Mapping[str, bytes]:
     """The files at a place as soon as they are whole; looks ever more slowly.
 
     Args:

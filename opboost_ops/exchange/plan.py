@@ -12,6 +12,8 @@ from opboost_ops.exchange.manifest import is_run_id
 from opboost_ops.exchange.rejection import Rejected
 
 _KEYS = {"agreement", "protocol", "federation", "purpose", "model", "form"}
+#: Only there where it differs from the model.
+_REFERENCE = "reference"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -27,6 +29,8 @@ class Plan:
         model: The version that a scoring run uses; the champion to which a training run will
             compare its model, None before the first.
         form: What the trigger form asked for.
+        reference: The version to which a training run compares its model, by `stages/reference.py`;
+            the champion when absent. So a plan names two versions at most.
     """
 
     federation: Federation
@@ -35,10 +39,13 @@ class Plan:
     agreement: str
     protocol: int
     form: Mapping[str, Any] = field(default_factory=dict)
+    reference: str | None = None
 
     def document(self) -> dict[str, Any]:
         """The document of the plan's artifact."""
+        named = {} if self.reference is None else {_REFERENCE: self.reference}
         return {
+            **named,
             "agreement": self.agreement,
             "protocol": self.protocol,
             "federation": self.federation.model_dump(mode="json"),
@@ -58,17 +65,19 @@ def parse_plan(document: Any, what: str) -> Plan:
     Raises:
         Rejected: It is none.
     """
-    if not isinstance(document, dict) or set(document) != _KEYS:
+    if not isinstance(document, dict) or set(document) - {_REFERENCE} != _KEYS:
         raise Rejected("malformed", f"{what}: it is no plan.")
     purpose, model, form = document["purpose"], document["model"], document["form"]
     agreement, protocol = document["agreement"], document["protocol"]
     known = purpose in get_args(Purpose) and isinstance(form, dict)
     known = known and isinstance(agreement, str) and bool(_DIGEST.fullmatch(agreement))
     known = known and type(protocol) is int
+    reference = document.get(_REFERENCE)
+    known = known and (reference is None or (is_run_id(reference) and purpose == "train"))
     if not known or not (is_run_id(model) or (model is None and purpose == "train")):
         raise Rejected("malformed", f"{what}: it plans nothing that this software knows.")
     try:
         federation = parse_federation(document["federation"], what)
     except ConfigError as error:
         raise Rejected("malformed", error.problem) from None
-    return Plan(federation, purpose, model, agreement, protocol, form)
+    return Plan(federation, purpose, model, agreement, protocol, form, reference)

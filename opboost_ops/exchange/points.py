@@ -4,64 +4,79 @@ A point with two names, or one of few that a multiplication can reach, would tel
 exponent or of a person; a list that is not sorted tells the order of a table.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from opboost_ops.alignment.curve import POINT, are_points
 from opboost_ops.alignment.matching import layout_size
+from opboost_ops.alignment.parts import part_count, part_of
+from opboost_ops.alignment.short_digests import SHORT, rising
 from opboost_ops.alignment.tags import TAG, sorting, strictly_rising
 from opboost_ops.config.federation import Federation
-from opboost_ops.exchange.artifact import DOCUMENT, ENTRIES, TABLE, Artifact
-from opboost_ops.exchange.manifest import Kind
+from opboost_ops.exchange.artifact import DOCUMENT, TABLE, Artifact
+from opboost_ops.exchange.files import ENTRIES, part_names
+from opboost_ops.exchange.manifest import Kind, Manifest
 from opboost_ops.exchange.rejection import Rejected
 
-#: The files of the kinds that alignment has, by whether it is private.
-ALIGNMENT_FILES: Mapping[bool, Mapping[Kind, frozenset[str]]] = {
-    False: {"digests": frozenset({TABLE})},
-    True: {
-        "digests": frozenset({ENTRIES, DOCUMENT}),
-        "psi_query": frozenset({ENTRIES}),
-        "psi_answer": frozenset({ENTRIES}),
-    },
-}
+#: The kinds of private alignment whose points or tags may have several parts.
+_PARTED: frozenset[Kind] = frozenset({"digests", "psi_query", "psi_answer"})
 
-#: Numbers that the hash of a table may have.
-_NUMBERS = range(256)
+#: The hash of a table has a number below this one.
+_NUMBERS = 256
 
 
 def position_column(federation: Federation) -> str:
-    """Name of the column of an alignment: places in the published list, or look-up tags.
+    """Name of the column of a private alignment: places in the published list, or look-up tags.
 
     Args:
         federation: The plan's.
     """
-    several = len(federation.feature_holders) > 1
-    return "look" if federation.alignment == "private" and several else "position"
+    return "look" if len(federation.feature_holders) > 1 else "position"
 
 
-def query_points(artifact: Artifact) -> np.ndarray:
-    """The points of a query or of its answer, uint8, shape (rows + 1, 32); one is the canary's.
+def digest_entries(artifact: Artifact) -> np.ndarray:
+    """Keyed digests as they travel, uint8, shape (rows, 10).
 
     Args:
         artifact: The accepted artifact.
     """
-    return artifact.entries(artifact.manifest.rows + 1, POINT)
+    return artifact.entries(artifact.manifest.rows, SHORT)
 
 
-def layout_entries(artifact: Artifact, federation: Federation) -> np.ndarray:
-    """The entries of what a feature holder lays out, uint8, shape (k, 16).
+def alignment_files(manifest: Manifest, private: bool) -> frozenset[str] | None:
+    """The files of a kind that alignment has, or None if it has no such kind.
+
+    How many parts a list has follows from its rows: there is one form alone.
+
+    Args:
+        manifest: The artifact's.
+        private: Which way of alignment.
+    """
+    kind = manifest.kind
+    if kind == "alignment":
+        return frozenset({TABLE if private else ENTRIES, DOCUMENT})
+    if not private:
+        return frozenset({ENTRIES}) if kind == "digests" else None
+    if kind not in _PARTED:
+        return None
+    # The canary is one more.
+    parts = frozenset(part_names(part_count(manifest.rows + 1)))
+    return parts | {DOCUMENT} if kind == "digests" else parts
+
+
+def layout_parts(artifact: Artifact) -> list[tuple[int, int]]:
+    """Of each part of what a feature holder lays out: how many people, and the number of its hash.
 
     Args:
         artifact: The accepted artifact.
-        federation: The plan's.
     """
-    holders = len(federation.feature_holders)
-    return artifact.entries(layout_size(holders, artifact.manifest.rows), TAG)
+    document = artifact.document
+    return list(zip(document["keys"], document["numbers"], strict=True))
 
 
 def require_points(artifact: Artifact, federation: Federation, what: str) -> None:
     """Refuse entries of another length, form or order than their kind has.
+
+    How many bits an alignment has, only its reader knows, who has the list.
 
     Args:
         artifact: What was opened.
@@ -71,18 +86,58 @@ def require_points(artifact: Artifact, federation: Federation, what: str) -> Non
     Raises:
         Rejected: Saying what is wrong with it.
     """
-    if artifact.manifest.kind == "digests":
-        entries = layout_entries(artifact, federation)
-        number = artifact.document.get("number")
-        if type(number) is not int or number not in _NUMBERS:
-            raise Rejected("malformed", f"{what}: it does not say how it was built.")
-        if len(federation.feature_holders) == 1 and not strictly_rising(entries):
-            raise Rejected("malformed", f"{what}: its digests are not in rising order.")
+    if artifact.manifest.kind == "alignment":
         return
-    points = query_points(artifact)
-    if not are_points(points):
-        raise Rejected("malformed", f"{what}: an entry is no point in its canonical form.")
+    if federation.alignment == "keyed":
+        if not rising(digest_entries(artifact)):
+            raise Rejected(
+                "malformed", f"{what}: its digests are not in rising order, or one comes twice."
+            )
+        return
+    if artifact.manifest.kind == "digests":
+        _require_layout(artifact, federation, what)
+        return
+    ordered = artifact.manifest.kind == "psi_query"
+    count, heads = 0, []
+    for number in range(artifact.parts):
+        points = artifact.part(number, POINT)
+        count += len(points)
+        if count > artifact.manifest.rows + 1:
+            break
+        if not are_points(points):
+            raise Rejected("malformed", f"{what}: an entry is no point in its canonical form.")
+        if ordered:
+            _require_rising(points, number, artifact, what)
+        else:
+            heads.append(points[:, :TAG])
+    if count != artifact.manifest.rows + 1:
+        raise Rejected("wrong_row_count", f"{what}: its points are not as many as it says.")
     # An answer is in the order of its query.
-    rising = points if artifact.manifest.kind == "psi_query" else points[sorting(points)]
-    if not strictly_rising(rising):
+    answers = np.concatenate(heads) if heads else np.empty((0, TAG), dtype=np.uint8)
+    if not strictly_rising(answers[sorting(answers)]):
+        raise Rejected("malformed", f"{what}: a point of it comes twice.")
+
+
+def _require_layout(artifact: Artifact, federation: Federation, what: str) -> None:
+    document, several = artifact.document, len(federation.feature_holders) > 1
+    keys, numbers = document.get("keys"), document.get("numbers")
+    for said in (keys, numbers):
+        if not isinstance(said, list) or any(type(n) is not int or n < 0 for n in said):
+            raise Rejected("malformed", f"{what}: it does not say how it was built.")
+        if len(said) != artifact.parts:
+            raise Rejected("malformed", f"{what}: it does not say how it was built.")
+    if max(numbers) >= _NUMBERS or sum(keys) != artifact.manifest.rows + 1:
+        raise Rejected("malformed", f"{what}: it does not say how it was built.")
+    for number, (people, _) in enumerate(layout_parts(artifact)):
+        entries = artifact.part(number, TAG)
+        if len(entries) != layout_size(several, people):
+            raise Rejected("wrong_row_count", f"{what}: its entries have another length.")
+        if not several:
+            _require_rising(entries, number, artifact, what)
+
+
+def _require_rising(entries: np.ndarray, number: int, artifact: Artifact, what: str) -> None:
+    """Refuse a part that is out of order, or holds what is another part's."""
+    inside = (part_of(entries, artifact.parts) == number).all()
+    if not inside or not strictly_rising(entries):
         raise Rejected("malformed", f"{what}: its points are not in rising order, or come twice.")

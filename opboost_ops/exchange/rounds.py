@@ -10,7 +10,7 @@ import base64
 import contextlib
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
 
 from opboost_ops.config.federation import Federation
@@ -62,6 +62,8 @@ class Conversation:
         self._heard: set[str] = set()
         self._keys: dict[str, str] = {}
         self._plan = plan
+        #: Called with the manifest of a party's key before it is taken; see `Acceptance.heads`.
+        self.heads: Callable[[Manifest], None] = lambda _: None
         #: What the next message must answer.
         self.head = plan
         #: How many messages were accepted.
@@ -155,6 +157,7 @@ class Conversation:
             raw = base64.b64decode(artifact.document["key"], validate=True)
         if len(raw) != 32:
             raise Rejected("malformed", f"{artifact.manifest.reference}: it holds no key.")
+        self.heads(artifact.manifest)
         self._keys[party] = artifact.digest
         return raw
 

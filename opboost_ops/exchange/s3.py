@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from opboost_ops.errors import ArtifactError, ConfigError
@@ -64,6 +65,23 @@ class S3Bucket:
                 return None
             content: bytes = answer["Body"].read(most + 1)
             return content
+
+    def size(self, key: str) -> int:
+        """Bytes of an object."""
+        with _faults():
+            return int(
+                self._client.head_object(Bucket=self._bucket, Key=self._prefix + key)[
+                    "ContentLength"
+                ]
+            )
+
+    def download(self, key: str, path: Path) -> None:
+        """Write an object into a file, block by block."""
+        with _faults():
+            answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
+            with path.open("wb") as file:
+                for block in answer["Body"].iter_chunks(1 << 20):
+                    file.write(block)
 
     def put(self, key: str, content: bytes) -> None:
         """See `Bucket.put`."""

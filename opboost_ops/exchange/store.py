@@ -47,8 +47,10 @@ class Store(Protocol):
             ArtifactError: Other content was already published there.
         """
 
-    def get(self, reference: str, admit: Admit | None = None) -> dict[str, bytes] | None:
+    def get(self, reference: str, admit: Admit | None = None) -> Mapping[str, bytes] | None:
         """The files of a published folder, or None if no whole one is there.
+
+        Parts of a long list are read from the store each time they are looked at.
 
         Args:
             reference: Their place.
@@ -59,7 +61,9 @@ class Store(Protocol):
             Rejected: There is something else, or what no artifact has: a link, a pipe, a device.
         """
 
-    def wait(self, reference: str, timeout: float, admit: Admit | None = None) -> dict[str, bytes]:
+    def wait(
+        self, reference: str, timeout: float, admit: Admit | None = None
+    ) -> Mapping[str, bytes]:
         """The files at a reference as soon as they are published.
 
         Args:

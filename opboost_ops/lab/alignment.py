@@ -18,9 +18,10 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from opboost_ops.alignment import curve, matching, oprf
+from opboost_ops.alignment import curve, oprf
 from opboost_ops.alignment.engine import Engine
-from opboost_ops.alignment.ids import messages
+from opboost_ops.alignment.ids import CANARY, messages
+from opboost_ops.alignment.parts import POINT_RECORD, Memory
 from opboost_ops.alignment.tags import rows_of, tags
 from opboost_ops.config.federation import AlignmentMode
 from opboost_ops.config.loading import load_federation
@@ -103,10 +104,8 @@ def dictionary(people: int) -> dict[str, float]:
 
     engine, holder, owner = Engine(), bytes([1]) * 32, bytes([2]) * 32
     told = messages(customers, "string")
-    points = oprf.own_points(engine, holder, federation, told)
-    digests = {
-        bytes(tag) for tag in matching.sorted_tags(points, oprf.with_canary(told))[0].content
-    }
+    points = oprf.own_points(engine, holder, federation, [told], len(told))
+    digests = {bytes(tag) for pair in points for tag in tags("tag", pair[1], pair[0])}
     guessed = messages(guesses, "string")
     hashed = curve.hash_to_curve(guessed, oprf.domain_tag(federation))
     own = curve.multiply(oprf.Blind.of(owner).scalar, hashed)
@@ -115,10 +114,12 @@ def dictionary(people: int) -> dict[str, float]:
         for tries in (hashed, own)
     )
     asked = guessed[: people // 10]
-    query = oprf.blind(engine, owner, federation, asked)
-    answer = oprf.evaluate(engine, holder, query.points)
-    unblinded = oprf.unblind(engine, owner, answer, "bank")
-    ordered = [oprf.with_canary(asked)[row] for row in query.rows]
+    waiting, size = Memory(POINT_RECORD), len(asked) + 1
+    oprf.ask(engine, owner, federation, [asked], len(asked), waiting)
+    query, rows = oprf.query_part(waiting, 0)
+    answer = list(oprf.evaluate(engine, holder, [query], size))
+    (unblinded,) = oprf.unblind(engine, owner, answer, size, "bank")
+    ordered = [[*asked, CANARY][row] for row in rows]
     online = len(digests & {bytes(tag) for tag in tags("tag", unblinded, ordered)}) - 1
     count = len(customers)
     return {

@@ -15,6 +15,7 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
     "accuracy": ("accuracy_section", "section"),
     "accuracy-curves": ("accuracy_section", "curves_section"),
     "denoise": ("denoise_section", "section"),
+    "tuning": ("tuning_section", "section"),
     "improvements": ("improvements_section", "section"),
     "order": ("order_section", "section"),
     "range-query": ("range_query_section", "section"),

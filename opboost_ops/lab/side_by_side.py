@@ -16,8 +16,8 @@ from opboost_ops.boosting import federboost
 from opboost_ops.boosting.federboost import Settings
 from opboost_ops.config.feature import DomainRange
 from opboost_ops.config.federation import Federation, IdColumn, Party, Training
-from opboost_ops.datasets.workspace import write_private
 from opboost_ops.errors import ContractError
+from opboost_ops.exchange.key_files import write_private
 from opboost_ops.exchange.rounds import Conversation
 from opboost_ops.exchange.signing import Signer, new_signing_key
 from opboost_ops.exchange.store import LocalStore

@@ -7,7 +7,6 @@ independent noise. What that promises, and what it discloses, is in ``docs/``.
 import base64
 import contextlib
 import hashlib
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from uuid import UUID
@@ -25,12 +24,66 @@ if TYPE_CHECKING:
 
 SECRET_BYTES = 32
 
+#: How a file of a secret begins that says its key schedule; without it the schedule is the first.
+_STATED = b"opboost secret, key schedule "
+_SCHEDULES = (1, 2)
+
 #: Persons at a time, where all of a large table would need much more than their hashes.
 _BLOCK = 131_072
 _TAGS = {"string": b"s", "integer": b"i"}
 
 
-def read_secret(path: Path) -> bytes:
+class Secret(bytes):
+    """Secret bytes, and how keys follow from them.
+
+    Which key schedule it is belongs to the secret and is stated in its file: no column is ever
+    drawn under two. What is derived from a secret has its schedule, too.
+
+    Attributes:
+        schedule: 1, by a keyed hash an ID, or 2, by AES-CMAC of all IDs at once.
+    """
+
+    schedule: int = 1
+
+    @classmethod
+    def under(cls, schedule: int, content: bytes) -> "Secret":
+        """Secret bytes under a key schedule."""
+        found = cls(content)
+        found.schedule = schedule
+        return found
+
+
+def secret_file(drawn: bytes) -> bytes:
+    """What to write into the file of a new secret.
+
+    Args:
+        drawn: 32 fresh random bytes.
+    """
+    return _stated(_SCHEDULES[-1]) + drawn
+
+
+def parse_secret(content: bytes) -> Secret | None:
+    """The secret that a file's content is; None if it is none.
+
+    Under the second schedule it is derived from the bytes in the file, so that these are another
+    secret altogether where what states the schedule is lost.
+
+    Args:
+        content: 32 bytes, or what `secret_file` makes.
+    """
+    for schedule in _SCHEDULES[1:]:
+        start = _stated(schedule)
+        raw = content.removeprefix(start)
+        if content.startswith(start) and len(raw) == SECRET_BYTES:
+            return Secret.under(schedule, _derive(raw, b"schedule:%d" % schedule))
+    return Secret(content) if len(content) == SECRET_BYTES else None
+
+
+def _stated(schedule: int) -> bytes:
+    return _STATED + b"%d\n" % schedule
+
+
+def read_secret(path: Path) -> Secret:
     """A secret of 32 bytes.
 
     Raises:
@@ -42,34 +95,44 @@ def read_secret(path: Path) -> bytes:
                 f"The secret {path.name} can be read by others.",
                 "Make it readable by its owner alone (chmod 600).",
             )
-        secret = path.read_bytes()
+        content = path.read_bytes()
     except OSError:
-        secret = None
-    if secret is None:
+        content = None
+    if content is None:
         raise ConfigError(
             f"The secret {path.name} cannot be read.", "Make one with `opboost keys init`."
         )
-    if len(secret) != SECRET_BYTES:
+    secret = parse_secret(content)
+    if secret is None and content.startswith(_STATED):
         raise ConfigError(
-            f"The secret {path.name} has {len(secret)} bytes instead of {SECRET_BYTES}.",
+            f"The secret {path.name} is cut off, or of a key schedule that this version does not "
+            "know.",
+            "Restore it from its backup, or upgrade.",
+        )
+    if secret is None:
+        raise ConfigError(
+            f"The secret {path.name} has {len(content)} bytes instead of {SECRET_BYTES}.",
             "Make one with `opboost keys init`.",
         )
     return secret
 
 
-def secret_from_environment(variable: str) -> bytes:
-    """A secret of 32 bytes from an environment variable, in base64.
+def secret_from_text(text: str, where: str) -> Secret:
+    """A secret of 32 bytes from its base64.
+
+    Args:
+        text: The base64.
+        where: Where it was kept, for the error.
 
     Raises:
-        ConfigError: The variable is not set, or holds anything else.
+        ConfigError: It is anything else.
     """
-    secret: bytes | None = None
+    secret: Secret | None = None
     with contextlib.suppress(ValueError):
-        secret = base64.b64decode(os.environ.get(variable, ""), validate=True)
-    if secret is None or len(secret) != SECRET_BYTES:
+        secret = parse_secret(base64.b64decode(text, validate=True))
+    if secret is None:
         raise ConfigError(
-            f"The environment variable {variable} is not set, or holds no base64 of "
-            f"{SECRET_BYTES} bytes.",
+            f"{where} holds no base64 of {SECRET_BYTES} bytes.",
             "Set it on this party's workers only, to the base64 of the file that "
             "`opboost keys init` makes.",
         )
@@ -81,14 +144,24 @@ def fingerprint(secret: bytes) -> str:
     return _derive(secret, b"fingerprint").hex()[:16]
 
 
-def receiver_secret(secret: bytes, receiver: str) -> bytes:
-    """The secret of all noise towards one receiver, 32 bytes."""
-    return _derive(secret, b"receiver:" + receiver.encode())
+def receiver_secret(secret: bytes, receiver: str) -> Secret:
+    """The secret of all noise towards one receiver, 32 bytes; of the same key schedule."""
+    return Secret.under(schedule_of(secret), _derive(secret, b"receiver:" + receiver.encode()))
+
+
+def schedule_of(secret: bytes) -> int:
+    """The key schedule of a secret."""
+    return secret.schedule if isinstance(secret, Secret) else 1
 
 
 def agreement_key(secret: bytes) -> bytes:
     """What seals a party's pinned agreements against changes by hand, 32 bytes."""
     return _derive(secret, b"agreement")
+
+
+def heads_key(secret: bytes, federation: str, receiver: str) -> bytes:
+    """What a party's heads towards one receiver in one federation are made with, 32 bytes."""
+    return _derive(secret, f"heads:{federation}/{receiver}".encode())
 
 
 def run_seed(secret: bytes, federation: str, run: str, session: bytes) -> bytes:
@@ -119,6 +192,8 @@ def person_keys(
 ) -> np.ndarray:
     """PRF128(K_id, type-tagged ID) of every row.
 
+    The PRF is that of the secret's key schedule: BLAKE2b with a key, or AES-CMAC.
+
     Args:
         secret: 32 bytes.
         ids: IDs, shape (n,), without missing values.
@@ -131,14 +206,18 @@ def person_keys(
         ContractError: An ID is missing or not of the declared type.
     """
     key, tag = _derive(secret, b"id"), _TAGS[id_type]
+    if schedule_of(secret) > 1:
+        from opboost_ops.mechanisms import cmac
+
+        found = cmac.keys_of_ids(key, tag, ids, id_type)
+        if found is None:
+            raise _no_ids(id_type)
+        return found
     base = hashlib.blake2b(tag, digest_size=16, key=key)
     values = ids.to_pylist()
     expected = str if id_type == "string" else int
     if not set(map(type, values)) <= {expected}:
-        raise ContractError(
-            f"The ID column has missing values, or values that are no {id_type}.",
-            "Give every row an ID of the declared type.",
-        )
+        raise _no_ids(id_type)
     copy = base.copy
 
     def digest(value: object) -> bytes:
@@ -147,6 +226,13 @@ def person_keys(
         return prf.digest()
 
     return np.frombuffer(b"".join(map(digest, values)), dtype=np.uint8).reshape(-1, 16)
+
+
+def _no_ids(id_type: str) -> ContractError:
+    return ContractError(
+        f"The ID column has missing values, or values that are no {id_type}.",
+        "Give every row an ID of the declared type.",
+    )
 
 
 def cell_words(

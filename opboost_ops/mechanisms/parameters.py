@@ -1,9 +1,9 @@
 """What the parameters of every mechanism have in common."""
 
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms.channel import precise
@@ -16,7 +16,32 @@ Epsilon = Annotated[float, Field(gt=0, le=1000)]
 Sampler = Literal["exponential", "bounded_laplace"]
 
 
-class Parameters(BaseModel):
+def _make_exact(schema: Any) -> None:
+    if isinstance(schema, dict):
+        if schema.get("type") in ("int", "float", "bool"):
+            schema["strict"] = True
+        for inner in schema.values():
+            _make_exact(inner)
+    elif isinstance(schema, list | tuple):
+        for inner in schema:
+            _make_exact(inner)
+
+
+class Exact(BaseModel):
+    """A model whose numbers are numbers: neither true nor the text '3' is taken for one.
+
+    Pydantic's own strict mode would refuse lists for tuples and texts for paths, too.
+    """
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        """What pydantic makes of the model, with numbers and truth values taken strictly."""
+        schema = handler(source)
+        _make_exact(schema)
+        return schema
+
+
+class Parameters(Exact):
     """Frozen parameters that refuse keys they do not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

@@ -1,6 +1,6 @@
 """The model card: what was trained, by whom, on what, and what it told to whom."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from platform import python_version
 from typing import Any
 
@@ -14,6 +14,7 @@ from opboost_ops.models.alignment_words import alignment_words
 from opboost_ops.models.importance import Importance, ImportanceLine, columns_by_feature
 from opboost_ops.models.modes import CENTRALISED, POOLED, ModeLine, modes_of
 from opboost_ops.models.private_words import private_words
+from opboost_ops.models.training_words import training_words
 from opboost_ops.privacy.loss import LossCurve
 
 _NOT_PRIVATE = "The model is not differentially private towards the label holder's own rows."
@@ -37,8 +38,8 @@ _TOLD = (
     "epsilon).",
     "{label} received the randomised domain values at those ranks; they follow from values that "
     "were already randomised and charged.",
-    "Everyone who sees the run learnt the metrics above, row counts, and that all checks passed "
-    "(exact, no epsilon).",
+    "Everyone who sees the run learnt the metrics above, the words of the decision, row counts, "
+    "and that all checks passed (exact, no epsilon); other intervals and curves stay with {label}.",
     "The importance of features is on this card alone, which stays with {label}: it follows from "
     "{label}'s own rows and from randomised values that it held already.",
 )
@@ -133,8 +134,10 @@ class Card(Record):
         run: The run that made it; also the version.
         task: What it predicts.
         label: The label column.
+        classes: Its classes in order; of two, the second is the positive one.
         domain: Bounds L and R of protected features.
         training: Booster and parameters.
+        training_words: What these do not say by themselves.
         training_rows: How many rows it was trained on.
         metrics: By name of what was trained and in which mode it was evaluated.
         private: What a differentially private model promises, and what it does not; empty for all
@@ -157,8 +160,10 @@ class Card(Record):
     run: str
     task: str
     label: str
+    classes: tuple[str | int, ...] = ()
     domain: tuple[int, int]
     training: Mapping[str, Any]
+    training_words: tuple[str, ...] = ()
     training_rows: int
     metrics: Mapping[str, Mapping[str, float]]
     private: tuple[str, ...] = ()
@@ -189,6 +194,8 @@ def make_card(
     splits: Mapping[str, int],
     experiment: bool,
     importance: Importance | None = None,
+    tuned: Mapping[str, Any] | None = None,
+    classes: Sequence[str | int] = (),
 ) -> Card:
     """Put a card together.
 
@@ -201,6 +208,8 @@ def make_card(
         splits: How many splits of all trees are on it, by full feature name.
         experiment: Whether noise was predictable.
         importance: Of the features; None leaves it off the card.
+        tuned: What tuning has found.
+        classes: Of the label, in order.
     """
     label = federation.parties[federation.label_holder].label
     assert label is not None
@@ -226,9 +235,10 @@ def make_card(
         run=run,
         task=label.task,
         label=label.column,
+        classes=tuple(classes),
         domain=(federation.domain.lower, federation.domain.upper),
-        training=federation.training.model_dump(mode="json", exclude_none=True)
-        | ({} if federation.denoising == "none" else {"denoise": federation.denoising}),
+        training=_training(federation, tuned or {}),
+        training_words=training_words(federation, tuned or {}),
         training_rows=training_rows,
         metrics=evaluation["metrics"],
         private=private,
@@ -257,6 +267,16 @@ def make_card(
             "Python": python_version(),
         },
     )
+
+
+def _training(federation: Federation, tuned: Mapping[str, Any]) -> dict[str, Any]:
+    found = federation.training.model_dump(mode="json", exclude_none=True)
+    if federation.denoising != "none":
+        found["denoise"] = federation.denoising
+    if tuned:
+        found |= {name: tuned[name] for name in ("trees", "learning_rate", "depth")}
+        found["parameters"] |= tuned["own"]
+    return {name: value for name, value in found.items() if value != {}}
 
 
 def _told(federation: Federation) -> tuple[str, ...]:

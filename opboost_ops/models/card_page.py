@@ -1,31 +1,47 @@
 """The card as a page for people: one file that loads nothing from outside."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from opboost_ops.boosting.trainer import format_of
 from opboost_ops.models.card import Card
 from opboost_ops.models.charts import importance_bars, sparkline
+from opboost_ops.models.curve_charts import NAMES, curve_sections, threshold_section
 from opboost_ops.privacy.loss import LossCurve
 
 
-def card_page(card: Card) -> str:
+def card_page(
+    card: Card,
+    evaluation: Mapping[str, Any] | None = None,
+    scoring: Mapping[str, Any] | None = None,
+    decision: str = "",
+) -> str:
     """The whole page.
 
     Args:
         card: What it shows; all its text is escaped.
+        evaluation: Of the version: its intervals and curves.
+        scoring: How the version's scores are made.
+        decision: Why it became champion, or was kept aside.
     """
-    training = ", ".join(f"{key} {value}" for key, value in card.training.items())
+    entries = {**card.training, **card.training.get("parameters", {})}
+    training = ", ".join(f"{k} {v}" for k, v in entries.items() if k != "parameters")
+    evaluation = evaluation or {}
     return _PAGE.format(
         title=html.escape(f"{card.federation}, version {card.run}"),
         warning=_EXPERIMENT if card.experiment else "",
-        task=html.escape(f"Predicts {card.label} ({card.task})"),
+        task=html.escape(f"Predicts {card.label} ({_target(card)})"),
         training_rows=f"{card.training_rows:,}",
         whose="of all parties together" if _horizontal(card) else "that all parties have",
         training=html.escape(training),
+        training_words="".join(f"<p>{html.escape(line)}</p>" for line in card.training_words),
         domain=f"[{card.domain[0]}, {card.domain[1]}]",
         rows=f"{card.held_out_rows:,}",
-        metrics=_metrics(card),
+        metrics=_metrics(card) + _gains(evaluation),
+        decision=f"<p>Decision: {html.escape(decision)}.</p>" if decision else "",
+        curves=curve_sections(evaluation, card.classes)
+        + threshold_section(scoring or {}, card.classes),
         centralised=html.escape(card.centralised),
         modes=_list(
             [f"{line.title}: {line.discloses}" for line in card.modes if line.discloses],
@@ -41,6 +57,12 @@ def card_page(card: Card) -> str:
     )
 
 
+def _target(card: Card) -> str:
+    if card.task == "binary" and len(card.classes) == 2:
+        return f"{card.task}: the probability of the positive class {card.classes[1]}"
+    return card.task
+
+
 def _booster(card: Card) -> str:
     return format_of(str(card.training.get("trainer"))).name
 
@@ -54,6 +76,34 @@ def _metrics(card: Card) -> str:
         used = "new rows are scored so" if line.scoring else ""
         rows.append((line.title, *figures, used))
     return _table(("trained and evaluated on", *names, ""), rows)
+
+
+#: In which order metrics with intervals stand, and what is said of them.
+_WITH_INTERVALS = ("auc", "accuracy", "brier", "log_loss", "r2", "mse", "mae")
+
+
+def _gains(evaluation: Mapping[str, Any]) -> str:
+    intervals, gains = evaluation.get("intervals"), evaluation.get("gains", {})
+    if not intervals:
+        return ""
+    new = f"federated_{evaluation['mode']}"
+    others = [name for name in NAMES if name in gains]
+    known = [name for name in _WITH_INTERVALS if name in intervals[new]]
+    rows = [
+        (
+            name.replace("_", " "),
+            _interval(intervals[new][name]),
+            *(_interval(gains[other][name], signed=True) for other in others),
+        )
+        for name in known
+    ]
+    heads = ("metric", "this model", *(f"gain over {NAMES[name]}" for name in others))
+    return _INTERVALS + _table(heads, rows)
+
+
+def _interval(of: Mapping[str, float], signed: bool = False) -> str:
+    form = "+.4f" if signed else ".4f"
+    return f"{of['value']:{form}} ({of['low']:{form}} to {of['high']:{form}})"
 
 
 def _parties(card: Card) -> str:
@@ -155,6 +205,11 @@ _EXPERIMENT = (
 
 _SCORES = {"binary": "log odds", "regression": "predicted number"}
 
+_INTERVALS = """<p>With 95 % intervals: where a figure would lie on other held-out rows, of which
+these are a sample (a bootstrap, the same rows for both models). Another draw of noise or other
+training rows are not in them. A gain is above zero where this model is better, also of a loss.</p>
+"""
+
 _IMPORTANCE = """<h2>What the model goes by</h2>
 <p>The mean absolute contribution to the {target} (SHAP, computed by {booster}) over {rows}
 held-out rows, as a share of all.{noise}</p>{bars}
@@ -176,13 +231,17 @@ div {{ overflow-x: auto; }}
 table {{ border-collapse: collapse; }}
 th, td {{ text-align: left; padding: .3rem .7rem; border-bottom: 1px solid #8884; }}
 .warn {{ border: 2px solid #c80; padding: .5rem 1rem; }}
+.curves {{ display: flex; flex-wrap: wrap; gap: 1rem; }}
+.curves figure {{ margin: 0; flex: 1 1 15rem; max-width: 22rem; }}
+.curves svg {{ width: 100%; }}
+.names {{ list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: 1rem; }}
 .bars {{ display: block; width: 100%; max-width: 28rem; }}
 </style></head><body>
 <h1>{title}</h1>{warning}
 <p>{task}. Trained on {training_rows} rows {whose}: {training}.
-Domain of the features: {domain}.</p>
-{private}<h2>Metrics on {rows} held-out rows</h2>{metrics}
-<p>{centralised}</p>
+Domain of the features: {domain}.</p>{training_words}
+{private}<h2>Metrics on {rows} held-out rows</h2>{metrics}{decision}
+{curves}<p>{centralised}</p>
 <p>What scoring new rows in each way tells to whom:</p>{modes}
 <h2>Parties</h2>{parties}
 {importance}<h2>Features</h2>

@@ -142,20 +142,31 @@ class Registry:
         self.set_champion(version)
         self._note(version, "promoted", why)
 
-    def rollback(self, why: str) -> str:
-        """Make the champion before the present one champion again.
+    def rollback(self, why: str, to: str | None = None) -> str:
+        """Make a former champion champion again.
+
+        Args:
+            why: Why; it is kept in the history.
+            to: Which one; the one before the present one when absent.
 
         Returns:
             Its version.
 
         Raises:
-            ContractError: There was none before, or it is gone.
+            ContractError: There was none before, it is gone, or it never was champion.
         """
         present, known = self.champion(), self.versions()
         line = [e.version for e in self.history() if e.event != "kept" and e.version in known]
         while line and line[-1] != present:
             line.pop()
         before = [version for version in line if version != present]
+        if to is not None:
+            if to not in line:
+                raise ContractError(
+                    f"Version {to} was not champion before the present one.",
+                    "Name one of those, or promote it: `opboost models list` shows all decisions.",
+                )
+            before = [to]
         if not before:
             raise ContractError(
                 "There is no champion before the present one.", "Promote a version by its name."

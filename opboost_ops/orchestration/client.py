@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 
 from opboost_ops.orchestration.tasks import SUMMARY
+from opboost_ops.pages.airflow import FAILURE
 
 #: How the API numbers the one instance of a task that is not mapped.
 UNMAPPED = -1
@@ -119,7 +120,13 @@ class Client:
             attempt: Which try.
             index: Which instance of a mapped task.
         """
-        path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{attempt}"
+        task_instance = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}"
+        left = self.get(f"{task_instance}/xcomEntries", map_index=index)["xcom_entries"]
+        if any(entry["key"] == FAILURE for entry in left):
+            path = f"{task_instance}/xcomEntries/{FAILURE}"
+            told = self.get(path, deserialize=True, map_index=index)["value"]
+            return f"{told['problem']} {told['remedy']}".strip()
+        path = f"{task_instance}/logs/{attempt}"
         found = ""
         for line in self.get(path, full_content=True, map_index=index)["content"]:
             for part in (line.get("error_detail") or []) if isinstance(line, dict) else []:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from airflow.sdk import (
     AssetAll,
     AssetAny,
     AssetOrTimeSchedule,
-    CronTriggerTimetable,
     task,
 )
 
@@ -25,21 +24,12 @@ from opboost_ops.orchestration.documentation import documentation
 from opboost_ops.orchestration.form import scoring_form, training_form
 from opboost_ops.orchestration.groups import add_groups
 from opboost_ops.orchestration.halves import MARGIN, add_half, here_of, join_dag, takes_part
+from opboost_ops.orchestration.listened import TAG
 from opboost_ops.orchestration.notifications import CALLBACKS
-from opboost_ops.orchestration.pools import TAG
 from opboost_ops.orchestration.remnants import remnants
 from opboost_ops.orchestration.table_dag import tables_dag
-
-_START = datetime(2026, 1, 1, tzinfo=UTC)
-
-#: Only network faults are raised as retryable; `tasks.execute` fails everything else at once.
-_RETRIES = {
-    "retries": 3,
-    "retry_delay": timedelta(seconds=15),
-    "retry_exponential_backoff": 2,
-    "max_retry_delay": timedelta(minutes=10),
-    **CALLBACKS,
-}
+from opboost_ops.orchestration.task_defaults import task_defaults, timeout
+from opboost_ops.orchestration.times import at
 
 
 def build_dags(
@@ -104,7 +94,7 @@ def _build(path: Path, others: Mapping[str, DAG], parties: Sequence[str] | None)
         return _joining(federation, path, here)
     made = [train_dag(federation, path, here), score_dag(federation, path, here)]
     if federation.schedule.on_tables is not None:
-        made.append(tables_dag(federation, _defaults(federation), here))
+        made.append(tables_dag(federation, task_defaults(federation), here))
     return made
 
 
@@ -126,7 +116,7 @@ def _joining(federation: Federation, path: Path, here: Sequence[str]) -> list[DA
     made = [train_dag(federation, path, here)]
     if takes_part(federation, "score", here):
         made.append(score_dag(federation, path, here))
-    return [*made, join_dag(federation, here, _defaults(federation))]
+    return [*made, join_dag(federation, here, task_defaults(federation))]
 
 
 def _invalid(dag_id: str, problem: str, owner: str, cron: str | None = None) -> DAG:
@@ -134,8 +124,7 @@ def _invalid(dag_id: str, problem: str, owner: str, cron: str | None = None) -> 
         dag_id=dag_id,
         description="Its federation file is faulty.",
         doc_md=f"The federation file is faulty:\n\n```\n{problem}\n```\n",
-        schedule=cron,
-        start_date=_START,
+        schedule=None if cron is None else at(cron),
         catchup=False,
         max_active_runs=1,
         tags=[TAG, "invalid"],
@@ -209,15 +198,14 @@ def _run_dag(
         doc_md=documentation(federation, purpose, here),
         # Runs that are joined are started by another DAG, and the form is the label holder's.
         schedule=None if joins else schedule,
-        start_date=_START,
         catchup=False,
         max_active_runs=1,
         # In horizontal learning the tasks of all parties run at the same time.
         max_active_tasks=max(16, 2 * len(federation.parties)),
-        dagrun_timeout=_timeout(federation) + (timedelta() if here is None else MARGIN),
+        dagrun_timeout=timeout(federation) + (timedelta() if here is None else MARGIN),
         tags=[TAG, purpose, federation.name, *(federation.parties if here is None else here)],
         params={} if joins else params,
-        default_args=_defaults(federation),
+        default_args=task_defaults(federation),
     ) as dag:
         if here is None:
             add_groups(federation, purpose, path, outlets)
@@ -228,17 +216,8 @@ def _run_dag(
 
 def _when(cron: str | None, assets: Any) -> Any:
     if cron is None or assets is None:
-        return assets if cron is None else cron
-    timetable = CronTriggerTimetable(cron, timezone="UTC")
-    return AssetOrTimeSchedule(timetable=timetable, assets=assets)
-
-
-def _timeout(federation: Federation) -> timedelta:
-    return timedelta(hours=federation.schedule.timeout_hours)
-
-
-def _defaults(federation: Federation) -> dict[str, Any]:
-    return {**_RETRIES, "execution_timeout": _timeout(federation)}
+        return assets if cron is None else at(cron)
+    return AssetOrTimeSchedule(timetable=at(cron), assets=assets)
 
 
 def _check_crons(federation: Federation, path: Path) -> None:
@@ -252,7 +231,7 @@ def _check_crons(federation: Federation, path: Path) -> None:
         if cron is None:
             continue
         try:
-            CronTriggerTimetable(cron, timezone="UTC").validate()
+            at(cron).validate()
         except Exception:
             faults.append(Fault(name, "is no cron expression", "for example 0 3 * * 1"))
     if faults:

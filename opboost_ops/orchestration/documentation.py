@@ -78,7 +78,20 @@ def _vertical(federation: Federation) -> list[str]:
             lines.append(f"| {party} | {role} | | |")
     mode = federation.scoring.mode
     scored = f"New rows are scored in mode `{mode}`: {_MODES[mode]}."
-    return [*lines, "", scored]
+    return [*lines, "", scored, *_positive(federation)]
+
+
+def _positive(federation: Federation) -> list[str]:
+    label = federation.label or federation.parties[federation.label_holder].label
+    if label is None or label.task != "binary":
+        return []
+    if label.classes:
+        return ["", f"A score is the probability of the positive class, `{label.classes[1]}`."]
+    return [
+        "",
+        "A score is the probability of the positive class: the last in order, because "
+        "`label.classes` is not declared.",
+    ]
 
 
 def _horizontal(federation: Federation) -> list[str]:
@@ -96,6 +109,7 @@ def _horizontal(federation: Federation) -> list[str]:
         "| feature | type |",
         "| --- | --- |",
         *(f"| `{name}` | {feature.type} |" for name, feature in federation.features.items()),
+        *_positive(federation),
     ]
 
 

@@ -34,6 +34,12 @@ def training_form(federation: Federation) -> dict[str, Param]:
             "Learning rate", fields["learning_rate"], f" ({training.learning_rate:g})"
         ),
         "depth": _field("Depth of a tree", fields["depth"], f" ({training.depth})"),
+        "parameters": Param(
+            None,
+            title="The booster's own parameters",
+            description='Empty: as declared. One more, or another value: {"num_leaves": 15}.',
+            type=["null", "object"],
+        ),
         "denoise": Param(
             None,
             title="Against others' noise",

@@ -21,7 +21,11 @@ Lead = Callable[[], Any]
 
 
 def add_groups(
-    federation: Federation, purpose: Purpose, path: Path, outlets: Mapping[str, Asset]
+    federation: Federation,
+    purpose: Purpose,
+    path: Path,
+    outlets: Mapping[str, Asset],
+    form: Mapping[str, Any] | None = None,
 ) -> None:
     """Add all tasks of a run to the DAG at hand.
 
@@ -30,13 +34,14 @@ def add_groups(
         purpose: What the runs are for.
         path: The file, as the label holder's worker finds it.
         outlets: Assets that the last tasks of some stages emit, by stage.
+        form: What stands for the DAG's trigger form; its own when absent.
     """
     ends: list[Any] = []
     opened: Any = None
     for phase in phases(federation, purpose):
         chains = []
         for party in phase.parties(federation):
-            lead = opens(federation, purpose, path) if opened is None else None
+            lead = opens(federation, purpose, path, form) if opened is None else None
             chains.append(add_group(federation, phase, party, outlets, lead))
             for end in [opened] if phase.beside else ends:
                 end >> chains[-1][0]
@@ -45,18 +50,23 @@ def add_groups(
         ends = [*kept, *(chain[-1] for chain in chains)]
 
 
-def opens(federation: Federation, purpose: Purpose, path: Path) -> Lead:
+def opens(
+    federation: Federation, purpose: Purpose, path: Path, form: Mapping[str, Any] | None = None
+) -> Lead:
     """The task that opens a run, which comes first.
 
     Args:
         federation: What its file says.
         purpose: What the runs are for.
         path: The file, as the label holder's worker finds it.
+        form: What stands for the DAG's trigger form; its own when absent.
     """
     common = common_of(federation.parties[federation.label_holder], federation.label_holder)
     # In default_pool, which always exists: it is the task that reports missing pools.
     made = task(task_id="open_run", doc_md=DESCRIPTIONS["open_run"], **common)(tasks.open_run)
-    return partial(made, str(path), purpose)
+    # When a DAG of one's own runs, and for which times, is its own affair.
+    catch_up = federation.schedule.catch_up or form is not None
+    return partial(made, str(path), purpose, catch_up, form)
 
 
 def common_of(spec: Party, party: str) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from airflow.sdk import DAG, Asset, TaskGroup, task
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.orchestration import waiting
 from opboost_ops.orchestration.groups import Lead, add_group, common_of, opens
+from opboost_ops.orchestration.listened import TAG
 from opboost_ops.orchestration.phases import IN_HALVES, JOINS
-from opboost_ops.orchestration.pools import TAG
 from opboost_ops.run.phases import Phase, phases, stages_of
 
 #: Between the end of waiting, which says what did not come, and the end of the run, which does not.

@@ -16,10 +16,14 @@ from airflow.sdk import BaseNotifier
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from opboost_ops.errors import ConfigError
+from opboost_ops.orchestration.failures import RefusedBudget
 
 VARIABLE = "OPBOOST_NOTIFIERS"
 
-Event = Literal["failure", "refused_budget", "champion_changed", "model_kept", "drift"]
+Event = Literal[
+    "failure", "refused_budget", "champion_changed", "model_kept", "drift", "approval_waiting",
+    "budget_low", "key_expires",
+]  # fmt: skip
 
 #: Events by name, in the order in which the documentation has them.
 EVENTS: tuple[Event, ...] = get_args(Event)
@@ -27,10 +31,6 @@ EVENTS: tuple[Event, ...] = get_args(Event)
 _LOG = logging.getLogger("opboost_ops")
 
 _REMEDY = "Set it right on this worker, or unset it, then clear the task."
-
-
-class RefusedBudget(AirflowFailException):
-    """A task failed because a party's own budget refuses the release."""
 
 
 class LooksAgain(AirflowException):
@@ -159,6 +159,18 @@ def _of_register(summary: Mapping[str, Any]) -> tuple[Event, str] | None:
 
 
 _NOTICES: Mapping[str, tuple[Event, str]] = {
+    "budget_low": (
+        "budget_low",
+        "Three retrainings or fewer fit into a budget: `opboost ledger show SITE` says which.",
+    ),
+    "key_expires": (
+        "key_expires",
+        "The party's signing key expires within two weeks: rotate it, as the runbook says.",
+    ),
+    "approval_waiting": (
+        "approval_waiting",
+        "A release waits for a person's approval: `opboost approve SITE RUN` shows and answers it.",
+    ),
     "drift": ("drift", "Drift was noticed; what drifted is in the run's quality folder at home."),
 }
 
@@ -174,7 +186,7 @@ def _tell(event: Event, context: Mapping[str, Any], message: str) -> None:
 
     ti = context["ti"]
     words = {
-        "federation": ti.dag_id.rpartition("_")[0],
+        "federation": _federation(context["task"], ti.dag_id),
         "party": context["task"].owner,
         "stage": _stage(ti.task_id),
         "run": run_id(ti.dag_id, ti.run_id),
@@ -187,6 +199,12 @@ def _tell(event: Event, context: Mapping[str, Any], message: str) -> None:
         tell(event, words)
     except ConfigError as error:
         _LOG.warning("nobody was told of %s: %s", event, error)
+
+
+def _federation(task: Any, dag_id: str) -> str:
+    # In people's own DAGs its name is in no DAG's id.
+    asked: Mapping[str, Any] = getattr(task, "op_kwargs", None) or {}
+    return str(asked.get("federation") or dag_id.rpartition("_")[0])
 
 
 def _stage(task_id: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from opboost_ops.orchestration import absent_workers, pools
+from opboost_ops.orchestration import pools, run_notes
 
 #: Where the pages are mounted.
 PREFIX = "opboost"
@@ -53,9 +53,10 @@ class OpBoostPlugin(AirflowPlugin):
     """Loaded by every Airflow component; light, therefore."""
 
     name = "opboost"
-    listeners = [pools, absent_workers]  # noqa: RUF012
+    listeners = [pools, run_notes]  # noqa: RUF012
     fastapi_apps = [{"app": Pages(), "url_prefix": f"/{PREFIX}", "name": "OpBoost"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012
+        _view("status", "Status"),
         _view("ledger", "Privacy ledger"),
         _view("models", "Models"),
         _view("exchange", "Exchange"),
@@ -65,6 +66,14 @@ class OpBoostPlugin(AirflowPlugin):
             "href": f"{PREFIX}/run?dag={{DAG_ID}}&run={{RUN_ID}}",
             "url_route": "opboost-run",
             "destination": "dag_run",
+            "icon": f"{PREFIX}/icon.svg",
+        },
+        {
+            "name": "OpBoost",
+            "href": f"{PREFIX}/task?dag={{DAG_ID}}&run={{RUN_ID}}&task={{TASK_ID}}"
+            "&index={MAP_INDEX}",
+            "url_route": "opboost-task",
+            "destination": "task_instance",
             "icon": f"{PREFIX}/icon.svg",
         },
     ]

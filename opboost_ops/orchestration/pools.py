@@ -16,10 +16,8 @@ from typing import Any
 
 from airflow.listeners import hookimpl
 
+from opboost_ops.orchestration.listened import our_session
 from opboost_ops.run.phases import ROUNDS
-
-#: Every DAG of ours has it.
-TAG = "opboost"
 
 _KEY = "missing_pools"
 _SLOTS = "too_few_slots"
@@ -94,17 +92,14 @@ def on_dag_run_running(dag_run: Any) -> None:
     Args:
         dag_run: The scheduler's run, in its session.
     """
-    dag = dag_run.dag
-    if dag is None or TAG not in dag.tags:
+    session = our_session(dag_run)
+    if session is None:
         return
     from airflow.configuration import conf as settings
     from airflow.models.pool import Pool
     from sqlalchemy import select
-    from sqlalchemy.orm import object_session
 
-    session = object_session(dag_run)
-    if session is None:
-        return
+    dag = dag_run.dag
     with session.no_autoflush:
         rows = session.execute(select(Pool.pool, Pool.slots))
         slots = {str(name): int(count) for name, count in rows}

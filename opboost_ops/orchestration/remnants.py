@@ -25,7 +25,7 @@ def remnants(path: Path) -> tuple[str | None, str | None]:
     Returns:
         The name, and a cron expression that Airflow accepts; None for what cannot be read.
     """
-    from airflow.sdk import CronTriggerTimetable
+    from opboost_ops.orchestration.times import at
 
     try:
         with path.open("rb") as file:
@@ -37,7 +37,7 @@ def remnants(path: Path) -> tuple[str | None, str | None]:
     times = dict(_TIMES.findall(schedule.group(1))) if schedule else {}
     cron = (times.get("cron") or times.get("on_tables") or "").strip()
     try:
-        CronTriggerTimetable(cron, timezone="UTC").validate()
+        at(cron).validate()
     except Exception:
         cron = ""
     return (name.group(1) if name else None), cron or None

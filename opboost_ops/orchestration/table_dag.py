@@ -1,7 +1,6 @@
 """The DAG that looks at the parties' tables, and emits an asset for each that has changed."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from airflow.sdk import DAG, task
@@ -9,9 +8,8 @@ from airflow.sdk import DAG, task
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.assets import table_assets
-from opboost_ops.orchestration.pools import TAG
-
-_START = datetime(2026, 1, 1, tzinfo=UTC)
+from opboost_ops.orchestration.listened import TAG
+from opboost_ops.orchestration.times import at
 
 _LOOKS: dict[Purpose, tuple[str, str]] = {
     "train": ("table", "Compares the keyed fingerprint of the party's table with the last one."),
@@ -29,6 +27,7 @@ def tables_dag(
         defaults: Default arguments of its tasks.
         here: The parties of this Airflow, whose tables alone it looks at; all when absent.
     """
+    on_tables = federation.schedule.on_tables
     with DAG(
         dag_id=f"{federation.name}_tables",
         description=f"Looks whether the tables of {federation.name} have changed.",
@@ -38,8 +37,7 @@ def tables_dag(
             f"all training tables have a new version, `{federation.name}_train` runs; when all "
             f"tables of new rows have one, `{federation.name}_score` does."
         ),
-        schedule=federation.schedule.on_tables,
-        start_date=_START,
+        schedule=at(on_tables) if on_tables else None,
         catchup=False,
         max_active_runs=1,
         tags=[TAG, "tables", federation.name, *(federation.parties if here is None else here)],
@@ -56,5 +54,7 @@ def tables_dag(
                     pool=spec.pool,
                     outlets=[asset],
                     multiple_outputs=False,
-                )(tasks.look_at_table)(party, federation.name, purpose)
+                )(tasks.look_at_table)(
+                    party, federation.name, purpose, federation.schedule.catch_up
+                )
     return dag

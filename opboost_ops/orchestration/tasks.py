@@ -3,23 +3,26 @@
 import errno
 import json
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from airflow.sdk import get_current_context
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException
 
 from opboost_ops.config.federation import Purpose
-from opboost_ops.errors import BudgetError, OpBoostError
+from opboost_ops.errors import ApprovalError, BudgetError, OpBoostError
 from opboost_ops.orchestration import notifications
+from opboost_ops.orchestration.failures import XCOM_LIMIT, Failed, RefusedBudget, plainly
 from opboost_ops.orchestration.pools import asked_for, missing_pools, too_few_slots
-
-#: Most bytes that a task may leave in XCom.
-XCOM_LIMIT = 2048
+from opboost_ops.orchestration.times import missed
 
 #: Key of a summary that is not what its task returns.
 SUMMARY = "summary"
+
+#: Between two looks for a person's answer.
+_AGAIN = timedelta(seconds=30)
 
 _NETWORK = {
     errno.ENETDOWN,
@@ -31,29 +34,55 @@ _NETWORK = {
 }
 
 
-def open_run(federation_file: str, purpose: Purpose) -> dict[str, Any]:
+@plainly
+def open_run(
+    federation_file: str,
+    purpose: Purpose,
+    catch_up: bool = False,
+    form: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Publish the run's plan.
 
     Args:
         federation_file: ``federation.yaml``, as the label holder's worker finds it.
         purpose: What the run is for.
+        catch_up: Whether it is published for a time that was missed, too.
+        form: What stands for the trigger form, in a DAG that is not the federation's own; its
+            parameters and its run's configuration are then not read.
     """
     context = get_current_context()
     dag_run = context["dag_run"]
     require_slots(dag_run.conf)
 
     def work() -> Mapping[str, Any]:
+        if not catch_up and (late := missed(dag_run)):
+            return {"skip": late}
         from opboost_ops.exchange.run_id import run_id
         from opboost_ops.run import opening
 
         run = run_id(dag_run.dag_id, dag_run.run_id)
-        params = {name: context["params"].get(name) for name in opening.FORM[purpose]}
-        # Airflow drops what its form does not know; a misspelt field must not run as declared.
-        form = {name: value for name, value in params.items() if value not in (None, "")}
-        form |= asked_for(dag_run.conf)
-        return opening.open_run(Path(federation_file), run, form, purpose)
+        if form is None:
+            given = {name: context["params"].get(name) for name in opening.FORM[purpose]}
+        else:
+            given = {name: _of_template(value) for name, value in form.items()}
+        asked = {name: value for name, value in given.items() if value not in (None, "")}
+        if form is None:
+            # Airflow drops what its form does not know; a misspelt field must not run as declared.
+            asked |= asked_for(dag_run.conf)
+        return opening.open_run(Path(federation_file), run, asked, purpose)
 
     return execute("open_run", work)
+
+
+def _of_template(value: Any) -> Any:
+    """A field's value; templates make words of numbers, and of a value that is not there."""
+    if value == "None":
+        return None
+    try:
+        number = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+    return number if isinstance(number, int | float) else value
 
 
 def require_slots(conf: Mapping[str, Any] | None) -> None:
@@ -67,19 +96,20 @@ def require_slots(conf: Mapping[str, Any] | None) -> None:
     """
     missing = missing_pools(conf)
     if missing:
-        raise AirflowFailException(
-            f"The federation file names pools that do not exist: {', '.join(missing)}. Create them "
-            "(`airflow pools set NAME SLOTS DESCRIPTION`, or Admin > Pools), or correct the file, "
-            "and run again."
+        raise Failed(
+            f"The federation file names pools that do not exist: {', '.join(missing)}.",
+            "Create them (`airflow pools set NAME SLOTS DESCRIPTION`, or Admin > Pools), or "
+            "correct the file, and run again.",
         )
     short = too_few_slots(conf)
     if short:
-        raise AirflowFailException(
-            f"All parties train at the same time, and there are too few slots: {'; '.join(short)}. "
-            "Give more, and run again."
+        raise Failed(
+            f"All parties train at the same time, and there are too few slots: {'; '.join(short)}.",
+            "Give more, and run again.",
         )
 
 
+@plainly
 def run_stage(
     party: str, stage: str, federation: str, label_holder: str, shard: int | None = None
 ) -> dict[str, Any]:
@@ -103,7 +133,12 @@ def run_stage(
         run = Run(federation, run_id(dag_run.dag_id, dag_run.run_id), label_holder)
         # Told by the party's own worker to its own notifiers; no summary has it.
         notice = partial(notifications.notice, context)
-        return runner.run_stage(party, stage, run, shard, notice)
+        try:
+            return runner.run_stage(party, stage, run, shard, notice)
+        except ApprovalError as waits:
+            if waits.new:
+                notice("approval_waiting")
+            raise
 
     return execute(f"{stage} at {party}", work)
 
@@ -125,19 +160,25 @@ def list_shards(party: str, federation: str, label_holder: str) -> list[int]:
     return list(range(summary["shards"]))
 
 
-def look_at_table(party: str, federation: str, purpose: Purpose) -> dict[str, Any]:
+@plainly
+def look_at_table(
+    party: str, federation: str, purpose: Purpose, catch_up: bool = False
+) -> dict[str, Any]:
     """Succeed, and so emit the table's asset, only if a party's table has changed.
 
     Args:
         party: Whose.
         federation: Name of the federation.
         purpose: The training table, or that of new rows.
+        catch_up: Whether it is looked at for a time that was missed, too.
     """
     dag_run = get_current_context()["dag_run"]
 
     def work() -> Mapping[str, Any]:
         from opboost_ops.run import table_watch
 
+        if not catch_up and (late := missed(dag_run)):
+            return {"skip": late}
         if table_watch.changed(party, federation, dag_run.run_id, purpose):
             return {"changed": True}
         return {"skip": f"the table of {party} is as it was, or there is none"}
@@ -145,13 +186,14 @@ def look_at_table(party: str, federation: str, purpose: Purpose) -> dict[str, An
     return execute(f"look_at_table at {party}", work)
 
 
+@plainly
 def invalid(problem: str) -> None:
     """Fail with what is wrong in a federation file.
 
     Args:
         problem: All its faults.
     """
-    raise AirflowFailException(problem)
+    raise Failed(problem)
 
 
 def execute(what: str, work: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
@@ -165,6 +207,7 @@ def execute(what: str, work: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
         The summary, at most `XCOM_LIMIT` bytes as JSON.
 
     Raises:
+        AirflowRescheduleException: It waits for a person's answer.
         AirflowSkipException: There was nothing to do; the summary's ``skip`` says why.
         ConnectionError: The network failed; Airflow tries again.
         RefusedBudget: A party's budget refuses; Airflow does not try again.
@@ -181,19 +224,22 @@ def execute(what: str, work: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
         size = len(json.dumps(summary).encode())
         if size <= XCOM_LIMIT:
             return summary
-        failure = AirflowFailException(f"{what}: the summary has {size} bytes, over {XCOM_LIMIT}.")
+        failure = Failed(f"{what}: the summary has {size} bytes, over {XCOM_LIMIT}.")
     except AirflowSkipException as nothing:
         failure = nothing
+    except ApprovalError:
+        # The slot is free while a person thinks.
+        failure = AirflowRescheduleException(datetime.now(UTC) + _AGAIN)  # type: ignore[no-untyped-call]
     except BudgetError as error:
-        failure = notifications.RefusedBudget(str(error))
+        failure = RefusedBudget(error.problem, error.remedy)
     except OpBoostError as error:
-        failure = AirflowFailException(str(error))
+        failure = Failed(error.problem, error.remedy)
     except Exception as error:
         name = type(error).__name__
         if _of_the_network(error):
             failure = ConnectionError(f"{what}: the network failed ({name}). It is tried again.")
         else:
-            failure = AirflowFailException(f"{what}: failed unexpectedly ({name}).")
+            failure = Failed(f"{what}: failed unexpectedly ({name}).")
     # Outside the except block, so that no foreign exception, whose text may show cells, hangs on.
     raise failure
 

@@ -19,6 +19,7 @@ from airflow.sdk.exceptions import (
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.exchange.run_id import JOINED, joined_run
+from opboost_ops.orchestration.failures import Failed, plainly
 from opboost_ops.orchestration.notifications import LooksAgain
 from opboost_ops.orchestration.tasks import execute, require_slots
 
@@ -77,6 +78,7 @@ def look_for_runs(party: str, federation: str, label_holder: str, hours: float) 
     )
 
 
+@plainly
 def join_run(party: str, federation: str, label_holder: str, purpose: Purpose) -> dict[str, Any]:
     """Take part in the run that Airflow's id of this run names.
 
@@ -89,10 +91,11 @@ def join_run(party: str, federation: str, label_holder: str, purpose: Purpose) -
     dag_run = get_current_context()["dag_run"]
     run = joined_run(dag_run.run_id)
     if run is None:
-        raise AirflowFailException(
+        raise Failed(
             f"{label_holder} opens the runs of {federation}, in another Airflow; {federation}_join "
-            f"starts them here. To join one by hand, trigger this DAG with the run id {JOINED} and "
-            "the id that the summary of open_run says there."
+            "starts them here.",
+            f"To join one by hand, trigger this DAG with the run id {JOINED} and the id that the "
+            "summary of open_run says there.",
         )
     require_slots(dag_run.conf)
 
@@ -105,6 +108,7 @@ def join_run(party: str, federation: str, label_holder: str, purpose: Purpose) -
     return execute(f"join_run at {party}", work)
 
 
+@plainly
 def wait_for(
     party: str,
     federation: str,

@@ -1,8 +1,10 @@
 """The application that Airflow's API server mounts: routes behind its login, and their headers."""
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache, partial
 from typing import Annotated
+from urllib.parse import urlencode
 
 from fastapi import FastAPI, HTTPException, Path, Request
 from fastapi import Query as Asked
@@ -12,9 +14,20 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.run_id import run_id
-from opboost_ops.pages import exchange, ledger, model_version, models, quality, runs
+from opboost_ops.pages import (
+    airflow,
+    alarms,
+    exchange,
+    ledger,
+    model_version,
+    models,
+    quality,
+    runs,
+    state,
+    status,
+)
 from opboost_ops.pages.access import LOGGED_IN, SeesDag
-from opboost_ops.pages.blocks import Block, Section, Table
+from opboost_ops.pages.blocks import Block, Section, tables
 from opboost_ops.pages.deployment import Query, federations, guarded, parties, sections
 from opboost_ops.pages.rendering import PAGES, message_html, page_html, static, table_csv
 
@@ -44,7 +57,7 @@ Boundary = Annotated[str, Path(pattern=_BOUNDARY)]
 AskedName = Annotated[str, Asked(pattern=rf"{_NAME}|^$")]
 AskedRun = Annotated[str, Asked(pattern=rf"{_RUN}|^$")]
 AskedPage = Annotated[int, Asked(ge=1, le=10**6)]
-AskedCsv = Annotated[str, Asked(pattern=r"^[a-z][a-z0-9_]{0,47}\.[a-z_0-9]{1,60}$|^$")]
+AskedCsv = Annotated[str, Asked(pattern=r"^([a-z][a-z0-9_]{0,47})?\.[a-z_0-9]{1,60}$|^$")]
 
 _BUILDERS = {
     "ledger": ledger.build,
@@ -71,9 +84,13 @@ def make_app() -> FastAPI:
     app.get("/")(_home)
     for name, media in _STATIC.items():
         app.get(f"/{name}")(partial(_static, name, media))
-    for name, title, lead in PAGES:
+    app.get("/status", name="status")(_status)
+    for name, title, lead in PAGES[1:]:
         app.get(f"/{name}", name=name)(_page(name, title, lead))
+    app.get("/status.json")(_state)
+    app.get("/status.schema.json")(_state_schema)
     app.get("/run")(_run)
+    app.get("/task")(_task)
     version = "/models/{party}/{federation}/{version}"
     app.get(version)(_version)
     app.get(version + "/{file}")(_version_file)
@@ -109,6 +126,25 @@ def _home(request: Request) -> Response:
 
 def _static(name: str, media: str) -> Response:
     return Response(static(name), media_type=media)
+
+
+def _state(sees_dag: SeesDag, party: AskedName = "", federation: AskedName = "") -> Response:
+    query = Query(_sees(sees_dag), party or None, federation or None)
+    return Response(state.state(query).model_dump_json(indent=1), media_type="application/json")
+
+
+def _state_schema() -> Response:
+    schema = json.dumps(state.State.model_json_schema(mode="serialization"), indent=1)
+    return Response(schema, media_type="application/schema+json")
+
+
+def _status(request: Request, sees_dag: SeesDag, csv: AskedCsv = "") -> Response:
+    _, title, lead = PAGES[0]
+    query = Query(_sees(sees_dag))
+    top = status.blocks(state.state(query).federations) if parties() else []
+    return _answer(
+        request, "status", title, lead, [Section("", tuple(top))] if csv else [], csv, top=top
+    )
 
 
 def _page(name: str, title: str, lead: str) -> Callable[..., Response]:
@@ -159,9 +195,32 @@ def _run(
     if not id:
         raise HTTPException(404)
     query = Query(_sees(sees_dag), party or None, run=id, entries=entries, whole=bool(csv))
-    found = sections(runs.build, query)
+    seen = airflow.find(dag, run) if dag and run else None
+    if not dag:
+        known = (airflow.named(id, federation) for federation in federations(query))
+        seen = next((one for one in known if one is not None), None)
+    found = sorted(sections(runs.build, query), key=runs.first)
     lead = f"OpBoost's id of {run}." if run else "All that the parties here have of this run."
-    return _answer(request, "run", f"Run {id}", lead, found, csv)
+    reply = _answer(request, "run", f"Run {id}", lead, found, csv, top=alarms.of_run(seen))
+    if seen is not None and seen.state in ("running", "queued") and not csv:
+        reply.headers["Refresh"] = "10"
+    return reply
+
+
+def _task(
+    request: Request,
+    sees_dag: SeesDag,
+    dag: Annotated[str, Asked(max_length=250)] = "",
+    run: Annotated[str, Asked(max_length=250)] = "",
+    task: Annotated[str, Asked(max_length=250)] = "",
+    index: Annotated[str, Asked(max_length=20)] = "",
+) -> Response:
+    if dag and not sees_dag(dag):
+        raise HTTPException(403)
+    seen = airflow.find(dag, run)
+    top = alarms.of_task(seen, task, int(index) if index.isdecimal() else -1)
+    back = (f"Run {seen.run}", f"run?{urlencode({'dag': dag, 'run': run})}") if seen else None
+    return _answer(request, "task", task or "No task", f"Of {run}.", [], "", top=top, back=back)
 
 
 def _version(
@@ -232,6 +291,7 @@ def _answer(
     csv: str,
     filters: Sequence[tuple[str, str, Sequence[str]]] = (),
     back: tuple[str, str] | None = None,
+    top: Sequence[Block] = (),
 ) -> Response:
     if csv:
         return _download(path, found, csv)
@@ -245,6 +305,7 @@ def _answer(
         parts=found,
         filters=filters,
         back=back,
+        top=top,
     )
     return HTMLResponse(html)
 
@@ -252,8 +313,8 @@ def _answer(
 def _download(path: str, found: Sequence[Section], csv: str) -> Response:
     party, _, name = csv.partition(".")
     for section in found:
-        for block in section.blocks:
-            if isinstance(block, Table) and (section.party, block.name) == (party, name):
+        for block in tables(section.blocks):
+            if (section.party, block.name) == (party, name):
                 file = f"opboost-{path.split('/')[0]}-{party}-{name}.csv"
                 disposition = {"Content-Disposition": f'attachment; filename="{file}"'}
                 return Response(

@@ -21,6 +21,7 @@ from opboost_ops.pages.blocks import (
     size,
 )
 from opboost_ops.pages.inspection import Inspected, inspect_run
+from opboost_ops.pages.kinds import kind_words
 from opboost_ops.pages.pictures import Message, sequence
 
 #: Kinds in the order of the protocol.
@@ -88,7 +89,8 @@ def artifacts(
     )
     blocks: list[Block] = []
     if figures:
-        blocks.append(Figures("Who sent what to whom", tuple(figures)))
+        # Side by side they would hide the third party behind an edge.
+        blocks.append(Figures("Who sent what to whom", tuple(figures), wide=True))
     return [*blocks, table]
 
 
@@ -125,7 +127,7 @@ def _row(run: Place, one: Inspected, noted: Entry | None) -> tuple[Cell, ...]:
     return (
         Cell(run.run, href=f"run?id={run.run}"),
         moment(noted.at) if noted else Cell("", ""),
-        Cell(one.kind.replace("_", " ")),
+        Cell(kind_words(one.kind)),
         Cell(one.sender),
         Cell(one.receiver or "all"),
         count(manifest.rows if manifest else None),
@@ -148,7 +150,7 @@ def _picture(run: Place, found: Sequence[Inspected]) -> Figure:
         Message(
             one.sender,
             one.receiver,
-            one.kind.replace("_", " ") + (f", {size(one.size).text}" if one.size else ""),
+            kind_words(one.kind) + (f", {size(one.size).text}" if one.size else ""),
             one.rejected is None,
         )
         for one in found

@@ -1,5 +1,6 @@
 """What a page is made of: notes, facts, tables and pictures, all of them plain data."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -75,13 +76,17 @@ class Table:
 
 @dataclass(frozen=True)
 class Note:
-    """A sentence that must not be overlooked, and what to do about it."""
+    """A sentence that must not be overlooked, and what to do about it.
+
+    Links are texts and where they lead, as in `Links`.
+    """
 
     kind: ClassVar[str] = "note"
     state: State
     text: str
     remedy: str = ""
     lines: tuple[str, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,17 +118,21 @@ class Figure:
 
 @dataclass(frozen=True)
 class Figures:
-    """Pictures side by side, as many as the width allows."""
+    """Pictures side by side, as many as the width allows; wide ones below each other."""
 
     kind: ClassVar[str] = "figures"
     title: str
     figures: tuple[Figure, ...]
     note: str = ""
+    wide: bool = False
 
 
 @dataclass(frozen=True)
 class Links:
-    """Links to files and pages; each a text and where it leads."""
+    """Links to files and pages; each a text and where it leads.
+
+    What begins with a slash is Airflow's own page, everything else is one of these pages.
+    """
 
     kind: ClassVar[str] = "links"
     links: tuple[tuple[str, str], ...]
@@ -146,7 +155,29 @@ class Heading:
     text: str
 
 
-Block = Note | Facts | Table | Figures | Links | Frame | Heading
+@dataclass(frozen=True)
+class Fold:
+    """What is shown when its title is clicked."""
+
+    kind: ClassVar[str] = "fold"
+    title: str
+    blocks: "tuple[Block, ...]"
+
+
+Block = Note | Facts | Table | Figures | Links | Frame | Heading | Fold
+
+
+def tables(blocks: "Iterable[Block]") -> "Iterator[Table]":
+    """All tables, those that are folded away too.
+
+    Args:
+        blocks: Of a page.
+    """
+    for block in blocks:
+        if isinstance(block, Table):
+            yield block
+        elif isinstance(block, Fold):
+            yield from tables(block.blocks)
 
 
 @dataclass(frozen=True)

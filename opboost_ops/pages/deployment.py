@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from opboost_ops.config.loading import site_of
+from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.pages.blocks import Block, Note, Pager, Section
@@ -104,7 +105,7 @@ def guarded(build: Callable[[], list[Block]]) -> list[Block]:
     try:
         return build()
     except ConfigError as error:
-        head = f"{error.file}: {error.problem}" if error.file else error.problem
+        head = error.problem.partition("\n")[0]
         return [Note("bad", head, error.remedy, tuple(map(str, error.faults)))]
     except OpBoostError as error:
         return [Note("bad", error.problem, error.remedy)]
@@ -134,6 +135,18 @@ def has_books(site: Site) -> bool:
     prefix = "sqlite:///"
     url = site.ledger_url()
     return not url.startswith(prefix) or Path(url.removeprefix(prefix)).exists()
+
+
+def of_books(party: str, absent: str, made: Callable[[Site, Policy], list[Block]]) -> list[Block]:
+    """A page made of a party's books.
+
+    Args:
+        party: Whose.
+        absent: What is said where there are none yet.
+        made: Makes it.
+    """
+    site, policy = site_of(party)
+    return made(site, policy) if has_books(site) else [Note("muted", absent)]
 
 
 def federations(query: Query) -> list[str]:

@@ -4,23 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from opboost_ops.config.loading import site_of
+from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.pages.artifacts import Place, artifacts
-from opboost_ops.pages.blocks import (
-    Block,
-    Cell,
-    Fact,
-    Facts,
-    Note,
-    Table,
-    count,
-    moment,
-)
-from opboost_ops.pages.deployment import Query, guarded, has_books
+from opboost_ops.pages.blocks import Block, Cell, Fact, Facts, Note, Table, count, moment
+from opboost_ops.pages.deployment import Query, guarded, has_books, of_books
 
 #: Runs and log entries on a page. All artifacts of a shown run are read and verified.
 _RUNS = 3
@@ -36,9 +28,11 @@ def build(party: str, query: Query) -> list[Block]:
         party: Whose.
         query: What is asked for.
     """
-    site, policy = site_of(party)
-    if not has_books(site):
-        return [Note("muted", "Nothing was exchanged yet: the party has no audit log.")]
+    absent = "Nothing was exchanged yet: the party has no audit log."
+    return of_books(party, absent, lambda site, policy: _page(party, site, policy, query))
+
+
+def _page(party: str, site: Site, policy: Policy, query: Query) -> list[Block]:
     chain, entries = _log(site)
     entries = [(n, e) for n, e in entries if _wanted(e, query)]
     runs = _runs(entries)

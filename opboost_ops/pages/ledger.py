@@ -1,11 +1,12 @@
 """The privacy ledger's page: what a party released, what it cost, and what is left."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from opboost_ops.config.loading import site_of
-from opboost_ops.config.policy import AllFeatures
+from opboost_ops.config.policy import AllFeatures, Policy
+from opboost_ops.config.site import Site
 from opboost_ops.exchange.books import open_books
 from opboost_ops.pages.blocks import (
     Block,
@@ -13,17 +14,21 @@ from opboost_ops.pages.blocks import (
     Fact,
     Facts,
     Note,
+    State,
     Table,
     count,
     moment,
     number,
 )
-from opboost_ops.pages.deployment import Query, has_books
+from opboost_ops.pages.deployment import Query, of_books
+from opboost_ops.pages.kinds import kind_words
 from opboost_ops.pages.ledger_models import models
 from opboost_ops.pages.ledger_pictures import Dated, history, loss_curves
+from opboost_ops.pages.ledger_refusals import refusals
 from opboost_ops.privacy.accountant import Forecast, Loss, accounts, total
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.left_open import left_open, too_narrow
+from opboost_ops.privacy.lost import lost_states
 from opboost_ops.privacy.statement import exact_lines, forecasts
 
 #: How many lines a page shows.
@@ -37,15 +42,19 @@ def build(party: str, query: Query) -> list[Block]:
         party: Whose.
         query: What is asked for.
     """
-    site, policy = site_of(party)
-    if not has_books(site):
-        return [Note("muted", "Nothing was released yet: the party has no ledger.")]
+    absent = "Nothing was released yet: the party has no ledger."
+    return of_books(party, absent, lambda site, policy: _page(site, policy, query))
+
+
+def _page(site: Site, policy: Policy, query: Query) -> list[Block]:
     with open_books(site) as books:
         everything = books.ledger.dated()
         waiting = books.ledger.uncommitted()
+        lost = lost_states([release for _, release in everything], books.cells)
     dated = [(at, r) for at, r in everything if r.federation == "all" or query.sees(r.federation)]
+    refused = refusals(site, query)
     if not dated:
-        return [Note("muted", "Nothing was released yet.")]
+        return [*refused, Note("muted", "Nothing was released yet.")]
     releases = [release for _, release in dated]
     shown = [
         (at, r) for at, r in dated if r.federation == "all" or query.wants(r.federation, r.run)
@@ -55,7 +64,14 @@ def build(party: str, query: Query) -> list[Block]:
     # Budgets are for all federations: whoever may not see one of them is not told more is left.
     visible = {release.column for release in releases}
     found = {u: f for u, f in forecasts([r for _, r in everything], policy).items() if u in visible}
-    blocks: list[Block] = warnings(waiting, releases)
+    blocks: list[Block] = [*warnings(waiting, releases), *refused]
+    behind = sorted({one.last.feature or "" for one in lost if one.last.column in visible})
+    if behind:
+        remedy = (
+            "Put the newest states back, or see `opboost ledger check`: no run draws until then."
+        )
+        told = "Cell states are lost, or older than the ledger."
+        blocks.append(Note("bad", told, remedy, (*behind,)))
     weak = [*left_open(policy, found), *filter(None, (too_narrow(f) for f in found.values()))]
     if weak and query.run is None:
         remedy = "Its owner may set them in policy.yaml; `opboost ledger show` lists them, too."
@@ -69,7 +85,7 @@ def build(party: str, query: Query) -> list[Block]:
         # As with features, the budget is for all federations.
         blocks += models(everything, shown, policy.models.budget_epsilon)
     blocks.append(_exact(release for _, release in shown))
-    blocks.append(lines(shown, query))
+    blocks.append(lines(shown, query, {release.artifact for release in waiting}))
     return blocks
 
 
@@ -110,8 +126,8 @@ def _figures(found: dict[UUID, Forecast], caps: AllFeatures, dated: Dated) -> Fa
     left = [f for f in found.values() if f.retrainings is not None]
     tightest = min(left, key=lambda f: f.retrainings or 0, default=None)
     facts = [
-        Fact("A person, all features: loss(1)", _loss(step), _of(caps.budget_1)),
-        Fact("A person, all features: loss(R-L)", _loss(whole), _of(caps.budget_whole)),
+        _total("loss(1)", step, caps.budget_1),
+        _total("loss(R-L)", whole, caps.budget_whole),
         Fact("Columns released", str(len(found)), f"{len(dated):,} ledger lines"),
     ]
     if tightest is None and any(f.lasts for f in found.values()):
@@ -130,6 +146,13 @@ def _figures(found: dict[UUID, Forecast], caps: AllFeatures, dated: Dated) -> Fa
             )
         )
     return Facts(tuple(facts))
+
+
+def _total(what: str, loss: Loss, budget: float | None) -> Fact:
+    over = budget is not None and float(loss) > budget
+    hint = f"{_of(budget)}: overspent by {float(loss) - budget:,.3f}" if over and budget else ""
+    state: State = "bad" if over else ""
+    return Fact(f"A person, all features: {what}", _loss(loss), hint or _of(budget), state)
 
 
 def _of(budget: float | None) -> str:
@@ -233,11 +256,14 @@ def _spent(loss: Loss, budget: float | None) -> Cell:
     cell = number(float(loss))
     if budget is None:
         return cell
-    return Cell(cell.text, cell.value, share=min(1.0, float(loss) / budget), limited=True)
+    over: State = "bad" if float(loss) > budget else ""
+    share = min(1.0, float(loss) / budget)
+    return Cell(cell.text, cell.value, over, share=share, limited=True)
 
 
 def _left(loss: Loss, budget: float | None) -> Cell:
-    return number(None if budget is None else max(0.0, budget - float(loss)))
+    left = number(None if budget is None else budget - float(loss))
+    return replace(left, state="bad") if budget is not None and float(loss) > budget else left
 
 
 def _exact(releases: Iterable[Release]) -> Table:
@@ -249,7 +275,7 @@ def _exact(releases: Iterable[Release]) -> Table:
         tuple(
             (
                 count(line.times),
-                Cell(line.kind.replace("_", " ")),
+                Cell(kind_words(line.kind)),
                 Cell(line.receiver),
                 Cell(line.discloses),
             )
@@ -259,12 +285,13 @@ def _exact(releases: Iterable[Release]) -> Table:
     )
 
 
-def lines(dated: Dated, query: Query) -> Table:
+def lines(dated: Dated, query: Query, attempted: Collection[str] = ()) -> Table:
     """The ledger's lines, newest first.
 
     Args:
         dated: Lines with their times, oldest first.
         query: What is asked for.
+        attempted: Artifacts of which it is not known that they were published.
     """
     page, pager = query.paged(list(reversed(dated)), _LINES, "entries")
     return Table(
@@ -289,20 +316,29 @@ def lines(dated: Dated, query: Query) -> Table:
                 moment(at),
                 Cell(r.federation),
                 Cell(r.run, href=f"run?id={r.run}" if r.run else ""),
-                Cell(r.kind.replace("_", " ")),
+                Cell(kind_words(r.kind)),
                 Cell(r.feature or ""),
                 Cell(r.receiver),
                 Cell(_account(r)),
                 number(float(r.loss.loss[0]) if r.loss else None),
                 number(float(r.loss.loss[-1]) if r.loss else None),
                 count(r.rows),
-                Cell("none: experiment", state="warn") if r.experiment else Cell("as charged"),
+                _guarantee(r, r.artifact in attempted),
                 Cell(r.artifact[:12], r.artifact, title=r.artifact),
             )
             for at, r in page
         ),
         pager=pager,
     )
+
+
+def _guarantee(release: Release, attempted: bool) -> Cell:
+    if attempted:
+        return Cell("attempted, not known to be published", state="warn")
+    if release.experiment:
+        return Cell("none: experiment", state="warn")
+    charged = release.account in ("local_dp", "model")
+    return Cell("as charged" if charged else "exact, no epsilon")
 
 
 def _account(release: Release) -> str:

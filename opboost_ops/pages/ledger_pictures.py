@@ -41,15 +41,18 @@ def history(dated: Dated, found: dict[UUID, Forecast]) -> Figures:
                 if uuid in lines:
                     lines[uuid].append((at, float(of(account))))
         curves = [Curve(name, points, steps=True) for name, points in _together(found, lines)]
-        caps = {getattr(found[u].rule, budget) for u in lines} - {None}
+        caps: dict[float, list[str]] = {}
+        for uuid in lines:
+            if (cap := getattr(found[uuid].rule, budget)) is not None:
+                caps.setdefault(cap, []).append(found[uuid].feature)
         first, last = (datetime.fromisoformat(dated[i][0]) for i in (picked[0], picked[-1]))
         curves += [
             Curve(
-                f"budget {cap:g}",
+                f"budget of {_named(names)}: {cap:g}",
                 [(first.timestamp(), cap), (last.timestamp(), cap)],
                 dashed=True,
             )
-            for cap in sorted(caps)
+            for cap, names in sorted(caps.items())
         ]
         shown = "%Y-%m-%d" if (last - first).days > 1 else "%m-%d %H:%M"
         svg = chart(
@@ -71,11 +74,15 @@ def _together(
         groups.setdefault(tuple(points), []).append(found[uuid].feature)
     return [
         (
-            ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else ""),
+            _named(names),
             [*points],
         )
         for points, names in list(groups.items())[:KINDS]
     ]
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def loss_curves(releases: Iterable[Release]) -> Figures:

@@ -23,6 +23,7 @@ from opboost_ops.pages.blocks import (
     count,
     number,
 )
+from opboost_ops.pages.curve_figures import curve_blocks
 from opboost_ops.pages.deployment import guarded
 from opboost_ops.pages.models import federations
 from opboost_ops.pages.pictures import bars
@@ -37,6 +38,7 @@ FILES: Mapping[str, str] = {
     "card.json": "application/json",
     "card.html": "text/html; charset=utf-8",
     "evaluation.json": "application/json",
+    "scoring.json": "application/json",
 }
 
 
@@ -56,6 +58,8 @@ def version(party: str, federation: str, name: str) -> list[Block]:
         tuple((f"Download {file}", f"{start}/{file}?save=1") for file in FILES if file in there)
     )
     blocks: list[Block] = guarded(lambda: _card(json.loads(made), registry.champion() == name))
+    held_out = json.loads(registry.file(name, "evaluation.json"))
+    blocks += guarded(lambda: curve_blocks(held_out))
     return [*blocks, links, Heading("Card"), Frame(f"Card of {name}", f"{start}/card.html")]
 
 
@@ -91,7 +95,7 @@ def _card(card: Mapping[str, Any], champion: bool) -> list[Block]:
         Facts(
             (
                 Fact("In use", "champion" if champion else "no", state="good" if champion else ""),
-                Fact("Predicts", str(card.get("label", "")), str(card.get("task", ""))),
+                Fact("Predicts", str(card.get("label", "")), _target(card)),
                 Fact("Trees", str(training.get("trees", "")), f"depth {training.get('depth', '')}"),
                 Fact("Held-out rows", f"{card.get('held_out_rows', 0):,}"),
             )
@@ -111,6 +115,11 @@ def _card(card: Mapping[str, Any], champion: bool) -> list[Block]:
         )
     )
     return [*blocks, *_importance(card)]
+
+
+def _target(card: Mapping[str, Any]) -> str:
+    task, classes = str(card.get("task", "")), list(card.get("classes") or ())
+    return f"{task}, positive: {classes[1]}" if len(classes) == 2 else task
 
 
 def _importance(card: Mapping[str, Any]) -> list[Block]:

@@ -28,6 +28,9 @@ from opboost_ops.pages.pictures import Curve, chart
 _VERSIONS = 20
 _PLOTTED = 30
 
+#: The heading of what a run has made.
+MODEL = "Model"
+
 #: The mode by which versions are compared, where they have it.
 _MAIN_MODE = "federated_desensitised"
 
@@ -238,4 +241,4 @@ def run_blocks(party: str, federation: str, run: str) -> list[Block]:
         ),
         *(Fact(k, f"{v:.4f}", "federated desensitised") for k, v in metrics.items()),
     ]
-    return [Heading("Model"), Facts(tuple(facts))]
+    return [Heading(MODEL), Facts(tuple(facts))]

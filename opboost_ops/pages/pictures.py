@@ -23,6 +23,7 @@ class Curve:
         steps: Drawn as a staircase.
         dashed: A limit or a reference: thin, without markers.
         rings: Positions of points with a ring around them.
+        band: Lower and upper end at each point, drawn as an area behind it; empty for none.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Curve:
     steps: bool = False
     dashed: bool = False
     rings: tuple[int, ...] = ()
+    band: Sequence[tuple[float, float]] = ()
 
 
 def chart(
@@ -39,6 +41,7 @@ def chart(
     x_ticks: Sequence[tuple[float, str]],
     x_label: str = "",
     from_zero: bool = True,
+    logarithmic: bool = False,
 ) -> Markup:
     """A chart of curves with a legend below it.
 
@@ -48,9 +51,15 @@ def chart(
         x_ticks: Marks of the horizontal axis.
         x_label: Its name.
         from_zero: Whether the vertical axis begins at zero.
+        logarithmic: Whether equal ratios lie equally far apart, from left to right.
     """
     xs = [x for c in curves for x, _ in c.points] or [0.0]
-    ys = [y for c in curves for _, y in c.points if math.isfinite(y)] or [0.0]
+    drawn = [y for c in curves if not c.dashed for _, y in c.points if math.isfinite(y)]
+    references = [y for c in curves if c.dashed for _, y in c.points if math.isfinite(y)]
+    # The data sets the axis: a limit far above it would draw a loss of 36 as zero.
+    near = [y for y in references if not drawn or y <= 1.5 * max(drawn)]
+    ys = [*drawn, *near] or [0.0]
+    ys += [end for c in curves for ends in c.band for end in ends]
     low_x, high_x = min(xs), max(xs)
     low_y, high_y = (0.0 if from_zero else min(ys)), max(ys)
     ticks = _ticks(low_y, high_y)
@@ -58,6 +67,8 @@ def chart(
 
     def x_of(x: float) -> float:
         share = 0.5 if high_x == low_x else (x - low_x) / (high_x - low_x)
+        if logarithmic and high_x > low_x > 0:
+            share = math.log(x / low_x) / math.log(high_x / low_x)
         return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
 
     def y_of(y: float) -> float:
@@ -87,18 +98,33 @@ def chart(
     for curve in curves:
         style = "ref" if curve.dashed else f"k{kind % KINDS}"
         kind += not curve.dashed
-        placed = [(x_of(x), y_of(y)) for x, y in curve.points if math.isfinite(y)]
+        inside = _below(curve.points, high_y) if curve.dashed else curve.points
+        placed = [(x_of(x), y_of(y)) for x, y in inside if math.isfinite(y)]
+        if curve.band:
+            across = [x_of(x) for x, _ in curve.points]
+            parts.append(_area(across, [(y_of(a), y_of(b)) for a, b in curve.band], style))
         parts.append(_line(curve, placed, style))
+        above = "" if inside or not curve.points else ", above the picture"
         entries.append(
             f'<li><svg class="key" viewBox="0 0 26 10" width="26" height="10">'
-            f"{_key(style)}</svg>{escape(curve.name)}</li>"
+            f"{_key(style)}</svg>{escape(curve.name)}{above}</li>"
         )
     svg = (
         f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
-        f'aria-label="{escape(title)}">{"".join(parts)}</svg>'
+        f'aria-label="{escape(title)}. {escape(_in_words(curves))}">{"".join(parts)}</svg>'
     )
     legend = f'<ul class="legend">{"".join(entries)}</ul>' if len(curves) > 1 else ""
     return Markup(svg + legend)  # noqa: S704  Every text in it is escaped above.
+
+
+def _in_words(curves: Sequence[Curve]) -> str:
+    """What a picture shows, for whoever hears it: where each curve begins and ends."""
+    told = []
+    for curve in curves:
+        if curve.points:
+            first, last = curve.points[0][1], curve.points[-1][1]
+            told.append(f"{curve.name}: from {first:.4g} to {last:.4g}")
+    return "; ".join(told)
 
 
 def bars(rows: Sequence[tuple[str, float, int]], *, title: str, unit: str = "") -> Markup:
@@ -111,12 +137,17 @@ def bars(rows: Sequence[tuple[str, float, int]], *, title: str, unit: str = "") 
     """
     top = max((value for _, value, _ in rows), default=0.0) or 1.0
     height = 24 * len(rows) + 4
-    names, room = 166, _WIDTH - 166 - 52
+    longest = max((len(name) for name, _, _ in rows), default=0)
+    # Wide enough for the longest name: a letter takes seven units at most, on average.
+    names = min(300, max(80, 7 * longest + 10))
+    most = (names - 10) // 7
+    room = _WIDTH - names - 52
+    words = "; ".join(f"{name}: {value:.1f}{unit}" for name, value, _ in rows)
     parts = []
     for at, (name, value, group) in enumerate(rows):
         y = 24 * at + 4
         width = max(1.0, room * value / top)
-        shown = name if len(name) <= 24 else f"{name[:23]}…"
+        shown = name if len(name) <= most else f"{name[: most // 2 - 1]}…{name[-(most // 2) :]}"
         parts.append(
             f'<g class="k{group % KINDS}"><title>{escape(name)}</title>'
             f'<text class="y" x="{names - 6}" y="{y + 13}">{escape(shown)}</text>'
@@ -126,7 +157,7 @@ def bars(rows: Sequence[tuple[str, float, int]], *, title: str, unit: str = "") 
         )
     return Markup(  # noqa: S704  Every text in it is escaped above.
         f'<svg class="chart" viewBox="0 0 {_WIDTH} {height}" role="img" '
-        f'aria-label="{escape(title)}">{"".join(parts)}</svg>'
+        f'aria-label="{escape(title)}. {escape(words)}">{"".join(parts)}</svg>'
     )
 
 
@@ -149,6 +180,7 @@ def sequence(parties: Sequence[str], messages: Sequence[Message], *, title: str)
         title: What a reader hears who does not see.
     """
     gap = 156
+    words = "; ".join(f"{m.sender} to {m.receiver or 'all'}: {m.text}" for m in messages)
     width = gap * len(parties)
     height = 34 + 30 * len(messages) + 10
     at = {name: gap * i + gap // 2 for i, name in enumerate(parties)}
@@ -181,8 +213,27 @@ def sequence(parties: Sequence[str], messages: Sequence[Message], *, title: str)
         )
     return Markup(  # noqa: S704  Every text in it is escaped above.
         f'<svg class="sequence" viewBox="0 0 {width} {height}" width="{width}" '
-        f'role="img" aria-label="{escape(title)}">{"".join(parts)}</svg>'
+        f'role="img" aria-label="{escape(title)}. {escape(words)}">{"".join(parts)}</svg>'
     )
+
+
+def _area(xs: Sequence[float], ends: Sequence[tuple[float, float]], style: str) -> str:
+    there = [f"{x:.1f} {low:.1f}" for x, (low, _) in zip(xs, ends, strict=True)]
+    back = [f"{x:.1f} {high:.1f}" for x, (_, high) in zip(xs, ends, strict=True)]
+    return f'<polygon class="band {style}" points="{" ".join([*there, *reversed(back)])}"/>'
+
+
+def _below(points: Sequence[tuple[float, float]], top: float) -> list[tuple[float, float]]:
+    """The part of a reference, which rises or is level, that is not above the picture."""
+    found: list[tuple[float, float]] = []
+    for x, y in points:
+        if y <= top:
+            found.append((x, y))
+        elif found:
+            x1, y1 = found[-1]
+            found.append((x1 + (x - x1) * (top - y1) / (y - y1), top))
+            break
+    return found
 
 
 def _line(curve: Curve, placed: Sequence[tuple[float, float]], style: str) -> str:

@@ -10,13 +10,14 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from opboost_ops.pages.blocks import Section, Table, Value
+from opboost_ops.pages.blocks import Block, Section, Table, Value
 from opboost_ops.pages.deployment import parties
 
 _HERE = Path(__file__).resolve().parent
 
 #: The pages of the navigation: path, title, and what they are for.
 PAGES = (
+    ("status", "Status", "Is each federation on, since when, and what stands in its way."),
     ("ledger", "Privacy ledger", "What each party released, what it cost, and what is left."),
     ("models", "Models", "Which version is in use, how it came to be, and on what it stands."),
     ("exchange", "Exchange", "Who sent what to whom, and whether it is what it claims to be."),
@@ -37,6 +38,7 @@ def page_html(
     parts: Sequence[Section],
     filters: Sequence[tuple[str, str, Sequence[str]]] = (),
     back: tuple[str, str] | None = None,
+    top: Sequence[Block] = (),
 ) -> str:
     """A whole page.
 
@@ -49,6 +51,7 @@ def page_html(
         parts: By party.
         filters: Fields of the filter: name, label, and what may be chosen; free text when empty.
         back: Text and path of the page above.
+        top: What stands above the parties' parts.
     """
 
     def link(**changes: str | int | None) -> str:
@@ -62,6 +65,8 @@ def page_html(
         .get_template("page.html")
         .render(
             base=base,
+            root=base.removesuffix("/opboost"),
+            top=top,
             path=path,
             title=title,
             lead=lead,

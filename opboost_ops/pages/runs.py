@@ -5,9 +5,10 @@ from functools import partial
 from opboost_ops.config.loading import site_of
 from opboost_ops.exchange.books import open_books
 from opboost_ops.pages import exchange, ledger, models, quality
-from opboost_ops.pages.blocks import Block, Fact, Facts, Heading, Links, Note, number
+from opboost_ops.pages.blocks import Block, Fact, Facts, Fold, Heading, Links, Note, Section, number
 from opboost_ops.pages.deployment import Query, guarded, has_books
 from opboost_ops.pages.ledger_pictures import loss_curves
+from opboost_ops.pages.models import MODEL
 from opboost_ops.privacy.accountant import accounts, total
 
 
@@ -25,14 +26,31 @@ def build(party: str, query: Query) -> list[Block]:
     if not query.sees(federation):
         return [Note("muted", "You may not see the runs of this federation.")]
     blocks = guarded(partial(models.run_blocks, party, federation, run))
+    charged = guarded(partial(_charged, party, query))
+    seen = [block for block in charged if isinstance(block, Note | Facts)]
+    blocks += [Heading("Privacy"), *seen] if seen else []
     blocks.append(Heading("Data quality"))
     blocks += guarded(partial(quality.run_blocks, party, federation, run))
-    blocks.append(Heading("Exchange"))
-    blocks += guarded(partial(exchange.run_blocks, party, federation, run))
-    blocks.append(Heading("Privacy ledger"))
-    blocks += guarded(partial(_charged, party, query))
+    exchanged = guarded(partial(exchange.run_blocks, party, federation, run))
+    told = [block for block in exchanged if isinstance(block, Note)]
+    blocks += told
+    blocks.append(Fold("Exchange", tuple(block for block in exchanged if block not in told)))
+    rest = tuple(block for block in charged if block not in seen)
+    if rest:
+        blocks.append(Fold("Privacy ledger", rest))
     pages = ("ledger", "exchange", "quality")
     return [*blocks, Links(tuple((f"All of {p}", f"{p}?party={party}") for p in pages))]
+
+
+def first(section: Section) -> tuple[bool, str]:
+    """By what parties are sorted: who has the verdict comes first.
+
+    Args:
+        section: A party's part.
+    """
+    return not any(
+        isinstance(b, Heading) and b.text == MODEL for b in section.blocks
+    ), section.party
 
 
 def _federation(party: str, run: str) -> str | None:
@@ -63,7 +81,7 @@ def _charged(party: str, query: Query) -> list[Block]:
                 "a person, all features",
             ),
             Fact(
-                "Charged: loss(R-L)",
+                "Charged: loss(R - L)",
                 number(float(total(a.whole for a in charged.values()))).text,
                 "a person, all features",
             ),
@@ -73,4 +91,4 @@ def _charged(party: str, query: Query) -> list[Block]:
     blocks: list[Block] = ledger.warnings(waiting, releases)
     if charged:
         blocks += [facts, loss_curves(releases)]
-    return [*blocks, ledger.lines(dated, query)]
+    return [*blocks, ledger.lines(dated, query, {line.artifact for line in waiting})]

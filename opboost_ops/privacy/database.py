@@ -2,7 +2,7 @@
 
 import datetime
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -115,6 +115,34 @@ class Database:
         with self._engine.connect() as connection:
             yield connection
 
+    def is_empty(self) -> bool:
+        """Whether nothing was ever written: no release, and nothing that happened."""
+        with self.reading() as connection:
+            tables = set(METADATA.tables) & {"audit", "releases"}
+            queries = (sa.select(sa.literal(1)).select_from(METADATA.tables[t]) for t in tables)
+            return all(connection.execute(query.limit(1)).first() is None for query in queries)
+
+    @contextmanager
+    def snapshot(self, at_rest: Callable[[], None]) -> Iterator[sa.Connection]:
+        """All tables as they are at one moment in which no writer is in a transaction.
+
+        On SQLite a writer can commit only when it has been read; on PostgreSQL at once.
+
+        Args:
+            at_rest: Called at that moment, while writers wait: for what must fit to the tables.
+        """
+        with self._engine.connect() as view:
+            with self._locked(self._engine, commit=False):
+                if view.dialect.name == "sqlite":
+                    view.exec_driver_sql("BEGIN")
+                else:
+                    view.execution_options(isolation_level="REPEATABLE READ")
+                # The first question fixes what all others see.
+                version_of(view)
+                at_rest()
+            yield view
+            view.rollback()
+
     def complete(self) -> bool:
         """Whether its tables are known to be those of this software's version."""
         return self._url in _COMPLETE
@@ -135,7 +163,7 @@ class Database:
         return Path(name) if sqlite and name and name != ":memory:" else None
 
     @contextmanager
-    def _locked(self, engine: sa.Engine) -> Iterator[sa.Connection]:
+    def _locked(self, engine: sa.Engine, *, commit: bool = True) -> Iterator[sa.Connection]:
         with engine.connect() as connection:
             if engine.dialect.name == "sqlite":
                 # The driver's own BEGIN would take the lock only at the first write.
@@ -147,7 +175,10 @@ class Database:
             except BaseException:
                 connection.rollback()
                 raise
-            connection.commit()
+            if commit:
+                connection.commit()
+            else:
+                connection.rollback()
 
 
 def has_tables(url: str) -> bool:

@@ -67,6 +67,7 @@ class Release(Record):
         discloses: In plain words, what a release without epsilon tells its reader.
         experiment: Made with predictable noise, or with edges of a private table: without any
             guarantee.
+        recovered: The line was lost, and rebuilt from what was published, at the worst case.
     """
 
     federation: str
@@ -90,3 +91,4 @@ class Release(Record):
     rows: int
     discloses: str = ""
     experiment: bool = False
+    recovered: bool = False

@@ -1,7 +1,7 @@
 """The ledger: every release of a party, reserved before it leaves, in lines only ever added."""
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -96,7 +96,7 @@ class Ledger:
                 wanted.pop((artifact, feature), None)
             new = list(wanted.values())
             if rule is not None and any(r.account != "exact" for r in new):
-                rule(all_releases(connection), new)
+                rule(_charged(connection), new)
             _insert(connection, new)
         return len(new)
 
@@ -112,7 +112,7 @@ class Ledger:
         """
         with self._database.writing() as connection:
             if rule is not None and draws:
-                rule(all_releases(connection), draws)
+                rule(_charged(connection), draws)
             add_draws(connection, draws)
 
     def worst(self, column: UUID, cells: str) -> Worst:
@@ -155,8 +155,7 @@ class Ledger:
             Whether the list had lost somebody.
         """
         with self._database.writing() as connection:
-            rows = connection.execute(sa.select(_FORGOTTEN.c.key, _FORGOTTEN.c.person))
-            copy = {(key, person) for key, person in rows}
+            copy = self.forgotten()
             listed = forgotten.entries()
             if listed - copy:
                 new = [{"key": key, "person": person} for key, person in sorted(listed - copy)]
@@ -164,6 +163,12 @@ class Ledger:
             if copy - listed:
                 forgotten.merge(copy)
         return bool(copy - listed)
+
+    def forgotten(self) -> set[tuple[str, str]]:
+        """The copy of the list of forgotten persons, as `Forgotten.entries` gives it."""
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(_FORGOTTEN.c.key, _FORGOTTEN.c.person))
+            return {(key, person) for key, person in rows}
 
     def commit(self, artifact: str) -> None:
         """Note that an artifact lies in the store, so that its reservation is complete.
@@ -176,6 +181,22 @@ class Ledger:
             if connection.execute(known).first() is None:
                 line = {"artifact": artifact, "committed_at": _now()}
                 connection.execute(sa.insert(_COMMITS).values(line))
+
+    def last_line(self) -> int:
+        """Number of the last line; 0 if there is none."""
+        with self._database.reading() as connection:
+            return connection.execute(sa.select(sa.func.max(_RELEASES.c.id))).scalar() or 0
+
+    def known(self, artifacts: Iterable[str]) -> set[str]:
+        """Which of some artifacts, or draws, there are lines of.
+
+        Args:
+            artifacts: Their digests, or names; a few.
+        """
+        wanted = sorted(artifacts)
+        with self._database.reading() as connection:
+            query = sa.select(_RELEASES.c.artifact).where(_RELEASES.c.artifact.in_(wanted))
+            return set(connection.execute(query).scalars())
 
     def committed(self, artifact: str) -> bool:
         """Whether an artifact is known to lie in the store."""
@@ -250,6 +271,21 @@ def _insert(connection: sa.Connection, releases: Sequence[Release]) -> None:
         connection.execute(sa.insert(_RELEASES), lines)
 
 
+def lines_after(connection: sa.Connection, line: int) -> list[tuple[int, Release]]:
+    """Lines after a line, each with its number, oldest first.
+
+    Args:
+        connection: To the database.
+        line: Number of the line; 0 for all.
+    """
+    rows = connection.execute(
+        sa.select(_RELEASES.c.id, _RELEASES.c.event)
+        .where(_RELEASES.c.id > line)
+        .order_by(_RELEASES.c.id)
+    )
+    return [(number, Release.model_validate(event)) for number, event in rows]
+
+
 def all_releases(connection: sa.Connection) -> list[Release]:
     """All lines, oldest first.
 
@@ -257,6 +293,15 @@ def all_releases(connection: sa.Connection) -> list[Release]:
         connection: To the database.
     """
     rows = connection.execute(sa.select(_RELEASES.c.event).order_by(_RELEASES.c.id))
+    return [Release.model_validate(event) for (event,) in rows]
+
+
+def _charged(connection: sa.Connection) -> list[Release]:
+    """The lines that cost anything: most lines are exact, and no budget looks at them."""
+    account = _RELEASES.c.event["account"].as_string()
+    rows = connection.execute(
+        sa.select(_RELEASES.c.event).where(account != "exact").order_by(_RELEASES.c.id)
+    )
     return [Release.model_validate(event) for (event,) in rows]
 
 

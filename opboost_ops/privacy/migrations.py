@@ -41,7 +41,7 @@ def upgrade(database: Database, cells: Cells) -> None:
     with database.writing() as connection:
         version = version_of(connection)
         if version < VERSION:
-            _back_up(database, connection, cells, version + 1)
+            back_up(database, connection, cells, str(version + 1))
             METADATA.create_all(connection)
             for number in range(version + 1, VERSION + 1):
                 STEPS[number](connection, cells)
@@ -121,14 +121,25 @@ def _files(cells: Cells) -> Iterator[tuple[UUID, Path]]:
         yield from ((column, path) for path in paths)
 
 
-def _back_up(database: Database, connection: sa.Connection, cells: Cells, version: int) -> None:
+def back_up(database: Database, connection: sa.Connection, cells: Cells, name: str) -> None:
+    """Copy database and cell states beside what they are: ``ledger.sqlite.before-NAME``.
+
+    Args:
+        database: The party's.
+        connection: A transaction, which has changed nothing yet.
+        cells: Its cell states.
+        name: What comes next.
+
+    Raises:
+        ConfigError: It cannot be written.
+    """
     failed = False
     try:
         if database.file is not None:
-            _copy_file(database.file, _free(database.file, version))
+            copy_file(database.file, _free(database.file, name))
         else:
-            _copy_tables(connection, version)
-        folder = _free(cells.folder, version)
+            _copy_tables(connection, name)
+        folder = _free(cells.folder, name)
         for _, path in _files(cells):
             folder.mkdir(mode=0o700, exist_ok=True)
             # Files are replaced, never changed: a second name keeps what there is now.
@@ -140,12 +151,18 @@ def _back_up(database: Database, connection: sa.Connection, cells: Cells, versio
         failed = True
     if failed:
         raise ConfigError(
-            "The ledger is of a former version, and no backup of it can be written beside it.",
+            "No backup of the ledger can be written beside it, before it is changed.",
             "Make room, and let this user write into the folder of ledger and cells.",
         )
 
 
-def _copy_file(source: Path, target: Path) -> None:
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a database, whole or not at all, readable by its owner alone.
+
+    Args:
+        source: The file of an SQLite database.
+        target: Where to.
+    """
     temporary = target.with_name(f".{target.name}.new")
     temporary.unlink(missing_ok=True)
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)):
@@ -160,16 +177,16 @@ def _copy_file(source: Path, target: Path) -> None:
     temporary.replace(target)
 
 
-def _copy_tables(connection: sa.Connection, version: int) -> None:
+def _copy_tables(connection: sa.Connection, version: str) -> None:
     names = set(sa.inspect(connection).get_table_names())
     for name in sorted(names & {"releases", "commits", "audit"}):
-        copy = f"{name}_before_{version}"
-        if copy not in names:
-            # Both names are this software's own.
-            connection.execute(sa.text(f'CREATE TABLE "{copy}" AS SELECT * FROM "{name}"'))  # noqa: S608
+        numbered = (f"{name}_before_{version}{f'_{i}' if i else ''}" for i in range(10_000))
+        copy = next(found for found in numbered if found not in names)
+        # Both names are this software's own.
+        connection.execute(sa.text(f'CREATE TABLE "{copy}" AS SELECT * FROM "{name}"'))  # noqa: S608
 
 
-def _free(path: Path, version: int) -> Path:
+def _free(path: Path, version: str) -> Path:
     """A name beside, which no earlier backup has."""
     names = (f"{path.name}.before-{version}{f'-{i}' if i else ''}" for i in range(10_000))
     return next(found for name in names if not (found := path.with_name(name)).exists())

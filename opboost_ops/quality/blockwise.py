@@ -7,16 +7,20 @@ which only a party's own ``expectations.yaml`` asks for) is asked of the whole o
 of no others.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 import polars as pl
 import pyarrow as pa
 
+from opboost_ops.quality.cells import Cells
 from opboost_ops.quality.gathering import Blocks, Expectation, gathering, is_mostly, is_text
 from opboost_ops.quality.indicators import INDICATORS, Facts, in_order, needs_facts
+from opboost_ops.quality.judging import verdict
 from opboost_ops.quality.report import Result
+from opboost_ops.quality.verdicts import Verdict
 
 #: Asks expectations of a table: results in the order in which they are reported, each with its
 #: place among the expectations.
@@ -75,29 +79,77 @@ def blocks_of(table: pa.Table) -> Blocks:
     return read
 
 
-def ask_blocks(expectations: Sequence[Expectation], read: Blocks, ask: Ask) -> list[Result]:
+def ask_blocks(
+    expectations: Sequence[Expectation], read: Blocks, ask: Ask, judged: Sequence[int] = ()
+) -> list[Result]:
     """Ask expectations of a table.
 
     Args:
         expectations: Great Expectations' configurations; see `Suite`.
         read: The table.
         ask: How to ask expectations of a table that is in memory.
+        judged: Places of those that need not be asked where `verdicts` can judge them.
 
     Returns:
         The results in the order in which Great Expectations reports them.
     """
     stream = read(())
     first, second = next(stream), next(stream, None)
-    if second is None:
-        return [result for _, result in ask(expectations, first, {})]
     schema = first.schema
-    by_row = [at for at, e in enumerate(expectations) if _is_by_row(e, schema)]
-    others = [at for at in range(len(expectations)) if at not in by_row]
+    verdicts = {at: v for at in judged if (v := verdict(expectations[at], schema, read))}
+    asked = [at for at in range(len(expectations)) if at not in verdicts]
+    whole = second is None
+    results: dict[int, Result] = {}
+    if whole:
+        _look(verdicts, expectations, first)
+        told = ask([expectations[at] for at in asked], first, {}) if asked else []
+        results = {asked[at]: result for at, result in told}
+    else:
+        blocks = _seen(chain((first, second), stream), partial(_look, verdicts, expectations))
+        results = _asked_of_blocks(expectations, asked, blocks, schema, read, ask)
+    results |= {at: v.result() for at, v in verdicts.items()}
+    order = in_order(expectations, schema)
+    if whole:
+        order.sort(key=lambda at: results[at].evaluated)  # What could not be looked at is first.
+    return [results[at] for at in order]
+
+
+def _look(
+    verdicts: Mapping[int, Verdict], expectations: Sequence[Expectation], block: pa.Table
+) -> None:
+    """Let verdicts look at a block, a column after the other: what one has seen serves the next."""
+    by_column: dict[str, list[Verdict]] = {}
+    for at, each in verdicts.items():
+        column = expectations[at]["kwargs"].get("column") or block.column_names[0]
+        by_column.setdefault(column, []).append(each)
+    for column, several in by_column.items():
+        cells = Cells(block.column(column))
+        for each in several:
+            each.add(cells)
+
+
+def _seen(blocks: Iterator[pa.Table], look: Callable[[pa.Table], None]) -> Iterator[pa.Table]:
+    for block in blocks:
+        look(block)
+        yield block
+
+
+def _asked_of_blocks(
+    expectations: Sequence[Expectation],
+    places: Sequence[int],
+    blocks: Iterator[pa.Table],
+    schema: pa.Schema,
+    read: Blocks,
+    ask: Ask,
+) -> dict[int, Result]:
+    """Results by place, of those expectations that are asked."""
+    by_row = [at for at in places if _is_by_row(expectations[at], schema)]
+    others = [at for at in places if at not in by_row]
     few = {at: found for at in others if (found := gathering(expectations[at], schema, read))}
     facts = _facts([expectations[at] for at in by_row], read, schema)
     parts: dict[int, list[Result]] = {at: [] for at in by_row}
     asked = [expectations[at] for at in by_row]
-    for block in chain((first, second), stream):
+    for block in blocks:
         for found in few.values():
             found.add(block)
         for at, result in ask(asked, block, facts) if asked else ():
@@ -108,11 +160,11 @@ def ask_blocks(expectations: Sequence[Expectation], read: Blocks, ask: Ask) -> l
         results[at] = found.told(result)
     rest = [at for at in others if at not in few]
     for columns in dict.fromkeys(_columns(expectations[at], schema) for at in rest):
-        places = [at for at in rest if _columns(expectations[at], schema) == columns]
+        same = [at for at in rest if _columns(expectations[at], schema) == columns]
         whole = pa.concat_tables(read(columns)) if columns else schema.empty_table()
-        for at, result in ask([expectations[at] for at in places], whole, {}):
-            results[places[at]] = result
-    return [results[at] for at in in_order(expectations, schema)]
+        for at, result in ask([expectations[at] for at in same], whole, {}):
+            results[same[at]] = result
+    return results
 
 
 def _is_by_row(expectation: Expectation, schema: pa.Schema) -> bool:

@@ -58,7 +58,7 @@ def gathering(expectation: Expectation, schema: pa.Schema, read: Blocks) -> Gath
             enough = max(bounds) + 1
             return _Values(column, held, lambda values: values.unique().head(enough))
     if kind == _UNIQUE and (pa.types.is_integer(held) or is_text(held)):
-        return _Repeated(column, held, read, kwargs.get("mostly", 1))
+        return _Unique(column, Repeated(column, held, read), kwargs.get("mostly", 1))
     return None
 
 
@@ -129,21 +129,25 @@ class _Values:
         return result
 
 
-class _Repeated:
-    """The rows whose value may be another row's, too: by a hash, eight bytes a row."""
+class Repeated:
+    """The rows whose value may be another row's, too: by a hash, eight bytes a row.
 
-    def __init__(self, column: str, kind: pa.DataType, read: Blocks, mostly: float) -> None:
-        self._column, self._kind, self._read, self._mostly = column, kind, read, mostly
+    Args:
+        column: Which one.
+        kind: Its type.
+        read: The table, of which this column may be read again.
+    """
+
+    def __init__(self, column: str, kind: pa.DataType, read: Blocks) -> None:
+        self._column, self._kind, self._read = column, kind, read
         self._hashes: list[np.ndarray] = []
-        self._rows = self._gaps = 0
 
-    def add(self, block: pa.Table) -> None:
-        self._rows += block.num_rows
-        values = _series(block.column(self._column))
-        self._gaps += values.null_count()
-        self._hashes.append(values.drop_nulls().hash().to_numpy())
+    def add(self, values: pl.Series) -> None:
+        """Take a block's values, without those that are missing."""
+        self._hashes.append(values.hash().to_numpy())
 
     def table(self) -> pa.Table:
+        """The rows, in a table of the one column."""
         hashes = np.concatenate(self._hashes)
         self._hashes = []
         hashes.sort()
@@ -154,6 +158,23 @@ class _Repeated:
             same = values.filter(values.hash().is_in(pl.Series(repeated)))
             found.append(same.to_arrow().cast(self._kind))
         return pa.table({self._column: pa.chunked_array(found, self._kind)})
+
+
+class _Unique:
+    """Whether values are unique: asked of those rows alone that may not be."""
+
+    def __init__(self, column: str, repeated: Repeated, mostly: float) -> None:
+        self._column, self._repeated, self._mostly = column, repeated, mostly
+        self._rows = self._gaps = 0
+
+    def add(self, block: pa.Table) -> None:
+        self._rows += block.num_rows
+        values = _series(block.column(self._column))
+        self._gaps += values.null_count()
+        self._repeated.add(values.drop_nulls())
+
+    def table(self) -> pa.Table:
+        return self._repeated.table()
 
     def told(self, result: Result) -> Result:
         if not result.evaluated:

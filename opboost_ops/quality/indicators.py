@@ -146,7 +146,7 @@ def _target(expectation: Mapping[str, Any], schema: pa.Schema) -> Any:
 
 
 def _is_narrow(schema: pa.Schema, column: str) -> bool:
-    if column not in schema.names:
+    if schema.get_field_index(column) < 0:
         return False
     kind = schema.field(column).type
     return bool(pa.types.is_integer(kind) and kind not in (pa.int64(), pa.uint64()))

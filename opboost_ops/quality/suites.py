@@ -19,14 +19,49 @@ class Suite:
         name: The boundary.
         expectations: Great Expectations' configurations: ``type`` and ``kwargs``, and where it
             is about a derived column, the ``indicator`` that computes it.
+        own: How many of them, the last ones, the party has added itself.
     """
 
     name: str
     expectations: tuple[Mapping[str, Any], ...]
+    own: int = 0
+
+
+#: A share of fewer new rows than this says nothing: of one row it is all or nothing.
+FEWEST_FOR_SHARES = 100
 
 
 def raw_table(party: Party, identity: IdColumn, checks: Checks) -> Suite:
-    """A party's own table, as its owner wrote it."""
+    """A party's own table to train on, as its owner wrote it."""
+    return _filled("raw_table", _raw(party, identity), _shares(checks))
+
+
+def new_rows(party: Party, identity: IdColumn, checks: Checks, rows: int) -> Suite:
+    """A party's new rows, of which there may be one: what each row must be, not how they vary.
+
+    Of the training table's suite nothing is left that is about a column as a whole: that it has two
+    values or more; and below `FEWEST_FOR_SHARES` rows, which share of it is missing or clipped.
+
+    Args:
+        party: As declared; its label is not asked for.
+        identity: The ID column.
+        checks: Of the party's policy.
+        rows: How many there are.
+    """
+    groups = _raw(party, identity)
+    if rows < FEWEST_FOR_SHARES:
+        groups |= {"partial": [], "bounded": []}
+    return _filled("new_rows", groups, _shares(checks))
+
+
+def _shares(checks: Checks) -> dict[str, float]:
+    return {
+        "present": round(1 - checks.max_missing_share, 12),
+        "inside": round(1 - checks.max_clipped_share, 12),
+    }
+
+
+def _raw(party: Party, identity: IdColumn) -> dict[str, list[dict[str, Any]]]:
     numeric: list[dict[str, Any]] = []
     complete: list[dict[str, Any]] = []
     partial: list[dict[str, Any]] = []
@@ -43,11 +78,7 @@ def raw_table(party: Party, identity: IdColumn, checks: Checks) -> Suite:
             bounded.append({**facts, "lower": lower, "upper": upper})
         if feature.type != "numeric" and feature.categories:
             categorised.append({**facts, "categories": list(feature.categories)})
-    shares = {
-        "present": round(1 - checks.max_missing_share, 12),
-        "inside": round(1 - checks.max_clipped_share, 12),
-    }
-    groups = {
+    return {
         "id": [{"column": identity.column}],
         "text_id": [{"column": identity.column}] if identity.type == "string" else [],
         "feature": [{"column": name} for name in party.features],
@@ -58,7 +89,6 @@ def raw_table(party: Party, identity: IdColumn, checks: Checks) -> Suite:
         "categorised": categorised,
         **_raw_label(party.label),
     }
-    return _filled("raw_table", groups, shares)
 
 
 def preprocessed_table(columns: Mapping[str, Domain], rows: int) -> Suite:
@@ -129,7 +159,13 @@ def model(task: str) -> Suite:
     return _filled("model", groups, {"lower": 0, "upper": 1})
 
 
-def scores(identity: str, task: str, classes: Sequence[str | int], rows: int) -> Suite:
+def scores(
+    identity: str,
+    task: str,
+    classes: Sequence[str | int],
+    rows: int,
+    probabilities: Sequence[str] = (),
+) -> Suite:
     """Scores of new rows, one a person.
 
     Args:
@@ -137,12 +173,14 @@ def scores(identity: str, task: str, classes: Sequence[str | int], rows: int) ->
         task: What was learnt.
         classes: The classes in order; empty in regression.
         rows: Row count.
+        probabilities: Columns of the classes' probabilities.
     """
     groups: dict[str, list[dict[str, Any]]] = {
         "id": [{"column": identity}],
         "prediction": [{"column": "score"}],
         "probability": [{"column": "score"}] if task != "regression" else [],
         "class": [{"column": "class", "classes": list(classes)}] if classes else [],
+        "share": [{"column": name} for name in probabilities],
     }
     return _filled("scores", groups, {"rows": rows})
 

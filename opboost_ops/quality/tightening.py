@@ -12,8 +12,16 @@ from opboost_ops.quality.suites import Suite
 TIGHTENING = "expectations.yaml"
 
 #: Boundaries that may be tightened; acceptance has one for each other party.
-BOUNDARIES = ("raw_table", "preprocessed_table", "release", "training_frame", "model", "scores")
+BOUNDARIES = (
+    "raw_table", "new_rows", "preprocessed_table", "release", "training_frame", "model", "scores",
+)  # fmt: skip
 _PER_PARTY = "acceptance_"
+
+#: New rows, for which `raw_table` stands where the file has no entry of this name.
+_NEW_ROWS = "new_rows"
+
+#: That a column has two values or more: what is constant teaches a model nothing, and harms nobody.
+_ADVISORY = "expect_column_unique_value_count_to_be_between"
 
 #: Arguments that would change how a result is reported.
 _NOT_OURS = {"batch_id", "catch_exceptions", "result_format"}
@@ -24,8 +32,11 @@ def tightened(
 ) -> Suite:
     """The suite with the expectations that a party adds in ``expectations.yaml``.
 
+    What is only advisory, that a feature of the training table is not constant, may be taken away
+    by name: ``raw_table: [{loosen: expect_column_unique_value_count_to_be_between, column: x}]``.
+
     Args:
-        suite: The computed one; nothing of it is ever taken away.
+        suite: The computed one; nothing else of it is ever taken away.
         site_folder: Where ``site.yaml`` lies.
         boundary: Its key in that file; the suite's name when empty.
         absent: Columns that this table need not have; what is expected of them is passed over.
@@ -47,11 +58,28 @@ def tightened(
         if name not in BOUNDARIES and not str(name).startswith(_PER_PARTY)
     ]
     key = boundary or suite.name
+    if suite.name == _NEW_ROWS and _NEW_ROWS in declared:
+        key = _NEW_ROWS
     added = declared.get(key) or []
     if not isinstance(added, list):
         faults.append(Fault(key, "is no list of entries with type and kwargs"))
         added = []
     added = [entry for entry in added if not _about(entry, absent)]
+    loosened = [entry for entry in added if isinstance(entry, Mapping) and "loosen" in entry]
+    added = [entry for entry in added if entry not in loosened]
+    kept = suite.expectations
+    if suite.name != _NEW_ROWS:
+        for i, entry in enumerate(loosened):
+            fewer = tuple(e for e in kept if not _loosens(entry, e))
+            if len(fewer) == len(kept):
+                faults.append(
+                    Fault(
+                        f"{key}.{i}",
+                        "loosens nothing that may be loosened",
+                        f"only {{loosen: {_ADVISORY}, column: <a feature>}} may be, in raw_table",
+                    )
+                )
+            kept = fewer
     columns = sorted({e["kwargs"]["column"] for e in suite.expectations if "column" in e["kwargs"]})
     for i, entry in enumerate(added):
         faults += _faults(f"{key}.{i}", entry, columns)
@@ -60,7 +88,14 @@ def tightened(
         raise ConfigError(
             count, "Correct the file beside site.yaml.", file=TIGHTENING, faults=faults
         )
-    return replace(suite, expectations=(*suite.expectations, *added))
+    return replace(suite, expectations=(*kept, *added), own=len(added))
+
+
+def _loosens(entry: Mapping[Any, Any], expectation: Mapping[str, Any]) -> bool:
+    kwargs = expectation["kwargs"]
+    # A label's has an upper bound, too.
+    advisory = expectation["type"] == _ADVISORY and set(kwargs) == {"column", "min_value"}
+    return advisory and dict(entry) == {"loosen": _ADVISORY, "column": kwargs["column"]}
 
 
 def _read(path: Path) -> Mapping[Any, Any]:

@@ -9,15 +9,22 @@ The life of a run, in order, and the file of each step:
 4. `invitations`: a party in an Airflow of its own finds the runs that wait for it.
 5. `inbox`: a party takes the plan, and afterwards every artifact, in the order of the protocol.
 6. `admission`: the plan is held against agreement and policy before any table is opened.
-7. `runner`: the one way to execute a stage: inputs, the stage itself, what it publishes, the books.
+7. `approval`: a person of the party is asked before a release, where its policy says so;
+   `runner`: the one way to execute a stage: inputs, the stage itself, what it publishes, the books.
 8. `drawing`: a run's draw is numbered, held back and charged in one transaction.
 9. `publication`: reserve in the ledger, put into the store, commit.
 10. `disclosures`: what leaves without an artifact, as lines of the same ledger.
 11. `mailboxes`: a party's side of the rounds of horizontal learning; `sessions`: each is held once,
     with a nonce of its own.
 12. `timings`: how long stages took, which stays at home.
+    `forewarnings`: what will stop later runs is told at home in time.
 13. `table_watch`: whether a party's table has changed, which begins the next run.
+14. `first_check` looks, at admission, whether the party's books went back; `watch` keeps where
+    others' stood, and refuses those that went back.
+15. `gaps` holds the party's books against all that lies elsewhere: `comparisons` of them with the
+    `evidence` that there is. `recovery` charges what they lack, run by run by `lost_lines`.
 
-Two ways of driving a run without Airflow: `local` starts a process a party, and `party_process` is
-what such a process does. `leakage`: attacks that a party runs at home on the release it would make.
+Three ways of driving a run without Airflow: `local` starts a process a party, and `party_process`
+is what such a process does; `threads` runs all parties in this process. `leakage`: attacks that a
+party runs at home on the release it would make.
 """

@@ -6,7 +6,8 @@ in ``errors/refused.txt`` of the run's home folder, and in the audit log.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from opboost_ops import __version__
 from opboost_ops.config.agreement import PROTOCOL, fields
@@ -14,7 +15,9 @@ from opboost_ops.errors import OpBoostError, PolicyError
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.privacy.consent import require_consent
+from opboost_ops.privacy.heads import Head
 from opboost_ops.run import agreement_file
+from opboost_ops.run.first_check import gaps_before
 from opboost_ops.run.publication import Publisher
 from opboost_ops.stages.stage import Home
 
@@ -28,8 +31,18 @@ _ADMITTED = "admitted"
 _NAMED = 20
 
 
-def admit(party: Publisher, plan: Plan, run: str, digest: str, home: Home) -> None:
+def admit(
+    party: Publisher,
+    plan: Plan,
+    run: str,
+    digest: str,
+    home: Home,
+    seen: Mapping[str, Head] = MappingProxyType({}),
+) -> None:
     """Refuse a plan that is not what the party has agreed to, or that its policy does not allow.
+
+    The party's own books are looked at besides, before its first task: where they have a gap,
+    nothing is released.
 
     Args:
         party: Who is asked to take part.
@@ -37,6 +50,7 @@ def admit(party: Publisher, plan: Plan, run: str, digest: str, home: Home) -> No
         run: The run's id.
         digest: The plan's digest.
         home: The party's folder for the run.
+        seen: By party, the last head that the label holder had seen when it opened the run.
 
     Raises:
         PolicyError: In the same words, whatever the reason.
@@ -47,9 +61,11 @@ def admit(party: Publisher, plan: Plan, run: str, digest: str, home: Home) -> No
     compared = _compared(party, digest)
     if home.has(_ADMITTED) and home.json(_ADMITTED) == compared:
         return
-    reasons = reasons_against(party, plan)
+    what, reasons = "not agreed", reasons_against(party, plan)
+    if not reasons:
+        what, reasons = "gaps", gaps_before(party, plan.federation, run, seen)
     if reasons:
-        _note(party, plan, run, digest, reasons, home)
+        _note(party, plan, run, digest, what, reasons, home)
         raise refusal(party.name, plan.federation.name, run)
     home.write_json(_ADMITTED, compared)
 
@@ -63,9 +79,10 @@ def refusal(party: str, federation: str, run: str) -> PolicyError:
         run: The run's id.
     """
     return PolicyError(
-        f"{party} refused run {run} of {federation}; it has released nothing of it.",
+        f"{party} refused run {run} of {federation}; from now on it releases nothing of it.",
         f"Its own people find why in its home folder, in {federation}/{run}/{REFUSED}; "
-        "`opboost agree SITE FEDERATION` shows what is new in a federation file.",
+        "`opboost agree SITE FEDERATION` shows what is new in a federation file, and "
+        "`opboost ledger check SITE` what the party's books have lost.",
     )
 
 
@@ -126,7 +143,13 @@ def _compared(party: Publisher, digest: str) -> str:
 
 
 def _note(
-    party: Publisher, plan: Plan, run: str, digest: str, reasons: list[str], home: Home
+    party: Publisher,
+    plan: Plan,
+    run: str,
+    digest: str,
+    what: str,
+    reasons: list[str],
+    home: Home,
 ) -> None:
     """Tell the party's own people, once for each reason."""
     text = "\n".join(reasons) + "\n"
@@ -138,7 +161,7 @@ def _note(
     more = f", and {len(short) - _NAMED} more" if len(short) > _NAMED else ""
     with open_books(party.site) as books:
         name = plan.federation.name
-        detail = "not agreed: " + ", ".join(short[:_NAMED]) + more
+        detail = f"{what}: " + ", ".join(short[:_NAMED]) + more
         books.audit.add(
             "rejected", f"{name}/{run}/plan", plan.federation.label_holder, digest, detail
         )

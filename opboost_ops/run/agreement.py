@@ -39,13 +39,13 @@ def agree(site: Site, federation: Federation) -> Agreed:
     require_member(site, federation)
     content = document(federation)
     digest = digest_of(content)
-    with _changing(site) as book:
+    with changing(site) as book:
         newest = book.newest(federation.name)
         if newest is not None and newest.digest == digest:
             return newest
         _require_not_lost(site, book)
         made = Agreed(
-            number=max((a.number for a in book.agreements), default=0) + 1,
+            number=_highest(site, book) + 1,
             federation=federation.name,
             at=_now(),
             digest=digest,
@@ -99,7 +99,7 @@ def withdraw(site: Site, number: int) -> tuple[Agreed, ...]:
     Raises:
         ConfigError: There is no such agreement, or it was withdrawn before.
     """
-    with _changing(site) as book:
+    with changing(site) as book:
         named = next((a for a in book.agreements if a.number == number), None)
         if named is None or named.withdrawn is not None:
             standing = [str(a.number) for a in book.agreements if a.withdrawn is None]
@@ -136,9 +136,21 @@ def require_member(site: Site, federation: Federation) -> None:
         )
 
 
+def _highest(site: Site, book: Agreements) -> int:
+    """The highest number that was ever given, also where an older file was put back."""
+    with open_books(site) as books:
+        places = [entry.place for entry in books.audit.of("agreed")]
+    told = [int(place.rpartition("/")[2]) for place in places]
+    return max([*told, *(a.number for a in book.agreements)], default=0)
+
+
 @contextmanager
-def _changing(site: Site) -> Iterator[Agreements]:
-    """The file as it is, while nobody else changes it."""
+def changing(site: Site) -> Iterator[Agreements]:
+    """The file as it is, while nobody else changes it.
+
+    Args:
+        site: The party's.
+    """
     lock = site.agreement.with_name(f".{site.agreement.name}.lock")
     with open(os.open(lock, os.O_RDWR | os.O_CREAT, 0o600), "wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

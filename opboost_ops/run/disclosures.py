@@ -1,12 +1,13 @@
 """What leaves a party without an artifact, in its ledger: models, summaries, rotations."""
 
 import hashlib
+from fractions import Fraction
 
 from opboost_ops.boosting.sum_noise import SumNoise
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.books import open_books
-from opboost_ops.privacy.accountant import Budget
+from opboost_ops.privacy.accountant import Budget, Loss, accounts, exact, total
 from opboost_ops.privacy.charges import ModelCharge
 from opboost_ops.privacy.events import Release
 from opboost_ops.run.publication import Publisher, experiment_of
@@ -137,6 +138,30 @@ def enter(site: Site, line: Release) -> None:
     with open_books(site) as books, books.together():
         books.ledger.reserve([line])
         books.ledger.commit(line.artifact)
+
+
+def renewal(site: Site) -> str:
+    """What one more draw of all that a party has released costs at worst, in words.
+
+    Args:
+        site: The party's.
+    """
+    with open_books(site) as books:
+        found = accounts(books.ledger.releases())
+    told: list[str] = []
+    sums: list[Loss] = [Fraction(0), Fraction(0)]
+    for account in found.values():
+        # To each receiver one noise key: of former ones nothing is drawn any more.
+        last = {(key.bit, key.receiver): key.loss.loss for key in account.keys.values()}
+        ends = [total(exact(loss[end]) for loss in last.values()) for end in (0, -1)]
+        sums = [before + end for before, end in zip(sums, ends, strict=True)]
+        told.append(f"{account.feature} {float(ends[0]):.4g} and {float(ends[1]):.4g}")
+    if not told:
+        return "So far the ledger has charged nothing, so that it costs nothing."
+    return (
+        "At worst that is, for a step and for the whole domain: "
+        f"{'; '.join(sorted(told))}; together {float(sums[0]):.4g} and {float(sums[1]):.4g}."
+    )
 
 
 def record_rotation(site: Site, old: str, new: str) -> None:

@@ -7,18 +7,17 @@ from datetime import UTC, datetime
 from typing import cast
 
 from opboost_ops.config.site import Site
-from opboost_ops.errors import PolicyError
+from opboost_ops.errors import BudgetError, PolicyError
 from opboost_ops.exchange.acceptance import Acceptance, Memory
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.manifest import Kind, receiver_of, reference
+from opboost_ops.exchange.order import MEMORY
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.run.admission import admit
 from opboost_ops.run.publication import Publisher
+from opboost_ops.run.watch import Watch
 from opboost_ops.stages.stage import Home
-
-#: Where a party's home keeps what the party has accepted of a run.
-_MEMORY = "acceptance"
 
 
 @dataclass(frozen=True)
@@ -76,6 +75,20 @@ def note_rejected(site: Site, run: Run, stage: str, error: Rejected) -> None:
         books.audit.add("rejected", place, site.party, detail=error.reason)
 
 
+def note_refused(site: Site, run: Run, stage: str, error: BudgetError) -> None:
+    """Enter into the audit log a release that the party's own budget has refused.
+
+    Args:
+        site: The party's.
+        run: The run.
+        stage: Where in it.
+        error: The refusal; its words are from public facts.
+    """
+    with contextlib.suppress(Exception), open_books(site) as books:
+        place = f"{run.federation}/{run.run}/{stage}"
+        books.audit.add("refused", place, site.party, detail=error.problem[:2000])
+
+
 def accept_plan(party: Publisher, run: Run) -> tuple[Acceptance, str]:
     """Take a run's plan.
 
@@ -97,7 +110,7 @@ def accept_plan(party: Publisher, run: Run) -> tuple[Acceptance, str]:
     today = datetime.now(UTC).date()
     plan = acceptance.accept("plan", run.label_holder, files, today)
     home = home_of(party.site, run.federation, run.run)
-    admit(party, acceptance.plan, run.run, plan.digest, home)
+    admit(party, acceptance.plan, run.run, plan.digest, home, plan.manifest.seen)
     return acceptance, plan.digest
 
 
@@ -114,11 +127,15 @@ def acceptance_of(party: Publisher, run: Run) -> Acceptance:
     key = pinned_key(party, run.label_holder)
     memories = {
         path.parent.name: Memory.model_validate_json(path.read_bytes())
-        for path in (party.site.home / run.federation).glob(f"*/{_MEMORY}.json")
+        for path in (party.site.home / run.federation).glob(f"*/{MEMORY}.json")
     }
     own = memories.pop(run.run, Memory())
     earlier = frozenset[str]().union(*(memory.digests for memory in memories.values()))
-    return Acceptance(party.name, run.federation, run.run, run.label_holder, key, own, earlier)
+    acceptance = Acceptance(
+        party.name, run.federation, run.run, run.label_holder, key, own, earlier
+    )
+    acceptance.heads = Watch(party, run.federation, run.run, run.label_holder).see
+    return acceptance
 
 
 def pinned_key(party: Publisher, label_holder: str) -> str:
@@ -149,12 +166,12 @@ def has_part(site: Site, federation: str, run: str) -> bool:
         federation: Name of the federation.
         run: The run's id.
     """
-    return Home(site.home / federation / run).has(_MEMORY)
+    return Home(site.home / federation / run).has(MEMORY)
 
 
 def keep(acceptance: Acceptance, home: Home) -> None:
     """Keep what a party has accepted of a run in its home."""
-    home.write_json(_MEMORY, acceptance.memory.model_dump(mode="json"))
+    home.write_json(MEMORY, acceptance.memory.model_dump(mode="json"))
 
 
 def home_of(site: Site, federation: str, run: str) -> Home:

@@ -78,7 +78,9 @@ def leakage(context: Context) -> Leakage:
     ids = frame.get_column(identity.column).to_arrow()
     secret = context.noise_secret()
     other = noise.receiver_secret(context.site.noise_secret(), ":another receiver")
-    keys = {s: noise.person_keys(s, ids, identity.type) for s in (secret, other)}
+    keys: dict[bytes, np.ndarray] = {
+        s: noise.person_keys(s, ids, identity.type) for s in (secret, other)
+    }
     table, _ = domain_integers(context, frame)
     columns = [c for c in context.columns() if not isinstance(c.mechanism, UnaryEncoding)]
     numeric = [c for c in columns if not isinstance(c.mechanism, MissingBit)]

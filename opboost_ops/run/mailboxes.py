@@ -1,5 +1,7 @@
 """A party's side of the rounds: policy and ledger first, and the audit log at the end."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from opboost_ops.aggregation.identity import Identity
@@ -13,13 +15,14 @@ from opboost_ops.config.shared_columns import shared_columns
 from opboost_ops.errors import PolicyError
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.encryption import PrivateKey
+from opboost_ops.exchange.manifest import Manifest
 from opboost_ops.exchange.rounds import Conversation
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.sessions import name_of
 from opboost_ops.run.disclosures import announce, charge_sums
 from opboost_ops.run.phases import ROUNDS
-from opboost_ops.run.publication import Publisher, experiment_of
+from opboost_ops.run.publication import Publisher, experiment_of, standing
 from opboost_ops.run.sessions import end_session, open_session
 from opboost_ops.stages.boost import growth_of, patience_of, private_of, settings_of
 from opboost_ops.stages.stage import Home
@@ -33,6 +36,7 @@ def open_mailbox(
     signer: Signer,
     private: PrivateKey | None,
     home: Home,
+    heads: Callable[[Manifest], None],
 ) -> Mailbox:
     """Open a party's side of the rounds; the ledger says what will leave before anything does.
 
@@ -44,6 +48,7 @@ def open_mailbox(
         signer: The party's signing key.
         private: Its private encryption key, if it has declared one.
         home: Its private folder for the run.
+        heads: Looks at where others' books stand; see `Acceptance.heads`.
 
     Raises:
         PolicyError: The party's policy does not name another party, or names another key of it.
@@ -55,6 +60,7 @@ def open_mailbox(
     experiment = experiment_of(party, federation)
     with open_books(party.site) as books:
         keys = open_session(books, federation.name, run, home)
+        given = standing(books, party, federation, run, "round_key", party.name)
     key = keys.key
     seed = None if key is None else noise.run_seed(secret, federation.name, run, key)
     for topic, receiver, discloses in disclosures(party.name, federation):
@@ -68,12 +74,14 @@ def open_mailbox(
         def draw(phase: Phase, count: int) -> np.ndarray:
             return model_noise.skellam(count, added.means[phase])
 
+    conversation = Conversation(federation, run, plan, pinned, private)
+    conversation.heads = heads
     return Mailbox(
-        Identity(party.name, signer, secret, seed, experiment, draw, keys.decisions),
+        Identity(party.name, signer, secret, seed, experiment, draw, keys.decisions, given),
         federation,
         run,
         party.store,
-        Conversation(federation, run, plan, pinned, private),
+        conversation,
         home.folder / "rounds",
         patience_of(federation),
     )

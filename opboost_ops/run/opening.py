@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from opboost_ops.boosting import dask_engine
+from opboost_ops.boosting import dask_engine, tuning
 from opboost_ops.boosting.trainer import BACKENDS, format_of
 from opboost_ops.config.agreement import PROTOCOL, digest_of, document, form_epsilons
 from opboost_ops.config.federation import Federation, Party, Purpose
@@ -23,11 +23,12 @@ from opboost_ops.run.admission import admit
 from opboost_ops.run.inbox import Run, acceptance_of, home_of, keep
 from opboost_ops.run.publication import Publisher, publish, signer_of
 from opboost_ops.stages.gate import maps
+from opboost_ops.stages.reference import reference_of
 from opboost_ops.stages.stage import SKIP
 
 #: What a run's trigger form may change; an empty field means as declared.
 FORM: Mapping[Purpose, tuple[str, ...]] = {
-    "train": ("epsilon", "trees", "learning_rate", "depth", "denoise"),
+    "train": ("epsilon", "trees", "learning_rate", "depth", "denoise", "parameters"),
     "score": ("version",),
 }
 
@@ -61,8 +62,12 @@ def open_run(
     # A run that is cleared goes on with the model with which it was opened.
     model = earlier["model"] if earlier else asked.get("version") or registry.champion()
     _require_boosters(declared, purpose, registry.names(model) if model else frozenset())
+    compared = None
     if purpose == "train":
         federation = with_form(declared, asked)
+        compared = _compared(federation, registry, earlier, model)
+        if compared is not None:
+            _require_boosters(declared, purpose, registry.names(compared))
     else:
         tables = site.tables.get(declared.name)
         if tables is None or tables.score is None:
@@ -78,7 +83,7 @@ def open_run(
             lambda digest: book.standing(declared.name, digest) is not None,
         )
     borne = digest_of(document(federation))
-    plan = Plan(federation, purpose, model, borne, PROTOCOL, asked)
+    plan = Plan(federation, purpose, model, borne, PROTOCOL, asked, compared)
     home = home_of(site, declared.name, run)
     admit(party, plan, run, borne, home)
     signer = signer_of(site, plan.federation, me)
@@ -99,6 +104,19 @@ def open_run(
     timings.note(home, "open_run", {"seconds": seconds, "processor_seconds": processor})
     summary = {"run": run, "plan": digests[0][:16]}
     return summary if purpose == "train" else {**summary, "version": model}
+
+
+def _compared(
+    federation: Federation, registry: Registry, earlier: Any, model: str | None
+) -> str | None:
+    """The version to compare to, where it is not the champion."""
+    if federation.learning == "horizontal":
+        return None  # Each party chooses among its own.
+    if earlier:
+        found = earlier.get("reference")
+        return str(found) if found else None
+    found = reference_of(federation, registry)
+    return None if found == model else found
 
 
 def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
@@ -124,6 +142,15 @@ def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
     if "epsilon" in given:
         parties = _at_epsilon(federation, given.pop("epsilon"))
         data["parties"] = {name: p.model_dump(mode="json") for name, p in parties.items()}
+    if "parameters" in given:
+        # One more, or another value of one: what is declared beside it stays.
+        own = given.pop("parameters")
+        if not isinstance(own, Mapping):
+            raise ConfigError(
+                "The form's parameters are no mapping of names to values.",
+                'For example {"num_leaves": 15}.',
+            )
+        data["training"]["parameters"] |= own
     data["training"].update(given)
     return parse_federation(data, "the trigger form")
 
@@ -250,6 +277,8 @@ def _require_boosters(declared: Federation, purpose: Purpose, model: frozenset[s
         backend.require()
     if purpose == "train" and declared.training.engine == "dask":
         dask_engine.require()
+    if purpose == "train" and declared.training.tuning is not None:
+        tuning.require()
 
 
 def _own(federation: Federation) -> Any:

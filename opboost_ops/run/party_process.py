@@ -4,18 +4,23 @@ import json
 import logging
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 from opboost_ops.boosting.rounds import LOGGER
 from opboost_ops.config.loading import site_file
-from opboost_ops.errors import ConfigError, OpBoostError
+from opboost_ops.errors import ApprovalError, ConfigError, OpBoostError
+from opboost_ops.quality.tightening import TIGHTENING
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
 from opboost_ops.run.phases import ROUNDS
 from opboost_ops.run.runner import run_stage
 from opboost_ops.run.timings import spent_by
 from opboost_ops.stages.stage import SKIP
+
+#: Seconds between two looks for a person's answer.
+_AGAIN = 2.0
 
 
 def main() -> int:
@@ -27,9 +32,10 @@ def main() -> int:
     order = json.loads(sys.argv[1])
     run, party = Run(**order["run"]), order["party"]
     if order["preload"]:
-        import great_expectations  # noqa: F401
         import lightgbm  # noqa: F401
-        import pandas  # noqa: F401
+
+        if (site_file(party).parent / TIGHTENING).is_file():
+            import great_expectations  # noqa: F401
     logger = logging.getLogger(LOGGER)
     logger.setLevel(logging.INFO)
     logger.addHandler(_Told())
@@ -46,7 +52,7 @@ def main() -> int:
             _tell(event="finished", stage=stage, summary=summary, spent=_spent(party, run, stage))
         for stage in order["stages"]:
             _tell(event="started", stage=stage, of=len(order["stages"]))
-            summary = run_stage(party, stage, run)
+            summary = _patiently(party, stage, run)
             _tell(event="finished", stage=stage, summary=summary, spent=_spent(party, run, stage))
     except OpBoostError as error:
         _tell(event="failed", stage=stage, kind=type(error).__name__, error=str(error))
@@ -57,16 +63,28 @@ def main() -> int:
     return 0
 
 
+def _patiently(party: str, stage: str, run: Run) -> dict[str, Any]:
+    """Run a stage, which may wait for a person."""
+    while True:
+        try:
+            return run_stage(party, stage, run)
+        except ApprovalError as waits:
+            if waits.new:
+                _tell(event="progress", stage=stage, text=str(waits))
+        time.sleep(_AGAIN)
+
+
 def _spent(party: str, run: Run, stage: str) -> dict[str, float]:
     """What a stage took: for whoever started this process, who is the party's own."""
     return spent_by(site_file(party), run.federation, run.run).get(stage, {})
 
 
 class _Told(logging.Handler):
-    """Says how far the rounds are, which are a long stage."""
+    """Says how far the rounds are, or the trials of tuning, which are long stages."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        _tell(event="progress", stage=ROUNDS, text=record.getMessage())
+        stage = getattr(record, "stage", ROUNDS)
+        _tell(event="progress", stage=stage, text=record.getMessage())
 
 
 def _tell(**event: Any) -> None:

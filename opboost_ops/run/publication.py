@@ -1,5 +1,6 @@
 """Publishing for a party: the ledger first, then the store."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,16 +11,19 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.audit import Action
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.books import Books, open_books
 from opboost_ops.exchange.encryption import Envelope
-from opboost_ops.exchange.manifest import Manifest, receiver_of
+from opboost_ops.exchange.manifest import Kind, Manifest, head_towards, receiver_of
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.accountant import Budget
 from opboost_ops.privacy.charges import Charges
+from opboost_ops.privacy.consent import require_asked_allowed
 from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.heads import Given
 from opboost_ops.privacy.ledger import Ledger
+from opboost_ops.run.evidence import KINDS, require_not_published
 
 #: A noise secret that begins so was made from a public seed.
 SEEDED = b"opboost-seeded:"
@@ -74,7 +78,7 @@ def publish(
     features = {column.uuid: column.feature for column in columns}
     declared = federation.parties[party.name].features
     spans = {column.charge: declared[column.feature].span for column in columns}
-    sealed: list[tuple[Draft, Manifest, dict[str, bytes], str]] = []
+    sealed: list[tuple[Draft, Manifest, Mapping[str, bytes], str]] = []
     reserved: list[Release] = []
     with open_books(party.site) as books:
         for draft in drafts:
@@ -83,8 +87,9 @@ def publish(
             key = federation.parties[addressed].encryption_key if addressed else None
             receiver = addressed or draft.about
             envelope = Envelope(party.site.noise_secret(), key) if key else None
+            given = standing(books, party, federation, run, draft.kind, draft.about)
             manifest, files = draft.seal(
-                signer, federation.name, run, party.name, experiment, envelope
+                signer, federation.name, run, party.name, experiment, envelope, given
             )
             shared: dict[str, Any] = {
                 "federation": federation.name,
@@ -110,8 +115,10 @@ def publish(
         # released, never the other way round, and the retry completes its own reservation. Cells
         # were charged before, when they were drawn.
         _require_charged(books.ledger, party.name, reserved)
-        if reserved:
-            books.ledger.reserve(reserved, Budget(party.policy, features))
+        with books.together():
+            _require_asked(books.ledger, party, reserved)
+            if reserved:
+                books.ledger.reserve(reserved, Budget(party.policy, features))
         for draft, manifest, files, receiver in sealed:
             party.store.put_once(manifest.reference, files)
             if not books.ledger.committed(manifest.digest):
@@ -121,6 +128,52 @@ def publish(
                     books.audit.add(action, manifest.reference, receiver, manifest.digest, detail)
                     books.ledger.commit(manifest.digest)
     return [manifest.digest for _, manifest, _, _ in sealed]
+
+
+def standing(
+    books: Books, party: Publisher, federation: Federation, run: str, kind: Kind, about: str
+) -> Given:
+    """Where a party's books stand in a run, towards the receiver of what it is about to publish.
+
+    Args:
+        books: The party's.
+        party: Who publishes.
+        federation: The plan's.
+        run: The run's id.
+        kind: Kind of the artifact.
+        about: The party it is about.
+
+    Raises:
+        ContractError: The run has published before, and the books do not know it.
+    """
+    name, holder = federation.name, federation.label_holder
+    receiver = head_towards(kind, about, holder)
+    if books.heads.given(name, receiver, run) is None:
+        require_not_published(party.site, name, run, receiver)
+    others = {receiver} if receiver != party.name else set(federation.parties)
+    return books.heads.take(
+        noise.heads_key(party.site.noise_secret(), name, receiver),
+        name,
+        receiver,
+        run,
+        KINDS,
+        sorted(others - {party.name}),
+        holder,
+    )
+
+
+def _require_asked(ledger: Ledger, party: Publisher, lines: list[Release]) -> None:
+    """Ask once more how many people were asked about: another run may have answered meanwhile."""
+    for line in lines:
+        if line.kind == "psi_answer" and not ledger.known([line.artifact]):
+            answered = [r for r in ledger.releases() if r.kind == "psi_answer"]
+            before = sum(
+                r.rows
+                for r in answered
+                if r.receiver == line.receiver
+                and (r.federation, r.run) != (line.federation, line.run)
+            )
+            require_asked_allowed(party.policy, party.name, line.receiver, line.rows, before)
 
 
 def _require_charged(ledger: Ledger, party: str, lines: list[Release]) -> None:

@@ -38,18 +38,27 @@ from typing import Any
 
 from opboost_ops.aggregation.mailbox import Mailbox
 from opboost_ops.config.loading import site_of
-from opboost_ops.errors import ConfigError, ContractError, OpBoostError
+from opboost_ops.errors import BudgetError, ConfigError, ContractError, OpBoostError
 from opboost_ops.exchange.acceptance import Keys
 from opboost_ops.exchange.encryption import private_key
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.store import open_store
-from opboost_ops.run import agreement_file, timings
+from opboost_ops.run import agreement_file, approval, forewarnings, timings
 from opboost_ops.run.disclosures import announce, charge_model
 from opboost_ops.run.drawing import drawing
-from opboost_ops.run.inbox import Run, accept_plan, home_of, keep, note_received, note_rejected
+from opboost_ops.run.inbox import (
+    Run,
+    accept_plan,
+    home_of,
+    keep,
+    note_received,
+    note_refused,
+    note_rejected,
+)
 from opboost_ops.run.mailboxes import close_mailbox, open_mailbox
 from opboost_ops.run.phases import SHARDED, stages_of
 from opboost_ops.run.publication import Publisher, publish, signer_of
+from opboost_ops.stages import brevity
 from opboost_ops.stages.catalogue import STAGES
 from opboost_ops.stages.stage import SHARDS, Context
 
@@ -89,6 +98,9 @@ def run_stage(
     except Rejected as error:
         failure = error
         note_rejected(site, run, stage, error)
+    except BudgetError as error:
+        failure = error
+        note_refused(site, run, stage, error)
     except OpBoostError as error:
         failure = error
     except (ConnectionError, TimeoutError) as error:
@@ -156,6 +168,8 @@ def _run_stage(
             raise ConfigError(f"The table of {party.name} has no shard {shard} in this run.")
     elif shard is not None:
         raise ConfigError(f"{stage} of {party.name} is not run for single files of its table.")
+    if stage == approval.STAGE:
+        approval.require(party, federation, run.run, plan)
     signer = signer_of(party.site, federation, party.name)
     declared = federation.parties[party.name].encryption_key
     acceptance.keys = Keys(
@@ -165,7 +179,9 @@ def _run_stage(
 
     def mailboxes() -> Mailbox:
         private = acceptance.keys.private if acceptance.keys else None
-        opened.append(open_mailbox(party, federation, run.run, plan, signer, private, home))
+        opened.append(
+            open_mailbox(party, federation, run.run, plan, signer, private, home, acceptance.heads)
+        )
         return opened[0]
 
     context = Context(
@@ -180,6 +196,7 @@ def _run_stage(
         timeout=run.timeout,
         purpose=purpose,
         model=acceptance.plan.model,
+        reference=acceptance.plan.reference or acceptance.plan.model,
         stages=stages,
         acceptance=acceptance,
         shard=shard,
@@ -188,7 +205,7 @@ def _run_stage(
         take_draw=drawing(party, federation, run.run),
     )
     known_before = set(acceptance.memory.accepted)
-    begin, processor = time.perf_counter(), time.process_time()
+    begin, processor = time.perf_counter(), timings.processor()
     outcome = STAGES[stage](context)
     if outcome.model is not None:
         charge_model(party, federation, run.run, outcome.model)
@@ -213,17 +230,19 @@ def _run_stage(
     if shard is None:
         # What shards accept, side by side, `list_shards` has accepted before them.
         keep(acceptance, context.home)
-    for name in outcome.notices:
+    ahead = forewarnings.ahead(party, federation) if stage == forewarnings.STAGE else ()
+    for name in (*outcome.notices, *ahead):
         notice(name)
     seconds = time.perf_counter() - begin - sum(context.waited) - outcome.quality_seconds
-    processor = time.process_time() - processor - sum(context.polled)
+    processor = timings.processor() - processor - sum(context.polled)
     processor -= outcome.quality_processor_seconds
     spent = {
         "seconds": seconds,
         "processor_seconds": processor,
         "quality_seconds": outcome.quality_seconds,
+        "quality_processor_seconds": outcome.quality_processor_seconds,
         **outcome.spent,
     }
     timings.note(home, stage, spent, shard)
     _LOG.info("%s at %s: done", stage, party.name)
-    return {**outcome.summary, "published": [digest[:16] for digest in digests]}
+    return {**outcome.summary, "published": brevity.digests(digests)}

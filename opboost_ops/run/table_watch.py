@@ -4,16 +4,19 @@ import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import site_of
+from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError, PolicyError
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.events import Release
 from opboost_ops.run.agreement_file import load
 from opboost_ops.run.disclosures import enter
-from opboost_ops.stages.stage import Home, table_of
+from opboost_ops.stages.sources import copy
+from opboost_ops.stages.stage import COPY, Home, table_of
 from opboost_ops.stages.table_content import content_fingerprint
 from opboost_ops.stages.table_files import digest_of, files_of
 
@@ -56,20 +59,30 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
             "Its own people may: `opboost agree SITE FEDERATION`.",
         )
     key = noise.receiver_secret(site.noise_secret(), ":table")
-    files: tuple[Path, ...] = ()
-    with suppress(OSError):
-        files = files_of(path)
     identity, names = _agreed_columns(agreed.content["federation"], party, purpose)
     columns = [policy.raw_column(name, identity) for name in names]
-    fingerprint = content_fingerprint(files, columns, key) if files else None
+    home = Home(site.home / federation)
+    files: tuple[Path, ...] = ()
+    fingerprint: str | None = None
+    if isinstance(path, Source):
+        home.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with TemporaryDirectory(prefix=".look-", dir=home.folder) as folder:
+            looked = Path(folder) / COPY
+            raw_id = policy.raw_column(identity, identity)
+            copy(path, party, looked, {raw_id}, raw_id)
+            fingerprint = content_fingerprint((looked,), columns, key)
+    else:
+        with suppress(OSError):
+            files = files_of(path)
+        fingerprint = content_fingerprint(files, columns, key) if files else None
     if fingerprint is None:
         raise ContractError(
             f"The table of {party} cannot be read.",
             "Look at tables in its site.yaml, and at the job that writes what it names.",
         )
-    home, name = Home(site.home / federation), _SEEN[purpose]
+    name = _SEEN[purpose]
     seen = home.json(name) if home.has(name) else {}
-    if "of" not in seen and seen.get("fingerprint") == _of_files(files, key):
+    if "of" not in seen and files and seen.get("fingerprint") == _of_files(files, key):
         # By 0.1.0, which took the bytes of the files: the same bytes say the same.
         seen = {"of": _CONTENT, "fingerprint": fingerprint, "look": seen.get("look")}
         home.write_json(name, seen)

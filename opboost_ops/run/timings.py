@@ -6,6 +6,8 @@ for parties that are all theirs.
 """
 
 import json
+import resource
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +16,12 @@ from opboost_ops.stages.stage import Home
 
 #: Folder of a run's home with a file a stage, or one for each file of a sharded table.
 FOLDER = "timings"
+
+
+def processor() -> float:
+    """Seconds of the processor: of this process, and of those that it has started and awaited."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime
 
 
 def note(home: Home, stage: str, spent: Mapping[str, float], shard: int | None = None) -> None:
@@ -39,8 +47,8 @@ def spent_by(site_file: Path, federation: str, run: str) -> dict[str, dict[str, 
         run: The run's id.
 
     Returns:
-        ``seconds``, ``processor_seconds``, ``quality_seconds`` and what else a stage says, by
-        stage.
+        ``seconds`` and ``processor_seconds`` without data quality, which is ``quality_seconds``
+        and ``quality_processor_seconds``, and what else a stage says, by stage.
     """
     found: dict[str, dict[str, float]] = {}
     folder = load_site(site_file).home / federation / run / FOLDER

@@ -12,6 +12,7 @@ from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.exchange.manifest import Kind
 from opboost_ops.quality import suites
+from opboost_ops.stages import brevity
 from opboost_ops.stages.checks import check
 from opboost_ops.stages.stage import Context, Outcome
 
@@ -74,11 +75,11 @@ def _checked(
     accepted: Mapping[str, Mapping[str, str]],
 ) -> Outcome:
     outcome = check(context, boundaries)
-    first = {party: next(iter(digests.values()))[:16] for party, digests in accepted.items()}
+    found = [digest for digests in accepted.values() for digest in digests.values()]
     return replace(
         outcome,
         documents={"accepted": accepted} if outcome.failure is None else {},
-        summary={**outcome.summary, "accepted": first},
+        summary={**outcome.summary, "accepted": brevity.digests(found)},
     )
 
 

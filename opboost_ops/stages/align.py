@@ -1,4 +1,4 @@
-"""Arrow: digests -> the common row order and the holdout, told as places in each party's list."""
+"""Arrow: digests -> the common row order and the holdout, told by each party's own list."""
 
 import numpy as np
 import polars as pl
@@ -9,7 +9,7 @@ from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.stages import raw_table
-from opboost_ops.stages.alignment import Common
+from opboost_ops.stages.alignment import Common, common_order
 from opboost_ops.stages.alignments import alignment_of
 from opboost_ops.stages.keyed import MEMBERSHIP
 from opboost_ops.stages.least_common import too_few
@@ -41,19 +41,21 @@ def align(context: Context) -> Outcome:
             f"Of {len(held)} common rows {int(held.sum())} are held out: both sides need rows.",
             "Change training.holdout.",
         )
-    order = np.concatenate([np.flatnonzero(~held), np.flatnonzero(held)])
+    order = common_order(held)
+    answers = {party: common.told(party, held) for party in context.federation.feature_holders}
     train, holdout = int((~held).sum()), int(held.sum())
     drafts = tuple(
         Draft(
             kind="alignment",
             about=party,
-            table=common.told(party, order),
+            table=answer.table,
+            entries=answer.entries,
             document={"train": train, "holdout": holdout},
             rows=len(order),
             answers=context.receive(way.answers, party).digest,
             discloses=MEMBERSHIP,
         )
-        for party in context.federation.feature_holders
+        for party, answer in answers.items()
     )
     return Outcome(
         tables={"alignment": pa.table({"position": smallest_integers(common.rows[order])})},

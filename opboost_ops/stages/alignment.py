@@ -36,18 +36,44 @@ class Laid:
 
 
 @dataclass(frozen=True)
+class Answer:
+    """What a feature holder is told of its rows, as an artifact has it.
+
+    Attributes:
+        table: One row a common person, in the common order.
+        entries: Bits, by the order of the holder's own list.
+    """
+
+    table: pa.Table | None = None
+    entries: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
 class Common:
     """The people whom all parties have, as the label holder knows them.
 
     Attributes:
         rows: Rows of its own table, in the order of its own digests, integers, shape (c,).
         digests: These digests, 128 bits, rising.
-        told: What a feature holder is told of some of them, in their order.
+        told: What a feature holder is told: given its name, and which of them are held out, bool,
+            shape (c,).
     """
 
     rows: np.ndarray
     digests: pl.Series
-    told: Callable[[str, np.ndarray], pa.Table]
+    told: Callable[[str, np.ndarray], Answer]
+
+
+def common_order(held: np.ndarray) -> np.ndarray:
+    """The common order: training rows first, each side by the label holder's digests.
+
+    Args:
+        held: Which common people are held out, bool, in the order of these digests, shape (c,).
+
+    Returns:
+        Places among the common people, int64, shape (c,).
+    """
+    return np.concatenate([np.flatnonzero(~held), np.flatnonzero(held)])
 
 
 class Alignment(Protocol):

@@ -15,6 +15,7 @@ from opboost_ops.exchange.encoding import integers
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.digest_ids import changed
 from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.stages.weights import WEIGHT, require_labels, weights_of
 
 LABEL = "label"
 
@@ -49,6 +50,9 @@ def assemble(context: Context) -> Outcome:
         }
     columns = own_columns(context, rows, known)
     label, classes = encode_label(rows.get_column(party.label.column), party.label, train)
+    training_rules = context.federation.training
+    require_labels(training_rules, label[:train])
+    weight = weights_of(rows[:train], training_rules, party.label, label[:train], classes)
     ranked: list[str] = []
     held_out: dict[str, np.ndarray] = {}
     for holder, digests in context.home.json("accepted").items():
@@ -71,6 +75,7 @@ def assemble(context: Context) -> Outcome:
     holdout = {
         name: held_out[name] if name in held_out else columns[name][train:] for name in names
     }
+    counted = {} if weight is None else {WEIGHT: weight}
     facts = {
         "names": names,
         "ranked": ranked,
@@ -81,7 +86,7 @@ def assemble(context: Context) -> Outcome:
     }
     return Outcome(
         tables={
-            "frame": pa.table({**training, LABEL: label[:train]}),
+            "frame": pa.table({**training, LABEL: label[:train], **counted}),
             "holdout_frame": pa.table({**holdout, LABEL: label[train:]}),
         },
         documents={"frame": facts},
@@ -156,6 +161,7 @@ def frame_of(table: pa.Table, facts: Mapping[str, Any], only: str = "") -> Frame
         ranked=tuple(name for name in names if name in facts["ranked"]),
         thresholds={n: tuple(t) for n, t in facts.get("thresholds", {}).items()},
         categories={name: len(known) for name, known in facts["categories"].items()},
+        weight=table.column(WEIGHT).to_numpy() if WEIGHT in table.column_names else None,
     )
 
 

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -19,25 +20,29 @@ from opboost_ops.privacy import attacks
 from opboost_ops.quality import suites
 from opboost_ops.quality.checks import run_suite
 from opboost_ops.quality.gathering import Blocks
+from opboost_ops.quality.report import Report
 from opboost_ops.quality.tightening import tightened
-from opboost_ops.stages import raw_table
+from opboost_ops.stages import brevity, raw_table, sources
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.materialise import materialised_model
+from opboost_ops.stages.positive_class import warn_undeclared
 from opboost_ops.stages.raw_blocks import blocks
+from opboost_ops.stages.score_columns import PROBABILITY
 from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.stages.weights import require_trainable
 
 DISCLOSES = "whether each data-quality check of this stage passed (a bit a check)"
 
 
 def check_table(context: Context) -> Outcome:
-    """Check the raw table, and remember which one it was."""
+    """Check the raw table, and remember which one it was; a source is read now, and never again."""
+    sources.take(context)
     before = raw_table.fingerprint(context)
-    party = context.federation.parties[context.party]
-    if context.purpose == "score":
-        party = party.model_copy(update={"label": None})
-    suite = suites.raw_table(party, context.federation.id, context.policy.checks)
+    require_trainable(context)
     table = _RawTable(context)
-    outcome = check(context, {"raw_table": (suite, table)})
+    outcome = check(context, {"raw_table": (_raw_suite(context), table)})
+    if context.purpose == "train":
+        _warn_of_classes(context)
     document = {"sha256": before, "rows": table.rows}
     return Outcome(
         documents={"table": document},
@@ -48,6 +53,41 @@ def check_table(context: Context) -> Outcome:
         quality_processor_seconds=outcome.quality_processor_seconds,
         failure=outcome.failure,
     )
+
+
+def raw_report(context: Context, folder: Path) -> Report:
+    """What `check_table` finds, for whoever only asks.
+
+    Args:
+        context: The party's.
+        folder: Of the party's ``site.yaml``.
+
+    Raises:
+        OpBoostError: The table cannot be read as declared, or ``expectations.yaml`` is faulty.
+    """
+    suite = tightened(_raw_suite(context), folder, "raw_table", _absent(context))
+    return run_suite(suite, _RawTable(context))
+
+
+def _raw_suite(context: Context) -> suites.Suite:
+    party, identity = context.federation.parties[context.party], context.federation.id
+    if context.purpose == "train":
+        return suites.raw_table(party, identity, context.policy.checks)
+    rows = sum(block.height for block in blocks(context, [identity.column]))
+    return suites.new_rows(party, identity, context.policy.checks, rows)
+
+
+def _absent(context: Context) -> tuple[str, ...]:
+    """Columns that expectations may name, and that this table need not have."""
+    label = context.federation.parties[context.party].label
+    return (label.column,) if label is not None and context.purpose == "score" else ()
+
+
+def _warn_of_classes(context: Context) -> None:
+    label = context.federation.parties[context.party].label
+    if label is not None:
+        kinds = raw_table.schema(context, raw_table.files(context), [label.column], "is the label")
+        warn_undeclared(context, kinds.get(label.column))
 
 
 class _RawTable:
@@ -120,7 +160,9 @@ def _gated(context: Context, outcome: Outcome, most: float) -> Outcome:
         outcome,
         documents=outcome.documents if passed else {},
         files=files,
-        summary={"checks": {**outcome.summary["checks"], "attacks": passed}},
+        summary={
+            "checks": brevity.verdicts({**outcome.documents["checked_release"], "attacks": passed})
+        },
         failure=None if passed else failure,
     )
 
@@ -171,7 +213,11 @@ def check_scores(context: Context) -> Outcome:
     facts = json.loads(files["columns.json"])
     scores = context.home.table("scores")
     suite = suites.scores(
-        context.federation.id.column, facts["task"], facts["classes"], scores.num_rows
+        context.federation.id.column,
+        facts["task"],
+        facts["classes"],
+        scores.num_rows,
+        [name for name in scores.column_names if name.startswith(PROBABILITY)],
     )
     return check(context, {"scores": (suite, scores)}, marks="checked_scores")
 
@@ -206,8 +252,7 @@ def check(
     seconds = processor = 0.0
     summary: dict[str, bool] = {}
     folder = site_file(context.party).parent
-    label = context.federation.parties[context.party].label
-    absent = (label.column,) if label is not None and context.purpose == "score" else ()
+    absent = _absent(context)
     for boundary, (suite, table) in boundaries.items():
         begin = time.process_time()
         report = run_suite(tightened(suite, folder, boundary, absent), table)
@@ -230,7 +275,7 @@ def check(
     return Outcome(
         documents={marks: summary} if marks and not failed else {},
         files=files,
-        summary={"checks": summary},
+        summary={"checks": brevity.verdicts(summary)},
         discloses=DISCLOSES,
         quality_seconds=seconds,
         quality_processor_seconds=processor,

@@ -7,16 +7,21 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.boosting import metrics, trainer
+from opboost_ops.boosting.intervals import Bootstrap
 from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.config.federation import ScoringMode
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.stages.assemble import LABEL, frame_of
-from opboost_ops.stages.gate import CHAMPION, comparable_champion, gate
+from opboost_ops.stages.gate import comparable_reference, gate, present_champion
+from opboost_ops.stages.held_out import SCORING, pictures_of, scoring_of
+from opboost_ops.stages.interval_gate import ALONE, DISCLOSES, REFERENCE, interval_gate
 from opboost_ops.stages.materialise import materialised_model
 from opboost_ops.stages.noisy_metrics import noisy_metrics
 from opboost_ops.stages.others import others
+from opboost_ops.stages.reference import interval_rule
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.train import parameters_of
+from opboost_ops.stages.tuned import with_tuned
 
 
 def evaluate(context: Context) -> Outcome:
@@ -29,42 +34,50 @@ def evaluate(context: Context) -> Outcome:
     truth = np.asarray(holdout.column(LABEL).to_numpy())
     model = materialised_model(context)
     task, mode = facts["task"], context.federation.scoring.mode
+    by_interval = interval_rule(context.federation)
+    version = context.reference if by_interval else present_champion(context)
+    reference = comparable_reference(context, facts, version)
     used = set(model_of(model).numeric_splits())
-    champion = comparable_champion(context, facts)
-    if champion is not None:
-        used |= set(model_of(champion).numeric_splits())
+    if reference is not None:
+        used |= set(model_of(reference).numeric_splits())
     frames: dict[ScoringMode, np.ndarray] = {
         name: _frame(context, name, facts, holdout, used)
         for name in dict.fromkeys((*context.federation.scoring.modes, "desensitised"))
     }
     predictions = {name: predict(model, matrix) for name, matrix in frames.items()}
     compared = {f"federated_{name}": prediction for name, prediction in predictions.items()}
-    if champion is not None:
-        compared[CHAMPION] = predict(champion, frames[mode])
+    if reference is not None:
+        compared[REFERENCE] = predict(reference, frames[mode])
+    evaluation: dict[str, Any] = {"rows": len(truth), "mode": mode}
     result: dict[str, dict[str, float]] = {}
     charge = None
     private = context.federation.training.private
     # A second private model would be a second charge; one without noise would undo the first.
     if private is None:
-        alone = _alone(context, facts, holdout)
-        result["label_holder_alone"] = metrics.evaluate(task, truth, alone)
+        compared = {ALONE: _alone(context, facts, holdout), **compared}
     if private is not None and private.metrics_epsilon is not None:
         found, charge = noisy_metrics(context, task, truth, compared, private.metrics_epsilon)
         result |= {name: found[name] for name in compared}
     else:
         result |= {name: metrics.evaluate(task, truth, of) for name, of in compared.items()}
-    old = result.pop(CHAMPION, None)
-    decision = gate(context, task, result[f"federated_{mode}"], old)
+    old = result.pop(REFERENCE, None)
+    documents: dict[str, Any] = {}
+    if private is None:
+        # Of a private model they would be exact functions of the rows.
+        drawn = Bootstrap(task, truth, compared)
+        new = f"federated_{mode}"
+        evaluation |= pictures_of(task, facts["classes"], truth, compared, drawn, new)
+        documents[SCORING] = scoring_of(context.federation.scoring, task, truth, predictions)
+    if by_interval:
+        decision = interval_gate(context, task, drawn, version)
+    else:
+        decision = gate(context, task, result[f"federated_{mode}"], old)
+    evaluation["metrics"] = result
     return Outcome(
         tables={"predictions": _table(predictions)},
-        documents={
-            "evaluation": {"rows": len(truth), "mode": mode, "metrics": result},
-            "gate": decision,
-        },
+        documents={**documents, "evaluation": evaluation, "gate": decision},
         summary={"rows": len(truth), "mode": mode, "metrics": result, "gate": decision["why"]},
-        discloses=""
-        if charge
-        else "metrics of the model, functions of the held-out rows and their labels",
+        discloses="" if charge else DISCLOSES,
         model=charge,
     )
 
@@ -88,7 +101,8 @@ def _alone(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> np.
     task, classes = facts["task"], facts["classes"]
     if not own.names:
         return metrics.constant_prediction(task, len(classes), label, holdout.num_rows)
-    alone = trainer.train(own, label, parameters_of(context.federation.training, task, classes))
+    declared = parameters_of(context.federation.training, task, classes)
+    alone = trainer.train(own, label, with_tuned(context.home, declared))
     return predict(alone, frame_of(holdout, facts, f"{context.party}.").matrix)
 
 

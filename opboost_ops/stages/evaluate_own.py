@@ -1,15 +1,22 @@
 """Arrow: the common model and a party's own held-out rows -> metrics, which stay its own."""
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
 from opboost_ops.boosting import federboost, metrics
+from opboost_ops.boosting.intervals import Bootstrap
 from opboost_ops.boosting.rounds import Alone
 from opboost_ops.boosting.trainer import predict
+from opboost_ops.models.registry import Registry
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.boost import model_text, rows_of, settings_of
-from opboost_ops.stages.gate import comparable_champion, gate
+from opboost_ops.stages.gate import comparable_reference, gate
+from opboost_ops.stages.held_out import SCORING, pictures_of, scoring_of
+from opboost_ops.stages.interval_gate import ALONE, DISCLOSES, REFERENCE, interval_gate
 from opboost_ops.stages.materialise import materialised_model
+from opboost_ops.stages.reference import interval_rule, reference_of
 from opboost_ops.stages.stage import Context, Outcome
 
 
@@ -21,23 +28,33 @@ def evaluate_own(context: Context) -> Outcome:
     matrix = frame_of(holdout, facts).matrix
     prediction = predict(materialised_model(context), matrix)
     alone = _alone(context, matrix)
-    mode = context.federation.scoring.mode
-    result = {
-        "label_holder_alone": metrics.evaluate(facts["task"], truth, alone),
-        f"federated_{mode}": metrics.evaluate(facts["task"], truth, prediction),
-    }
-    champion = comparable_champion(context, facts)
-    old = champion and metrics.evaluate(facts["task"], truth, predict(champion, matrix))
-    decision = gate(context, facts["task"], result[f"federated_{mode}"], old or None)
+    mode, task = context.federation.scoring.mode, facts["task"]
+    new = f"federated_{mode}"
+    registry = Registry(context.site.models, context.federation.name)
+    version = reference_of(context.federation, registry, context.run)
+    reference = comparable_reference(context, facts, version)
+    compared = {ALONE: alone, new: prediction}
+    if reference is not None:
+        compared[REFERENCE] = predict(reference, matrix)
+    evaluation: dict[str, Any] = {"rows": len(truth), "mode": mode}
+    result = {name: metrics.evaluate(task, truth, of) for name, of in compared.items()}
+    old = result.pop(REFERENCE, None)
+    documents: dict[str, Any] = {}
+    if context.federation.training.private is None:
+        drawn = Bootstrap(task, truth, compared)
+        evaluation |= pictures_of(task, facts["classes"], truth, compared, drawn, new)
+        documents[SCORING] = scoring_of(context.federation.scoring, task, truth, {mode: prediction})
+    if interval_rule(context.federation):
+        decision = interval_gate(context, task, drawn, version)
+    else:
+        decision = gate(context, task, result[new], old)
+    evaluation["metrics"] = result
     flat = prediction if prediction.ndim == 1 else prediction.max(axis=1)
     return Outcome(
         tables={"predictions": pa.table({mode: pa.array(flat)})},
-        documents={
-            "evaluation": {"rows": len(truth), "mode": mode, "metrics": result},
-            "gate": decision,
-        },
+        documents={**documents, "evaluation": evaluation, "gate": decision},
         summary={"rows": len(truth), "mode": mode, "metrics": result, "gate": decision["why"]},
-        discloses="metrics of the model, functions of the held-out rows and their labels",
+        discloses=DISCLOSES,
     )
 
 

@@ -1,4 +1,7 @@
-"""Whether a new model may become champion: compared with the present one, like with like."""
+"""Whether a new model may become champion, by `training.gate: today`: two values, like with like.
+
+A private model has no other rule; `interval_gate` is the one of all others.
+"""
 
 import json
 from collections.abc import Mapping
@@ -12,31 +15,38 @@ from opboost_ops.config.shared_columns import EVERYONE, shared_columns
 from opboost_ops.models.registry import Registry, model_in
 from opboost_ops.stages.stage import Context
 
-#: How a champion's metrics on a new model's held-out rows are called.
-CHAMPION = "champion"
 
-
-def comparable_champion(context: Context, facts: Mapping[str, Any]) -> str | None:
-    """The champion's model, if it can predict this run's held-out rows in the mode of scoring.
+def comparable_reference(
+    context: Context, facts: Mapping[str, Any], version: str | None
+) -> str | None:
+    """A version's model, if it can predict this run's held-out rows in the mode of scoring.
 
     Args:
         context: The label holder's.
         facts: What `assemble` says of the frame.
+        version: Which one; None before the first.
 
     Returns:
-        Its text; None if there is no champion, if it is this run's model, if it knows other
-        columns or maps, or if it came after this run's plan, so that the comparisons that it
-        needs in mode ``routed`` were not asked for.
+        Its text; None if there is no such version, if it is this run's, if it knows other columns
+        or maps, or if it was not in this run's plan, so that the comparisons that it needs in mode
+        ``routed`` were not asked for.
     """
-    registry = Registry(context.site.models, context.federation.name)
-    champion = registry.champion()
-    if champion is None or champion == context.run:
+    if version is None or version == context.run:
         return None
-    if context.federation.scoring.mode == "routed" and champion != context.model:
+    if context.federation.scoring.mode == "routed" and version != context.reference:
         return None
-    files = registry.files(champion)
-    same = same_columns(context.federation, facts, files)
-    return model_in(files) if same else None
+    files = Registry(context.site.models, context.federation.name).files(version)
+    return model_in(files) if same_columns(context.federation, facts, files) else None
+
+
+def present_champion(context: Context) -> str | None:
+    """The champion's version; None before the first, or if it is this run's.
+
+    Args:
+        context: The label holder's.
+    """
+    champion = Registry(context.site.models, context.federation.name).champion()
+    return None if champion == context.run else champion
 
 
 def gate(
@@ -54,7 +64,7 @@ def gate(
         context: The label holder's.
         task: What is learnt.
         new: The new model's metrics.
-        old: The champion's on the same rows, if `comparable_champion` gave one.
+        old: The champion's on the same rows, if it can predict them.
 
     Returns:
         ``promote``, ``why`` in public words, ``metric``, ``tolerance``, ``new``, and of the
@@ -62,7 +72,7 @@ def gate(
     """
     registry = Registry(context.site.models, context.federation.name)
     champion = registry.champion()
-    metric = metrics.main_metric(task, noisy=_noisy(context))
+    metric = metrics.main_metric(task, noisy=_noisy(context.federation))
     mode = context.federation.scoring.mode
     tolerance = context.federation.training.tolerance
     result: dict[str, Any] = {"metric": metric, "tolerance": tolerance, "new": new[metric]}
@@ -87,7 +97,7 @@ def gate(
     else:
         promote = new[metric] >= value - tolerance
     relation = "not worse" if promote else "worse"
-    noise = " (with noise)" if _noisy(context) else ""
+    noise = " (with noise)" if _noisy(context.federation) else ""
     why = (
         f"{metric} {new[metric]:.4f}{noise} in mode {mode} is {relation} than the champion's "
         f"{value:.4f} on {rows}, tolerance {tolerance:g}"
@@ -95,8 +105,13 @@ def gate(
     return {**result, "value": value, "promote": promote, "why": why}
 
 
-def _noisy(context: Context) -> bool:
-    private = context.federation.training.private
+def _noisy(federation: Federation) -> bool:
+    """Whether metrics have noise.
+
+    Args:
+        federation: As it was run.
+    """
+    private = federation.training.private
     return private is not None and private.metrics_epsilon is not None
 
 

@@ -6,6 +6,7 @@ from opboost_ops.boosting import splits
 from opboost_ops.boosting.trainer import format_of
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ArtifactError
+from opboost_ops.stages import brevity
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.train import partial_model
 
@@ -42,7 +43,7 @@ def materialise(context: Context) -> Outcome:
     return Outcome(
         files={model_file(context): text.encode()},
         documents={"split_values": values},
-        summary={"splits": {name: len(v) for name, v in values.items()}},
+        summary={"splits": brevity.counts({name: len(v) for name, v in values.items()})},
     )
 
 

@@ -27,7 +27,7 @@ def merge_shards(context: Context) -> Outcome:
     """
     count = len(context.home.json(SHARDS)["sha256"])
     alignment = context.receive("alignment", context.party)
-    rows = alignment.table.num_rows
+    rows = alignment.manifest.rows
     places = [narrow_integers(context.home.table(f"positions-{i}"), "place") for i in range(count)]
     if not _make_up(places, rows):
         raise ContractError(

@@ -11,8 +11,8 @@ from opboost_ops.boosting.dp.metrics import loss_sum, noisy_metric, noisy_sums
 from opboost_ops.boosting.metrics import Task
 from opboost_ops.errors import ContractError
 from opboost_ops.privacy.charges import ModelCharge
+from opboost_ops.stages.drawn import Drawn
 from opboost_ops.stages.stage import Context
-from opboost_ops.stages.train import Drawn
 
 #: Of two classes, whose losses have no bounds of their own.
 _CLASSES = (0.0, 1.0)

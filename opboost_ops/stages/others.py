@@ -1,6 +1,6 @@
 """Other parties' columns of rows that were not trained on, in each mode of scoring."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -69,6 +69,28 @@ def _routed(context: Context, party: str, rows: int) -> dict[str, np.ndarray]:
     return found
 
 
+def held_elsewhere(
+    context: Context, party: str, features: Sequence[str], positions: np.ndarray | None = None
+) -> pa.Table:
+    """Another party's features as domain integers, from the label holder's own table.
+
+    Args:
+        context: The label holder's.
+        party: Whose features they are; the columns are ``party.feature``.
+        features: Which.
+        positions: Which rows, shape (n,); all when absent.
+
+    Raises:
+        ContractError: The table lacks a column, or holds it otherwise than declared.
+    """
+    names = [f"{party}.{name}" for name in features]
+    raw = raw_table.read(context, names, "scoring.mode local needs")
+    raw = raw.rename({f"{party}.{name}": name for name in features})
+    raw_table.require_types(raw, party, context.federation.parties[party].features)
+    table, _ = domain_integers(context, raw if positions is None else raw[positions], party)
+    return table
+
+
 def _held(context: Context, positions: np.ndarray, used: set[str]) -> dict[str, np.ndarray]:
     """From the label holder's own table, whose columns ``party.feature`` are raw values."""
     rows = len(positions)
@@ -78,11 +100,7 @@ def _held(context: Context, positions: np.ndarray, used: set[str]) -> dict[str, 
         needed = dict.fromkeys(c.feature for c in columns if f"{party}.{c.name}" in used)
         table = pa.table({})
         if needed:
-            names = [f"{party}.{name}" for name in needed]
-            raw = raw_table.read(context, names, "scoring.mode local needs")
-            raw = raw.rename({f"{party}.{name}": name for name in needed})
-            raw_table.require_types(raw, party, context.federation.parties[party].features)
-            table, _ = domain_integers(context, raw[positions], party)
+            table = held_elsewhere(context, party, list(needed), positions)
         for column in columns:
             full = f"{party}.{column.name}"
             if full not in used:

@@ -14,10 +14,13 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from opboost_ops.alignment.short_digests import marks_size, unmarked
 from opboost_ops.alignment.tags import positions_in
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
+from opboost_ops.exchange.points import position_column
+from opboost_ops.stages.alignment import common_order
 from opboost_ops.stages.stage import Context
 
 #: Name of the table that says which row each published digest is of.
@@ -31,6 +34,18 @@ def binary(keys: np.ndarray) -> pa.Array:
     """Keys of shape (n, 16), uint8, as fixed-size binary."""
     buffer = pa.py_buffer(np.ascontiguousarray(keys))
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(keys), [None, buffer])
+
+
+def keys_of(column: pa.ChunkedArray) -> np.ndarray:
+    """Such keys again, uint8, shape (n, 16).
+
+    Args:
+        column: Fixed-size binary of 16 bytes, without gaps.
+    """
+    joined = column.combine_chunks()
+    begin = 16 * joined.offset
+    raw = np.frombuffer(joined.buffers()[1], dtype=np.uint8)
+    return raw[begin:][: 16 * len(joined)].reshape(-1, 16)
 
 
 def numbers(digests: pa.Array | pa.ChunkedArray) -> pl.Series:
@@ -85,7 +100,7 @@ def aligned_rows(context: Context, alignment: Artifact) -> np.ndarray:
         ContractError: A row is named twice, or the table does not have it.
     """
     height = context.home.table("person_keys").num_rows
-    rows = _looked_up(context, alignment) if _by_tags(alignment) else _counted(context, alignment)
+    rows = _found(context, alignment)
     named = np.zeros(height, dtype=bool)
     # One that is nobody's, such as the message that every party adds, has no row.
     inside = rows is not None and rows.min() >= 0 and rows.max() < height
@@ -99,8 +114,25 @@ def aligned_rows(context: Context, alignment: Artifact) -> np.ndarray:
     return rows
 
 
-def _by_tags(alignment: Artifact) -> bool:
-    return "look" in alignment.table.column_names
+def _found(context: Context, alignment: Artifact) -> np.ndarray | None:
+    if context.federation.alignment == "keyed":
+        return _marked(context, alignment)
+    if position_column(context.federation) == "look":
+        return _looked_up(context, alignment)
+    return _counted(context, alignment)
+
+
+def _marked(context: Context, alignment: Artifact) -> np.ndarray | None:
+    """Rows by a bit for each place in the published list."""
+    listed, common = context.home.table(ORDER).num_rows, alignment.manifest.rows
+    raw = alignment.entries(marks_size(listed, common), 1)
+    try:
+        places, held = unmarked(raw, listed, common)
+    except ValueError:
+        return None
+    if int(held.sum()) != alignment.document["holdout"]:
+        return None
+    return own_rows(context, places[common_order(held)])
 
 
 def _counted(context: Context, alignment: Artifact) -> np.ndarray | None:
@@ -114,13 +146,5 @@ def _counted(context: Context, alignment: Artifact) -> np.ndarray | None:
 def _looked_up(context: Context, alignment: Artifact) -> np.ndarray | None:
     """Rows by their look-up tags."""
     own = context.home.table(LOOKS)
-    at = positions_in(_tags(own), _tags(alignment.table))
+    at = positions_in(keys_of(own.column("look")), keys_of(alignment.table.column("look")))
     return None if at.min() < 0 else np.asarray(narrow_integers(own, "row")[at])
-
-
-def _tags(table: pa.Table) -> np.ndarray:
-    joined = table.column("look").combine_chunks()
-    begin = 16 * joined.offset
-    return np.frombuffer(joined.buffers()[1], dtype=np.uint8)[begin:][: 16 * len(joined)].reshape(
-        -1, 16
-    )

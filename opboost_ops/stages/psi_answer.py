@@ -1,12 +1,13 @@
 """Arrow: blinded points -> the same points under the feature holder's exponent."""
 
 from opboost_ops.alignment import oprf
+from opboost_ops.alignment.curve import POINT
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.books import open_books
-from opboost_ops.exchange.points import query_points
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.privacy.consent import require_asked_allowed
 from opboost_ops.stages.private import answered
+from opboost_ops.stages.psi_parts import Sent
 from opboost_ops.stages.psi_session import session_of
 from opboost_ops.stages.stage import Context, Outcome
 
@@ -24,16 +25,19 @@ def psi_answer(context: Context) -> Outcome:
     before = _asked_before(context, receiver)
     require_asked_allowed(context.policy, context.party, receiver, asked, before)
     session = session_of(context)
+    parts = (query.part(number, POINT) for number in range(query.parts))
+    made, failed = Sent(context.home, "answer", POINT), False
     try:
-        points = oprf.evaluate(session.engine, session.seed, query_points(query))
+        for points in oprf.evaluate(session.engine, session.seed, parts, asked + 1):
+            made.append(points)
     except ValueError:
-        points = None
-    if points is None:
+        failed = True
+    if failed:
         raise Rejected("malformed", f"The query of {receiver} holds a point of small order.")
     draft = Draft(
         kind="psi_answer",
         about=context.party,
-        entries=points,
+        entries=made,
         rows=asked,
         answers=query.digest,
         discloses=f"{answered(federation)}. It has asked {context.party} about {before + asked:,} "

@@ -2,13 +2,13 @@
 
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from opboost_ops.alignment import zero_shares
 from opboost_ops.alignment.engine import Engine, processors
-from opboost_ops.alignment.ids import messages
+from opboost_ops.alignment.ids import Reader
 from opboost_ops.errors import ContractError
 from opboost_ops.mechanisms import noise
 from opboost_ops.stages import raw_table
@@ -18,19 +18,28 @@ from opboost_ops.stages.stage import Context, Home
 _LOG = logging.getLogger("opboost_ops")
 
 
+#: Name of what a party keeps at home of the set of its IDs.
+_PEOPLE = "psi_people"
+
+#: Bytes of the sum that tells sets of IDs apart.
+_SUM = 64
+
+
 @dataclass(frozen=True)
 class Session:
     """One party's side of one run's private alignment.
 
     Attributes:
-        messages: One a row, in the order of its table.
+        rows: Of its table.
+        messages: Gives one a row, in the order of its table, block by block.
         seed: What its exponents of this session follow from: its secret, the run, the plan, and
             the set of its IDs. So a retry makes the same bytes, and no two runs, nor one run with
             two tables, have an exponent in common.
         engine: Multiplies its points.
     """
 
-    messages: list[bytes]
+    rows: int
+    messages: Callable[[], Iterator[list[bytes]]]
     seed: bytes
     engine: Engine
 
@@ -39,29 +48,53 @@ def session_of(context: Context) -> Session:
     """A party's side of the run's private alignment.
 
     Raises:
-        ContractError: The table is not the one that was checked, or an ID is missing, is there
-            twice, or could be written otherwise.
+        ContractError: The table is not the one that was checked, or an ID is missing, or could be
+            written otherwise.
     """
     require_unchanged(context)
-    identity = context.federation.id
-    ids: list[object] = []
-    for block in blocks(context, [identity.column]):
-        ids += block.get_column(identity.column).to_list()
-    found = messages(ids, identity.type)
-    del ids
-    people = hashlib.blake2b(digest_size=32)
-    for message in sorted(found):
-        people.update(len(message).to_bytes(4, "big") + message)
+    table = context.home.json("table")["sha256"]
+    if not context.home.has(_PEOPLE) or context.home.json(_PEOPLE)["table"] != table:
+        context.home.write_json(_PEOPLE, {"table": table, **_people(context)})
+    people = context.home.json(_PEOPLE)
     seed = noise.run_seed(
         context.site.noise_secret(),
         context.federation.name,
         context.run,
-        b"psi:" + context.plan.encode() + people.digest(),
+        b"psi:" + context.plan.encode() + bytes.fromhex(people["people"]),
     )
     engine = Engine(
         context.site.alignment_processes or processors(), _Blocks(context.home), _told(context)
     )
-    return Session(found, seed, engine)
+    return Session(people["rows"], lambda: _messages(context, people["rows"]), seed, engine)
+
+
+def _messages(context: Context, rows: int) -> Iterator[list[bytes]]:
+    reader, identity = Reader(context.federation.id.type), context.federation.id
+    for block in blocks(context, [identity.column]):
+        found = reader.messages(block.get_column(identity.column).to_list())
+        rows -= len(found)
+        yield found
+    if rows:
+        raise changed(context)
+
+
+def _people(context: Context) -> dict[str, str | int]:
+    """How many IDs there are, and what tells their set from any other, in whatever order.
+
+    The sum of a keyed hash of each, modulo 2^512 (Clarke et al. 2003, MSet-Add-Hash).
+    """
+    reader, identity = Reader(context.federation.id.type), context.federation.id
+    key = noise.keyed_by(context.site.noise_secret(), "psi:people")
+    copy = hashlib.blake2b(key=key, digest_size=_SUM).copy
+    total = rows = 0
+    for block in blocks(context, [identity.column]):
+        for message in reader.messages(block.get_column(identity.column).to_list()):
+            digest = copy()
+            digest.update(message)
+            total += int.from_bytes(digest.digest(), "little")
+            rows += 1
+    reader.require_one_form()
+    return {"people": (total % (1 << 8 * _SUM)).to_bytes(_SUM, "little").hex(), "rows": rows}
 
 
 def pair_keys(context: Context) -> dict[str, bytes]:

@@ -3,6 +3,7 @@
 import pyarrow as pa
 
 from opboost_ops.config.columns import Column
+from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.exchange.manifest import Kind
@@ -60,9 +61,21 @@ def _charges(context: Context, columns: tuple[Column, ...]) -> Charges:
     edges: dict[str, tuple[float, ...]] = {}
     for column in columns:
         keys[column.charge] = column.noise_context(secret).hex()[:16]
-        if isinstance(column.mechanism, LocalMap):
-            feature = context.federation.parties[context.party].features[column.feature]
-            mapping = feature.domain_map(column.domain)
-            starts = column.mechanism.partitions(column.domain).starts[1:]
-            edges[column.charge] = tuple(mapping.boundary(start) for start in starts)
+        if found := disclosed_edges(context.federation, context.party, column):
+            edges[column.charge] = found
     return Charges(keys, draws, edges)
+
+
+def disclosed_edges(federation: Federation, party: str, column: Column) -> tuple[float, ...]:
+    """Where partitions begin that a column's mechanism discloses exactly, in the feature's unit.
+
+    Args:
+        federation: The plan's.
+        party: Whose column it is.
+        column: The column.
+    """
+    if not isinstance(column.mechanism, LocalMap):
+        return ()
+    mapping = federation.parties[party].features[column.feature].domain_map(column.domain)
+    starts = column.mechanism.partitions(column.domain).starts[1:]
+    return tuple(mapping.boundary(start) for start in starts)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.quality.blockwise import rows_of_block
 from opboost_ops.stages import raw_table
-from opboost_ops.stages.raw_names import declared_columns, raw_names
+from opboost_ops.stages.raw_names import declared_columns, found_names, raw_names
 from opboost_ops.stages.stage import Context
 
 #: Bytes of a column that are read from the file at once.
@@ -50,11 +50,12 @@ def blocks(
     read = chain.from_iterable(_batches(context, path, schema) for path in paths)
     for block in _gathered(read, rows_of_block(len(needed))):
         height += block.height
-        yield raw_table.without_forgotten(context, forgotten, block).select(wanted)
+        kept = raw_table.without_forgotten(context, forgotten, block).select(wanted)
+        yield raw_table.as_declared(context, kept)
     if height == 0 and shard is None:
         raise raw_table.empty(context)
     if height == 0:
-        yield pl.DataFrame(schema=schema).select(wanted)
+        yield raw_table.as_declared(context, pl.DataFrame(schema=schema).select(wanted))
 
 
 def _batches(
@@ -70,7 +71,7 @@ def _batches(
         raise raw_table.unreadable(context)
     with file:
         rows = rows_of_block(len(schema))
-        raw = raw_names(context, list(schema))
+        raw = found_names(raw_names(context, list(schema)), file.schema_arrow.names)
         found = file.iter_batches(rows, columns=list(raw.values()), use_threads=False)
         while True:
             frame: pl.DataFrame | None = None

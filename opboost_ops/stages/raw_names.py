@@ -1,6 +1,6 @@
 """Which columns a party's table must have, and what they are called there."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from opboost_ops.config.federation import HoldoutColumn
 from opboost_ops.errors import ContractError
@@ -8,9 +8,9 @@ from opboost_ops.stages.stage import Context
 
 
 def declared_columns(context: Context) -> list[str]:
-    """The columns that the federation declares for this party: ID, features, label, holdout.
+    """The columns that the federation declares for this party.
 
-    New rows need neither label nor holdout.
+    ID, features, label, held-out rows and weights; new rows need none of the last three.
     """
     federation = context.federation
     party = federation.parties[context.party]
@@ -19,6 +19,8 @@ def declared_columns(context: Context) -> list[str]:
         columns.append(party.label.column)
         if isinstance(federation.training.holdout, HoldoutColumn):
             columns.append(federation.training.holdout.column)
+        if federation.training.weight_column is not None:
+            columns.append(federation.training.weight_column)
     return list(dict.fromkeys(columns))
 
 
@@ -48,4 +50,27 @@ def raw_names(context: Context, wanted: Sequence[str]) -> dict[str, str]:
                 f"{other} and {name} are one and the same column of the table of {context.party}.",
                 "One column is one feature: look at column, columns and id_column in policy.yaml.",
             )
+    return found
+
+
+def found_names(raw: Mapping[str, str], present: Sequence[str]) -> dict[str, str]:
+    """Under which name each column lies in a file: blanks around a name do not count.
+
+    Args:
+        raw: Raw names by declared name.
+        present: All names in the file.
+
+    Returns:
+        By declared name; one that is not there, or there twice but for blanks, is left out.
+    """
+    stripped: dict[str, list[str]] = {}
+    for name in present:
+        stripped.setdefault(name.strip(), []).append(name)
+    found: dict[str, str] = {}
+    for declared, name in raw.items():
+        near = stripped.get(name.strip(), [])
+        if name in present:
+            found[declared] = name
+        elif len(near) == 1:
+            found[declared] = near[0]
     return found

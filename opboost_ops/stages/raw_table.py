@@ -12,7 +12,9 @@ from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.errors import ContractError
 from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.stages.column_types import require_readable, type_name
-from opboost_ops.stages.raw_names import declared_columns, raw_names
+from opboost_ops.stages.positive_class import require_positive
+from opboost_ops.stages.raw_names import declared_columns, found_names, raw_names
+from opboost_ops.stages.raw_values import declared_series, declared_values
 from opboost_ops.stages.stage import Context
 from opboost_ops.stages.table_files import digest_of, files_of
 
@@ -90,7 +92,17 @@ def read(
     if frame.height == 0 and shard is None:
         raise empty(context)
     require_declared(context, frame)
-    return without_forgotten(context, forgotten, frame)
+    return as_declared(context, without_forgotten(context, forgotten, frame))
+
+
+def as_declared(context: Context, frame: pl.DataFrame) -> pl.DataFrame:
+    """The party's raw columns as their declarations take them.
+
+    Args:
+        context: The party's.
+        frame: Raw columns by declared name.
+    """
+    return declared_values(frame, context.federation.parties[context.party].features)
 
 
 def without_forgotten(context: Context, forgotten: Forgotten, frame: pl.DataFrame) -> pl.DataFrame:
@@ -120,6 +132,7 @@ def numbers(values: pl.Series, feature: Feature) -> np.ndarray:
     Raises:
         ContractError: A category is not among the declared ones.
     """
+    values = declared_series(values, feature)
     if isinstance(feature.missing, Fill):
         if values.dtype.is_float():
             values = values.fill_nan(None)
@@ -133,7 +146,7 @@ def numbers(values: pl.Series, feature: Feature) -> np.ndarray:
         if codes.null_count() > text.null_count():
             raise ContractError(
                 f"A feature of type {feature.type} holds categories that are not declared.",
-                "Declare them all, or correct the table.",
+                "Declare them all, map them by `mapping`, or name a `rest`.",
             )
         values = codes
     return values.cast(pl.Float64).fill_null(float("nan")).to_numpy()
@@ -154,11 +167,16 @@ def require_types(frame: pl.DataFrame, party: str, features: Mapping[str, Featur
         kind = frame.schema.get(name)
         if kind is None:
             continue
-        numeric = kind.is_numeric() or kind == pl.Boolean
-        if feature.type == "numeric" and not numeric:
+        # A column of nothing but gaps has no type: few new rows may be such.
+        numeric = kind.is_numeric() or kind in (pl.Boolean, pl.Null)
+        dated = kind.is_temporal() or kind in _TEXT
+        if feature.type == "numeric" and not numeric and not (feature.unit and dated):
+            remedy = "Convert the column, or declare its type as ordinal or nominal."
+            if kind.is_temporal():
+                remedy = "Declare in which unit it is counted since 1970, for example unit: days."
             raise ContractError(
                 f"{party}.{name} is declared numeric, and its column is of type {type_name(kind)}.",
-                "Convert the column, or declare its type as ordinal or nominal.",
+                remedy,
             )
         if feature.type != "numeric" and kind.is_nested():
             raise ContractError(
@@ -215,33 +233,42 @@ def schema(
         schemas = [dict(pl.read_parquet_schema(path)) for path in paths]
     if schemas is None:
         raise unreadable(context)
-    missing = [c for c in wanted if not all(raw[c] in schema for schema in schemas)]
+    found = [found_names(raw, list(schema)) for schema in schemas]
+    missing = [c for c in wanted if not all(c in names for names in found)]
     if missing:
         raise ContractError(
             f"The table of {context.party} has no column {', '.join(missing)}, which {why}.",
             "Add it to the table, let policy.yaml say what it is called there, or take it out of "
             "the federation file.",
         )
-    differing = [c for c in wanted if len({schema[raw[c]] for schema in schemas}) > 1]
+    kinds = [
+        {c: schema[names[c]] for c in wanted} for schema, names in zip(schemas, found, strict=True)
+    ]
+    differing = [c for c in wanted if len({kind[c] for kind in kinds}) > 1]
     if differing:
         raise ContractError(
             f"The files of {context.party}'s table disagree about the type of "
             f"{', '.join(differing)}.",
             "Write all of them with the same types.",
         )
-    return require_readable(context.party, {name: schemas[0][raw[name]] for name in wanted})
+    return require_readable(context.party, kinds[0])
 
 
 def _parquet(context: Context, paths: Sequence[Path], wanted: list[str], why: str) -> pl.DataFrame:
     schema(context, paths, wanted, why)
     raw = raw_names(context, wanted)
-    declared = {name: column for column, name in raw.items()}
     frames: list[pl.DataFrame] | None = None
     with suppress(pl.exceptions.PolarsError, OSError, ValueError):
-        frames = [pl.read_parquet(path, columns=list(declared)).rename(declared) for path in paths]
+        frames = [_named(path, raw) for path in paths]
     if frames is None:
         raise unreadable(context)
     return pl.concat(frames)
+
+
+def _named(path: Path, raw: dict[str, str]) -> pl.DataFrame:
+    names = found_names(raw, list(pl.read_parquet_schema(path)))
+    frame = pl.read_parquet(path, columns=list(names.values()))
+    return frame.select(pl.col(column).alias(name) for name, column in names.items())
 
 
 def require_declared(context: Context, frame: pl.DataFrame) -> None:
@@ -273,6 +300,8 @@ def require_declared(context: Context, frame: pl.DataFrame) -> None:
             f"The label {label.column} is of type {type_name(kind)}; regression needs numbers.",
             "Declare another task, or convert the column.",
         )
+    if label is not None and kind is not None:
+        require_positive(context, label, kind)
     require_types(frame, context.party, party.features)
 
 

@@ -9,8 +9,10 @@ from opboost_ops.models.card_page import card_page
 from opboost_ops.models.importance import importance_of
 from opboost_ops.models.registry import Registry
 from opboost_ops.stages.assemble import frame_of
+from opboost_ops.stages.held_out import SCORING
 from opboost_ops.stages.materialise import materialised_model, model_file
 from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.stages.tuned import TUNED
 
 _LOG = logging.getLogger("opboost_ops")
 
@@ -46,6 +48,7 @@ def register(context: Context) -> Outcome:
             context.receive("ranks", party).manifest.experiment
             for party in context.federation.feature_holders
         ),
+        classes=context.home.json("frame")["classes"],
         # An exact function of the held-out rows, which noisy metrics would not cover.
         importance=None
         if noisy
@@ -54,21 +57,26 @@ def register(context: Context) -> Outcome:
             model,
             frame_of(context.home.table("holdout_frame"), context.home.json("frame")),
         ),
+        tuned=context.home.json(TUNED) if context.home.has(TUNED) else None,
     )
     file = model_file(context)
+    evaluation, decision = context.home.json("evaluation"), context.home.json("gate")
+    fitted = context.home.json(SCORING) if context.home.has(SCORING) else {}
+    scoring = fitted.get(evaluation["mode"])
     files = {
         file: model.encode(),
         "card.json": card.json_bytes(),
-        "card.html": card_page(card).encode(),
+        "card.html": card_page(card, evaluation, scoring, decision["why"]).encode(),
         "evaluation.json": context.home.read("evaluation.json"),
         "columns.json": context.home.read("frame.json"),
         "federation.json": context.federation.model_dump_json(indent=1).encode(),
         # New rows are scored under what was agreed when the version was made.
         "agreement.json": json.dumps(borne).encode(),
     }
+    if fitted:
+        files[f"{SCORING}.json"] = context.home.read(f"{SCORING}.json")
     registry = Registry(context.site.models, context.federation.name)
     folder = registry.register(context.run, files)
-    decision = context.home.json("gate")
     registry.decide(context.run, decision["promote"], decision["why"])
     champion = registry.champion() == context.run
     if not decision["promote"]:

@@ -4,6 +4,7 @@ from opboost_ops.boosting.trainer import model_of
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.manifest import Kind
 from opboost_ops.models.registry import Registry, model_in
+from opboost_ops.stages import brevity
 from opboost_ops.stages.gate import same_columns
 from opboost_ops.stages.materialise import materialised_model
 from opboost_ops.stages.stage import Context, Outcome
@@ -14,8 +15,8 @@ DISCLOSES = "at which values of each feature the trees split (structure of the l
 def request_routes(context: Context) -> Outcome:
     """Ask each feature holder for every comparison of its features.
 
-    In a training run the champion's thresholds are asked for too, so that both models can be
-    compared on the same rows.
+    In a training run those of the version that it is compared to are asked for too, so that both
+    models can be compared on the same rows.
 
     Raises:
         ContractError: The model is missing or damaged.
@@ -24,8 +25,9 @@ def request_routes(context: Context) -> Outcome:
     registry = Registry(context.site.models, context.federation.name)
     if context.purpose == "train":
         texts.append(materialised_model(context))
-    if context.model is not None:
-        files = registry.files(context.model)
+    before = context.reference if context.purpose == "train" else context.model
+    if before is not None:
+        files = registry.files(before)
         facts = context.home.json("frame") if context.purpose == "train" else None
         if facts is None or same_columns(context.federation, facts, files):
             texts.append(model_in(files))
@@ -33,7 +35,7 @@ def request_routes(context: Context) -> Outcome:
     for text in texts:
         for name, thresholds in model_of(text).integer_comparisons().items():
             wanted.setdefault(name, set()).update(thresholds)
-    before: Kind = "split_values" if context.purpose == "train" else "alignment"
+    asked_after: Kind = "split_values" if context.purpose == "train" else "alignment"
     drafts = []
     counts: dict[str, int] = {}
     for party in context.federation.feature_holders:
@@ -50,8 +52,8 @@ def request_routes(context: Context) -> Outcome:
                 document={"thresholds": asked},
                 rows=counts[party],
                 columns=tuple(asked),
-                answers=context.receive(before, party).digest,
+                answers=context.receive(asked_after, party).digest,
                 discloses=DISCLOSES,
             )
         )
-    return Outcome(drafts=tuple(drafts), summary={"thresholds": counts})
+    return Outcome(drafts=tuple(drafts), summary={"thresholds": brevity.counts(counts)})

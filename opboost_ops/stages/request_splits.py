@@ -2,10 +2,16 @@
 
 from opboost_ops.boosting.splits import used_splits
 from opboost_ops.exchange.artifact import Draft
+from opboost_ops.stages import brevity
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.train import partial_model
 
 DISCLOSES = "at which ranks of each feature the trees split (structure of the labels)"
+#: Of trees whose parameters were looked for: of all trials, one model asks.
+OF_WINNER = (
+    "at which ranks of each feature the trees of the tuning's winner split (structure of the "
+    "labels, and of which parameters won); no other trial asked for anything"
+)
 #: Of DPBoost's trees.
 COVERED = "at which codes of each feature the trees split; it follows from the model, charged apart"
 
@@ -17,7 +23,10 @@ def request_splits(context: Context) -> Outcome:
     accepted = context.home.json("accepted")
     drafts = []
     counts: dict[str, int] = {}
-    private = context.federation.training.private is not None
+    training = context.federation.training
+    discloses = COVERED if training.private is not None else DISCLOSES
+    if training.tuning is not None:
+        discloses = OF_WINNER
     for party in context.federation.feature_holders:
         splits = {
             column.name: used[f"{party}.{column.name}"]
@@ -33,7 +42,7 @@ def request_splits(context: Context) -> Outcome:
                 rows=counts[party],
                 columns=tuple(splits),
                 answers=accepted[party]["ranks"],
-                discloses=COVERED if private else DISCLOSES,
+                discloses=discloses,
             )
         )
-    return Outcome(drafts=tuple(drafts), summary={"splits": counts})
+    return Outcome(drafts=tuple(drafts), summary={"splits": brevity.counts(counts)})

@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 
 from opboost_ops.boosting.trainer import model_of, predict
@@ -13,10 +12,10 @@ from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import own_columns
 from opboost_ops.stages.digest_ids import changed
 from opboost_ops.stages.encode_rows import raw_matrix
+from opboost_ops.stages.held_out import SCORING
 from opboost_ops.stages.others import others
+from opboost_ops.stages.score_columns import reason_columns, score_columns
 from opboost_ops.stages.stage import Context, Outcome
-
-SCORE, CLASS = "score", "class"
 
 
 def score(context: Context) -> Outcome:
@@ -50,26 +49,14 @@ def score(context: Context) -> Outcome:
         matrix[:, i] = columns.pop(name)
     prediction = predict(text, matrix)
     identity = context.federation.id.column
-    scores = pa.table(
-        {
-            identity: rows.get_column(identity).to_arrow(),
-            SCORE: pa.array(prediction if prediction.ndim == 1 else prediction.max(axis=1)),
-            CLASS: _classes(facts, prediction),
-        }
-    )
+    fitted = json.loads(files.get(f"{SCORING}.json", b"{}")).get(mode, {})
+    scoring = context.federation.scoring
+    scores = {identity: rows.get_column(identity).to_arrow()}
+    scores |= score_columns(facts, fitted, scoring, prediction)
+    if scoring.reasons is not None:
+        scores |= reason_columns(context.federation, facts["names"], text, matrix, scoring.reasons)
     return Outcome(
-        tables={"scores": scores},
+        tables={"scores": pa.table(scores)},
         summary={"rows": len(positions), "mode": mode, "version": context.model},
         discloses="how many new rows were scored",
     )
-
-
-def _classes(facts: dict[str, object], prediction: np.ndarray) -> pa.Array:
-    """The likeliest class of each row, as the federation names classes; null in regression."""
-    classes = facts["classes"]
-    assert isinstance(classes, list)
-    if not classes:
-        return pa.nulls(len(prediction), pa.string())
-    chosen = prediction > 0.5 if prediction.ndim == 1 else prediction.argmax(axis=1)
-    names = pl.Series(classes)
-    return names[chosen.astype(np.int64)].to_arrow()

@@ -25,6 +25,7 @@ from opboost_ops.config.declared_map import Recorded
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
+from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.acceptance import Acceptance
 from opboost_ops.exchange.artifact import Artifact, Draft
@@ -122,6 +123,7 @@ class Context:
         plan: Digest of the plan.
         purpose: What the run is for.
         model: The version that a scoring run uses; in a training run, the champion before it.
+        reference: The version to which a training run compares its model.
         stages: All stages of the party in this run, in order.
         timeout: Seconds to wait for another party's artifact.
         acceptance: What the party accepts of the run; only stages that receive need it.
@@ -146,6 +148,7 @@ class Context:
     timeout: float
     purpose: Purpose = "train"
     model: str | None = None
+    reference: str | None = None
     stages: tuple[str, ...] = ()
     acceptance: Acceptance | None = None
     shard: int | None = None
@@ -184,13 +187,13 @@ class Context:
         self.polled.append(time.process_time() - polled)
         return self.acceptance.accept(kind, about, files, datetime.now(UTC).date(), rows)
 
-    def noise_secret(self) -> bytes:
+    def noise_secret(self) -> noise.Secret:
         """The secret of all noise towards this federation's label holder."""
         return noise.receiver_secret(
             self.site.noise_secret(), self.policy.noise_group(self.federation.label_holder)
         )
 
-    def alignment_key(self) -> bytes:
+    def alignment_key(self) -> noise.Secret:
         """The key of the digests from which common order and held-out rows follow.
 
         In ``alignment: keyed`` all parties share it. In ``private`` it is the label holder's own,
@@ -225,13 +228,20 @@ class Context:
     def table_path(self) -> Path:
         """The party's table, a file or a folder: the training table, or that of new rows.
 
+        Of a source it is the copy that the run has made.
+
         Raises:
             ConfigError: ``site.yaml`` names none for this federation.
         """
-        return table_of(self.site, self.federation.name, self.purpose)
+        table = table_of(self.site, self.federation.name, self.purpose)
+        return self.home.folder / COPY if isinstance(table, Source) else table
 
 
-def table_of(site: Site, federation: str, purpose: Purpose) -> Path:
+#: A run's copy of a table that is no local Parquet file, in the run's folder.
+COPY = "table.parquet"
+
+
+def table_of(site: Site, federation: str, purpose: Purpose) -> Path | Source:
     """A party's table for a federation.
 
     Args:
@@ -243,7 +253,9 @@ def table_of(site: Site, federation: str, purpose: Purpose) -> Path:
         ConfigError: ``site.yaml`` names none.
     """
     tables = site.tables.get(federation)
-    path = None if tables is None else tables.train if purpose == "train" else tables.score
+    path: Path | Source | None = None
+    if tables is not None:
+        path = tables.train if purpose == "train" else tables.score
     if path is None:
         rows = "" if purpose == "train" else " of new rows"
         raise ConfigError(

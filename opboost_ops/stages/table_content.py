@@ -20,6 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from opboost_ops.stages.raw_names import found_names
+
 #: Rows at a time.
 _ROWS = 131_072
 
@@ -74,11 +76,12 @@ def rows_fingerprint(blocks: Iterable[pl.DataFrame], columns: Sequence[str], key
 def _batches(paths: Iterable[Path], names: Sequence[str]) -> Iterator[pl.DataFrame]:
     for path in paths:
         with pq.ParquetFile(path, pre_buffer=False) as file:
-            there = [name for name in names if name in file.schema_arrow.names]
-            for batch in file.iter_batches(_ROWS, columns=there, use_threads=False):
+            there = found_names({name: name for name in names}, file.schema_arrow.names)
+            columns = list(there.values())
+            for batch in file.iter_batches(_ROWS, columns=columns, use_threads=False):
                 frame = pl.from_arrow(batch)
                 assert isinstance(frame, pl.DataFrame)
-                yield frame
+                yield frame.select(pl.col(column).alias(name) for name, column in there.items())
 
 
 def _rows(block: pl.DataFrame, names: Sequence[str], key: bytes, encrypt: Encrypt) -> np.ndarray:

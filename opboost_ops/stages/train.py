@@ -2,23 +2,27 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from opboost_ops.boosting import dask_engine, trainer
 from opboost_ops.boosting.denoise import joint
-from opboost_ops.boosting.frame import Private
+from opboost_ops.boosting.frame import Private, Stop
 from opboost_ops.boosting.metrics import Task
 from opboost_ops.boosting.redraw import redrawn
 from opboost_ops.boosting.trainer import Frame, Parameters, format_of
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation, Training
+from opboost_ops.config.parameters import MONOTONE
+from opboost_ops.config.training_faults import objective_of
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.charges import ModelCharge
 from opboost_ops.stages.assemble import LABEL, frame_of
-from opboost_ops.stages.stage import Context, Home, Outcome
+from opboost_ops.stages.drawn import Drawn
+from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.stages.tuned import TUNED, search, tuned_as
 
 #: Rows that are sent to a worker at once.
 _BLOCK = 500_000
@@ -38,21 +42,25 @@ def train(context: Context) -> Outcome:
     parameters = parameters_of(training, facts["task"], facts["classes"], declared.bounds)
     rows = context.home.json("alignment")["train"]
     model = None
+    found: dict[str, Any] = {}
     if training.engine == "dask":
         text = _on_dask(context, parameters)
     else:
         memory = Drawn(context.home)
-        text = _here(context, parameters, memory)
+        text, found = _here(context, parameters, memory)
         if training.private is not None:
             model = ModelCharge(training.private.epsilon, memory.name(), rows)
     return Outcome(
         files={_partial(context): text.encode()},
+        documents={TUNED: found} if found else {},
+        # As declared: how many trees there are in the end would tell of the rows.
         summary={"rows": rows, "trees": training.trees},
         model=model,
     )
 
 
-def _here(context: Context, parameters: Parameters, memory: "Drawn") -> str:
+def _here(context: Context, parameters: Parameters, memory: Drawn) -> tuple[str, dict[str, Any]]:
+    """The partial model, and what tuning has found."""
     table, facts = context.home.table("frame"), context.home.json("frame")
     frame = frame_of(table, facts)
     # A copy, so that the table can go: training takes most memory of all stages.
@@ -66,10 +74,14 @@ def _here(context: Context, parameters: Parameters, memory: "Drawn") -> str:
             for column in columns_of(context.federation, party)
         }
         seed = hashlib.sha256(f"joint {context.federation.training.seed}".encode()).digest()
-        return joint.train(frame, label, parameters, channels, seed)
+        return joint.train(frame, label, parameters, channels, seed), {}
     if denoising == "redraw":
         frame = _drawn_back(context.federation, frame, facts["task"], label)
-    return trainer.train(frame, label, parameters, memory)
+    tuning, found = context.federation.training.tuning, {}
+    if tuning is not None:
+        found = search(context.home, frame, label, parameters, tuning)
+        parameters = tuned_as(parameters, found)
+    return trainer.train(frame, label, parameters, memory), found
 
 
 def _on_dask(context: Context, parameters: Parameters) -> str:
@@ -93,40 +105,6 @@ def _blocks(context: Context) -> Iterator[tuple[Frame, np.ndarray]]:
     for begin in range(0, table.num_rows, size):
         block = table.slice(begin, size)
         yield frame_of(block, facts), np.array(block.column(LABEL).to_numpy(), dtype=np.float64)
-
-
-class Drawn:
-    """What was drawn of a run so far, in the party's home: a retry goes on from there.
-
-    Args:
-        home: Of the run.
-        file: Its name there.
-    """
-
-    def __init__(self, home: Home, file: str = "drawn_trees.jsonl") -> None:
-        self._path = home.folder / file
-
-    def lines(self) -> list[bytes]:
-        """All whole lines; a line that a crash cut off was never used."""
-        if not self._path.is_file():
-            return []
-        whole, _, _ = self._path.read_bytes().rpartition(b"\n")
-        return whole.split(b"\n") if whole else []
-
-    def append(self, line: bytes) -> None:
-        """Keep one more; it is on the disk when this returns."""
-        flags = os.O_RDWR | os.O_CREAT
-        with open(os.open(self._path, flags, 0o600), "r+b") as file:
-            # What a crash cut off is overwritten.
-            file.truncate(file.read().rfind(b"\n") + 1)
-            file.seek(0, os.SEEK_END)
-            file.write(line + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-
-    def name(self) -> str:
-        """A name of this draw, which another draw in the same run does not have."""
-        return hashlib.sha256(b"".join(self.lines()[:1])).hexdigest()
 
 
 def _drawn_back(federation: Federation, frame: Frame, task: Task, label: np.ndarray) -> Frame:
@@ -176,6 +154,8 @@ def parameters_of(
             label_bounds=label_bounds if task == "regression" else None,
         )
     assert training.trainer != "federboost"
+    own = {name: value for name, value in training.parameters.items() if name != MONOTONE}
+    stop = training.early_stopping
     return Parameters(
         task=task,  # type: ignore[arg-type]
         classes=len(classes),
@@ -186,4 +166,8 @@ def parameters_of(
         trainer=training.trainer,
         method=training.method or "hist",
         private=private,
+        objective=objective_of(training, task) if training.objective else "",
+        own=own,
+        monotone=training.parameters.get(MONOTONE, {}),
+        stop=Stop(stop.rounds, stop.share) if stop else None,
     )

@@ -11,15 +11,21 @@ import pyarrow as pa
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.exchange.manifest import Kind
 from opboost_ops.mechanisms import noise
+from opboost_ops.models.registry import Registry
 from opboost_ops.models.scores import keep
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.digest_ids import changed
+from opboost_ops.stages.positive_class import positive_of
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.raw_names import declared_columns
+from opboost_ops.stages.sinks import deliver
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.table_content import rows_fingerprint
 
 VERSION = "model_version"
+
+#: The ID, the score and the class.
+_FIRST_COLUMNS = 3
 
 #: No column of an artifact has this name.
 _PLACE = " place in the common order"
@@ -29,8 +35,9 @@ def write_scores(context: Context) -> Outcome:
     """Add the scores; the same rows scored again by the same model in the same mode add nothing.
 
     Raises:
-        ContractError: The scores were not checked, other scores of these inputs exist, or the table
-            was rewritten.
+        ContractError: The scores were not checked, other scores of these inputs exist, the table
+            was rewritten, or what site.yaml names does not take them.
+        ConnectionError: That cannot be reached.
     """
     context.home.json("checked_scores")
     if raw_table.fingerprint(context) != context.home.json("table")["sha256"]:
@@ -44,16 +51,37 @@ def write_scores(context: Context) -> Outcome:
     table = scores.append_column(VERSION, column)
     mode = context.federation.scoring.mode
     facts = {"federation": context.federation.name, "version": context.model, "mode": mode}
+    files = Registry(context.site.models, context.federation.name).files(context.model)
+    columns = json.loads(files["columns.json"])
+    positive = positive_of(columns["task"], columns["classes"])
+    if positive is not None:
+        facts["positive"] = str(positive)
+    name = f"{mode}-{_inputs(context)}{_layout(context, scores)}"
     path, new = keep(
         context.site.scores / context.federation.name,
         context.model,
-        f"{mode}-{_inputs(context)}",
+        name,
         table.replace_schema_metadata({"opboost": json.dumps(facts)}),
     )
+    # Again at every try: what was delivered before is replaced by the same.
+    if (sink := context.site.tables[context.federation.name].scores_to) is not None:
+        deliver(sink, table, VERSION, context.model, name)
     return Outcome(
         documents={"written": {"path": str(path)}},
         summary={"rows": table.num_rows, "file": path.name, "new": new},
     )
+
+
+def _layout(context: Context, scores: pa.Table) -> str:
+    """What is declared of the scores' columns, which may change while model and rows do not.
+
+    Nothing for the columns that 0.1.0 had: the same rows scored again add nothing to its files.
+    """
+    if scores.num_columns == _FIRST_COLUMNS and context.federation.scoring.threshold is None:
+        return ""
+    scoring = context.federation.scoring.model_dump(mode="json")
+    made = [scores.column_names, scoring["threshold"], scoring["reasons"]]
+    return f"-{hashlib.sha256(json.dumps(made).encode()).hexdigest()[:8]}"
 
 
 def _inputs(context: Context) -> str:

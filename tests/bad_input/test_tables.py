@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from collections.abc import Callable
 
 import numpy as np
@@ -275,7 +276,9 @@ MEAN = {
 def test_what_a_party_expects_beyond_the_suite(workspace: Workspace, elsewhere: bool) -> None:
     """The file is found beside site.yaml, wherever the home folder is."""
     if elsewhere:
-        workspace.edit_yaml("bank/site.yaml", lambda site: site.update(home="work/of/bank"))
+        # With what is in it: books that miss their home are refused.
+        shutil.move(workspace.folder / "bank" / "home", workspace.folder / "bank" / "work")
+        workspace.edit_yaml("bank/site.yaml", lambda site: site.update(home="work"))
     (workspace.folder / "bank" / "expectations.yaml").write_text(json.dumps({"raw_table": [MEAN]}))
     refused(workspace, "bank.check_table", ContractError, "bank", "raw_table", published=PLAN)
     (result,) = failing(workspace, "bank", "raw_table")

@@ -173,7 +173,11 @@ class Airflow:
     def __init__(self, dag: DAG, run: str, patch: pytest.MonkeyPatch) -> None:
         self.dag = dag
         self.run = SimpleNamespace(
-            dag_id=dag.dag_id, run_id=run, conf={}, start_date=datetime.now(UTC)
+            dag_id=dag.dag_id,
+            run_id=run,
+            run_type="manual",
+            conf={},
+            start_date=datetime.now(UTC),
         )
         self.done: set[str] = set()
         #: What Airflow would answer when it is asked for failed tasks, or for runs.

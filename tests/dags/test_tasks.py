@@ -1,6 +1,7 @@
 """What a task does with success and failure, and with missing pools."""
 
 import errno
+import json
 import traceback
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,8 +10,8 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from opboost_ops.errors import ContractError
-from opboost_ops.orchestration import pools, tasks
+from opboost_ops.errors import BudgetError, ContractError
+from opboost_ops.orchestration import failures, pools, tasks
 
 CELL = "cell-4711"
 
@@ -89,7 +90,9 @@ def test_unknown_form_fields_are_refused(
     """Finding 10: ``{"conf": {"epsilom": 0.01}}`` ran at the declared epsilon."""
     monkeypatch.setenv("OPBOOST_SITE_CREDIT", str(good_file.parent / "credit" / "site.yaml"))
     params = {"epsilon": None, "trees": conf.get("trees"), "learning_rate": None, "depth": None}
-    run = SimpleNamespace(conf=conf, dag_id="credit_scoring_train", run_id="manual")
+    run = SimpleNamespace(
+        conf=conf, dag_id="credit_scoring_train", run_id="manual", run_type="manual"
+    )
     context = {"dag_run": run, "params": {**params, **conf}}
     monkeypatch.setattr(tasks, "get_current_context", lambda: context)
     with pytest.raises(AirflowFailException, match=f"The form has unknown fields: {word}"):
@@ -102,3 +105,36 @@ def test_open_run_refuses_missing_pools(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(tasks, "get_current_context", lambda: {"dag_run": run})
     with pytest.raises(AirflowFailException, match="pools that do not exist: gpu"):
         tasks.open_run("federation.yaml", "train")
+
+
+def test_a_failure_is_told_in_lines_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    import structlog
+
+    left: dict[str, Any] = {}
+    ti = SimpleNamespace(xcom_push=lambda key, value: left.update({key: value}))
+    monkeypatch.setattr(failures, "get_current_context", lambda: {"ti": ti})
+    problem = "income of bank would pass budget_whole, " * 8
+    error = BudgetError(problem, "Ask its owner.")
+    task = failures.plainly(lambda: tasks.execute("desensitize at bank", failing(error)))
+    with pytest.raises(failures.RefusedBudget) as caught:
+        task()
+    assert left["failure"] == {"refused": True, "problem": problem, "remedy": "Ask its owner."}
+    told = [record.getMessage() for record in caplog.records]
+    assert max(map(len, told)) <= 102
+    assert " ".join(" ".join(told).split()) == " ".join(f"{problem} Ask its owner.".split())
+    (plain, *_) = structlog.get_config()["processors"]
+    event = plain(None, "error", {"event": "Task failed", "exc_info": caught.value})
+    assert "exc_info" not in event
+    foreign = {"event": "Task failed", "exc_info": ValueError("x")}
+    assert plain(None, "error", dict(foreign)) == foreign
+
+
+def test_what_a_failure_leaves_in_xcom_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: dict[str, Any] = {}
+    ti = SimpleNamespace(xcom_push=lambda key, value: left.update({key: value}))
+    monkeypatch.setattr(failures, "get_current_context", lambda: {"ti": ti})
+    with pytest.raises(AirflowFailException):
+        tasks.invalid("\u2265" * 4000)
+    assert len(json.dumps(left["failure"])) <= failures.XCOM_LIMIT

@@ -150,7 +150,7 @@ def test_the_schedule_is_the_declared_cron(federations: Path, dag: DAG) -> None:
     def change(data: Any) -> None:
         data["schedule"] = {"cron": "0 3 * * 1"}
 
-    assert changed(federations, change).schedule == "0 3 * * 1"
+    assert changed(federations, change).schedule.expression == "0 3 * * 1"
 
 
 def test_the_form_has_the_runners_fields_and_may_stay_empty(dag: DAG) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ pytestmark = pytest.mark.slow
 
 DAG = "credit_scoring_train"
 PAGES = {
+    "Status": ("status", "Last success"),
     "Privacy ledger": ("ledger", "What each feature has cost"),
     "Models": ("models", "Champion"),
     "Exchange": ("exchange", "unbroken"),
@@ -102,7 +104,8 @@ def test_from_a_run_to_its_report_its_model_and_a_table(
     assert run in text
     assert "Model version" in text
     with page.expect_download() as download:
-        frame.get_by_role("link", name="Download Artifacts as CSV").first.click()
+        frame.locator("section#bank summary", has_text="Exchange").click()
+        frame.get_by_role("link", name="Download Artifacts of bank as CSV").click()
     path = tmp_path / "artifacts.csv"
     download.value.save_as(path)
     with path.open(newline="") as file:
@@ -118,8 +121,47 @@ def test_from_a_run_to_its_report_its_model_and_a_table(
     shot(page, "version-1440-light")
 
 
+def test_a_failed_task_says_why_in_its_own_tab_and_leads_to_its_log(
+    page: Any, airflow: Standalone, client: Client
+) -> None:
+    """Finding 2: the one message was the title of a traceback, cut off at the right."""
+    name = client.trigger("broken_train")
+    while "federation_file** has failed" not in str(client.run("broken_train", name)["note"]):
+        airflow.check()
+        time.sleep(0.5)
+    log = client.get(
+        f"dags/broken_train/dagRuns/{name}/taskInstances/federation_file/logs/1", full_content=True
+    )
+    assert "domain" in str(log)
+    assert "Traceback" not in str(log)
+    assert "error_detail" not in str(log)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(f"{airflow.url}/dags/broken_train/runs/{name}/tasks/federation_file")
+    page.get_by_role("link", name="OpBoost").or_(
+        page.get_by_role("tab", name="OpBoost")
+    ).first.click()
+    frame = inside(page)
+    box = frame.wait_for_selector(".note.bad")
+    shot(page, "task-failed")
+    assert "federation_file has failed." in box.inner_text()
+    assert "domain" in box.inner_text()
+    frame.get_by_role("link", name="The run in Airflow").click()
+    page.wait_for_url(f"{airflow.url}/dags/broken_train/runs/**")
+    assert "/opboost" not in page.url
+
+
 def test_without_a_login_nothing_is_served(airflow: Standalone, run: str) -> None:
-    for path in ("", "ledger", "models", "exchange", "quality", f"run?dag={DAG}&run=x", "theme.js"):
+    for path in (
+        "",
+        "ledger",
+        "models",
+        "exchange",
+        "quality",
+        "status",
+        "status.json",
+        f"run?dag={DAG}&run=x",
+        "theme.js",
+    ):
         reply = httpx.get(f"{airflow.url}/opboost/{path}", trust_env=False)
         assert reply.status_code in (401, 403), path
         assert "credit" not in reply.text

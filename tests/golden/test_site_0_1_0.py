@@ -10,12 +10,14 @@ from typing import Any
 import lightgbm
 import numpy as np
 import polars as pl
+import pyarrow.feather as feather
 import pytest
 from typer.testing import CliRunner
 
 from opboost_ops.cli import app
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.accountant import model_epsilon
 from tests.federation import Workspace
@@ -169,6 +171,29 @@ def trained_on(site: Site, run: str, party: str) -> int:
     """How many rows of a party were in a run's training."""
     with open_books(load_site(site.folder / party / "site.yaml")) as books:
         return next(r.rows for r in books.ledger.releases() if r.run == run and r.kind == "digests")
+
+
+@pytest.mark.parametrize(("party", "stage"), [("bank", "digest_ids"), ("credit", "align")])
+def test_a_run_that_0_1_0_began_does_not_go_on(site: Site, party: str, stage: str) -> None:
+    """Its digests are of another form: the message says so, and nothing is published twice."""
+    before = site.other(FIRST).files("exchange")
+    with pytest.raises(Rejected) as caught:
+        site.other(FIRST).step(party, stage)
+    assert caught.value.reason == "unsupported_version"
+    assert "credit has to upgrade" in caught.value.problem
+    assert "begun before an upgrade does not go on after it: trigger a new one" in str(caught.value)
+    assert site.other(FIRST).files("exchange") == before
+
+
+def test_the_same_people_are_held_out_as_under_0_1_0(site: Site) -> None:
+    """80 bits travel now; common order and holdout follow from all 128, as before."""
+    retrain = site.other("4e1d")
+    retrain.until("accept")
+    homes = {run: site.folder / "credit" / "home" / "loans" / run for run in (SECOND, retrain.run)}
+    tables = [feather.read_table(home / "alignment.arrow") for home in homes.values()]
+    assert tables[0].column("position").to_pylist() == tables[1].column("position").to_pylist()
+    said = [json.loads((home / "alignment.json").read_bytes()) for home in homes.values()]
+    assert said[0] == said[1]
 
 
 def test_the_forgotten_stay_forgotten_and_more_can_be(site: Site) -> None:

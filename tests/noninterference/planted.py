@@ -146,14 +146,14 @@ def _unsorted(patch: pytest.MonkeyPatch) -> None:
 
 def _unblinded(patch: pytest.MonkeyPatch) -> None:
     """Points of a query in the order of the rows."""
-    real = oprf.blind
+    real = oprf.query_part
 
-    def blind(engine: Any, seed: bytes, name: str, messages: list[bytes]) -> Any:
-        query = real(engine, seed, name, messages)
-        back = np.argsort(query.rows)
-        return replace(query, points=query.points[back], rows=query.rows[back])
+    def unsorted(spill: Any, part: int) -> tuple[np.ndarray, np.ndarray]:
+        points, rows = real(spill, part)
+        back = np.argsort(rows)
+        return points[back], rows[back]
 
-    patch.setattr(oprf, "blind", blind)
+    patch.setattr(oprf, "query_part", unsorted)
 
 
 def _noise_by_row(patch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,10 @@ import pyarrow.parquet as pq
 
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.books import open_books
+from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.forgotten import Forgotten
+from opboost_ops.privacy.heads import Head
 from tests.federation import Workspace
 
 #: A column of every table that no file declares.
@@ -202,6 +204,12 @@ def _other_federations(workspace: Workspace, party: str) -> None:
         books.ledger.reserve([line])
         books.ledger.commit(line.artifact)
         books.audit.add("sent", "elsewhere/run/ranks/x", "other", "ab" * 32)
+        key = noise.heads_key(site.noise_secret(), "elsewhere", "a")
+        for number in range(7):
+            # Towards the same receiver, too: numbers and heads are of one federation alone.
+            run = f"{number:016x}"
+            books.heads.take(key, "elsewhere", "a", run, ("ranks",), (), "a")
+            books.heads.see("elsewhere", "a", party, run, Head(number=number + 1, head="0" * 64))
     folder = site.home / "elsewhere" / ("f" * 16)
     folder.mkdir(parents=True)
     (folder / "table.json").write_text(json.dumps({"sha256": "00", "rows": 12345}))

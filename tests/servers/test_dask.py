@@ -45,7 +45,7 @@ def rows(seed: int = 0) -> tuple[Frame, np.ndarray]:
 def parts(frame: Frame, label: np.ndarray, count: int) -> Iterator[tuple[Frame, np.ndarray]]:
     for part in np.array_split(np.arange(len(label)), count):
         yield (
-            Frame(frame.names, frame.matrix[part], frame.categorical, frame.ranked),
+            frame.rows(part),
             label[part],
         )
 
@@ -80,6 +80,20 @@ def test_ranks_that_no_row_of_the_sample_has_are_bins_of_their_own(
     text = dask_engine.train(parts(frame, label, 4), parameters, cluster)
     splits = model_of(text).numeric_splits()["bank.income"]
     assert len({math.floor(split) for split in splits if split > 20}) > 8
+
+
+def test_weights_go_with_their_rows(cluster: str) -> None:
+    frame, label = rows()
+    weight = np.where(frame.matrix[:, 0] > 20, 0.0, 2.0)
+    weighted = dataclasses.replace(frame, weight=weight)
+    parameters = Parameters("binary", 2, trees=1, learning_rate=0.1, depth=3, seed=0)
+    text = dask_engine.train(parts(weighted, label, 2), parameters, cluster)
+    here = trainer.train(weighted, label, parameters)
+    assert model_of(text).numeric_splits() == model_of(here).numeric_splits()
+    assert (
+        model_of(text).numeric_splits()
+        != model_of(trainer.train(frame, label, parameters)).numeric_splits()
+    )
 
 
 def test_what_cannot_be_reached_may_be_tried_again() -> None:

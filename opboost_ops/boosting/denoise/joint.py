@@ -69,7 +69,8 @@ def train(
         One LightGBM text model.
     """
     stack = stacked(frame, label, parameters, channels, seed)
-    leaf = _LEAF * stack.times if stack.chosen else None
+    least = int(parameters.own.get("min_data_in_leaf", _LEAF))
+    leaf = least * stack.times if stack.chosen else None
     joint = trainer.train(stack.frame, stack.label, replace(parameters, least_leaf=leaf))
     if not stack.chosen or len(frame.ranked) == len(frame.names):
         return joint
@@ -116,7 +117,8 @@ def stacked(
         model = chosen[pick]
         for name, values in impute(model.classes, levels[model.start], draws, draw).items():
             matrix[here, frame.names.index(name)] = values + 1.0
-    return Stack(replace(frame, matrix=matrix), np.tile(label, times), times, chosen)
+    weight = None if frame.weight is None else np.tile(frame.weight, times)
+    return Stack(replace(frame, matrix=matrix, weight=weight), np.tile(label, times), times, chosen)
 
 
 def _labelled(

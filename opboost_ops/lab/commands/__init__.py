@@ -21,6 +21,7 @@ from opboost_ops.lab.commands import (
     range_query,
     report,
     table5,
+    tuning,
 )
 
 __all__ = ["app", "drill"]
@@ -31,6 +32,7 @@ app.command("federation")(federation.command)
 app.command("accuracy")(accuracy.command)
 app.command("improvements")(improvements.command)
 app.command("denoise")(denoise.command)
+app.command("tuning")(tuning.command)
 app.command("federboost")(federboost.command)
 app.command("order")(order.command)
 app.command("range-query")(range_query.command)

@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from opboost_ops.datasets.workspace import write_private
 from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.key_files import write_private
 
 #: What a party may be called: it is part of its workers' names, and of folders.
 PARTY = re.compile(r"[a-z][a-z0-9_]*")

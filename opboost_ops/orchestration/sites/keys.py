@@ -9,8 +9,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from opboost_ops.datasets.workspace import write_private
 from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.key_files import write_private
 from opboost_ops.orchestration.sites.certificates import PARTY, Authority
 
 #: Folders that are not a party's.

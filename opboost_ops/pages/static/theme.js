@@ -8,3 +8,12 @@ function follow() {
 }
 follow();
 addEventListener("storage", follow);
+// Airflow shows these pages in a frame that may lead nowhere else: its own pages open in its window.
+addEventListener("click", (event) => {
+  const link = event.target.closest("a[data-airflow]");
+  if (!link || window === window.parent) return;
+  event.preventDefault();
+  const own = window.parent.document.createElement("a");
+  own.href = link.href;
+  own.click();
+});

@@ -5,11 +5,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from opboost_ops.alignment import matching, oprf, zero_shares
+from opboost_ops.alignment import matching, oprf, parts, zero_shares
 from opboost_ops.alignment.engine import Engine
+from opboost_ops.alignment.ids import CANARY
 from opboost_ops.alignment.tags import positions_in, sorting
 
 FEDERATION = "credit"
+
+
+@dataclass
+class Query:
+    points: np.ndarray
+    rows: np.ndarray
 
 
 @dataclass
@@ -17,6 +24,8 @@ class Session:
     label: Sequence[bytes]
     holders: Sequence[Sequence[bytes]]
     number: int = 0
+    #: Of the federation, as the feature holders' software has it.
+    name: str = FEDERATION
     engine: Engine = field(default_factory=Engine)
 
     def seed(self, party: int) -> bytes:
@@ -29,46 +38,82 @@ class Session:
             if i != j
         }
 
+    def own(self, j: int) -> list[tuple[list[bytes], np.ndarray]]:
+        own = self.holders[j]
+        return list(
+            oprf.own_points(self.engine, self.seed(j + 1), self.name, [own[:3], own[3:]], len(own))
+        )
+
     def points(self, j: int) -> np.ndarray:
-        return oprf.own_points(self.engine, self.seed(j + 1), FEDERATION, self.holders[j])
+        return np.concatenate([points for _, points in self.own(j)])
+
+    def layouts(self, j: int) -> tuple[list[matching.Layout], np.ndarray]:
+        """The parts of a holder's layout, and the row or the look-up tag of each entry."""
+        spill, several = parts.Memory(), len(self.holders) > 1
+        count = parts.part_count(len(self.holders[j]) + 1)
+        looks = list(matching.deal_people(spill, self.own(j), count, self.pairs(j)))
+        made = [matching.layout_part(spill, i, self.seed(j + 1), several) for i in range(count)]
+        home = np.concatenate(looks if several else [rows for _, rows in made])
+        return [layout for layout, _ in made], home
 
     def layout(self, j: int) -> tuple[matching.Layout, np.ndarray]:
-        messages = oprf.with_canary(self.holders[j])
-        if len(self.holders) == 1:
-            return matching.sorted_tags(self.points(j), messages)
-        return matching.masked_shares(self.points(j), messages, self.seed(j + 1), self.pairs(j))
+        """The only part."""
+        (layout,), home = self.layouts(j)
+        return layout, home
 
-    def query(self) -> oprf.Query:
-        return oprf.blind(self.engine, self.seed(0), FEDERATION, self.label)
+    def queries(self) -> list[Query]:
+        """The parts of the query."""
+        spill = parts.Memory(parts.POINT_RECORD)
+        numbers = oprf.ask(
+            self.engine, self.seed(0), FEDERATION, [self.label], len(self.label), spill
+        )
+        return [Query(*oprf.query_part(spill, number)) for number in numbers]
 
-    def unblinded(self, j: int, query: oprf.Query) -> np.ndarray:
-        answer = oprf.evaluate(self.engine, self.seed(j + 1), query.points)
-        return oprf.unblind(self.engine, self.seed(0), answer, f"h{j}")
+    def query(self) -> Query:
+        """The whole query."""
+        found = self.queries()
+        return Query(
+            np.concatenate([part.points for part in found]),
+            np.concatenate([part.rows for part in found]),
+        )
 
-    def match(self) -> matching.OneHolder | matching.ManyHolders:
-        query = self.query()
-        messages = oprf.with_canary(self.label)
-        ordered = [messages[row] for row in query.rows]
-        kind = matching.OneHolder if len(self.holders) == 1 else matching.ManyHolders
-        match = kind(ordered, int(np.flatnonzero(query.rows == len(self.label))[0]))
+    def match(self) -> matching.Match:
+        return self.matched()[0]
+
+    def matched(self) -> tuple[matching.Match, list[np.ndarray]]:
+        """What the label holder finds, and the look-up tags of all that it asked about."""
+        queries = self.queries()
+        messages = [*self.label, CANARY]
+        rows = np.concatenate([part.rows for part in queries])
+        canary = int(np.flatnonzero(rows == len(self.label))[0])
+        match, looks = matching.Match(len(rows), canary, len(self.holders) > 1), []
         for j in range(len(self.holders)):
-            match.add(f"h{j}", self.unblinded(j, query), self.layout(j)[0])
-        return match
+            asked = [part.points for part in queries]
+            answer = list(oprf.evaluate(self.engine, self.seed(j + 1), asked, len(rows)))
+            back = oprf.unblind(self.engine, self.seed(0), answer, len(rows), f"h{j}")
+            people = (
+                ([messages[row] for row in part.rows], points)
+                for part, points in zip(queries, back, strict=True)
+            )
+            layouts = self.layouts(j)[0]
+            found = match.add(people, range(len(layouts)), layouts.__getitem__, parts.Memory())
+            looks.append(np.concatenate([np.empty((0, 16), dtype=np.uint8), *found]))
+        return match, looks
 
     def run(self) -> tuple[list[bytes], list[list[bytes]]]:
         """The common messages as the label holder sees them, and as every holder finds them."""
-        match = self.match()
+        match, looks = self.matched()
         assert match.agrees
         common, rows = match.common(), self.query().rows
         mine = [self.label[rows[i]] for i in common]
         found = []
         for j, messages in enumerate(self.holders):
-            answer, home = match.answer(f"h{j}", common), self.layout(j)[1]
+            home = self.layouts(j)[1]
             if len(self.holders) == 1:
-                places = home[answer]
+                places = home[match.positions(common)]
             else:
                 order = sorting(home)
-                at = positions_in(home[order], answer)
+                at = positions_in(home[order], looks[j][common])
                 assert (at >= 0).all()
                 places = order[at]
             found.append([messages[row] for row in places])

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opboost_ops.alignment import curve, oprf, zero_shares
+from opboost_ops.alignment import curve, oprf, parts, zero_shares
 from opboost_ops.alignment.engine import Engine
-from opboost_ops.alignment.ids import messages
+from opboost_ops.alignment.ids import CANARY, messages
 from opboost_ops.alignment.tags import positions_in, rows_of, sorting, strictly_rising, tags
+from opboost_ops.errors import ContractError
 from tests.unit.alignment.session import FEDERATION, Session, triples
 
 
@@ -27,6 +28,62 @@ def test_random_sets_against_a_plain_join(sets: list[set[int]], number: int) -> 
     assert set(mine) == set(label).intersection(*holders)
     assert len(mine) == len(set(mine))
     assert all(theirs == mine for theirs in found)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(st.sets(st.integers(0, 40), min_size=1), min_size=2, max_size=5),
+    st.sampled_from([1, 3, 8]),
+)
+def test_parts_find_whom_one_piece_finds(sets: list[set[int]], size: int) -> None:
+    label, *holders = (people(*numbers) for numbers in sets)
+    session = Session(label, holders)
+    whole, query = session.run(), session.query()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "PART", size)
+        cut = session.query()
+        # To the byte: parts are pieces of one list.
+        assert (cut.points == query.points).all()
+        assert (cut.rows == query.rows).all()
+        assert session.run() == whole
+        for part, found in enumerate(session.queries()):
+            count = parts.part_count(len(label) + 1)
+            assert (parts.part_of(found.points, count) == part).all()
+
+
+def test_sorted_tags_in_parts_are_those_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session(people(1, 2), [people(*range(300))])
+    whole, rows = session.layout(0)
+    monkeypatch.setattr(parts, "PART", 50)
+    layouts, again = session.layouts(0)
+    assert len(layouts) == 8
+    assert (np.concatenate([layout.content for layout in layouts]) == whole.content).all()
+    assert (again == rows).all()
+
+
+def test_no_two_parts_of_a_table_have_a_slot_in_common(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Free slots of each come from a stream of its own; sums of two parts would show them."""
+    monkeypatch.setattr(parts, "PART", 40)
+    everyone = people(*range(150))
+    session = Session(people(1), [everyone, everyone, everyone])
+    layouts, _ = session.layouts(0)
+    assert len(layouts) == 4
+    slots = [slot.tobytes() for layout in layouts for slot in layout.content]
+    assert len(set(slots)) == len(slots)
+    pairs = session.pairs(0)
+    known = {row.tobytes() for row in zero_shares.shares(pairs, [*everyone, CANARY])}
+    found = [triples(layout.content) for layout in layouts]
+    assert not any(one & two for one, two in itertools.combinations(found, 2))
+    assert not set.union(*found) & known
+
+
+@pytest.mark.parametrize("holders", [1, 2])
+def test_one_person_twice_is_refused_also_where_nothing_is_in_memory(holders: int) -> None:
+    twice = [*people(1, 2, 3), *people(2)]
+    with pytest.raises(ContractError, match="1 rows have an ID that another row has"):
+        Session(people(1), [twice] * holders).layouts(0)
+    with pytest.raises(ContractError, match="1 rows have an ID that another row has"):
+        Session(twice, [people(1)]).queries()
 
 
 @pytest.mark.parametrize("holders", [1, 2, 3])
@@ -50,13 +107,8 @@ def test_a_text_is_not_a_number() -> None:
 
 @pytest.mark.parametrize("holders", [1, 2, 3])
 def test_without_a_common_key_the_canary_is_absent(holders: int) -> None:
-    class Later(Session):
-        """Holders whose software makes other points."""
-
-        def points(self, j: int) -> np.ndarray:
-            return oprf.own_points(self.engine, self.seed(j + 1), "other", self.holders[j])
-
-    session = Later(people(1, 2), [people(1, 2)] * holders)
+    # Holders whose software makes other points.
+    session = Session(people(1, 2), [people(1, 2)] * holders, name="other")
     assert not session.match().agrees
 
 
@@ -105,7 +157,7 @@ def test_no_tag_is_found_without_the_feature_holders_exponent() -> None:
     for points in (guesses, curve.multiply(oprf.Blind.of(session.seed(0)).scalar, guesses)):
         found = tags("tag", rows_of(b"".join(points), 32), guessed)
         assert not layout & {row.tobytes() for row in found}
-    known = tags("tag", session.points(0), oprf.with_canary(guessed))
+    known = tags("tag", session.points(0), [*guessed, CANARY])
     assert layout == {row.tobytes() for row in known}
 
 
@@ -114,9 +166,10 @@ def test_no_triple_of_slots_joins_two_tables_or_meets_a_share(size: int) -> None
     """What gave the label holder every pairwise overlap in a draft without the mask."""
     everyone = people(*range(size))
     session = Session(people(10**6), [everyone, everyone, people(*range(size // 2, 2 * size))])
-    keyless = oprf.with_canary(everyone)
-    first, second = (triples(session.layout(j)[0].content) for j in (0, 1))
+    keyless = [*everyone, CANARY]
+    first, second, third = (triples(session.layout(j)[0].content) for j in range(3))
     assert not first & second
+    assert not third & (first | second)
     # Holder 2 and the label holder together know r_02 and r_12, and so those shares of anybody.
     pairs = session.pairs(0)
     for keys in ({"2": pairs["2"]}, {"1": pairs["1"]}, pairs):
@@ -140,7 +193,7 @@ def test_no_triple_of_larger_tables_either(size: int) -> None:
     # All triples of one table; the shares are what the other holder can compute of everybody.
     content = np.ascontiguousarray(session.layout(0)[0].content).view(np.uint64)
     a, b, c = content.reshape(3, -1, 2)
-    shares = zero_shares.shares(session.pairs(0), oprf.with_canary(everyone))
+    shares = zero_shares.shares(session.pairs(0), [*everyone, CANARY])
     known = np.sort(np.ascontiguousarray(shares).view(np.uint64).reshape(-1, 2)[:, 0])
     met = 0
     for one in a:
@@ -203,6 +256,14 @@ def test_a_key_that_comes_twice_is_refused() -> None:
         zero_shares.encode(bytes(32), np.repeat(key, 2, axis=0), rows_of(os.urandom(32), 16))
 
 
+def evaluated(engine: Engine, seed: bytes, points: np.ndarray) -> np.ndarray:
+    """In three pieces, of which one has no point."""
+    pieces = [points[:20], points[:0], points[20:]]
+    found = list(oprf.evaluate(engine, seed, pieces, len(points)))
+    assert [len(piece) for piece in found] == [len(piece) for piece in pieces]
+    return np.concatenate(found)
+
+
 class InMemory:
     def __init__(self) -> None:
         self.blocks: dict[str, bytes] = {}
@@ -218,12 +279,15 @@ class InMemory:
 
 
 def test_blocks_processes_and_one_piece_give_the_same_bytes() -> None:
-    everyone, seed = people(*range(100)), bytes(32)
-    one = oprf.blind(Engine(), seed, FEDERATION, everyone)
+    everyone = people(*range(100))
+    sets = everyone, [everyone[::2], everyone[::3]]
+    one = Session(*sets)
     for engine in (Engine(block=7), Engine(processes=2, block=32)):
-        again = oprf.blind(engine, seed, FEDERATION, everyone)
-        assert (again.points == one.points).all()
-        assert (again.rows == one.rows).all()
+        again = Session(*sets, engine=engine)
+        assert (again.query().points == one.query().points).all()
+        assert (again.query().rows == one.query().rows).all()
+        assert (again.layout(1)[0].content == one.layout(1)[0].content).all()
+        assert again.run() == one.run()
 
 
 def test_a_killed_task_goes_on_at_the_block_where_it_was() -> None:
@@ -236,25 +300,25 @@ def test_a_killed_task_goes_on_at_the_block_where_it_was() -> None:
 
     keep, points = InMemory(), Session(people(*range(99)), [people(1)]).query().points
     with pytest.raises(Killed):
-        oprf.evaluate(Engine(keep=keep, block=20, progress=kill), bytes(32), points)
+        evaluated(Engine(keep=keep, block=20, progress=kill), bytes(32), points)
     assert len(keep.blocks) == 3
     done: list[int] = []
     engine = Engine(keep=keep, block=20, progress=lambda _, now, of: done.append(now))
-    again = oprf.evaluate(engine, bytes(32), points)
+    again = evaluated(engine, bytes(32), points)
     assert keep.read == 3
     assert done == [20, 40, 60, 80, 100]
-    assert (again == oprf.evaluate(Engine(), bytes(32), points)).all()
+    assert (again == evaluated(Engine(), bytes(32), points)).all()
     # A damaged block is made again; one of another key is not this one.
     keep.blocks = {name: raw[:-1] for name, raw in keep.blocks.items()}
-    assert (oprf.evaluate(engine, bytes(32), points) == again).all()
-    assert not (oprf.evaluate(engine, bytes([1]) * 32, points) == again).all()
+    assert (evaluated(engine, bytes(32), points) == again).all()
+    assert not (evaluated(engine, bytes([1]) * 32, points) == again).all()
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_point_of_small_order_is_told_by_every_process(processes: int) -> None:
     points = np.vstack([Session(people(1, 2), [people(1)]).query().points, bytes_of_zero()])
     with pytest.raises(ValueError, match=r"small order|shared key"):
-        oprf.evaluate(Engine(processes, block=2), bytes(32), points)
+        evaluated(Engine(processes, block=2), bytes(32), points)
 
 
 def bytes_of_zero() -> np.ndarray:

@@ -135,3 +135,19 @@ def test_an_epsilon_that_is_none_is_told_by_check(
 ) -> None:
     init(opboost, tmp_path / "new", tables, "--epsilon=-1")
     assert "mechanism" in opboost("check", tmp_path / "new").error
+
+
+@pytest.mark.parametrize("positive", ["default", "no"])
+def test_init_declares_which_class_is_positive(
+    opboost: Opboost, tmp_path: Path, tables: list[str], positive: str
+) -> None:
+    path = tmp_path / "lender.parquet"
+    classes = ["default", "no"]
+    pl.DataFrame({"id": [f"P{i}" for i in range(40)], "default": classes * 20}).write_parquet(path)
+    data = init(opboost, tmp_path / "new", tables, "--positive", positive)
+    declared = data["parties"]["lender"]["label"]["classes"]
+    assert sorted(declared) == classes
+    assert declared[-1] == positive
+    done = opboost("init", tmp_path / "other", *tables, "--label", "lender.default", "--id", "id")
+    assert done.code != 0
+    assert "which one is the positive" in f"{done}"

@@ -55,10 +55,13 @@ AGREED = {
         "bounds": "None",
         "categories": "None",
         "epsilons": "()",
+        "mapping": "{}",
         "mechanism": "None",
         "missing": "'forbid'",
+        "rest": "None",
         "scale": "'linear'",
         "type": "'numeric'",
+        "unit": "None",
         "uuid": "required",
     },
     "Federation": {
@@ -142,24 +145,41 @@ AGREED = {
         "evaluate": "()",
         "mode": "'desensitised'",
     },
+    "EarlyStopping": {
+        "rounds": "20",
+        "share": "0.1",
+    },
+    "Tuning": {
+        "folds": "3",
+        "metric": "None",
+        "minutes": "None",
+        "trials": "30",
+    },
     "Training": {
         "active": "None",
         "buckets": "None",
+        "class_weight": "None",
         "denoise": "None",
         "depth": "3",
+        "early_stopping": "None",
         "engine": "'local'",
+        "gate": "None",
         "holdout": "0.2",
         "lambda_l2": "None",
         "learning_rate": "0.1",
         "least_node": "None",
         "method": "None",
+        "objective": "None",
+        "parameters": "{}",
         "private": "None",
         "redraw": "False",
         "seed": "0",
         "tolerance": "0.01",
         "trainer": "'lightgbm'",
         "trees": "80",
+        "tuning": "None",
         "wait_minutes": "None",
+        "weight_column": "None",
     },
     "UnaryEncoding": {
         "epsilon": "required",
@@ -235,8 +255,14 @@ def all_models(model: type[BaseModel], found: dict[str, type[BaseModel]]) -> Non
 def test_every_key_of_the_file_is_agreed_or_on_the_list_of_free_ones() -> None:
     found: dict[str, type[BaseModel]] = {}
     all_models(Federation, found)
-    free = {"Federation": {"schedule"}, "Party": {"queue", "pool", "shards"}}
-    assert set(FREE) == {"schedule", *(f"parties.*.{key}" for key in free["Party"])}
+    scores = {"threshold", "calibration", "interval", "reasons"}
+    free = {
+        "Federation": {"schedule"},
+        "Party": {"queue", "pool", "shards"},
+        "Scoring": scores,
+    }
+    parties = {f"parties.*.{key}" for key in free["Party"]}
+    assert set(FREE) == {"schedule", *parties, *(f"scoring.{key}" for key in scores)}
     assert {path.split(".")[0] for path in FREE_VERTICAL} == {"training"}
     assert {path.split(".")[1] for path in FREE_VERTICAL} <= set(AGREED["Training"])
     declared = {
@@ -250,7 +276,7 @@ def test_every_key_of_the_file_is_agreed_or_on_the_list_of_free_ones() -> None:
             if key not in free.get(name, ())
         }
         for name, model in found.items()
-        if name != "Schedule"
+        if name not in ("Schedule", "Threshold")
     }
     for key in ("training", "scoring"):
         declared["Federation"][key] = f"{key.title()}()"
@@ -269,6 +295,10 @@ def test_every_key_of_the_file_is_agreed_or_on_the_list_of_free_ones() -> None:
         },
         {"training": {"trees": 3, "learning_rate": 0.3, "depth": 2, "seed": 9, "tolerance": 0.5}},
         {"training": {"engine": "dask"}},
+        {"training": {"parameters": {"num_leaves": 5}, "early_stopping": {}, "tuning": {}}},
+        {"training": {"weight_column": "w", "class_weight": "balanced"}},
+        {"training": {"gate": "today"}},
+        {"scoring": {"calibration": "platt", "threshold": {"share": 0.1}, "reasons": 3}},
     ],
 )
 def test_what_is_free_changes_no_digest(changes: dict[str, Any]) -> None:

@@ -135,5 +135,5 @@ def test_a_runs_version_is_complete(trained_once) -> None:  # type: ignore[no-un
     assert registry.champion() == trained_once.run
     files = trained_once.files("credit", "models", "credit_scoring", trained_once.run)
     named = "model.txt agreement.json card.json card.html evaluation.json columns.json"
-    assert set(files) == {*named.split(), "federation.json", "sha256.json"}
+    assert set(files) == {*named.split(), "federation.json", "scoring.json", "sha256.json"}
     assert json.loads(files["federation.json"])["name"] == "credit_scoring"

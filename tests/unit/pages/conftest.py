@@ -21,13 +21,15 @@ def application() -> Iterator[FastAPI]:
         patch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", SECRET)
         from airflow import settings
         from airflow.api_fastapi.app import create_auth_manager
-        from airflow.models.revoked_token import RevokedToken
+        from airflow.models import import_all_models
+        from airflow.models.base import Base
 
         from opboost_ops.orchestration.plugin import PREFIX, OpBoostPlugin
 
         settings.configure_orm()
-        # Of Airflow's database, a login asks whether it was revoked, and nothing else.
-        RevokedToken.__table__.create(settings.engine, checkfirst=True)
+        # A login asks it whether it was revoked, and the pages ask for runs.
+        import_all_models()
+        Base.metadata.create_all(settings.engine)
         create_auth_manager()
         (mounted,) = OpBoostPlugin.fastapi_apps
         assert mounted["url_prefix"] == f"/{PREFIX}"

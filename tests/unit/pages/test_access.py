@@ -22,8 +22,10 @@ ROUTES = [re.sub(r"{(\w+)}", lambda m: EXAMPLES[m[1]], r.path) for r in make_app
 
 
 def test_all_pages_are_among_the_routes() -> None:
-    assert {"/ledger", "/models", "/exchange", "/quality", "/run", "/style.css"} <= set(ROUTES)
-    assert len(ROUTES) == 13
+    assert {"/ledger", "/models", "/exchange", "/quality", "/status", "/run", "/style.css"} <= set(
+        ROUTES
+    )
+    assert len(ROUTES) == 17
 
 
 @pytest.mark.parametrize("route", ROUTES)

@@ -32,7 +32,8 @@ def test_nothing_of_a_table_is_shown(
     for name, value in Workspace(canaries.root).environment().items():
         monkeypatch.setenv(name, value)
     reader = Reader(application, cookies={"_token": token})
-    begin = {"ledger", "models", "exchange", "quality", f"run?id={FIRST_RUN}"}
+    pages = ("ledger", "models", "exchange", "quality", "status", "status.json")
+    begin = {*pages, f"run?id={FIRST_RUN}"}
     waiting, seen = sorted(begin), set(begin)
     while waiting:
         path = waiting.pop()

@@ -9,11 +9,14 @@ import sqlite3
 import pytest
 
 from opboost_ops.config.loading import site_of
+from opboost_ops.errors import BudgetError
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.pages.blocks import Cell, Table
+from opboost_ops.pages.pictures import Curve, bars, chart
 from opboost_ops.pages.rendering import table_csv
 from opboost_ops.privacy.charges import ModelCharge
 from opboost_ops.run.disclosures import charge_model
+from opboost_ops.run.inbox import Run, note_refused
 from opboost_ops.run.publication import Publisher
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.pages.conftest import Reader
@@ -135,6 +138,23 @@ def test_models_with_metrics_named_by_their_mode(reader: Reader, untouched: Work
     shares = [float(line["share"]) for line in rows(reader, page, "credit.features")]
     assert sum(shares) == pytest.approx(1)
     assert shares == sorted(shares, reverse=True)
+
+
+def test_curves_and_intervals_stand_beside_the_label_holder_alone(
+    reader: Reader, untouched: Workspace
+) -> None:
+    folder = untouched.folder / "credit" / "models" / "credit_scoring" / FIRST_RUN
+    evaluation = json.loads((folder / "evaluation.json").read_text())
+    page = f"models/credit/credit_scoring/{FIRST_RUN}"
+    text = reader.page(page)
+    for title in ("ROC: ", "Precision: ", "Gains: ", "Calibration: "):
+        assert f'aria-label="{title}' in text
+    listed = {line["metric"]: line for line in rows(reader, page, "credit.intervals")}
+    new = evaluation["intervals"]["federated_desensitised"]
+    assert set(listed) == {name.replace("_", " ") for name in new}
+    assert float(listed["auc"]["this version"]) == new["auc"]["value"]
+    gain = evaluation["gains"]["label_holder_alone"]["auc"]["value"]
+    assert float(listed["auc"]["gain over label holder alone"]) == gain
 
 
 def test_importance_of_the_card_where_it_has_one(reader: Reader, shown: Workspace) -> None:
@@ -292,3 +312,62 @@ def test_what_the_policy_leaves_open_is_said_in_red(reader: Reader, shown: Works
     told = plain(page)
     assert "The policy leaves open what a plan may cost." in told
     assert re.search(r"features\.income has no .*max_changes", told)
+
+
+def test_refused_and_attempted_releases_and_an_overspend_are_red(
+    reader: Reader, shown: Workspace
+) -> None:
+    """Finding 3: none of them was on the page, and what was overspent was black."""
+    spent = float(
+        next(
+            line["loss(R-L)"]
+            for line in rows(reader, "ledger", "bank.columns")
+            if line["feature"] == "income"
+        )
+    )
+    shown.edit_yaml(
+        "bank/policy.yaml", lambda p: p["features"]["income"].update(budget_whole=spent / 4)
+    )
+    run = Run("credit_scoring", SECOND_RUN, "credit")
+    error = BudgetError("This release would pass features.income.budget_whole.", "Ask.")
+    note_refused(site_of("bank")[0], run, "desensitize", error)
+    database = sqlite3.connect(shown.folder / "bank" / "ledger.sqlite")
+    with database:
+        (artifact,) = database.execute("select artifact from commits limit 1").fetchone()
+        database.execute("delete from commits where artifact = ?", (artifact,))
+    page = reader.page("ledger?party=bank")
+    assert page.index("Refused releases") < page.index("What each feature has cost")
+    (line,) = rows(reader, "ledger?party=bank", "bank.refused")
+    assert (line["refused at"], line["run"]) == ("desensitize", SECOND_RUN)
+    assert "features.income.budget_whole" in line["why"]
+    column = next(
+        line for line in rows(reader, "ledger", "bank.columns") if line["feature"] == "income"
+    )
+    assert float(column["left(R-L)"]) == pytest.approx(spent / 4 - spent)
+    assert f'<span class="badge bad">{spent / 4 - spent:,.3f}</span>' in page
+    listed = rows(reader, "ledger", "bank.lines")
+    told = {line["guarantee"] for line in listed if line["artifact"] == artifact}
+    assert told == {"attempted, not known to be published"}
+    free = [line for line in listed if line["account"] == "exact" and line["artifact"] != artifact]
+    assert free
+    assert {line["guarantee"] for line in free} <= {"exact, no epsilon", "none: experiment"}
+
+
+def test_the_axis_shows_the_data_and_not_a_limit_far_above_it() -> None:
+    data = Curve("loss(t)", [(1.0, 9.0), (9.0, 36.0)])
+    limit = Curve("t epsilon", [(1.0, 500.0), (9.0, 4500.0)], dashed=True)
+    cut = Curve("near", [(1.0, 10.0), (9.0, 90.0)], dashed=True)
+    svg = str(chart([data, limit, cut], title="t", x_ticks=[(1.0, "1"), (9.0, "9")]))
+    assert "t epsilon, above the picture" in svg
+    heights = [float(y) for y in re.findall(r'<circle class="k0" cx="[\d.]+" cy="([\d.]+)"', svg)]
+    # From a quarter of the axis to its top.
+    assert max(heights) - min(heights) > 90
+    drawn = svg.partition("</svg>")[0]
+    assert min(float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", drawn)) >= 14
+
+
+def test_long_names_are_whole_or_keep_both_ends() -> None:
+    names = ["years_with_the_present_employer", "x" * 30 + "_in_the_last_twelve_months"]
+    svg = str(bars([(name, 1.0, 0) for name in names], title="t"))
+    assert f">{names[0]}<" in svg
+    assert "twelve_months<" in svg

@@ -336,8 +336,8 @@ def test_without_a_backup_nothing_is_migrated(
     def full(*_: Any) -> None:
         raise OSError
 
-    monkeypatch.setattr("opboost_ops.privacy.migrations._copy_file", full)
-    with pytest.raises(ConfigError, match="no backup"):
+    monkeypatch.setattr("opboost_ops.privacy.migrations.copy_file", full)
+    with pytest.raises(ConfigError, match="No backup"):
         upgrade(Database(party.url), party.cells)
     assert (party.folder / "ledger.sqlite").read_bytes() == before
 

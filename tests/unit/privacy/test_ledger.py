@@ -9,6 +9,7 @@ from opboost_ops.config.columns import columns_of
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms.global_map import GlobalMap
+from opboost_ops.privacy.accountant import accounts
 from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.ledger import Ledger
@@ -64,6 +65,16 @@ def test_another_artifact_is_another_release(url: str) -> None:
     ledger = Ledger(Database(url))
     ledger.reserve([release("income"), release("income", "b" * 64)])
     assert [event.artifact[0] for event in ledger.releases()] == ["a", "b"]
+
+
+def test_a_rule_is_told_all_that_was_charged_and_nothing_else(url: str) -> None:
+    ledger, told = Ledger(Database(url)), []
+    before = [release(None), release("income"), release(None, "b" * 64), release("debt")]
+    ledger.reserve(before)
+    new = [release("income", "c" * 64), release(None, "c" * 64)]
+    ledger.reserve(new, lambda *lines: told.append(lines))
+    assert told == [([before[1], before[3]], new)]
+    assert accounts(before) == accounts(told[0][0])
 
 
 def test_a_database_that_cannot_be_opened_does_not_show_its_password() -> None:

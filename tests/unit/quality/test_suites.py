@@ -94,10 +94,13 @@ def scored() -> pl.DataFrame:
             "id": [f"p{i}" for i in range(ROWS)],
             "score": [i / ROWS for i in range(ROWS)],
             "class": ["no", "yes"] * (ROWS // 2),
+            "probability_no": [1 - i / ROWS for i in range(ROWS)],
+            "probability_yes": [i / ROWS for i in range(ROWS)],
         }
     )
 
 
+PROBABILITIES = ["probability_no", "probability_yes"]
 NAMES = ["own.x", "bank.a"]
 BANK = {"bank.a": 10}
 CHECKS = Checks(max_clipped_share=0.1, max_missing_share=0.2)
@@ -108,6 +111,10 @@ SUITES: dict[str, tuple[Suite, Callable[[], pl.DataFrame]]] = {
     "raw_table/regression": (
         suites.raw_table(NUMBERS, IdColumn(column="id", type="string"), CHECKS),
         raw,
+    ),
+    "new_rows": (
+        suites.new_rows(PARTY, IdColumn(column="id", type="string"), CHECKS, 100),
+        lambda: raw().drop("y"),
     ),
     "preprocessed_table": (
         suites.preprocessed_table(dict.fromkeys("ab", DOMAIN), ROWS),
@@ -124,7 +131,7 @@ SUITES: dict[str, tuple[Suite, Callable[[], pl.DataFrame]]] = {
     ),
     "model": (suites.model("binary"), predictions),
     "model/regression": (suites.model("regression"), predictions),
-    "scores": (suites.scores("id", "binary", ["no", "yes"], ROWS), scored),
+    "scores": (suites.scores("id", "binary", ["no", "yes"], ROWS, PROBABILITIES), scored),
     "scores/regression": (suites.scores("id", "regression", [], ROWS), scored),
 }
 
@@ -173,23 +180,29 @@ RANKED = {
     ],
 }
 
+#: What of a training table is a matter of each row.
+ROW_BY_ROW: Mapping[tuple[str, str, str], list[Change]] = {
+    ("id", "column_to_exist", ""): [without("id")],
+    ("id", "column_values_to_not_be_null", ""): [put("id", None)],
+    ("id", "column_values_to_be_unique", ""): [put("id", CANARY_TEXT, CANARY_TEXT)],
+    ("text_id", "column_value_lengths_to_be_between", ""): [put("id", "")],
+    ("feature", "column_to_exist", ""): [without("age"), without("size")],
+    ("complete", "column_values_to_not_be_null", ""): [put("age", None), put("age", NAN)],
+    ("partial", "column_values_to_not_be_null", ""): [put("gap", *[None] * 9)],
+    ("numeric", "column_values_to_be_between", ""): [put("age", INF), put("age", -INF)],
+    ("bounded", "column_values_to_be_between", ""): [put("age", *[CANARY] * 5)],
+    ("categorised", "column_values_to_be_in_set", "category"): [put("size", CANARY_TEXT)],
+}
+
 FAULTS: Mapping[str, Mapping[tuple[str, str, str], list[Change]]] = {
+    "new_rows": ROW_BY_ROW,
     "raw_table": {
-        ("id", "column_to_exist", ""): [without("id")],
-        ("id", "column_values_to_not_be_null", ""): [put("id", None)],
-        ("id", "column_values_to_be_unique", ""): [put("id", CANARY_TEXT, CANARY_TEXT)],
-        ("text_id", "column_value_lengths_to_be_between", ""): [put("id", "")],
-        ("feature", "column_to_exist", ""): [without("age"), without("size")],
-        ("complete", "column_values_to_not_be_null", ""): [put("age", None), put("age", NAN)],
-        ("partial", "column_values_to_not_be_null", ""): [put("gap", *[None] * 9)],
+        **ROW_BY_ROW,
         ("feature", "column_unique_value_count_to_be_between", ""): [
             constant("age", 3.0),
             constant("gap", None),
             constant("size", "s"),
         ],
-        ("numeric", "column_values_to_be_between", ""): [put("age", INF), put("age", -INF)],
-        ("bounded", "column_values_to_be_between", ""): [put("age", *[CANARY] * 5)],
-        ("categorised", "column_values_to_be_in_set", "category"): [put("size", CANARY_TEXT)],
         ("label", "column_to_exist", ""): [without("y")],
         ("label", "column_values_to_not_be_null", ""): [put("y", None)],
         ("class_label", "column_unique_value_count_to_be_between", ""): [
@@ -247,6 +260,8 @@ FAULTS: Mapping[str, Mapping[tuple[str, str, str], list[Change]]] = {
         ],
         ("class", "column_values_to_not_be_null", ""): [put("class", None)],
         ("class", "column_values_to_be_in_set", ""): [put("class", CANARY_TEXT)],
+        ("share", "column_values_to_not_be_null", ""): [put("probability_no", None)],
+        ("share", "column_values_to_be_between", ""): [put("probability_yes", CANARY)],
     },
 }
 

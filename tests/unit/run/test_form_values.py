@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from opboost_ops.cli.run import _parameters
 from opboost_ops.errors import ConfigError
 from opboost_ops.run.opening import FORM, with_form
 from tests.federation import Workspace
@@ -21,6 +22,27 @@ def test_true_is_not_one(workspace: Workspace, field: str, value: bool) -> None:
     """`{"trees": true}` trained a single tree."""
     with pytest.raises(ConfigError, match=f"true or false for {field}"):
         with_form(workspace.declared, {field: value})
+
+
+def test_parameters_of_the_command_line_are_what_yaml_says() -> None:
+    given = [
+        "num_leaves=15",
+        "lambda_l2=1e-3",
+        "extra_trees=true",
+        "alpha",
+        "grow_policy=lossguide",
+        "monotone_constraints={bank.income: 1, shop.age: -1}",
+    ]
+    assert _parameters(given) == {
+        "num_leaves": 15,
+        "lambda_l2": 0.001,
+        "extra_trees": True,
+        "alpha": None,
+        "grow_policy": "lossguide",
+        "monotone_constraints": {"bank.income": 1, "shop.age": -1},
+    }
+    with pytest.raises(ConfigError, match="alpha more than once"):
+        _parameters(["alpha=1", "alpha=2"])
 
 
 @pytest.mark.parametrize("value", ["0,64", "0.64", [0.64], {"shop": 0.64}, 0, 0.64 * (1 - 1e-9)])

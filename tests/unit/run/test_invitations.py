@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opboost_ops.config.loading import load_site
+from opboost_ops.config.loading import load_policy, load_site
 from opboost_ops.errors import ArtifactError, ConfigError, PolicyError
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.rejection import Rejected
@@ -15,6 +15,7 @@ from opboost_ops.orchestration import waiting
 from opboost_ops.run import invitations
 from opboost_ops.run.agreement import withdraw
 from opboost_ops.run.inbox import Run
+from opboost_ops.run.recovery import recover
 from tests.books import books_of
 from tests.federation import FIRST_RUN, SCORING_RUN, SECOND_RUN, Workspace
 
@@ -147,6 +148,9 @@ def test_no_home_is_needed_beforehand(tmp_path: Path, workspace: Workspace) -> N
         data["home"] = str(tmp_path / "new")
 
     workspace.edit_yaml("bank/site.yaml", change)
+    folder = workspace.folder / "bank"
+    # That the former home is gone is a gap, until the books say so themselves.
+    recover(load_site(folder / "site.yaml"), load_policy(folder / "policy.yaml"))
     opened(workspace, SECOND_RUN, 0)
     assert offered() == [SECOND_RUN]
     join(SECOND_RUN)

@@ -18,8 +18,8 @@ from opboost_ops.exchange.books import open_books
 from opboost_ops.privacy.accountant import model_epsilon
 from opboost_ops.privacy.events import Release
 from opboost_ops.stages.assemble import frame_of
+from opboost_ops.stages.drawn import Drawn
 from opboost_ops.stages.stage import Home
-from opboost_ops.stages.train import Drawn
 from tests.federation import Workspace
 
 OWN = {

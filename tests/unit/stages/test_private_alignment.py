@@ -10,6 +10,7 @@ import pyarrow.feather as feather
 import pytest
 
 from opboost_ops.alignment import curve, oprf
+from opboost_ops.alignment import parts as alignment_parts
 from opboost_ops.alignment.engine import Engine
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ContractError, OpBoostError, PolicyError
@@ -34,22 +35,27 @@ def test_the_model_is_the_same_to_the_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parties: int
 ) -> None:
     found: dict[str, list[bytes]] = {}
-    for way in ("keyed", "private"):
+    for way in ("keyed", "private", "parts"):
         with monkeypatch.context() as patch:
+            if way == "parts":
+                patch.setattr(alignment_parts, "PART", 100)
             made = dataset("binary", parties=parties)
             # Some are not everywhere, and differently at every party.
             for k, (name, table) in enumerate(made.tables.items()):
                 made.tables[name] = table.filter(pl.int_range(pl.len()) % 11 != k)  # type: ignore[index]
-            workspace = Workspace.write(tmp_path / way, made, alignment=way)
+            alignment = "keyed" if way == "keyed" else "private"
+            workspace = Workspace.write(tmp_path / way, made, alignment=alignment)
             workspace.known_to(patch)
             workspace.all()
+            sent = sorted((workspace.folder / "exchange").rglob("psi_query/b0/entries*"))
+            assert len(sent) == {"keyed": 0, "private": 1, "parts": 8}[way]
             (model,) = (workspace.folder / "a" / "models").rglob("model.txt")
             found[way] = [
                 model.read_bytes(),
                 (workspace.home("a") / "alignment.arrow").read_bytes(),
                 (workspace.home("b0") / "positions.arrow").read_bytes(),
             ]
-    assert found["keyed"] == found["private"]
+    assert found["keyed"] == found["private"] == found["parts"]
 
 
 def test_only_the_label_holder_needs_an_alignment_key_and_not_even_it(
@@ -66,10 +72,11 @@ def test_only_the_label_holder_needs_an_alignment_key_and_not_even_it(
     assert (again.home("a") / "alignment.arrow").read_bytes() == first
 
 
-@pytest.mark.parametrize("parties", [1, 2])
+@pytest.mark.parametrize(("parties", "size"), [(1, 1 << 20), (2, 1 << 20), (1, 100), (2, 100)])
 def test_a_retry_writes_the_same_bytes_and_another_run_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parties: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parties: int, size: int
 ) -> None:
+    monkeypatch.setattr(alignment_parts, "PART", size)
     workspace = private(tmp_path, monkeypatch, parties)
     workspace.until("preprocess")
     sent = workspace.files("exchange")
@@ -282,6 +289,9 @@ def test_integer_ids_with_0_and_the_label_0_survive_to_the_model(
 FORGED: dict[str, tuple[str, int, Callable[[np.ndarray], np.ndarray], str]] = {
     "a top bit": ("psi_query", 1, lambda p: p | (np.arange(32) == 31) * np.uint8(128),
                   "malformed"),
+    # 2^255 - 1, which is above the field's prime.
+    "another name of a point": ("psi_query", 1, lambda p: np.vstack(
+        [p[:-1], np.array([255] * 31 + [127], dtype=np.uint8)]), "malformed"),
     "small order": ("psi_query", 1, lambda p: np.vstack([p[:0], 0 * p[:1], p[1:]]), "malformed"),
     "another order": ("psi_query", 1, lambda p: p[::-1], "malformed"),
     "a point twice": ("psi_query", 1, lambda p: np.vstack([p[:1], p[:-1]]), "malformed"),
@@ -307,7 +317,7 @@ def test_what_is_no_list_of_points_is_refused(
     workspace.until("psi_answer" if kind == "psi_query" else "align")
     points = published(workspace, kind)
     signer = "a" if kind == "psi_query" else "b0"
-    document = {"document": {"number": 0}} if kind == "digests" else {}
+    document = {"document": {"keys": [501], "numbers": [0]}} if kind == "digests" else {}
     workspace.forge(kind, "b0", signer, entries=change(points), **document)
     with pytest.raises(Rejected) as caught:
         workspace.step(*(("b0", "psi_answer") if kind == "psi_query" else ("a", "align")))
@@ -331,6 +341,80 @@ def published(workspace: Workspace, kind: str) -> np.ndarray:
     )
     width = 16 if kind == "digests" else 32
     return np.frombuffer(unsalted(raw, kind), dtype=np.uint8).reshape(-1, width)
+
+
+PARTS: dict[str, tuple[str, int, Callable[[list[np.ndarray]], list[np.ndarray]], str]] = {
+    "parts swapped": ("psi_query", 1, lambda p: [p[1], p[0], *p[2:]], "malformed"),
+    "a part too few": ("psi_query", 1, lambda p: [np.concatenate(p[:2]), *p[2:]], "malformed"),
+    "a point less": ("psi_query", 1, lambda p: [p[0][1:], *p[1:]], "wrong_row_count"),
+    "an answer in another part": (
+        "psi_answer", 1, lambda p: [p[0][1:], np.vstack([p[1], p[0][:1]]), *p[2:]],
+        "wrong_row_count",
+    ),
+    "an answer twice": ("psi_answer", 1, lambda p: [np.vstack([p[1][:1], p[0][1:]]), *p[1:]],
+                        "malformed"),
+    "tags swapped": ("digests", 1, lambda p: [p[1], p[0], *p[2:]], "wrong_row_count|malformed"),
+    "a slot less": ("digests", 2, lambda p: [p[0][1:], *p[1:]], "wrong_row_count"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_that_are_not_those_of_a_list_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    kind, parties, change, reason = PARTS[name]
+    monkeypatch.setattr(alignment_parts, "PART", 100)
+    workspace = private(tmp_path, monkeypatch, parties)
+    workspace.until("psi_answer" if kind == "psi_query" else "align")
+    signer, sent = {"psi_query": ("a", "query"), "psi_answer": ("b0", "answer"),
+                    "digests": ("b0", "digests")}[kind]  # fmt: skip
+    width = 16 if kind == "digests" else 32
+    files = sorted((workspace.home(signer) / "psi-sent").glob(f"{sent}-*"))
+    assert len(files) == 8
+    points = [np.frombuffer(f.read_bytes(), dtype=np.uint8).reshape(-1, width) for f in files]
+    document = {}
+    if kind == "digests":
+        keys = [len(p) for p in points] if parties == 1 else [63] * 7 + [60]
+        document = {"document": {"keys": keys, "numbers": [0] * 8}}
+    workspace.forge(kind, "b0", signer, entries=change(points), **document)
+    with pytest.raises(Rejected) as caught:
+        workspace.step(*(("b0", "psi_answer") if kind == "psi_query" else ("a", "align")))
+    assert caught.value.reason in reason.split("|")
+
+
+def test_a_part_that_is_changed_in_the_store_or_gone_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alignment_parts, "PART", 100)
+    workspace = private(tmp_path, monkeypatch)
+    workspace.until("psi_answer")
+    place = workspace.folder / "exchange" / NAME / workspace.run / "psi_query" / "b0"
+    last = sorted(place.glob("entries-*"))[-1]
+    whole = last.read_bytes()
+    for damaged in (whole[:-1] + bytes([whole[-1] ^ 1]), whole[:-1], whole + b"x"):
+        last.write_bytes(damaged)
+        with pytest.raises(Rejected) as caught:
+            workspace.step("b0", "psi_answer")
+        assert caught.value.reason == "bad_digest"
+    last.unlink()
+    with pytest.raises(Rejected, match="its files are not those it lists"):
+        workspace.step("b0", "psi_answer")
+    last.write_bytes(whole)
+    workspace.step("b0", "psi_answer")
+
+
+def test_what_waits_for_its_part_is_read_by_its_owner_alone_and_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alignment_parts, "PART", 100)
+    workspace = private(tmp_path, monkeypatch, 2)
+    workspace.until("preprocess")
+    for party in ("a", "b0", "b1"):
+        kept = list((workspace.home(party) / "psi-parts").iterdir())
+        assert not kept
+        sent = [path.stat().st_mode & 0o077 for path in workspace.home(party).rglob("psi-*/*")]
+        assert sent
+        assert not any(sent)
 
 
 def test_a_second_query_in_one_run_is_refused(

@@ -61,7 +61,9 @@ def test_a_worse_model_is_compared_on_the_same_rows_and_kept_aside(routed: Works
     summaries = routed.all()
     gate = routed.home_json("a", "gate")
     assert (gate["promote"], gate["version"]) == (False, FIRST_RUN)
-    assert "in mode routed is worse" in gate["why"]
+    assert "worse by more than the tolerance" in gate["why"]
+    assert gate["gain"]["value"] == gate["new"] - gate["value"]
+    assert gate["gain"]["high"] < -gate["tolerance"]
     assert "on the same rows" in gate["why"]
     assert gate["value"] == r2(routed, FIRST_RUN)
     assert gate["new"] == r2(routed, SECOND_RUN)
@@ -88,6 +90,7 @@ def test_a_champion_put_in_place_during_the_run_stands_by_its_own_evaluation(
     routed: Workspace,
 ) -> None:
     """Its comparisons were not asked for, and it is not compared on rows of the other's."""
+    routed.edit_yaml("federation.yaml", lambda d: d["training"].update(gate="today"))
     routed.until("evaluate")
     files = registry(routed).files(FIRST_RUN)
     del files["sha256.json"]
@@ -98,6 +101,32 @@ def test_a_champion_put_in_place_during_the_run_stands_by_its_own_evaluation(
     recorded = json.loads(files["evaluation.json"])["metrics"]["federated_routed"]["r2"]
     assert (gate["version"], gate["value"], gate["promote"]) == (OTHER, recorded, False)
     assert "its own held-out rows" in gate["why"]
+
+
+def test_what_a_person_approves_during_the_run_waits_for_the_next_one(routed: Workspace) -> None:
+    routed.until("evaluate")
+    files = registry(routed).files(FIRST_RUN)
+    del files["sha256.json"]
+    registry(routed).register(OTHER, files)
+    registry(routed).promote(OTHER, "by hand")
+    routed.step("a", "evaluate")
+    gate = routed.home_json("a", "gate")
+    assert (gate["version"], gate["promote"]) == (FIRST_RUN, False)
+    assert "on the same rows" in gate["why"]
+
+
+def test_a_plan_names_two_versions_at_most_and_one_is_compared_with(routed: Workspace) -> None:
+    """A champion that is not the reference is not asked for: thresholds are a disclosure."""
+    files = registry(routed).files(FIRST_RUN)
+    del files["sha256.json"]
+    worse = json.loads(files["evaluation.json"])
+    worse["metrics"]["federated_routed"]["r2"] -= 0.1
+    registry(routed).register(OTHER, {**files, "evaluation.json": json.dumps(worse).encode()})
+    registry(routed).decide(OTHER, True, "not shown to be worse")
+    routed.until("answer_routes")
+    place = routed.folder / "exchange" / NAME / SECOND_RUN / "plan" / "a" / "document.json"
+    plan = json.loads(place.read_bytes())
+    assert (plan["model"], plan["reference"]) == (OTHER, FIRST_RUN)
 
 
 def test_a_run_that_is_cleared_asks_for_the_champion_with_which_it_began(
@@ -141,7 +170,8 @@ def test_a_champion_never_evaluated_in_the_mode_is_evaluated_in_it_now(
     # The same data and seeds give the same model, and so the same metric in the new mode.
     assert gate["promote"] is True
     assert gate["new"] == gate["value"]
-    assert "in mode routed is not worse" in gate["why"]
+    assert "in mode routed against" in gate["why"]
+    assert "no gain shown" in gate["why"]
     assert "on the same rows" in gate["why"]
 
 

@@ -1,0 +1,136 @@
+"""Keyed digests as they travel: the first 80 bits of each, and a bit a row back.
+
+80 bits are enough to find people: of two tables of a hundred million people each, two different
+ones have one short digest in common with probability 10^-8. Two of one table would be told apart
+by nobody but their own party, which refuses them before anything leaves.
+
+    >>> import numpy as np
+    >>> found, held = np.array([True, False, True]), np.array([False, True])
+    >>> [marked.tolist() for marked in unmarked(marks(found, held), 3, 2)]
+    [[0, 2], [False, True]]
+"""
+
+import numpy as np
+
+from opboost_ops.errors import ContractError
+
+#: Bytes of a digest that travel.
+SHORT = 10
+
+
+def shortened(digests: np.ndarray, party: str) -> np.ndarray:
+    """What travels of digests, uint8, shape (n, 10).
+
+    Args:
+        digests: uint8, shape (n, 16), rising.
+        party: Whose they are, for the error.
+
+    Raises:
+        ContractError: Two of them agree, or would agree on their way.
+    """
+    short = np.ascontiguousarray(digests[:, :SHORT])
+    same = np.flatnonzero((short[1:] == short[:-1]).all(axis=1))
+    if not len(same):
+        return short
+    if (digests[same] == digests[same + 1]).all(axis=1).any():
+        raise ContractError(
+            f"An ID is there twice in the table of {party}.", "Give every person one row."
+        )
+    raise ContractError(
+        f"The digests of two IDs of {party} agree in the {8 * SHORT} bits that travel.",
+        "Make another alignment key (`opboost keys init --alignment`) and give it to all parties; "
+        "other people are held out then. `alignment: private` knows no such case.",
+    )
+
+
+def rising(short: np.ndarray) -> bool:
+    """Whether short digests rise, and none comes twice.
+
+    Args:
+        short: uint8, shape (n, 10).
+    """
+    first, rest = _halves(short)
+    less = (first[:-1] < first[1:]) | ((first[:-1] == first[1:]) & (rest[:-1] < rest[1:]))
+    return bool(less.all())
+
+
+def places(short: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Where short digests stand in a list of them.
+
+    Args:
+        short: uint8, shape (n, 10), rising.
+        wanted: uint8, shape (m, 10), rising.
+
+    Returns:
+        int64, shape (m,); -1 for one that is not there.
+    """
+    found = np.full(len(wanted), -1, dtype=np.int64)
+    if not len(short):
+        return found
+    (first, rest), (first_wanted, rest_wanted) = _halves(short), _halves(wanted)
+    at = np.searchsorted(first, first_wanted)
+    last = len(short) - 1
+    while True:
+        # Those that share their first 64 bits stand side by side, which by chance few do.
+        spot = np.minimum(at, last)
+        same = (at <= last) & (first[spot] == first_wanted)
+        hit = same & (rest[spot] == rest_wanted)
+        found[hit] = spot[hit]
+        if not (same & (rest[spot] < rest_wanted)).any():
+            return found
+        at = np.where(same & (rest[spot] < rest_wanted), at + 1, at)
+
+
+def marks(found: np.ndarray, held: np.ndarray) -> np.ndarray:
+    """A bit a row of a list of digests, and a bit for each that is common.
+
+    Args:
+        found: Whether a row of the list is common, bool, shape (n,).
+        held: Whether a common one is held out, bool, shape (c,).
+
+    Returns:
+        uint8, shape (k, 1).
+    """
+    return np.concatenate([np.packbits(found), np.packbits(held)]).reshape(-1, 1)
+
+
+def marks_size(rows: int, common: int) -> int:
+    """How many bytes marks have.
+
+    Args:
+        rows: Of the list.
+        common: How many of them are common.
+    """
+    return -(-rows // 8) + -(-common // 8)
+
+
+def unmarked(raw: np.ndarray, rows: int, common: int) -> tuple[np.ndarray, np.ndarray]:
+    """What marks say.
+
+    Args:
+        raw: uint8, shape (k, 1).
+        rows: Of the list.
+        common: How many of them are common.
+
+    Returns:
+        The common places, rising, int64, shape (c,), and whether each is held out, bool.
+
+    Raises:
+        ValueError: They are of another number of rows.
+    """
+    flat, cut = raw.ravel(), -(-rows // 8)
+    bits = np.unpackbits(flat[:cut]).astype(bool)
+    held = np.unpackbits(flat[cut:]).astype(bool)
+    found = np.flatnonzero(bits[:rows])
+    # The last bytes are filled up with zeros: marks have one form alone.
+    if len(flat) != marks_size(rows, common) or len(found) != common:
+        raise ValueError("marks of another number of rows")
+    if bits[rows:].any() or held[common:].any():
+        raise ValueError("marks of more rows than there are")
+    return found, held[:common]
+
+
+def _halves(short: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first 64 bits and the last 16, as numbers that have the order of the bytes."""
+    pairs = np.ascontiguousarray(short).view([("first", ">u8"), ("rest", ">u2")]).ravel()
+    return pairs["first"].astype(np.uint64), pairs["rest"].astype(np.uint16)

@@ -1,0 +1,251 @@
+"""The file of a backup: a zip whose last entry, a sealed manifest, says what all others must be.
+
+The seal's key follows from the party's noise secret, so that an edited backup, or another party's,
+is refused. The secret itself is not in it, nor any other key.
+"""
+
+import hashlib
+import hmac
+import json
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Literal
+
+from pydantic import Field, ValidationError
+
+from opboost_ops.config.schema import Name, Record
+from opboost_ops.errors import ArtifactError
+from opboost_ops.exchange.manifest import Digest, File, KeyName
+from opboost_ops.mechanisms import noise
+
+#: Name of the manifest's entry.
+MANIFEST = "backup.json"
+
+#: Where the entries of each kind lie.
+DATABASE, CELLS, MODELS, HOME, FILES = "database/", "cells/", "models/", "home/", "files/"
+
+#: Entries of `FILES` by which a site is found, and what it agreed to.
+SITE, AGREEMENT = "site.yaml", "agreement.json"
+
+#: Most bytes that are read of a manifest.
+_LIMIT = 64 * 2**20
+
+_BLOCK = 1 << 20
+
+#: Told how many bytes of how many are done.
+Progress = Callable[[int, int], None]
+
+#: What is compressed already: Parquet and models' charts are not made smaller once more.
+_STORED = (".parquet", ".png")
+
+
+class Contents(Record):
+    """What a backup says of itself.
+
+    Attributes:
+        version: Of this format.
+        party: Whose.
+        at: The moment of which its books are, UTC, to the second.
+        software: Version of this software that made it.
+        tables: Version of the database's tables.
+        secret: Fingerprint of the noise secret under which it is sealed.
+        secrets: Fingerprints of all noise secrets that lay at the site, the present one first.
+        lines: How many lines the ledger has.
+        entries: How many entries the audit log has.
+        head: Hash of the last of them.
+        files: All other entries.
+        made: When each model version was made, by its folder: their order.
+        left_out: What was not taken along, and why.
+    """
+
+    version: Literal[1] = 1
+    party: Name
+    at: str
+    software: str
+    tables: int = Field(ge=1)
+    secret: KeyName
+    secrets: tuple[KeyName, ...]
+    lines: int = Field(ge=0)
+    entries: int = Field(ge=0)
+    head: Digest
+    files: dict[str, File]
+    made: dict[str, int]
+    left_out: tuple[str, ...] = ()
+
+
+class Writer:
+    """Adds entries, and notes what they are.
+
+    Args:
+        file: Where to; it is only ever added to.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._zip = zipfile.ZipFile(file, "w", allowZip64=True)
+        self.files: dict[str, File] = {}
+
+    def add(self, name: str, blocks: Iterable[bytes]) -> None:
+        """Add an entry.
+
+        Args:
+            name: Its name, with slashes.
+            blocks: Its content.
+        """
+        for _ in self.adding(name, blocks):
+            pass
+
+    def adding(self, name: str, blocks: Iterable[bytes]) -> Iterator[int]:
+        """Add an entry; it is whole when the last number was taken.
+
+        Args:
+            name: Its name, with slashes.
+            blocks: Its content.
+
+        Yields:
+            The bytes of each block, once it is written.
+        """
+        digest, size = hashlib.sha256(), 0
+        entry = zipfile.ZipInfo(name)
+        stored = name.endswith(_STORED)
+        entry.compress_type = zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED
+        with self._zip.open(entry, "w", force_zip64=True) as target:
+            for block in blocks:
+                target.write(block)
+                digest.update(block)
+                size += len(block)
+                yield len(block)
+        self.files[name] = File(sha256=digest.hexdigest(), size=size)
+
+    def seal(self, contents: Contents, secret: bytes) -> None:
+        """Add the manifest, sealed: the last entry."""
+        data = contents.model_dump(mode="json")
+        text = json.dumps({**data, "seal": _seal(secret, data)}, sort_keys=True, indent=1)
+        self._zip.writestr(MANIFEST, text, zipfile.ZIP_DEFLATED)
+
+    def close(self) -> None:
+        """End the file."""
+        self._zip.close()
+
+
+class Reader:
+    """An opened backup whose manifest was read.
+
+    Args:
+        file: The zip.
+        contents: What it says of itself, not yet believed.
+        seal: What seals that.
+    """
+
+    def __init__(self, file: zipfile.ZipFile, contents: Contents, seal: str) -> None:
+        self._zip = file
+        self.contents = contents
+        self._seal = seal
+
+    def require_sealed(self, secret: bytes) -> None:
+        """Refuse a manifest that was not written under a noise secret.
+
+        Args:
+            secret: The one that `Contents.secret` names.
+
+        Raises:
+            ArtifactError: It was changed.
+        """
+        if not hmac.compare_digest(
+            self._seal, _seal(secret, self.contents.model_dump(mode="json"))
+        ):
+            raise _edited(MANIFEST)
+        names = [entry.filename for entry in self._zip.infolist()]
+        if sorted(names) != sorted([*self.contents.files, MANIFEST]):
+            raise _edited("its list of entries")
+
+    def blocks(self, name: str) -> Iterator[bytes]:
+        """An entry's content.
+
+        Args:
+            name: One of `Contents.files`.
+
+        Raises:
+            ArtifactError: After the last block, or before: it is not what the manifest says.
+        """
+        expected, digest, size = self.contents.files[name], hashlib.sha256(), 0
+        good = False
+        try:
+            with self._zip.open(name) as source:
+                while size <= expected.size and (block := source.read(_BLOCK)):
+                    digest.update(block)
+                    size += len(block)
+                    yield block
+            good = size == expected.size and digest.hexdigest() == expected.sha256
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
+            pass
+        if not good:
+            raise _edited(name)
+
+    def read(self, name: str) -> bytes:
+        """The whole of a small entry; see `blocks`."""
+        return b"".join(self.blocks(name))
+
+    def below(self, folder: str) -> list[str]:
+        """Names of the entries of a kind, in order."""
+        return sorted(name for name in self.contents.files if name.startswith(folder))
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Reader]:
+    """A backup whose manifest is well-formed; nothing else of it was looked at.
+
+    Args:
+        path: The file.
+
+    Raises:
+        ArtifactError: It cannot be read, is cut short, or is no backup that this software knows.
+    """
+    problem = f"The backup {path.name} cannot be read."
+    try:
+        file = zipfile.ZipFile(path)
+    except OSError:
+        file = None
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+        file, problem = None, f"The backup {path.name} is cut short or damaged, or is none."
+    if file is None:
+        raise ArtifactError(problem, "Take another one. Nothing was changed.")
+    with file:
+        yield Reader(file, *_manifest(file, path.name))
+
+
+def _manifest(file: zipfile.ZipFile, name: str) -> tuple[Contents, str]:
+    data: object = None
+    try:
+        if file.getinfo(MANIFEST).file_size <= _LIMIT:
+            data = json.loads(file.read(MANIFEST))
+        if isinstance(data, dict) and isinstance(seal := data.pop("seal"), str):
+            return Contents.model_validate(data), seal
+    except (KeyError, ValueError, ValidationError, RecursionError, zipfile.BadZipFile, zlib.error):
+        pass
+    except (EOFError, NotImplementedError, RuntimeError):
+        pass
+    version = data.get("version") if isinstance(data, dict) else None
+    if isinstance(version, int) and version > 1:
+        raise ArtifactError(
+            f"The backup {name} has format version {version}; this software knows 1.",
+            "Restore it with the software that made it, or a later one. Nothing was changed.",
+        )
+    raise ArtifactError(
+        f"The backup {name} is damaged, or is none: its {MANIFEST} cannot be read.",
+        "Take another one. Nothing was changed.",
+    )
+
+
+def _seal(secret: bytes, data: object) -> str:
+    text = json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
+    return hmac.new(noise.keyed_by(secret, "backup"), text, hashlib.sha256).hexdigest()
+
+
+def _edited(what: str) -> ArtifactError:
+    return ArtifactError(
+        f"The backup is damaged or was edited: {what} is not as it was written.",
+        "Take another one. Nothing was changed.",
+    )

@@ -1,0 +1,151 @@
+"""Where a backup is unpacked, and the way back as long as it is not all in place."""
+
+import os
+import shutil
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from uuid import uuid4
+
+from opboost_ops.backup.archive import CELLS, DATABASE, HOME, MODELS, Progress, Reader
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ArtifactError
+
+
+class Places:
+    """The folders of a restore. Left before `keep`, everything is as it was.
+
+    Args:
+        folder: Of ``site.yaml``; made if it is absent.
+        site: The party's.
+        stamp: What names of things that are set aside end with.
+    """
+
+    def __init__(self, folder: Path, site: Site, stamp: str) -> None:
+        end = f".restore-{uuid4().hex[:8]}"
+        self._end = f".before-restore-{stamp}"
+        #: What names of tables end with that are set aside.
+        self.table_end = f"before_restore_{stamp}".lower()
+        self._of = {CELLS: site.cells, MODELS: site.models}
+        self._home = site.home
+        self._at = {
+            kind: path.with_name(f".{path.name}{end}")
+            for kind, path in {**self._of, HOME: site.home}.items()
+        }
+        #: The rows of each table.
+        self.rows = folder / end / "rows"
+        self._new = not folder.exists()
+        self._folder = folder
+        #: Files that were written where there was none.
+        self.made: list[Path] = []
+        #: What was set aside, in words.
+        self.aside: list[str] = []
+        self._moved: list[tuple[Path, Path]] = []
+        self._kept = False
+
+    def __enter__(self) -> "Places":
+        self.rows.mkdir(parents=True, mode=0o700)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._kept:
+            for source, target in reversed(self._moved):
+                target.rename(source)
+            for path in self.made:
+                path.unlink(missing_ok=True)
+        for folder in (self.rows.parent, *self._at.values()):
+            shutil.rmtree(folder, ignore_errors=True)
+        if not self._kept and self._new:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def keep(self) -> None:
+        """All is in place."""
+        self._kept = True
+
+    def staged(self, name: str) -> Path | None:
+        """Where an entry is unpacked to; None for what is read from the backup itself.
+
+        Args:
+            name: The entry's.
+
+        Raises:
+            ArtifactError: It leads out of its folder.
+        """
+        if ".." in PurePosixPath(name).parts or "\\" in name:
+            raise ArtifactError("An entry of the backup leads out of its folder.")
+        for kind, folder in {DATABASE: self.rows, **self._at}.items():
+            if name.startswith(kind):
+                return folder / name.removeprefix(kind)
+        return None
+
+    def move_aside(self, path: Path) -> None:
+        """Give what lies at a place another name, if there is anything."""
+        if path.exists():
+            target = path.with_name(path.name + self._end)
+            self._move(path, target)
+            self.aside.append(target.name)
+
+    def free_name(self, path: Path) -> Path:
+        """The name under which something is set aside that is copied; it is noted as such."""
+        target = path.with_name(path.name + self._end)
+        self.made.append(target)
+        self.aside.append(target.name)
+        return target
+
+    def swap(self) -> None:
+        """Cell states and models change places with what was there; records of runs are added."""
+        for kind, path in self._of.items():
+            self.move_aside(path)
+            if self._at[kind].is_dir():
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._move(self._at[kind], path)
+        for staged in sorted(self._at[HOME].rglob("*.json")):
+            path = self._home / staged.relative_to(self._at[HOME])
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                staged.rename(path)
+                self.made.append(path)
+
+    def _move(self, source: Path, target: Path) -> None:
+        source.rename(target)
+        self._moved.append((source, target))
+
+
+def unpack(reader: Reader, places: Places, progress: Progress) -> None:
+    """Verify every entry of a backup, and lay out those that are files.
+
+    Args:
+        reader: The backup, whose manifest is verified.
+        places: Where to.
+        progress: Told how many bytes of how many are verified.
+
+    Raises:
+        ArtifactError: An entry is not as it was written.
+    """
+    files = reader.contents.files
+    whole, done = sum(file.size for file in files.values()), 0
+    for name in sorted(files):
+        target = places.staged(name)
+        if target is None:
+            for block in reader.blocks(name):
+                progress(done := done + len(block), whole)
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            for block in reader.blocks(name):
+                file.write(block)
+                progress(done := done + len(block), whole)
+            file.flush()
+            os.fsync(file.fileno())
+        if name.startswith(MODELS):
+            target.chmod(0o444 if name.count("/") > 2 else 0o644)
+    for version, made in reader.contents.made.items():
+        # Versions are listed in the order in which they were made.
+        folder = places.staged(version)
+        if folder is not None and folder.is_dir():
+            folder.chmod(0o755)
+            os.utime(folder, ns=(made, made))

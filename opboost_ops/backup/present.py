@@ -1,0 +1,130 @@
+"""What lies at a site before a backup is put back, and what of it the backup does not know."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ConfigError, OpBoostError
+from opboost_ops.exchange.books import open_books
+from opboost_ops.privacy.database import has_tables
+from opboost_ops.privacy.forgotten import Forgotten
+
+#: Most runs that a message names.
+_NAMED = 10
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a ledger, as far as one is told from another.
+
+    Attributes:
+        artifact: Digest of the artifact, or name of the draw.
+        feature: Of which feature.
+        run: In which run; empty for what is of no run.
+    """
+
+    artifact: str
+    feature: str
+    run: str
+
+
+@dataclass(frozen=True)
+class Present:
+    """What lies at a site.
+
+    Attributes:
+        anything: Whether there are books, in whatever state.
+        readable: Whether the ledger's database could be read.
+        lines: Its lines.
+        forgotten: Whom it has been asked to forget; see `Forgotten.entries`.
+    """
+
+    anything: bool
+    readable: bool
+    lines: tuple[Line, ...] = ()
+    forgotten: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+
+    def beyond(self, backup: Iterable[Line]) -> list[Line]:
+        """Lines that a backup has not."""
+        known = {(line.artifact, line.feature) for line in backup}
+        return [line for line in self.lines if (line.artifact, line.feature) not in known]
+
+
+def look(site: Site) -> Present:
+    """What lies at a site now.
+
+    Args:
+        site: The party's.
+
+    Raises:
+        ConfigError: Its database is a server's, and does not answer.
+    """
+    listed: set[tuple[str, str]] = set()
+    try:
+        listed = Forgotten(site.forgotten).entries()
+    except (OSError, ValueError, KeyError, TypeError):
+        listed = set()  # Damaged: the database has a copy.
+    files = any(path.is_file() for root in (site.cells, site.models) for path in root.rglob("*"))
+    url = site.ledger_url()
+    if not has_tables(url):
+        return Present(files, False, (), frozenset(listed))
+    try:
+        with open_books(site, anew=True) as books:
+            lines = tuple(Line(r.artifact, r.feature or "", r.run) for r in books.ledger.releases())
+            listed |= books.ledger.forgotten()
+            entries = sum(1 for _ in books.audit.entries())
+    except (OpBoostError, ValueError):
+        if not url.startswith("sqlite:///"):
+            raise
+        return Present(True, False, (), frozenset(listed))
+    return Present(files or bool(lines) or entries > 0, True, lines, frozenset(listed))
+
+
+def lines_in(rows: Path) -> list[Line]:
+    """The ledger's lines in a backup.
+
+    Args:
+        rows: The rows of its table.
+    """
+    found = []
+    with rows.open("rb") as file:
+        for text in file:
+            row = json.loads(text)
+            found.append(Line(row["artifact"], row["feature"], row["event"].get("run", "")))
+    return found
+
+
+def require_meant(present: Present, beyond: list[Line], at: str, party: str) -> None:
+    """Refuse to set books aside that nobody said may be.
+
+    Args:
+        present: What lies there.
+        beyond: What of it the backup has not.
+        at: The moment of the backup.
+        party: Whose.
+
+    Raises:
+        ConfigError: There are some.
+    """
+    if not present.anything:
+        return
+    if not present.readable:
+        told = "What lies there cannot be read."
+    elif beyond:
+        told = f"{len(beyond)} lines of theirs are not in the backup of {at}: {runs_of(beyond)}."
+    else:
+        told = f"The backup of {at} has all their lines."
+    raise ConfigError(
+        f"{party} has books already. {told}",
+        "Say --yes to set them aside, to where nothing looks any more. Nothing was changed.",
+    )
+
+
+def runs_of(lines: Iterable[Line]) -> str:
+    """Which runs lines are of, in words."""
+    runs = sorted({line.run for line in lines} - {""})
+    more = f" and {len(runs) - _NAMED} more" if len(runs) > _NAMED else ""
+    named = ", ".join(runs[:_NAMED])
+    return f"runs {named}{more}" if runs else "of no run"

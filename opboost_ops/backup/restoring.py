@@ -1,0 +1,240 @@
+"""Putting a backup back: everything is verified before anything is changed.
+
+The whole of it is unpacked beside its places first, and each entry held against the sealed
+manifest. Then, in one transaction of the database, its rows are replaced and the folders of cell
+states and models change places with what was there, which is kept. Ended in between, the old
+database lies beside older cell states, which every run refuses; doing it again mends that.
+
+What people wrote (`site.yaml`, `policy.yaml`, the agreement) is put back only where it is missing:
+it may have been narrowed since, and nobody consents by a restore. For the same reason whoever was
+forgotten since stays forgotten.
+"""
+
+import datetime
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from opboost_ops import __version__
+from opboost_ops.backup.archive import (
+    AGREEMENT,
+    FILES,
+    SITE,
+    Contents,
+    Progress,
+    Reader,
+    opened,
+)
+from opboost_ops.backup.places import Places, unpack
+from opboost_ops.backup.present import Line, Present, lines_in, look, require_meant
+from opboost_ops.backup.sealed_keys import PartyKeys, put_back, require_same
+from opboost_ops.config.loading import load_site
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ArtifactError, ConfigError, ContractError
+from opboost_ops.exchange.audit import Audit
+from opboost_ops.exchange.key_files import write_private
+from opboost_ops.mechanisms import noise
+from opboost_ops.privacy.cells import Cells
+from opboost_ops.privacy.database import VERSION, Database
+from opboost_ops.privacy.forgotten import Forgotten
+from opboost_ops.privacy.ledger import Ledger
+from opboost_ops.privacy.migrations import copy_file
+from opboost_ops.privacy.rows import copy_tables, replace_rows, table_names
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What was put back.
+
+    Attributes:
+        site: The party's, as it is now.
+        contents: What the backup says of itself.
+        aside: Where what was there lies now.
+        kept: Files that people wrote, which differ from the backup's and stay as they are.
+        beyond: Lines of the books that were there, which the backup has not.
+    """
+
+    site: Site
+    contents: Contents
+    aside: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    beyond: tuple[Line, ...] = ()
+
+
+def restore(
+    folder: Path,
+    source: Path,
+    keys: PartyKeys | None = None,
+    over: bool = False,
+    progress: Progress = lambda *_: None,
+) -> Restored:
+    """Put a party's books back.
+
+    Args:
+        folder: Of the party's ``site.yaml``, which may be missing.
+        source: The backup.
+        keys: The party's keys, for a place that has none.
+        over: Books that lie there may be set aside.
+        progress: Told how far it is.
+
+    Raises:
+        ArtifactError: The backup is cut short, edited, of another party, or of newer tables.
+        ConfigError: It is of another noise secret, or something is there that must not be lost.
+        ContractError: There is no room; as in all these cases, nothing was changed.
+    """
+    with opened(source) as reader:
+        contents = reader.contents
+        _require_known(contents)
+        site = _site_of(folder, reader)
+        _require_party(contents, site, keys)
+        secret = _secret(site, contents, keys)
+        reader.require_sealed(secret)
+        if keys is not None:
+            require_same(site, keys)
+        stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
+        with Places(folder, site, stamp) as places, _room(site.party):
+            unpack(reader, places, progress)
+            present = look(site)
+            beyond = present.beyond(lines_in(places.rows / "releases.jsonl"))
+            if not over:
+                require_meant(present, beyond, contents.at, site.party)
+            if keys is not None:
+                places.made += put_back(site, keys)
+            kept = _put_declared(folder, site, reader, places)
+            _replace(site, contents, places, present)
+            places.keep()
+    return Restored(site, contents, tuple(places.aside), tuple(kept), tuple(beyond))
+
+
+def _require_known(contents: Contents) -> None:
+    if contents.tables > VERSION:
+        raise ArtifactError(
+            f"The backup has tables of version {contents.tables}, made by release "
+            f"{contents.software}; this software, {__version__}, knows {VERSION}.",
+            "Upgrade this software first. Nothing was changed.",
+        )
+
+
+def _site_of(folder: Path, reader: Reader) -> Site:
+    """The site as it is declared here; where nothing is, as the backup declares it."""
+    if (folder / SITE).exists():
+        return load_site(folder / SITE)
+    if FILES + SITE not in reader.contents.files:
+        raise ConfigError(
+            f"There is no {SITE} in {folder.name}, and none in the backup.",
+            f"Put {SITE} there first. Nothing was changed.",
+        )
+    # Its digest is verified; whether the list of digests is true is seen next.
+    with tempfile.NamedTemporaryFile(suffix=SITE) as file:
+        file.write(reader.read(FILES + SITE))
+        file.flush()
+        return load_site(Path(file.name), folder)
+
+
+def _require_party(contents: Contents, site: Site, keys: PartyKeys | None) -> None:
+    found = {"The backup": contents.party, "The keys file": keys.party if keys else site.party}
+    for what, party in found.items():
+        if party != site.party:
+            raise ArtifactError(
+                f"{what} is of {party}, and this is the site of {site.party}.",
+                "Nothing was changed.",
+            )
+
+
+def _secret(site: Site, contents: Contents, keys: PartyKeys | None) -> bytes:
+    """The noise secret of a backup, that of its site or that of its keys."""
+    known = (
+        {} if keys is None or keys.secret is None else {noise.fingerprint(keys.secret): keys.secret}
+    )
+    if not known and site.secret.is_absolute() and not site.secret.exists():
+        raise ConfigError(
+            f"{site.party} has no noise secret here, and the backup has none: keys are kept apart.",
+            "Give the file of its keys with --keys-from. Nothing was changed.",
+        )
+    if not known:
+        known = site.noise_secrets()
+    present = next(iter(known))
+    if contents.secret == present:
+        return known[present]
+    later = " The site has that one as a former one." if contents.secret in known else ""
+    raise ConfigError(
+        f"The backup is of noise secret {contents.secret}, and {site.party} has {present} now."
+        f"{later}",
+        "Take a backup of after the secret was replaced; or restore into an empty place, with the "
+        "keys of then. Nothing was changed.",
+    )
+
+
+@contextmanager
+def _room(party: str) -> Iterator[None]:
+    problem = ""
+    try:
+        yield
+    except OSError as error:
+        problem = error.strerror or "no reason told"
+    if problem:
+        raise ContractError(
+            f"The backup of {party} cannot be put back: the disk says {problem}.",
+            "Make room, or let this user write there. Nothing was changed.",
+        )
+
+
+def _put_declared(folder: Path, site: Site, reader: Reader, places: Places) -> list[str]:
+    """Write what people wrote where it is missing; what differs, and stays as it is."""
+    kept = []
+    for name in reader.below(FILES):
+        path = folder / name.removeprefix(FILES)
+        path = site.agreement if path.name == AGREEMENT else path
+        content = reader.read(name)
+        if not path.exists():
+            places.made.append(path)
+            write_private(path, content)
+        elif path.read_bytes() != content:
+            kept.append(path.name)
+    return kept
+
+
+def _replace(site: Site, contents: Contents, places: Places, present: Present) -> None:
+    """Let database, cell states and models be those of the backup: all or nothing."""
+    url = site.ledger_url()
+    file = Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if file.exists() and not present.readable:
+            places.move_aside(file)
+            places.move_aside(file.with_name(f"{file.name}-journal"))
+        elif not file.exists():
+            places.made.append(file)
+    database = Database(url)
+    try:
+        with database.writing() as connection:
+            if present.readable and present.anything and file is not None:
+                copy_file(file, places.free_name(file))
+            elif present.readable and present.anything:
+                copy_tables(connection, places.table_end)
+                places.aside.append(f"the tables ..._{places.table_end}")
+            for name in table_names():
+                replace_rows(connection, name, _lines(places.rows / f"{name}.jsonl"))
+            if Audit(database).verify() != (contents.entries, contents.head):
+                raise ArtifactError("The backup's audit log is not as it was. Nothing was changed.")
+            places.swap()
+            _stay_forgotten(site, database, present.forgotten)
+    finally:
+        database.close()
+
+
+def _stay_forgotten(site: Site, database: Database, entries: Iterable[tuple[str, str]]) -> None:
+    forgotten = Forgotten(site.forgotten)
+    before = forgotten.entries()
+    if set(entries) - before:
+        forgotten.merge(entries)
+        Cells(site.cells).forget(forgotten.hashes())
+    Ledger(database).complete(forgotten)
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    if path.is_file():
+        with path.open("rb") as file:
+            yield from file

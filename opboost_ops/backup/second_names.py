@@ -1,0 +1,98 @@
+"""Second names of a party's files: they go on showing what there was when they were taken."""
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from uuid import uuid4
+
+from opboost_ops.backup.archive import CELLS, HOME, MODELS
+from opboost_ops.config.site import Site
+
+#: What is taken of a run's home: what it accepted, and names of its draws. No table, no value.
+RECORDS = ("acceptance.json", "held.json")
+
+#: Seconds after which second names are those of a backup that was killed.
+_LEFT = 86_400.0
+
+
+class SecondNames:
+    """Cell states, models and records of runs of a party, as they are at one moment.
+
+    Cell states, records and model versions are replaced or added, never changed, and get second
+    names; the few small files that are written in place are copied. As a context manager it
+    removes them all.
+
+    Args:
+        site: The party's.
+    """
+
+    def __init__(self, site: Site) -> None:
+        end = f".backup-{uuid4().hex[:8]}"
+        self._of = {CELLS: site.cells, MODELS: site.models}
+        self._home = site.home
+        self._at = {kind: _beside(path, end) for kind, path in self._of.items()}
+        self._at[HOME] = _beside(site.home, end)
+        #: When each version of a model was made, by its folder's entry: their order.
+        self.made: dict[str, int] = {}
+
+    def __enter__(self) -> "SecondNames":
+        for path in (*self._of.values(), self._home):
+            for left in path.parent.glob(f".{path.name}.backup-*"):
+                with suppress(OSError):
+                    if time.time() - left.stat().st_mtime > _LEFT:
+                        shutil.rmtree(left)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for folder in self._at.values():
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def take(self) -> None:
+        """Take them, quickly: writers of the party's books wait.
+
+        Raises:
+            OSError: There is no room.
+        """
+        for name in RECORDS:
+            for path in sorted(self._home.glob(f"*/*/{name}")):
+                _name(path, self._at[HOME] / path.relative_to(self._home), copy=False)
+        for kind, folder in self._of.items():
+            for path in sorted(folder.rglob("*")):
+                parts = path.relative_to(folder).parts
+                if any(part.startswith(".") for part in parts):
+                    continue  # What a writer has not finished.
+                if path.is_dir():
+                    if kind == MODELS and len(parts) == 2:
+                        self.made[kind + "/".join(parts)] = path.stat().st_mtime_ns
+                elif path.is_file():
+                    whole = path.suffix == ".parquet" if kind == CELLS else len(parts) > 2
+                    _name(path, self._at[kind].joinpath(*parts), copy=not whole)
+
+    def entries(self) -> Iterator[tuple[str, Path]]:
+        """The entries of a backup, and where each lies."""
+        for kind, folder in self._at.items():
+            for path in sorted(folder.rglob("*")):
+                if path.is_file():
+                    yield kind + path.relative_to(folder).as_posix(), path
+
+
+def _beside(path: Path, end: str) -> Path:
+    return path.with_name(f".{path.name}{end}")
+
+
+def _name(path: Path, target: Path, copy: bool) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not copy:
+        with suppress(OSError):
+            os.link(path, target)
+            return
+    shutil.copy2(path, target)

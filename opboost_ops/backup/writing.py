@@ -1,0 +1,158 @@
+"""Making a backup while runs go on.
+
+Under the write lock of the ledger, for a moment: the view of the database is fixed, and the files
+of cell states and models get second names. They are replaced, never changed, so these names go on
+showing what there was. All is copied afterwards, while runs write again. A draw holds its line and
+its cell state in one transaction (`privacy.draws`), so that no copied state is older than the
+copied ledger, and no line without its state.
+"""
+
+import datetime
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from uuid import uuid4
+
+import sqlalchemy as sa
+
+from opboost_ops import __version__
+from opboost_ops.backup.archive import (
+    AGREEMENT,
+    DATABASE,
+    FILES,
+    SITE,
+    Contents,
+    Progress,
+    Writer,
+)
+from opboost_ops.backup.second_names import SecondNames
+from opboost_ops.config.loading import POLICY, load_site
+from opboost_ops.config.site import Site
+from opboost_ops.config.source import ENVIRONMENT
+from opboost_ops.config.yaml_text import read_yaml
+from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.exchange.audit import last_hash
+from opboost_ops.exchange.books import open_books
+from opboost_ops.privacy.database import VERSION
+from opboost_ops.privacy.rows import lines_of, table_names
+from opboost_ops.quality.tightening import TIGHTENING
+
+_BLOCK = 1 << 20
+
+
+def back_up(folder: Path, target: Path, progress: Progress = lambda *_: None) -> Contents:
+    """Write a party's books into one file, as they are at one moment.
+
+    Args:
+        folder: Of the party's ``site.yaml``.
+        target: The file; it must not be there yet.
+        progress: Told how far it is.
+
+    Returns:
+        What the backup says of itself.
+
+    Raises:
+        ConfigError: The file is there, or a declared one cannot be read.
+        ContractError: There is no room for it.
+    """
+    site = load_site(folder / "site.yaml")
+    site.noise_secret()
+    if target.exists():
+        raise ConfigError(
+            f"{target.name} is there already; nothing was written.", "Name another file."
+        )
+    part = target.with_name(f".{target.name}.{uuid4().hex[:8]}.part")
+    problem: OSError | None = None
+    try:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            with closing(Writer(file)) as writer:
+                contents = _write(folder, site, writer, progress)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+    except OSError as error:
+        problem = error
+    finally:
+        part.unlink(missing_ok=True)
+    if problem is not None:
+        raise ContractError(
+            f"The backup {target.name} cannot be written ({problem.strerror}).",
+            "Make room, or name another folder; nothing was changed.",
+        )
+    return contents
+
+
+def _write(folder: Path, site: Site, writer: Writer, progress: Progress) -> Contents:
+    small, left_out = _declared(folder)
+    moment = ""
+    with SecondNames(site) as names, open_books(site) as books:
+
+        def at_rest() -> None:
+            nonlocal moment
+            moment = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+            names.take()
+            if site.agreement.is_file():
+                small[AGREEMENT] = site.agreement.read_bytes()
+
+        with books.database.snapshot(at_rest) as view:
+            rows = _tables(writer, view)
+            head = last_hash(view)
+        for name, content in sorted(small.items()):
+            writer.add(FILES + name, [content])
+        entries = list(names.entries())
+        whole, done = sum(path.stat().st_size for _, path in entries), 0
+        for name, path in entries:
+            for size in _added(writer, name, path):
+                progress(done := done + size, whole)
+    secrets = site.noise_secrets()
+    contents = Contents(
+        party=site.party,
+        at=moment,
+        software=__version__,
+        tables=VERSION,
+        secret=next(iter(secrets)),
+        secrets=tuple(secrets),
+        lines=rows["releases"],
+        entries=rows["audit"],
+        head=head,
+        files=writer.files,
+        made=names.made,
+        left_out=left_out,
+    )
+    writer.seal(contents, site.noise_secret())
+    return contents
+
+
+def _tables(writer: Writer, view: sa.Connection) -> dict[str, int]:
+    rows: dict[str, int] = {}
+    for name in table_names():
+        rows[name] = 0
+
+        def counted(table: str) -> Iterator[bytes]:
+            for line in lines_of(view, table):
+                rows[table] += 1
+                yield line
+
+        writer.add(f"{DATABASE}{name}.jsonl", counted(name))
+    return rows
+
+
+def _declared(folder: Path) -> tuple[dict[str, bytes], tuple[str, ...]]:
+    """The files that people wrote, and what may not come along."""
+    found, left_out = {}, []
+    for name in (SITE, POLICY, TIGHTENING):
+        path = folder / name
+        if path.is_file():
+            found[name] = path.read_bytes()
+    ledger = str(read_yaml(folder / SITE).get("ledger", ""))
+    if not ledger.startswith(ENVIRONMENT) and sa.make_url(ledger or "sqlite://").password:
+        del found[SITE]
+        left_out.append(f"{SITE}: its `ledger` holds a password; let it be env:NAME")
+    return found, tuple(left_out)
+
+
+def _added(writer: Writer, name: str, path: Path) -> Iterator[int]:
+    """Add a file, block by block; the bytes of each."""
+    with path.open("rb") as file:
+        yield from writer.adding(name, iter(lambda: file.read(_BLOCK), b""))

@@ -1,0 +1,38 @@
+"""`opboost approve`: a person's answer to a release that waits for one."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    site: Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")],
+    run: Annotated[str, typer.Argument(help="The run, as the waiting task names it.")],
+    answer: Annotated[
+        bool | None, typer.Option("--yes/--no", help="The answer; without, what waits is shown.")
+    ] = None,
+    because: Annotated[str, typer.Option(help="Why; it is kept in the audit log.")] = "",
+) -> None:
+    """Show what a release waits for, and with --yes or --no answer it, for good."""
+    import getpass
+
+    from opboost_ops.config.loading import load_site
+    from opboost_ops.errors import ConfigError
+    from opboost_ops.run import approval
+
+    loaded = load_site(site / "site.yaml")
+    if answer is None:
+        asked, answered = approval.waiting(loaded, run)
+        federation = asked.place.split("/")[0]
+        print(f"Run {run} of {federation}, asked {asked.at} (UTC): {asked.detail}.")
+        if answered is not None:
+            print(f"It was {answered.action} at {answered.at}: {answered.detail}.")
+            return
+        print("Not answered yet. What attacks gain on a release: `opboost leakage`.")
+        print(f"Answer: opboost approve {site} {run} --yes --because '...'   (or --no)")
+        return
+    if not because.strip():
+        raise ConfigError("An answer needs a reason.", "Give it with --because.")
+    approval.answer(loaded, run, answer, getpass.getuser(), because.strip())
+    print(f"Run {run} is {'approved' if answer else 'declined'}; its task goes on by itself.")

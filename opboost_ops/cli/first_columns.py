@@ -1,0 +1,140 @@
+"""What `opboost init` makes of a table's columns: features, and what it leaves out, with why."""
+
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from opboost_ops.config.schema import FEATURE_NAME
+
+if TYPE_CHECKING:
+    import polars as pl
+
+#: Names of columns that say in which part of a split a row is.
+_SPLITS = {"is_test", "is_train", "istest", "istrain", "test", "train", "split", "fold", "holdout",
+           "is_holdout", "set", "subset", "partition", "dataset", "sample_type"}  # fmt: skip
+
+#: More different texts than this, or than half of the rows, are no categories.
+_MOST_CATEGORIES = 100
+
+
+@dataclass
+class FirstColumns:
+    """The features of one party.
+
+    Attributes:
+        features: Their entries in the federation file, by name.
+        columns: Raw names of those that are called otherwise in the table.
+        left_out: Why, by raw column.
+        blank: Features of which something public is still to be filled in, and what.
+    """
+
+    features: dict[str, dict[str, Any]] = field(default_factory=dict)
+    columns: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    blank: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def first_columns(
+    frame: "pl.DataFrame",
+    identity: str,
+    label: str | None,
+    epsilon: float,
+    pinned: Mapping[str, tuple[str, str]],
+) -> FirstColumns:
+    """The columns of a party's table as features.
+
+    Args:
+        frame: The table.
+        identity: Raw name of its ID column.
+        label: Of the label holder, its label.
+        epsilon: Of every protected feature.
+        pinned: Feature and UUID by raw column, of what the party's policy pins already.
+    """
+    found = FirstColumns()
+    for column in frame.columns:
+        if column in (identity, label):
+            continue
+        values = frame.get_column(column)
+        if why := _left_out(values):
+            found.left_out[column] = why
+            continue
+        name, known = pinned.get(column, ("", ""))
+        name = name or _name(column, {*found.features, identity, label or ""})
+        found.features[name] = {"uuid": known or str(uuid.uuid4()), **_entry(values)}
+        if name != column:
+            found.columns[name] = column
+        if label is not None:
+            # The booster treats its own missing values.
+            found.features[name]["missing"] = "keep"
+            continue
+        found.blank[name] = _protect(found.features[name], values, epsilon)
+    found.blank = {name: blank for name, blank in found.blank.items() if blank}
+    return found
+
+
+def _left_out(values: "pl.Series") -> str:
+    """Why a column is no feature; empty if it is one."""
+    import polars as pl
+
+    kind = values.dtype
+    if kind.is_nested() or kind in (pl.Binary, pl.Object, pl.Int128, pl.UInt128):
+        return f"a column of type {kind.base_type().__name__} is no feature"
+    present = values.drop_nulls()
+    if kind.is_float():
+        present = present.drop_nans()
+    different = present.n_unique()
+    if different == 0:
+        return "it has no value"
+    if different == 1:
+        return "it has one value only"
+    if not values.name.strip():
+        return "it has no name: spreadsheets and data frames number their rows so"
+    if values.name.strip().lower() in _SPLITS and different <= 10:
+        return (
+            "it says which rows are for testing: to use it, make it boolean at the label holder "
+            f"and declare training.holdout: {{column: {values.name}}}"
+        )
+    text = not (kind.is_numeric() or kind.is_temporal() or kind == pl.Boolean)
+    if text and different > min(_MOST_CATEGORIES, max(20, len(values) // 2)):
+        return f"it is free text: {different:,} different values"
+    return ""
+
+
+def _name(column: str, taken: set[str]) -> str:
+    """A name that a model can hold: blanks, quotes, commas, colons and brackets are no part of."""
+    name = re.sub(r"[\s\",:\[\]{}/\\=<]+", "_", column.strip()).strip("_")[:100] or "column"
+    while name in taken or not re.match(FEATURE_NAME, name):
+        name += "_"
+    return name
+
+
+def _entry(values: "pl.Series") -> dict[str, Any]:
+    import polars as pl
+
+    kind = values.dtype
+    if kind == pl.Boolean:
+        return {"type": "boolean"}
+    if kind.is_numeric():
+        return {"type": "numeric"}
+    if kind.is_temporal():
+        dated = kind == pl.Date or isinstance(kind, pl.Datetime)
+        return {"type": "numeric", "unit": "days" if dated else "hours"}
+    return {"type": "nominal"}
+
+
+def _protect(entry: dict[str, Any], values: "pl.Series", epsilon: float) -> tuple[str, ...]:
+    """Add what a feature holder's feature needs; what of it is blank."""
+    blank: tuple[str, ...] = ()
+    if entry["type"] == "numeric":
+        entry["bounds"] = None
+        blank = ("lower", "upper")
+    elif entry["type"] == "nominal":
+        entry["categories"] = None
+        blank = ("categories",)
+    if values.null_count() or (values.dtype.is_float() and values.is_nan().any()):
+        blank = (*blank, "fill")
+    mechanism = "unary" if entry["type"] == "nominal" else "global_map"
+    entry["mechanism"] = {"name": mechanism, "epsilon": epsilon}
+    return blank

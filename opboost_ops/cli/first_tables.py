@@ -1,0 +1,193 @@
+"""The tables that `opboost init` is given, refused where `opboost check` would refuse them."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from opboost_ops.errors import ConfigError, Fault
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def read_table(
+    party: str, at: str, query: str | None, identity: str
+) -> "tuple[pl.DataFrame, Path | dict[str, Any]]":
+    """A party's table, and how ``site.yaml`` names it.
+
+    Args:
+        party: Its name.
+        at: Path, pattern or URL.
+        query: Of a database.
+        identity: Raw name of its ID column, which is read as text.
+
+    Returns:
+        The table; and its path, or the entries of a source.
+
+    Raises:
+        ConfigError: It cannot be read.
+    """
+    import polars as pl
+    from pydantic import ValidationError
+
+    from opboost_ops.config.source import Source, is_source
+    from opboost_ops.stages.sources import copy
+
+    if not is_source(at):
+        try:
+            path = Path(at).resolve()
+            return pl.read_parquet(path / "*.parquet" if path.is_dir() else path), path
+        except (pl.exceptions.PolarsError, OSError):
+            pass
+        raise ConfigError(f"{at} is missing, or neither Parquet nor CSV.")
+    if "://" not in at and not at.startswith("env:"):
+        at = str(Path(at).resolve())
+    try:
+        source = Source(at=at, query=query, **_written(at))
+    except ValidationError as error:
+        raise ConfigError(
+            f"The table of {party}: {error.errors()[0]['msg'].removeprefix('Value error, ')}.",
+            f"Give --query {party}='SELECT ...' with a database.",
+        ) from None
+    with TemporaryDirectory(prefix="opboost-init-") as folder:
+        target = Path(folder) / "table.parquet"
+        try:
+            copy(source, party, target, {identity}, identity)
+        except ConnectionError as error:
+            raise ConfigError(str(error), "Try again when it can be reached.") from None
+        frame = pl.read_parquet(target)
+    return frame, {"at": at, **source.model_dump(exclude={"at"}, exclude_defaults=True)}
+
+
+def require_sound(
+    frames: "Mapping[str, pl.DataFrame]",
+    places: "Mapping[str, Path | dict[str, Any]]",
+    identities: Mapping[str, str],
+    holder: str,
+    label: str,
+) -> str:
+    """Refuse tables that `opboost check` would refuse, all faults at once.
+
+    Args:
+        frames: By party.
+        places: Where each comes from, as `read_table` says.
+        identities: Raw name of each party's ID column.
+        holder: The label holder.
+        label: Its label.
+
+    Returns:
+        The type of IDs: ``integer`` or ``string``.
+
+    Raises:
+        ConfigError: A column is not there; IDs are missing, twice there, or of two types; the label
+            has gaps or one class; nobody is in all tables.
+    """
+    faults: list[Fault] = []
+    for party, frame in frames.items():
+        for needed in (identities[party], *([label] if party == holder else [])):
+            if needed not in frame.columns:
+                listed = ", ".join(frame.columns)
+                known = f"its columns are {listed}"
+                faults.append(Fault(party, f"its table has no column {needed}", known))
+    _raise(faults)
+    kinds = [
+        _id_types(frame.get_column(identities[party]), places[party])
+        for party, frame in frames.items()
+    ]
+    if not (both := set.intersection(*kinds)):
+        raise ConfigError(
+            "The ID column is an integer in one table and a string in another.",
+            "Convert one of them; all parties need the same type.",
+        )
+    common: pl.Series | None = None
+    for party, frame in frames.items():
+        ids = frame.get_column(identities[party])
+        place = f"{party}, {identities[party]}"
+        if gaps := ids.null_count():
+            faults.append(
+                Fault(place, f"{gaps:,} of {len(ids):,} rows have no ID", "leave them out")
+            )
+        if twice := int(ids.drop_nulls().is_duplicated().sum()):
+            faults.append(
+                Fault(
+                    place,
+                    f"{twice:,} of {len(ids):,} rows have an ID that another row has, too",
+                    "keep one row a person, or name another column by --id",
+                )
+            )
+        text = ids.cast(str)
+        common = text.unique() if common is None else common.filter(common.is_in(text.implode()))
+    if common is not None and not len(common.drop_nulls()):
+        faults.append(
+            Fault("tables", "nobody is in all of them", "look at the ID columns: --id PARTY=COLUMN")
+        )
+    values = frames[holder].get_column(label)
+    if gaps := values.null_count():
+        faults.append(
+            Fault(
+                f"{holder}, {label}",
+                f"{gaps:,} of {len(values):,} rows have no label",
+                "leave those rows out",
+            )
+        )
+    if values.n_unique() < 2:
+        faults.append(
+            Fault(f"{holder}, {label}", "it has one value only", "name another label by --label")
+        )
+    _raise(faults)
+    return "integer" if "integer" in both else both.pop()
+
+
+def _raise(faults: list[Fault]) -> None:
+    if faults:
+        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        raise ConfigError(f"{count}; nothing was written", file="tables", faults=faults)
+
+
+def _id_types(values: "pl.Series", place: "Path | dict[str, Any]") -> set[str]:
+    """What its IDs may be declared as. In CSV 12 is a number or a text, and 007 is a text."""
+    import polars as pl
+
+    from opboost_ops.config.source import is_text
+
+    if values.dtype.is_integer():
+        return {"integer"}
+    if values.dtype != pl.String:
+        return {values.dtype.base_type().__name__.lower()}
+    numbers = values.drop_nulls().str.contains(r"^(0|-?[1-9][0-9]{0,17})$").all()
+    csv = isinstance(place, dict) and is_text(place["at"])
+    return {"string", "integer"} if csv and numbers else {"string"}
+
+
+def _written(at: str) -> dict[str, Any]:
+    """How a local CSV file is written, by its first lines."""
+    import glob
+    import gzip
+
+    from opboost_ops.config.source import is_text
+
+    found = sorted(glob.glob(at)) if not Path(at).is_file() else [at]
+    if "://" in at or not found or not is_text(found[0]):
+        return {}
+    opener = gzip.open if found[0].endswith(".gz") else open
+    try:
+        with opener(found[0], "rb") as file:
+            raw = file.read(1 << 20)
+    except OSError:
+        return {}
+    declared: dict[str, Any] = {}
+    try:
+        text = raw[: raw.rfind(b"\n") + 1 or None].decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = raw.decode("cp1252", errors="replace")
+        declared["encoding"] = "cp1252"
+    head = re.sub(r'"[^"]*"', "", text.partition("\n")[0])
+    separator = max(",;\t|", key=head.count)
+    if separator != "," and head.count(separator):
+        declared["separator"] = separator
+        field = rf"(?:^|{re.escape(separator)})\s*-?\d+,\d+\s*(?={re.escape(separator)}|\r?$)"
+        if re.search(field, text, re.MULTILINE):
+            declared["decimal"] = ","
+    return declared

@@ -1,0 +1,275 @@
+"""``training.parameters``: which of a booster's own parameters may be set, and in which ranges.
+
+What is not here either belongs to another entry of the file, or would break what is promised of
+every model: that its predictions on values equal those on ranks (`linear_tree`), or that the same
+input gives the same text.
+"""
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+#: The name under which a feature's direction is declared, for both boosters.
+MONOTONE = "monotone_constraints"
+
+#: Most leaves of a tree, and most bins of a column.
+_MOST = 65_535
+
+
+@dataclass(frozen=True)
+class Span:
+    """Which numbers a parameter may be.
+
+    Attributes:
+        least: The smallest one.
+        most: The greatest one.
+        whole: Whether it is a whole number.
+        above: Whether it must be greater than ``least``.
+        below: Whether it must be less than ``most``.
+    """
+
+    least: float
+    most: float = math.inf
+    whole: bool = False
+    above: bool = False
+    below: bool = False
+
+    def refuses(self, value: Any) -> str:
+        """What is wrong with a value; empty if nothing.
+
+        Args:
+            value: As it was read.
+        """
+        kind = int if self.whole else (int, float)
+        number = isinstance(value, kind) and not isinstance(value, bool)
+        if number and math.isfinite(value) and self._holds(value):
+            return ""
+        return f"is no {'whole ' if self.whole else ''}number {self.words()}"
+
+    def words(self) -> str:
+        """The range in words."""
+        low = f"above {self.least:g}" if self.above else f"of {self.least:g} or more"
+        if math.isinf(self.most):
+            return low
+        return f"{low}, and {'below' if self.below else 'at most'} {self.most:g}"
+
+    def _holds(self, value: float) -> bool:
+        low = value > self.least if self.above else value >= self.least
+        high = value < self.most if self.below else value <= self.most
+        return low and high
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which words a parameter may be.
+
+    Attributes:
+        of: All of them.
+    """
+
+    of: tuple[str | bool, ...]
+
+    def refuses(self, value: Any) -> str:
+        """What is wrong with a value; empty if nothing.
+
+        Args:
+            value: As it was read.
+        """
+        known = any(type(value) is type(word) and value == word for word in self.of)
+        if known:
+            return ""
+        return f"is none of {', '.join(str(word).lower() for word in self.of)}"
+
+
+_SHARE = Span(0, 1, above=True)
+_PENALTY = Span(0)
+_FLAG = Choice((True, False))
+_INSIDE = Span(0, 1, above=True, below=True)
+
+LIGHTGBM: Mapping[str, Span | Choice] = {
+    "num_leaves": Span(2, _MOST, whole=True),
+    "min_data_in_leaf": Span(1, 10**9, whole=True),
+    "min_sum_hessian_in_leaf": _PENALTY,
+    "feature_fraction": _SHARE,
+    "feature_fraction_bynode": _SHARE,
+    "bagging_fraction": _SHARE,
+    "bagging_freq": Span(0, 10_000, whole=True),
+    "lambda_l1": _PENALTY,
+    "lambda_l2": _PENALTY,
+    "min_gain_to_split": _PENALTY,
+    "max_bin": Span(2, _MOST, whole=True),
+    "max_delta_step": _PENALTY,
+    "extra_trees": _FLAG,
+    "path_smooth": _PENALTY,
+    "scale_pos_weight": Span(0, above=True),
+    "is_unbalance": _FLAG,
+    "monotone_constraints_method": Choice(("basic", "intermediate", "advanced")),
+    "cat_smooth": _PENALTY,
+    "cat_l2": _PENALTY,
+    "max_cat_threshold": Span(1, _MOST, whole=True),
+    "alpha": Span(0, above=True),
+    "tweedie_variance_power": Span(1, 2, above=True, below=True),
+    "poisson_max_delta_step": Span(0, above=True),
+}
+
+XGBOOST: Mapping[str, Span | Choice] = {
+    "max_leaves": Span(0, _MOST, whole=True),
+    "grow_policy": Choice(("depthwise", "lossguide")),
+    "min_child_weight": _PENALTY,
+    "subsample": _SHARE,
+    "colsample_bytree": _SHARE,
+    "colsample_bylevel": _SHARE,
+    "colsample_bynode": _SHARE,
+    "lambda": _PENALTY,
+    "alpha": _PENALTY,
+    "gamma": _PENALTY,
+    "max_delta_step": _PENALTY,
+    "scale_pos_weight": Span(0, above=True),
+    "huber_slope": Span(0, above=True),
+    "quantile_alpha": _INSIDE,
+    "tweedie_variance_power": Span(1, 2, above=True, below=True),
+}
+
+#: By trainer; others have none.
+ALLOWED: Mapping[str, Mapping[str, Span | Choice]] = {"lightgbm": LIGHTGBM, "xgboost": XGBOOST}
+
+#: Names that people try, and what applies instead, in either booster's file.
+ELSEWHERE: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("num_iterations", "num_boost_round", "num_trees", "num_rounds", "n_estimators"),
+        "training.trees",
+    ),
+    **dict.fromkeys(("learning_rate", "eta", "shrinkage_rate"), "training.learning_rate"),
+    "max_depth": "training.depth",
+    **dict.fromkeys(("seed", "random_state", "random_seed"), "training.seed"),
+    **dict.fromkeys(("objective", "loss", "application"), "training.objective"),
+    **dict.fromkeys(("metric", "eval_metric"), "training.tuning.metric"),
+    **dict.fromkeys(
+        ("early_stopping_round", "early_stopping_rounds", "n_iter_no_change"),
+        "training.early_stopping.rounds",
+    ),
+    **dict.fromkeys(("weight", "sample_weight", "weight_column"), "training.weight_column"),
+    "class_weight": "training.class_weight",
+    "tree_method": "training.method",
+    "num_class": "the label's classes",
+}
+
+#: Other names of what is allowed.
+_ALIASES: Mapping[str, Mapping[str, str]] = {
+    "lightgbm": {
+        "max_leaves": "num_leaves",
+        "max_leaf_nodes": "num_leaves",
+        "min_child_samples": "min_data_in_leaf",
+        "min_samples_leaf": "min_data_in_leaf",
+        "min_child_weight": "min_sum_hessian_in_leaf",
+        "colsample_bytree": "feature_fraction",
+        "colsample_bynode": "feature_fraction_bynode",
+        "subsample": "bagging_fraction",
+        "subsample_freq": "bagging_freq",
+        "reg_alpha": "lambda_l1",
+        "reg_lambda": "lambda_l2",
+        "lambda": "lambda_l2",
+        "min_split_gain": "min_gain_to_split",
+        "gamma": "min_gain_to_split",
+        "quantile_alpha": "alpha",
+        "huber_slope": "alpha",
+        "least_node": "min_data_in_leaf",
+        "unbalance": "is_unbalance",
+        "extra_tree": "extra_trees",
+    },
+    "xgboost": {
+        "num_leaves": "max_leaves",
+        "min_sum_hessian_in_leaf": "min_child_weight",
+        "feature_fraction": "colsample_bytree",
+        "bagging_fraction": "subsample",
+        "lambda_l1": "alpha",
+        "reg_alpha": "alpha",
+        "lambda_l2": "lambda",
+        "reg_lambda": "lambda",
+        "min_gain_to_split": "gamma",
+        "min_split_loss": "gamma",
+        "min_data_in_leaf": "min_child_weight",
+        "min_child_samples": "min_child_weight",
+    },
+}
+
+#: Why something is never offered, by trainer and name.
+_REFUSED: Mapping[str, Mapping[str, str]] = {
+    "lightgbm": {
+        "linear_tree": "its leaves go by numbers, and ranks are none",
+        "boosting": "trees that are dropped or sampled by gradients are not offered",
+    },
+    "xgboost": {
+        "max_bin": "XGBoost has one number of bins for all columns, and ranks need one each",
+        "booster": "trees alone have thresholds that ranks can stand in for",
+    },
+}
+
+
+def instead_of_horizontal(trainer: str, name: str) -> str:
+    """What applies in vertical learning instead of a key of horizontal learning.
+
+    Args:
+        trainer: As declared.
+        name: The key.
+    """
+    alias = _ALIASES.get(trainer, {}).get(name, name)
+    if alias in ALLOWED.get(trainer, {}):
+        return f"declare it under training.parameters: {alias}"
+    return "take it out"
+
+
+def applies(trainer: str, name: str, keys: Sequence[str]) -> str:
+    """What applies instead of a key that ``training`` does not take.
+
+    Args:
+        trainer: As declared, perhaps wrongly.
+        name: The key.
+        keys: Those that ``training`` takes with this trainer.
+
+    Returns:
+        A suggestion.
+    """
+    allowed = ALLOWED.get(trainer, {})
+    alias = _ALIASES.get(trainer, {}).get(name, name)
+    if alias in allowed or alias == MONOTONE:
+        return f"declare it under training.parameters: {alias}"
+    if name in ELSEWHERE and ELSEWHERE[name].split(".")[1:2] != [name]:
+        return f"declare {ELSEWHERE[name]}"
+    near = _nearest(name, keys)
+    return f"did you mean {near}?" if near else f"known are {', '.join(keys)}"
+
+
+#: As people call them.
+_TITLES = {"lightgbm": "LightGBM", "xgboost": "XGBoost"}
+
+
+def instead(trainer: str, name: str) -> tuple[str, str]:
+    """What to say of a name that may not stand under ``training.parameters``.
+
+    Args:
+        trainer: The declared one, which has parameters.
+        name: What was written.
+
+    Returns:
+        What is wrong, and what applies instead.
+    """
+    if (place := ELSEWHERE.get(name)) is not None:
+        return "has an entry of its own", f"declare {place}"
+    if (alias := _ALIASES[trainer].get(name)) is not None:
+        return f"is not {_TITLES[trainer]}'s own name", f"write {alias}"
+    if (why := _REFUSED[trainer].get(name)) is not None:
+        return f"is not offered: {why}", "take it out"
+    known = (*ALLOWED[trainer], MONOTONE)
+    if near := _nearest(name, known):
+        return f"is no parameter of {_TITLES[trainer]} that is offered", f"did you mean {near}?"
+    return (
+        f"is no parameter of {_TITLES[trainer]} that is offered",
+        f"there are {', '.join(known)}",
+    )
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    return next(iter(difflib.get_close_matches(name, known, n=1)), "")

@@ -1,0 +1,106 @@
+"""How new rows are scored: the ``scoring`` entry of a federation file."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from opboost_ops.config.schema import Record
+from opboost_ops.errors import Fault
+
+ScoringMode = Literal["local", "desensitised", "routed"]
+Task = Literal["binary", "multiclass", "regression"]
+
+
+class Threshold(Record):
+    """From which score on a row counts as positive; one of three rules, of two classes.
+
+    Attributes:
+        cost_ratio: A positive row that is missed costs that many times a false alarm: from
+            1 / (1 + cost_ratio) on.
+        share: That share of the held-out rows counts as positive.
+        precision: At least that share of the held-out rows that count as positive are so.
+    """
+
+    cost_ratio: float | None = Field(default=None, gt=0, le=1e6)
+    share: float | None = Field(default=None, gt=0, lt=1)
+    precision: float | None = Field(default=None, gt=0, lt=1)
+
+    @model_validator(mode="after")
+    def _one(self) -> "Threshold":
+        given = [value for value in (self.cost_ratio, self.share, self.precision) if value]
+        if len(given) != 1:
+            raise ValueError("needs one of cost_ratio, share and precision")
+        return self
+
+
+class Scoring(Record):
+    """How and when new rows are scored, and so how the held-out rows are evaluated.
+
+    Attributes:
+        mode: ``desensitised``: feature holders release randomised domain values of the new rows.
+            ``routed``: they answer, for every row, every comparison with a threshold of the
+            model. ``local``: the label holder holds all columns that the model uses, as every
+            party does in horizontal learning, which knows no other mode.
+        evaluate: Other modes in which a model's held-out rows are evaluated too, so that one
+            can choose; each must be allowed by all parties as the scoring mode must.
+        cron: At these times new rows are scored, besides after every new champion.
+        threshold: From which score on a row counts as positive; 0.5 when absent.
+        calibration: How scores are made probabilities, by the held-out rows; two classes.
+        interval: In which share of cases a number shall lie in the interval beside its score, by
+            the held-out rows (split conformal); regression.
+        reasons: How many features are named beside each score that contribute most to it.
+    """
+
+    mode: ScoringMode = "desensitised"
+    evaluate: tuple[ScoringMode, ...] = ()
+    cron: str | None = None
+    threshold: Threshold | None = None
+    calibration: Literal["isotonic", "platt"] | None = None
+    interval: float | None = Field(default=None, ge=0.5, lt=1)
+    reasons: int | None = Field(default=None, ge=1, le=50)
+
+    @property
+    def modes(self) -> tuple[ScoringMode, ...]:
+        """All modes in which a model is evaluated; the one of scoring comes first."""
+        return tuple(dict.fromkeys((self.mode, *self.evaluate)))
+
+
+#: Why a private model has none of it.
+_ROWS = (
+    "would be read off single rows, exactly, and training.private promises noise for whatever "
+    "depends on them"
+)
+
+
+def scoring_faults(scoring: Scoring, task: Task | None, private: bool) -> Iterator[Fault]:
+    """What a federation's scores cannot have.
+
+    Args:
+        scoring: As declared.
+        task: What is learnt; None where no label is declared.
+        private: Whether ``training.private`` is declared.
+
+    Yields:
+        One fault after the other.
+    """
+    for key, needed, words in (
+        ("threshold", "binary", "is for two classes"),
+        ("calibration", "binary", "is for two classes"),
+        ("interval", "regression", "is for a number"),
+    ):
+        if getattr(scoring, key) is not None and task not in (needed, None):
+            remedy = "leave it out"
+            if key == "threshold":
+                remedy = "leave it out: the likeliest class is chosen"
+            yield Fault(f"scoring.{key}", f"{words}, and the label is {task}", remedy)
+    if not private:
+        return
+    for key in ("calibration", "interval", "reasons"):
+        if getattr(scoring, key) is not None:
+            yield Fault(f"scoring.{key}", _ROWS, "leave it out")
+    rule = scoring.threshold
+    for key in ("share", "precision"):
+        if rule is not None and getattr(rule, key) is not None:
+            remedy = "declare cost_ratio, which needs no rows, or leave it out"
+            yield Fault(f"scoring.threshold.{key}", _ROWS, remedy)

@@ -1,0 +1,152 @@
+"""Where a party's table is read from, and where its scores go, if that is no local Parquet file."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from opboost_ops.config.schema import Record
+from opboost_ops.errors import ConfigError
+
+#: How a value names an environment variable that holds it.
+ENVIRONMENT = "env:"
+
+S3 = "s3://"
+
+#: Endings of files that are text, one row a line.
+_TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+
+#: What stands for no value in such files, as statistics programs write it.
+MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "?")
+
+
+def is_text(name: str) -> bool:
+    """Whether a file is read as CSV, by its name.
+
+    Args:
+        name: Of a file.
+    """
+    return name.lower().endswith(_TEXT)
+
+
+def is_source(at: str) -> bool:
+    """Whether something that a site names is read once a run, and not used where it lies.
+
+    Args:
+        at: A path or a URL.
+    """
+    elsewhere = "://" in at or at.startswith(ENVIRONMENT)
+    return elsewhere or is_text(at) or any(mark in at for mark in "*?[")
+
+
+class Place(Record):
+    """A path, a URL, or ``env:NAME`` for an environment variable that holds one.
+
+    Attributes:
+        at: Which. A password belongs into an environment variable.
+    """
+
+    at: str = Field(min_length=1)
+
+    def url(self) -> str:
+        """The path or URL itself.
+
+        Raises:
+            ConfigError: The environment variable that should hold it is not set.
+        """
+        if not self.at.startswith(ENVIRONMENT):
+            return self.at
+        name = self.at.removeprefix(ENVIRONMENT)
+        if not os.environ.get(name):
+            raise ConfigError(
+                f"tables: the environment variable {name} is not set.",
+                "Set it on this party's workers only.",
+            )
+        return os.environ[name]
+
+    def below(self, folder: Path) -> Self:
+        """The same, with a relative path begun at a folder.
+
+        Args:
+            folder: Where it begins.
+        """
+        prefix = "sqlite:///"
+        if self.at.startswith(prefix) and not self.at.startswith(prefix + "/"):
+            at = f"{prefix}{folder / self.at.removeprefix(prefix)}"
+        elif "://" in self.at or self.at.startswith(ENVIRONMENT):
+            at = self.at
+        else:
+            at = str(folder / self.at)
+        return self.model_copy(update={"at": at})
+
+
+class Source(Place):
+    """A table that each run reads once, into a copy in the party's home.
+
+    Attributes:
+        at: A CSV file (also gzipped), a pattern such as ``days/*.parquet``, an ``s3://`` URL of a
+            file or pattern, or a database's URL.
+        query: What a database is asked.
+        separator: Of a CSV file's columns.
+        decimal: The sign before a CSV file's decimals.
+        encoding: Of a CSV file's text.
+        missing: Texts of a CSV file that stand for no value.
+    """
+
+    query: str | None = None
+    separator: str = Field(default=",", min_length=1, max_length=1)
+    decimal: Literal[".", ","] = "."
+    encoding: str = "utf-8"
+    missing: tuple[str, ...] = MISSING
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.separator == self.decimal:
+            raise ValueError("separator and decimal are the same sign: for example separator: ';'")
+        if not self.at.startswith(ENVIRONMENT):
+            database = "://" in self.at and not self.at.startswith(S3)
+            if database and not self.query:
+                raise ValueError("query is required: what the database is asked")
+            if self.query and not database:
+                raise ValueError("query is only for a database's URL")
+        return self
+
+
+class Sink(Place):
+    """Where scores go besides the label holder's folder of scores.
+
+    Attributes:
+        at: A folder, an ``s3://`` URL of one, or a database's URL.
+        format: Of files.
+        table: Of a database; it is made if it is absent.
+    """
+
+    format: Literal["parquet", "csv"] = "parquet"
+    table: str | None = Field(
+        default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$"
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if not self.at.startswith(ENVIRONMENT):
+            database = "://" in self.at and not self.at.startswith(S3)
+            if database and not self.table:
+                raise ValueError("table is required: into which one of the database")
+            if self.table and not database:
+                raise ValueError("table is only for a database's URL")
+        return self
+
+
+def source_or_path(value: Any) -> Any:
+    """What a site's entry of a table means: a source where it is no local Parquet file.
+
+    Args:
+        value: As read from YAML.
+    """
+    if isinstance(value, str) and is_source(value):
+        return {"at": value}
+    if isinstance(value, Mapping) and set(value) == {"at"} and not is_source(str(value["at"])):
+        return value["at"]
+    return value

@@ -1,0 +1,300 @@
+"""What is wrong with how a booster is to be trained: parameters, objective, weights, tuning."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from opboost_ops.config.federation import Federation, HoldoutColumn, Label, Training
+from opboost_ops.config.horizontal_faults import HORIZONTAL_TRAINING
+from opboost_ops.config.parameters import ALLOWED, MONOTONE, instead
+from opboost_ops.errors import Fault
+
+#: Which objectives go with which task; the first is the task's own.
+OBJECTIVES: Mapping[str, tuple[str, ...]] = {
+    "binary": ("binary",),
+    "multiclass": ("multiclass",),
+    "regression": ("l2", "l1", "huber", "quantile", "poisson", "tweedie"),
+}
+
+#: Whose leaves are medians or quantiles, put in after a tree has grown: that heeds no direction.
+_RENEWED = ("l1", "quantile")
+
+#: Objectives to which a parameter of its own belongs, by trainer.
+_OF_OBJECTIVE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "lightgbm": {
+        "alpha": ("huber", "quantile"),
+        "tweedie_variance_power": ("tweedie",),
+        "poisson_max_delta_step": ("poisson",),
+        "scale_pos_weight": ("binary",),
+        "is_unbalance": ("binary",),
+    },
+    "xgboost": {
+        "huber_slope": ("huber",),
+        "quantile_alpha": ("quantile",),
+        "tweedie_variance_power": ("tweedie",),
+        "scale_pos_weight": ("binary",),
+    },
+}
+
+#: Entries of boosters that are neither private nor horizontal.
+_READ_OFF = ("parameters", "objective", "weight_column", "class_weight", "early_stopping", "tuning")
+
+#: Why they are refused where the model itself is private, or sums leave.
+_WHY: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "dpboost": {
+        "parameters": ("it has none of another booster's", "see training.private"),
+        "objective": ("it learns by its own", "leave it out"),
+        "weight_column": ("its epsilon is of rows that all count alike", "leave it out"),
+        "class_weight": ("its epsilon is of rows that all count alike", "leave it out"),
+        "early_stopping": (
+            "when to end would be read off rows, which its epsilon does not cover",
+            "declare trees",
+        ),
+        "tuning": (
+            "every trial would be a private model of its own, charged like the first",
+            "choose parameters on public tables of the same kind",
+        ),
+    },
+    "federboost": {
+        "parameters": ("it has none of another booster's", "it takes lambda_l2 and least_node"),
+        "objective": ("it goes by the label's task", "leave it out"),
+        "weight_column": ("the sums that leave are of rows that all count alike", "leave it out"),
+        "class_weight": ("the sums that leave are of rows that all count alike", "leave it out"),
+        "early_stopping": ("every look at further rows would be sums that leave", "declare trees"),
+        "tuning": (
+            "every trial would be sums that leave",
+            "choose parameters on public tables of the same kind",
+        ),
+    },
+}
+
+
+def keys_of_others(trainer: str) -> frozenset[str]:
+    """Entries of ``training`` that do not apply with a trainer.
+
+    Args:
+        trainer: As declared.
+    """
+    if trainer == "federboost":
+        return frozenset((*_READ_OFF, "method", "redraw", "denoise", "engine", "seed"))
+    others = {*HORIZONTAL_TRAINING}
+    if trainer == "dpboost":
+        return frozenset(others | {*_READ_OFF, "method", "engine", "redraw", "denoise"})
+    return frozenset(others | {"private"} | (set() if trainer == "xgboost" else {"method"}))
+
+
+def objective_of(training: Training, task: str) -> str:
+    """What the booster minimises.
+
+    Args:
+        training: As declared.
+        task: The label's.
+    """
+    return training.objective or OBJECTIVES[task][0]
+
+
+def training_faults(federation: Federation) -> Iterator[Fault]:
+    """Everything that is wrong with parameters, objective, weights, early stopping and tuning.
+
+    Args:
+        federation: As parsed.
+
+    Yields:
+        One fault after the other.
+    """
+    training = federation.training
+    if training.trainer in _WHY:
+        yield from _refused(training)
+        return
+    labels = [party.label for party in federation.parties.values() if party.label is not None]
+    label = labels[0] if labels else None
+    if label is not None:
+        yield from _objective_faults(training, label)
+        yield from _weight_faults(federation, label)
+    yield from _parameter_faults(federation, label)
+    yield from _monotone_faults(federation, label)
+    yield from _search_faults(federation)
+
+
+def _refused(training: Training) -> Iterator[Fault]:
+    for key, (why, remedy) in _WHY[training.trainer].items():
+        if getattr(training, key):
+            yield Fault(f"training.{key}", f"is not for {training.trainer}: {why}", remedy)
+
+
+def _objective_faults(training: Training, label: Label) -> Iterator[Fault]:
+    if training.objective is not None and training.objective not in OBJECTIVES[label.task]:
+        yield Fault(
+            "training.objective",
+            f"is {training.objective}, and the label's task is {label.task}",
+            f"for it there are {', '.join(OBJECTIVES[label.task])}",
+        )
+    if training.objective in _RENEWED and training.method == "exact":
+        yield Fault(
+            "training.method",
+            f"is exact, which does not minimise {training.objective}",
+            "declare hist",
+        )
+
+
+def _weight_faults(federation: Federation, label: Label) -> Iterator[Fault]:
+    training = federation.training
+    taken = {federation.id.column: "the ID column", label.column: "the label"}
+    if isinstance(training.holdout, HoldoutColumn):
+        taken[training.holdout.column] = "the column of held-out rows"
+    if training.weight_column in taken:
+        yield Fault(
+            "training.weight_column",
+            f"is {taken[str(training.weight_column)]}",
+            "name a column of positive numbers",
+        )
+    weights = training.class_weight
+    if weights is None:
+        return
+    if label.task == "regression":
+        yield Fault(
+            "training.class_weight", "is for classes, and the label is a number", "leave it out"
+        )
+    elif isinstance(weights, Mapping):
+        known = {str(c) for c in label.classes or ()}
+        unknown = sorted({str(c) for c in weights} - known) if known else []
+        if unknown:
+            yield Fault(
+                "training.class_weight",
+                f"names {', '.join(unknown)}, which is no class of the label",
+                f"there are {', '.join(sorted(known))}",
+            )
+
+
+def _parameter_faults(federation: Federation, label: Label | None) -> Iterator[Fault]:
+    training = federation.training
+    allowed = ALLOWED[training.trainer]
+    given = training.parameters
+    for name, value in given.items():
+        where = f"training.parameters.{name}"
+        if name == MONOTONE:
+            continue
+        if name not in allowed:
+            yield Fault(where, *instead(training.trainer, name))
+        elif problem := allowed[name].refuses(value):
+            yield Fault(where, problem)
+        elif label is not None:
+            objective = objective_of(training, label.task)
+            belongs = _OF_OBJECTIVE[training.trainer].get(name)
+            if belongs is not None and objective not in belongs:
+                yield Fault(
+                    where,
+                    f"is for objective {' or '.join(belongs)}, and this one is {objective}",
+                    "leave it out",
+                )
+            elif name == "alpha" and objective == "quantile" and not value < 1:
+                yield Fault(where, "is no quantile", "it is above 0 and below 1")
+    share = {"lightgbm": "alpha", "xgboost": "quantile_alpha"}[training.trainer]
+    if training.objective == "quantile" and share not in given:
+        yield Fault(
+            f"training.parameters.{share}", "is required of objective quantile", "for example 0.9"
+        )
+    together = _lightgbm_faults if training.trainer == "lightgbm" else _xgboost_faults
+    yield from together(training, given)
+
+
+def _lightgbm_faults(training: Training, given: Mapping[str, Any]) -> Iterator[Fault]:
+    where = "training.parameters."
+    leaves = given.get("num_leaves", 0)
+    if isinstance(leaves, int) and leaves > 2**training.depth:
+        yield Fault(
+            f"{where}num_leaves",
+            f"is {leaves}, and a tree of depth {training.depth} has at most {2**training.depth}",
+            f"declare training.depth of {(leaves - 1).bit_length()} or more",
+        )
+    if given.get("bagging_fraction", 1) != 1 and not given.get("bagging_freq"):
+        yield Fault(
+            f"{where}bagging_fraction",
+            "does nothing without bagging_freq",
+            "declare bagging_freq: 1 beside it",
+        )
+    if given.get("is_unbalance") and "scale_pos_weight" in given:
+        yield Fault(
+            f"{where}is_unbalance", "and scale_pos_weight say the same thing twice", "keep one"
+        )
+    if given.get("path_smooth") and given.get("min_data_in_leaf", 2) == 1:
+        yield Fault(f"{where}path_smooth", "needs min_data_in_leaf of 2 or more")
+    if "monotone_constraints_method" in given and MONOTONE not in given:
+        yield Fault(
+            f"{where}monotone_constraints_method",
+            f"does nothing without {MONOTONE}",
+            f"declare {MONOTONE}, or leave it out",
+        )
+
+
+def _xgboost_faults(training: Training, given: Mapping[str, Any]) -> Iterator[Fault]:
+    for name in ("max_leaves", "grow_policy"):
+        if name in given and training.method == "exact":
+            yield Fault(
+                f"training.parameters.{name}", "does nothing with method: exact", "declare hist"
+            )
+
+
+def _monotone_faults(federation: Federation, label: Label | None) -> Iterator[Fault]:
+    training = federation.training
+    given = training.parameters.get(MONOTONE)
+    if given is None:
+        return
+    where = f"training.parameters.{MONOTONE}"
+    if not isinstance(given, Mapping) or not given:
+        yield Fault(
+            where, "is no mapping of features to directions", "for example {bank.income: 1}"
+        )
+        return
+    if label is not None and label.task == "multiclass":
+        yield Fault(where, "has no meaning with a score for each class", "leave it out")
+    if label is not None and objective_of(training, label.task) in _RENEWED:
+        yield Fault(
+            where,
+            f"is not kept by objective {training.objective}, whose leaves are put in afterwards",
+            "declare another objective, or leave it out",
+        )
+    features = {
+        f"{party}.{name}": feature
+        for party, spec in federation.parties.items()
+        for name, feature in spec.features.items()
+    }
+    for name, direction in given.items():
+        place = f"{where}.{name}"
+        feature = features.get(str(name))
+        if feature is None:
+            yield Fault(place, "names no feature", "write party.feature, for example bank.income")
+        elif feature.type == "nominal":
+            yield Fault(place, "is nominal, and has no order", "declare an order (ordinal)")
+        if type(direction) is not int or direction not in (-1, 0, 1):
+            yield Fault(place, "is no direction", "1 rises, -1 falls, 0 is free")
+
+
+def _search_faults(federation: Federation) -> Iterator[Fault]:
+    training = federation.training
+    for key in ("early_stopping", "tuning"):
+        if getattr(training, key) is None:
+            continue
+        where = f"training.{key}"
+        if training.engine == "dask":
+            yield Fault(
+                where,
+                "looks at all rows at once, and engine dask never does",
+                "leave one of them out",
+            )
+        if federation.denoising == "joint":
+            yield Fault(
+                where,
+                "judges rows that no tree learnt from, and joint draws make several of each row",
+                "declare denoise: none or redraw",
+            )
+    labels = [party.label for party in federation.parties.values() if party.label is not None]
+    metric = training.tuning.metric if training.tuning else None
+    if metric is not None and labels:
+        regression = labels[0].task == "regression"
+        if regression == (metric in ("auc", "accuracy")) and metric != "loss":
+            known = "r2, mae, loss" if regression else "auc, accuracy, loss"
+            yield Fault(
+                "training.tuning.metric",
+                f"is {metric}, and the label's task is {labels[0].task}",
+                f"for it there are {known}",
+            )

@@ -1,0 +1,170 @@
+"""One table dealt to parties that are imagined: its columns as a federation would have them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from opboost_ops.boosting.metrics import Task
+from opboost_ops.config.federation import Label
+from opboost_ops.domain import Domain, DomainMap
+from opboost_ops.errors import ConfigError
+from opboost_ops.stages.assemble import category_codes, encode_label
+
+#: Categories that are dealt, the most frequent ones; all others together are one more.
+_CATEGORIES = 30
+#: A text with more values than that, and than this share of the rows, is no category.
+_FREE_SHARE = 0.1
+#: Numbers with more values than this are a number to be learnt, not classes.
+_CLASSES = 20
+_TEXT = (pl.String, pl.Categorical, pl.Enum)
+#: Bounds lie at these shares of a column: one's own table, so they may be read off it.
+_ENDS = (0.005, 0.995)
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column of a party that is imagined.
+
+    Attributes:
+        raw: As the booster takes it where nothing protects it, float64, shape (n,).
+        codes: Integers of the domain, or of categories from 0, shape (n,).
+        categories: How many there are; 0 for a number.
+    """
+
+    raw: np.ndarray
+    codes: np.ndarray
+    categories: int
+
+
+@dataclass(frozen=True, eq=False)
+class Dealt:
+    """A table between a label holder and others.
+
+    Attributes:
+        task: What is learnt.
+        label: Class indices or numbers, shape (n,).
+        classes: How many classes; 0 in regression.
+        own: The label holder's columns by name.
+        others: By party and name.
+        left_out: Columns that no party gets, by name: why.
+    """
+
+    task: Task
+    label: np.ndarray
+    classes: int
+    own: Mapping[str, Column]
+    others: Mapping[str, Mapping[str, Column]]
+    left_out: Mapping[str, str]
+
+
+def deal(
+    table: pl.DataFrame, label: str, split: Mapping[str, Sequence[str]], domain: Domain
+) -> Dealt:
+    """Deal a table.
+
+    Args:
+        table: One's own, shape (n, ...).
+        label: Its label column.
+        split: Columns by party that is imagined; the label holder has all others.
+        domain: Of protected numbers.
+
+    Raises:
+        ConfigError: A column is not there, dealt twice, or of no use; with all such faults.
+    """
+    _require(table, label, split)
+    rows = table.filter(pl.col(label).is_not_null())
+    values = rows.get_column(label)
+    task = _task(values)
+    codes, classes = encode_label(values, Label(column=label, task=task), None)
+    given = {name for names in split.values() for name in names}
+    usable: dict[str, Column] = {}
+    left_out: dict[str, str] = {}
+    for name in rows.columns:
+        if name == label:
+            continue
+        column = rows.get_column(name)
+        if why := _useless(column):
+            left_out[name] = why
+        else:
+            usable[name] = _column(column, domain)
+    if lost := sorted(given & set(left_out)):
+        told = "; ".join(f"{name} {left_out[name]}" for name in lost)
+        raise ConfigError(f"--split names columns that no model can use: {told}.", "Take them out.")
+    return Dealt(
+        task=task,
+        label=codes,
+        classes=len(classes),
+        own={name: column for name, column in usable.items() if name not in given},
+        others={party: {name: usable[name] for name in names} for party, names in split.items()},
+        left_out=left_out,
+    )
+
+
+def _require(table: pl.DataFrame, label: str, split: Mapping[str, Sequence[str]]) -> None:
+    names = [name for given in split.values() for name in given]
+    faults = [f"the table has no column {n}" for n in (label, *names) if n not in table.columns]
+    faults += [f"{n} is dealt twice" for n in sorted(set(names)) if names.count(n) > 1]
+    faults += [f"{label} is the label, and no party's" for n in names if n == label]
+    faults += [f"{party} gets no column" for party, given in split.items() if not given]
+    if not split:
+        faults.append("--split names no party")
+    if faults:
+        raise ConfigError(
+            f"This table cannot be dealt so: {'; '.join(dict.fromkeys(faults))}.",
+            f"Its columns are {', '.join(table.columns)}.",
+        )
+
+
+def _task(values: pl.Series) -> Task:
+    if values.n_unique() < 2:
+        raise ConfigError(f"The label {values.name} has a single value.", "Name another column.")
+    if values.n_unique() == 2:
+        return "binary"
+    many = values.dtype.is_numeric() and values.n_unique() > _CLASSES
+    return "regression" if many else "multiclass"
+
+
+def _useless(column: pl.Series) -> str:
+    """Why a column is left out; empty if it is not."""
+    distinct = column.drop_nulls().n_unique()
+    if distinct == 0:
+        return "is empty"
+    if distinct == 1:
+        return "has a single value"
+    if column.dtype in _TEXT:
+        if distinct > _CATEGORIES and distinct > _FREE_SHARE * len(column):
+            return "is an ID or free text"
+    elif column.dtype.is_integer() and distinct == len(column) and _counts(column):
+        return "counts the rows"
+    kind = column.dtype
+    known = kind.is_numeric() or kind.is_temporal() or kind in (*_TEXT, pl.Boolean)
+    return "" if known else f"is of type {kind}"
+
+
+def _counts(column: pl.Series) -> bool:
+    """Whether it is 0, 1, 2, ... or the like in some order: an ID."""
+    highest, lowest = int(column.max()), int(column.min())  # type: ignore[arg-type]
+    return highest - lowest == len(column) - 1
+
+
+def _column(column: pl.Series, domain: Domain) -> Column:
+    if column.dtype in _TEXT:
+        text = column.cast(pl.String).fill_null("missing")
+        counts = text.value_counts(sort=True).get_column(column.name).to_list()
+        known = sorted(counts[:_CATEGORIES])
+        codes = category_codes(text, known)
+        # What is not among them is one more category.
+        whole = np.where(np.isnan(codes), len(known), codes)
+        return Column(whole, whole.astype(np.int64), len(known) + (len(counts) > _CATEGORIES))
+    kind = column.dtype
+    numbers = column.to_physical() if kind.is_temporal() else column
+    raw = numbers.cast(pl.Float64).fill_null(float("nan")).to_numpy().copy()
+    raw[~np.isfinite(raw)] = np.nan
+    there = raw[np.isfinite(raw)]
+    low, high = (float(end) for end in np.quantile(there, _ENDS))
+    if low == high:
+        low, high = float(there.min()), float(there.max())
+    filled = np.where(np.isfinite(raw), raw, np.median(there))
+    return Column(raw, DomainMap(domain, (low, high), "linear").encode(filled), 0)

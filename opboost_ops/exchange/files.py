@@ -1,0 +1,63 @@
+"""The files of an artifact: small ones in memory, parts of a long list read when looked at.
+
+>>> files = Files({"manifest.json": b"{}"}, {"entries-0000.bin": lambda: b"part"})
+>>> sorted(files), files["entries-0000.bin"]
+(['entries-0000.bin', 'manifest.json'], b'part')
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+#: The one file of a list of points, tags or bits that is no longer than a part.
+ENTRIES = "entries.bin"
+
+_PART = re.compile(r"^entries-[0-9]{4}\.bin(\.enc)?$")
+
+#: Most parts of an artifact.
+MOST_PARTS = 1 << 12
+
+
+class Files(Mapping[str, bytes]):
+    """Files by name, of which some are not kept in memory.
+
+    Args:
+        ready: Those that are.
+        later: What gives each of the others, as often as it is asked.
+    """
+
+    def __init__(
+        self, ready: Mapping[str, bytes], later: Mapping[str, Callable[[], bytes]]
+    ) -> None:
+        self._ready = ready
+        self._later = later
+
+    def __getitem__(self, name: str) -> bytes:
+        """A file's content."""
+        return self._later[name]() if name in self._later else self._ready[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """All names."""
+        yield from self._ready
+        yield from self._later
+
+    def __len__(self) -> int:
+        """How many files there are."""
+        return len(self._ready) + len(self._later)
+
+
+def part_names(count: int) -> list[str]:
+    """Names of the files of a list, in its order.
+
+    Args:
+        count: How many parts it has.
+    """
+    return [ENTRIES] if count == 1 else [f"entries-{i:04}.bin" for i in range(count)]
+
+
+def is_part(name: str) -> bool:
+    """Whether a file is one of several parts, encrypted or not.
+
+    Args:
+        name: Its name.
+    """
+    return _PART.match(name) is not None

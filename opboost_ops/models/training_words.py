@@ -1,0 +1,58 @@
+"""How a model was trained, in words for its card: objective, weights, early stopping, tuning."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from opboost_ops.config.federation import Federation
+
+_MEANS = {
+    "l1": "Its predictions are medians, not means.",
+    "quantile": "Its predictions are quantiles, not means: as many labels lie below as declared.",
+    "poisson": "Its predictions are expected counts: the exponential of the raw score.",
+    "tweedie": "Its predictions are expected amounts: the exponential of the raw score.",
+}
+
+
+def training_words(federation: Federation, tuned: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the line of parameters does not say by itself.
+
+    Args:
+        federation: As it was run.
+        tuned: What tuning found; empty where nothing was looked for.
+    """
+    return tuple(_lines(federation, tuned))
+
+
+def _lines(federation: Federation, tuned: Mapping[str, Any]) -> Iterator[str]:
+    training = federation.training
+    if training.objective in _MEANS:
+        yield _MEANS[training.objective]
+    if training.weight_column or training.class_weight:
+        by = " and ".join(
+            what
+            for what, declared in (
+                (f"the column {training.weight_column}", training.weight_column),
+                ("their class", training.class_weight),
+            )
+            if declared
+        )
+        yield f"Training rows counted by {by}; metrics count all rows alike."
+        if training.class_weight:
+            yield "So its probabilities are not those of the table's own shares of classes."
+    if (stop := training.early_stopping) is not None:
+        yield (
+            f"Boosting ended after {stop.rounds} rounds without a gain on {stop.share:.0%} of the "
+            "training rows, which no tree learnt from, or when all trees were there."
+        )
+    if tuned:
+        won = "the declared ones were the best" if tuned["declared_won"] else "these won"
+        yield (
+            f"Parameters were looked for in {tuned['trials']} trials, by {tuned['metric']} in "
+            f"{tuned['folds']} folds of the training rows: {won}. Trials work on what was released "
+            "already and ask nobody for anything; the winner alone asked for split values."
+        )
+        if federation.scoring.mode != "desensitised":
+            yield (
+                f"That is a proxy: trials were judged on released values, and new rows are scored "
+                f"in mode {federation.scoring.mode}, on clear ones."
+            )

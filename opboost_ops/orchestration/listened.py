@@ -1,0 +1,20 @@
+"""Which runs our listeners look at: those of our own DAGs, in the scheduler's session."""
+
+from typing import Any
+
+#: Every DAG of ours has it.
+TAG = "opboost"
+
+
+def our_session(dag_run: Any) -> Any:
+    """The scheduler's session, where a run is one of ours; None otherwise.
+
+    Args:
+        dag_run: The scheduler's run, in its session.
+    """
+    dag = dag_run.dag
+    if dag is None or TAG not in dag.tags:
+        return None
+    from sqlalchemy.orm import object_session
+
+    return object_session(dag_run)

@@ -1,0 +1,88 @@
+"""Why a run has failed, in its note on the run's page.
+
+Airflow shows a note beside the run's state, where people look first. The scheduler writes it, as
+it alone knows all: what failed tasks have left in XCom, and which tasks no worker has taken.
+Airflow ends a run whose time is over, or fails a task that has waited in its queue for `[scheduler]
+task_queued_timeout`, several times over; either way nothing else says that a worker is absent.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow.listeners import hookimpl
+
+from opboost_ops.orchestration.listened import our_session
+from opboost_ops.pages.airflow import FAILURE
+
+#: Most letters of a note that Airflow keeps.
+_LONGEST = 1000
+
+
+def told(waited: Mapping[str, Sequence[str]]) -> list[str]:
+    """What a person is told of workers that are absent.
+
+    Args:
+        waited: Ids of the tasks that nobody took, by queue.
+    """
+    return [
+        f"No worker took {', '.join(sorted(tasks))} from the queue {queue}. Start the worker of "
+        f"that queue, or see why it does not reach the broker; then run again."
+        for queue, tasks in sorted(waited.items())
+    ]
+
+
+def failed(failures: Sequence[tuple[str, Any]]) -> list[str]:
+    """What a person is told of tasks that have failed.
+
+    Args:
+        failures: Id of a task, and what it has left in XCom.
+    """
+    found = []
+    for task, left in failures:
+        group, _, stage = task.rpartition(".")
+        party = group.rpartition("_")[0]
+        where = f"{party}: {stage}" if party else stage
+        said = json.loads(left) if isinstance(left, str) else left
+        found.append(f"**{where}** has failed. {said['problem']} {said['remedy']}".strip())
+    return found
+
+
+@hookimpl
+def on_dag_run_failed(dag_run: Any) -> None:
+    """Leave a note that says why a run has failed.
+
+    Args:
+        dag_run: The scheduler's run, in its session.
+    """
+    session = our_session(dag_run)
+    if session is None:
+        return
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.models.xcom import XComModel
+    from sqlalchemy import select
+
+    this = (dag_run.dag_id, dag_run.run_id)
+    left = (
+        select(XComModel.task_id, XComModel.value)
+        .where(XComModel.dag_id == this[0], XComModel.run_id == this[1])
+        .where(XComModel.key == FAILURE)
+        .order_by(XComModel.timestamp)
+    )
+    never_taken = (
+        select(TaskInstance.queue, TaskInstance.task_id)
+        .where(TaskInstance.dag_id == this[0], TaskInstance.run_id == this[1])
+        .where(
+            # At its first try, or at a later one whose worker has died since.
+            TaskInstance.queued_dttm.is_not(None),
+            TaskInstance.pid.is_(None) | (TaskInstance.queued_dttm > TaskInstance.start_date),
+        )
+    )
+    with session.no_autoflush:
+        found = failed([(str(task), value) for task, value in session.execute(left)])
+        waited: dict[str, list[str]] = {}
+        for queue, task in session.execute(never_taken):
+            waited.setdefault(str(queue), []).append(task)
+    text = "\n\n".join([*found, *told(waited)])
+    if text:
+        dag_run.note = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

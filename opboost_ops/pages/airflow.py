@@ -1,0 +1,272 @@
+"""What Airflow knows of a run: its tasks, how they stand, and why one has failed.
+
+The API server reads its own database. Elsewhere, and where it cannot be read, nothing is known.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from opboost_ops.exchange.run_id import run_id
+
+#: Under this key a task leaves in XCom why it failed.
+FAILURE = "failure"
+
+_Found = TypeVar("_Found")
+
+#: States of a task that is under way, and of one that has ended.
+BUSY = ("running", "queued", "up_for_retry", "up_for_reschedule", "restarting", "deferred")
+ENDED = ("success", "skipped", "failed", "upstream_failed", "removed")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One run of a DAG.
+
+    Attributes:
+        dag: The DAG's id.
+        name: Airflow's id of the run.
+        state: How it stands.
+        due: For when it was made.
+        began: When it began.
+        ended: When it ended.
+    """
+
+    dag: str
+    name: str
+    state: str
+    due: datetime | None = None
+    began: datetime | None = None
+    ended: datetime | None = None
+
+    @property
+    def run(self) -> str:
+        """OpBoost's id of it."""
+        return run_id(self.dag, self.name)
+
+    @property
+    def href(self) -> str:
+        """Its page in Airflow."""
+        return f"/dags/{quote(self.dag)}/runs/{quote(self.name, safe='')}"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task of a run.
+
+    Attributes:
+        name: Its id, with its group.
+        index: Which instance of a mapped task; -1 for one that is not.
+        state: How it stands; empty before it is scheduled.
+        queue: From which queue a worker takes it.
+        since: When it began, or was queued.
+        ended: When it ended.
+        failure: What it has left of its failure: ``problem``, ``remedy``, ``refused``.
+    """
+
+    name: str
+    index: int
+    state: str
+    queue: str = ""
+    since: datetime | None = None
+    ended: datetime | None = None
+    failure: Mapping[str, Any] | None = None
+
+    @property
+    def stage(self) -> str:
+        """Which stage it runs."""
+        return self.name.rpartition(".")[2]
+
+    @property
+    def party(self) -> str:
+        """Whose it is; empty for a task of nobody's group."""
+        return self.name.rpartition(".")[0].rpartition("_")[0]
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return f"{self.party}: {self.stage}" if self.party else self.stage
+
+    def href(self, seen: Seen) -> str:
+        """Its page in Airflow, which has its log.
+
+        Args:
+            seen: Its run.
+        """
+        mapped = f"/mapped/{self.index}" if self.index >= 0 else ""
+        return f"{seen.href}/tasks/{quote(self.name)}{mapped}"
+
+
+def find(dag: str, name: str) -> Seen | None:
+    """A run by Airflow's names; None where Airflow has none.
+
+    Args:
+        dag: The DAG's id.
+        name: Airflow's id of the run.
+    """
+    found = _runs([dag], name)
+    return found[0] if found else None
+
+
+def named(run: str, federation: str) -> Seen | None:
+    """The run of a federation that has an id of ours; None where Airflow has none.
+
+    Args:
+        run: OpBoost's id.
+        federation: The federation's name.
+    """
+    dags = [f"{federation}_train", f"{federation}_score"]
+    return next((seen for seen in _runs(dags) if seen.run == run), None)
+
+
+def latest(dags: Iterable[str], states: Iterable[str] = (), limit: int = 1) -> list[Seen]:
+    """The last runs of some DAGs, newest first.
+
+    Args:
+        dags: Ids of the DAGs.
+        states: Only runs in these.
+        limit: How many.
+    """
+    return _runs(list(dags), states=list(states), limit=limit)
+
+
+def tasks(seen: Seen) -> list[Task]:
+    """The tasks of a run; first those that began first.
+
+    Args:
+        seen: The run.
+    """
+
+    def ask(session: Any) -> list[Task]:
+        from airflow.models.taskinstance import TaskInstance as Row
+        from airflow.models.xcom import XComModel
+        from sqlalchemy import select
+
+        this = (seen.dag, seen.name)
+        left = {
+            (task, index): json.loads(value) if isinstance(value, str) else value
+            for task, index, value in session.execute(
+                select(XComModel.task_id, XComModel.map_index, XComModel.value).where(
+                    XComModel.dag_id == this[0],
+                    XComModel.run_id == this[1],
+                    XComModel.key == FAILURE,
+                )
+            )
+        }
+        asked = select(
+            Row.task_id,
+            Row.map_index,
+            Row.state,
+            Row.queue,
+            Row.queued_dttm,
+            Row.start_date,
+            Row.end_date,
+        ).where(Row.dag_id == this[0], Row.run_id == this[1])
+        found = [
+            Task(
+                name,
+                index,
+                str(getattr(state, "value", state) or ""),
+                str(queue or ""),
+                began if state != "queued" else queued,
+                ended,
+                left.get((name, index)),
+            )
+            for name, index, state, queue, queued, began, ended in session.execute(asked)
+        ]
+        return sorted(found, key=lambda t: (t.since is None, t.since or datetime.max, t.name))
+
+    return _asked(ask, [])
+
+
+def next_times(dags: Iterable[str]) -> dict[str, datetime | None]:
+    """When Airflow will make the next run of each DAG; without those that are paused.
+
+    Args:
+        dags: Ids of the DAGs.
+    """
+
+    def ask(session: Any) -> dict[str, datetime | None]:
+        from airflow.models.dag import DagModel as Row
+        from sqlalchemy import select
+
+        asked = select(Row.dag_id, Row.next_dagrun_create_after).where(
+            Row.dag_id.in_(list(dags)), Row.is_paused.is_(False), Row.is_stale.is_(False)
+        )
+        return {str(dag): _utc(at) for dag, at in session.execute(asked)}
+
+    return _asked(ask, {})
+
+
+def aware(moment: datetime) -> datetime:
+    """A time of a database that knows no zones, as UTC.
+
+    Args:
+        moment: The time.
+    """
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def ago(since: datetime | None, until: datetime | None = None) -> str:
+    """How long something has lasted, in the two largest units.
+
+    Args:
+        since: When it began.
+        until: When it ended; now when absent.
+    """
+    if since is None:
+        return ""
+    seconds = int((aware(until or datetime.now(UTC)) - aware(since)).total_seconds())
+    if seconds < 60:
+        return f"{max(0, seconds)} s"
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if hours < 1:
+        return f"{minutes} min"
+    return f"{hours} h {minutes % 60} min" if days < 1 else f"{days} d {hours % 24} h"
+
+
+def _runs(
+    dags: list[str],
+    name: str | None = None,
+    states: list[str] | None = None,
+    limit: int | None = None,
+) -> list[Seen]:
+    def ask(session: Any) -> list[Seen]:
+        from airflow.models.dagrun import DagRun as Row
+        from sqlalchemy import select
+
+        asked = (
+            select(Row.dag_id, Row.run_id, Row.state, Row.run_after, Row.start_date, Row.end_date)
+            .where(Row.dag_id.in_(dags))
+            .order_by(Row.id.desc())
+        )
+        if name is not None:
+            asked = asked.where(Row.run_id == name)
+        if states:
+            asked = asked.where(Row.state.in_(states))
+        if limit is not None:
+            asked = asked.limit(limit)
+        return [
+            Seen(dag, run, str(getattr(state, "value", state) or ""), *map(_utc, times))
+            for dag, run, state, *times in session.execute(asked)
+        ]
+
+    return _asked(ask, [])
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    return None if moment is None else aware(moment)
+
+
+def _asked(ask: Callable[[Any], _Found], nothing: _Found) -> _Found:
+    from airflow.utils.session import create_session
+
+    try:
+        with create_session() as session:
+            return ask(session)
+    except Exception:
+        # Without a database of Airflow's the pages show what the parties have.
+        return nothing

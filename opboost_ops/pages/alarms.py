@@ -1,0 +1,116 @@
+"""What stands at the top of a run's page and of a task's: how it stands, and what to do now."""
+
+from collections.abc import Sequence
+
+from opboost_ops.pages.airflow import BUSY, ENDED, Seen, Task, ago, tasks
+from opboost_ops.pages.blocks import Block, Fact, Facts, Note
+
+#: Failures that are told one by one.
+_TOLD = 4
+
+
+def of_run(seen: Seen | None) -> list[Block]:
+    """One box: why a run has failed, or how far it is.
+
+    Args:
+        seen: The run, as Airflow knows it; None where it does not.
+    """
+    if seen is None:
+        return []
+    found = tasks(seen)
+    failed = [task for task in found if task.state == "failed"]
+    if failed:
+        return [_failed(seen, failed)]
+    if seen.state in ("running", "queued"):
+        return [_running(seen, found)]
+    if seen.state == "failed":
+        waited = [task for task in found if task.state not in ("success", "skipped")]
+        names = ", ".join(task.title for task in waited[:_TOLD]) or "its tasks"
+        return [
+            Note(
+                "bad",
+                f"This run has failed: its time was over before {names} ended.",
+                "See whether the workers of these parties run, then clear the failed tasks.",
+                links=(("The run in Airflow", seen.href),),
+            )
+        ]
+    if seen.state == "success" and found and all(task.state == "skipped" for task in found):
+        return [
+            Note(
+                "warn",
+                "Nothing was done in this run: all its tasks were skipped.",
+                "The log of its first task says why.",
+                links=(("The first task and its log", found[0].href(seen)),),
+            )
+        ]
+    return []
+
+
+def of_task(seen: Seen | None, name: str, index: int) -> list[Block]:
+    """The box of one task.
+
+    Args:
+        seen: Its run; None where Airflow has none.
+        name: The task's id.
+        index: Which instance of a mapped task.
+    """
+    if seen is None:
+        return [Note("muted", "Airflow has no such run.")]
+    mine = [t for t in tasks(seen) if t.name == name and index in (t.index, -1)]
+    failed = [task for task in mine if task.state == "failed"]
+    if failed:
+        return [_failed(seen, failed)]
+    facts = [
+        Fact(
+            task.title,
+            task.state.replace("_", " ") or "not begun",
+            f"for {ago(task.since, task.ended)}" if task.since else "",
+            "good" if task.state == "success" else "",
+        )
+        for task in mine[:12]
+    ]
+    return [Facts(tuple(facts))] if facts else [Note("muted", "Airflow has no such task.")]
+
+
+def _failed(seen: Seen, failed: Sequence[Task]) -> Note:
+    first = failed[0]
+    said = first.failure or {}
+    refused = bool(said.get("refused"))
+    what = "was refused by the budget" if refused else "has failed"
+    problem = str(said.get("problem") or "Its process ended without a message.")
+    others = [
+        f"{task.title}: {(task.failure or {}).get('problem', 'failed without a message')}"
+        for task in failed[1:_TOLD]
+    ]
+    if len(failed) > _TOLD:
+        others.append(f"and {len(failed) - _TOLD} more")
+    remedy = str(said.get("remedy") or "")
+    if not said:
+        remedy = "See its log, and whether its worker still runs; then clear the task."
+    return Note(
+        "bad",
+        f"{first.title} {what}.",
+        remedy,
+        (*problem.splitlines(), *(f"Also {text}" for text in others)),
+        (("The task and its log", first.href(seen)), ("The run in Airflow", seen.href)),
+    )
+
+
+def _running(seen: Seen, found: Sequence[Task]) -> Note:
+    done = sum(task.state in ENDED for task in found)
+    busy = [task for task in found if task.state in BUSY]
+    lines = []
+    for task in busy[:_TOLD]:
+        if task.state == "queued":
+            lines.append(
+                f"{task.title} waits for a worker of the queue {task.queue}, {ago(task.since)}"
+            )
+        else:
+            lines.append(f"{task.title}: {task.state.replace('_', ' ')}, {ago(task.since)}")
+    return Note(
+        "",
+        f"This run is under way: {done} of {len(found)} tasks have ended, after {ago(seen.began)}.",
+        "This page looks again by itself every ten seconds.",
+        tuple(lines),
+        (("The run in Airflow", seen.href),),
+    )

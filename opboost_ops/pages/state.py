@@ -1,0 +1,236 @@
+"""How each federation stands, for the status page and for programs: one frozen document."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Literal
+from uuid import UUID
+
+from pydantic import Field
+
+from opboost_ops.config.loading import site_of
+from opboost_ops.config.policy import Policy
+from opboost_ops.config.schema import Record
+from opboost_ops.config.site import Site
+from opboost_ops.errors import OpBoostError
+from opboost_ops.exchange.books import open_books
+from opboost_ops.models.registry import Registry
+from opboost_ops.pages import airflow
+from opboost_ops.pages.deployment import Query, federations, has_books, parties
+from opboost_ops.privacy.statement import forecasts
+
+#: Versions that are listed.
+_VERSIONS = 20
+
+Metrics = Mapping[str, Mapping[str, float]]
+
+
+class Run(Record):
+    """A run of a DAG.
+
+    Attributes:
+        dag: The DAG's id.
+        name: Airflow's id of it.
+        run: OpBoost's id of it.
+        state: As Airflow has it.
+        began: When it began, UTC.
+        ended: When it ended.
+        failures: Of its failed tasks, what each says.
+        waiting: Of a run under way, what is going on, and for how many seconds.
+    """
+
+    dag: str
+    name: str
+    run: str
+    state: str
+    began: datetime | None = None
+    ended: datetime | None = None
+    failures: tuple[str, ...] = ()
+    waiting: Mapping[str, float] = Field(default_factory=dict)
+
+
+class Version(Record):
+    """A model version: whether it is in use, what was decided on it, and its metrics by mode."""
+
+    version: str
+    champion: bool
+    decided: datetime | None = None
+    decision: str = ""
+    why: str = ""
+    metrics: Metrics = Field(default_factory=dict)
+
+
+class Account(Record):
+    """What a column has cost a person at worst, over all federations of its party.
+
+    Attributes:
+        feature: Its last known name.
+        column: Its UUID.
+        draws: How many draws there were.
+        loss_1: Sum of loss(1); null where it is infinite.
+        loss_whole: Sum of loss(R - L); likewise.
+        budget_1: The policy's cap on it; null for none.
+        budget_whole: Likewise.
+        retrainings: How many more fit; null where no budget ends them.
+    """
+
+    feature: str
+    column: UUID
+    draws: int
+    loss_1: float
+    loss_whole: float
+    budget_1: float | None = None
+    budget_whole: float | None = None
+    retrainings: int | None = None
+
+
+class Party(Record):
+    """A party of this deployment: what its columns have cost, and what cannot be read."""
+
+    party: str
+    ledger: tuple[Account, ...] = ()
+    retrainings: int | None = None
+    fault: str = ""
+
+
+class Federation(Record):
+    """How a federation stands."""
+
+    federation: str
+    next_run: datetime | None = None
+    last_success: Run | None = None
+    last_run: Run | None = None
+    champion: str | None = None
+    champion_since: datetime | None = None
+    versions: tuple[Version, ...] = ()
+    parties: tuple[Party, ...] = ()
+
+
+class State(Record):
+    """The whole document; `version` changes when its form does."""
+
+    version: Literal[1] = 1
+    at: datetime
+    federations: tuple[Federation, ...] = ()
+
+
+def state(query: Query) -> State:
+    """How all federations stand that may be seen.
+
+    Args:
+        query: What is asked for.
+    """
+    names = [n for n in federations(query) if query.federation in (None, n)]
+    times = airflow.next_times(f"{name}_train" for name in names)
+    found = [_federation(name, times.get(f"{name}_train"), query) for name in names]
+    return State(at=datetime.now(UTC).replace(microsecond=0), federations=tuple(found))
+
+
+def _federation(name: str, next_run: datetime | None, query: Query) -> Federation:
+    dags = [f"{name}_train"]
+    succeeded = airflow.latest(dags, ["success"])
+    last = airflow.latest(dags)
+    shown: list[Party] = []
+    versions: tuple[Version, ...] = ()
+    for party in parties():
+        if query.party not in (None, party):
+            continue
+        try:
+            site, policy = site_of(party)
+            if name not in site.tables:
+                continue
+            shown.append(_party(party, name, site, policy))
+            versions = versions or _versions(Registry(site.models, name))
+        except (OpBoostError, ValueError, OSError) as error:
+            told = error.problem if isinstance(error, OpBoostError) else type(error).__name__
+            shown.append(Party(party=party, fault=told.partition("\n")[0]))
+    champion = next((v for v in versions if v.champion), None)
+    return Federation(
+        federation=name,
+        next_run=next_run,
+        last_success=_run(succeeded[0]) if succeeded else None,
+        last_run=_run(last[0]) if last else None,
+        champion=champion.version if champion else None,
+        champion_since=champion.decided if champion else None,
+        versions=versions,
+        parties=tuple(shown),
+    )
+
+
+def _run(seen: airflow.Seen) -> Run:
+    found = airflow.tasks(seen) if seen.state != "success" else []
+    now = datetime.now(UTC)
+    return Run(
+        dag=seen.dag,
+        name=seen.name,
+        run=seen.run,
+        state=seen.state,
+        began=seen.began,
+        ended=seen.ended,
+        failures=tuple(
+            f"{task.title}: {(task.failure or {}).get('problem', 'ended without a message')}"
+            for task in found
+            if task.state == "failed"
+        ),
+        waiting={
+            f"{task.title} ({task.state.replace('_', ' ')})": round(
+                (now - airflow.aware(task.since)).total_seconds()
+            )
+            for task in found
+            if task.state in airflow.BUSY and task.since is not None
+        },
+    )
+
+
+def _party(party: str, federation: str, site: Site, policy: Policy) -> Party:
+    if not has_books(site):
+        return Party(party=party)
+    with open_books(site) as books:
+        releases = books.ledger.releases()
+    mine = {r.column for r in releases if r.federation == federation}
+    found = [
+        Account(
+            feature=one.feature,
+            column=column,
+            draws=one.account.releases,
+            loss_1=float(one.account.step),
+            loss_whole=float(one.account.whole),
+            budget_1=one.rule.budget_1,
+            budget_whole=one.rule.budget_whole,
+            retrainings=one.retrainings,
+        )
+        for column, one in forecasts(releases, policy).items()
+        if column in mine
+    ]
+    left = [account.retrainings for account in found if account.retrainings is not None]
+    return Party(party=party, ledger=tuple(found), retrainings=min(left, default=None))
+
+
+def _versions(registry: Registry) -> tuple[Version, ...]:
+    names: Sequence[str] = registry.versions()[::-1][:_VERSIONS]
+    if not names:
+        return ()
+    champion = registry.champion()
+    decided = {entry.version: entry for entry in registry.history()}
+    if champion is not None and champion not in names:
+        names = [*names, champion]
+    found = []
+    for name in names:
+        entry = decided.get(name)
+        metrics: Metrics = {}
+        try:
+            metrics = json.loads(registry.file(name, "evaluation.json"))["metrics"]
+        except (OpBoostError, ValueError, KeyError):
+            # The version's own page says what is wrong.
+            metrics = {}
+        found.append(
+            Version(
+                version=name,
+                champion=name == champion,
+                decided=datetime.fromisoformat(entry.at) if entry else None,
+                decision=entry.event if entry else "",
+                why=entry.why if entry else "",
+                metrics=metrics,
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,180 @@
+"""A release that needs a person: asked before anything is drawn, answered at home, obeyed here.
+
+What decides whether a person is asked are public facts alone: declared losses and earlier releases.
+The answer is an entry of the party's own audit log, bound to the plan that was asked about. Who
+answers may look at anything of the party's; so that it was asked, and what came of it, is told
+exactly and stands in the ledger.
+"""
+
+import datetime
+from collections.abc import Iterable
+
+from opboost_ops.config.columns import columns_of
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.policy import Policy
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ApprovalError, ConfigError, PolicyError
+from opboost_ops.exchange.audit import Action, Entry
+from opboost_ops.exchange.books import open_books
+from opboost_ops.privacy.accountant import accounts, exact, total
+from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.loss import column_losses
+from opboost_ops.run.disclosures import announce
+from opboost_ops.run.publication import Publisher
+
+#: The stage before which a person is asked: it draws what the run releases.
+STAGE = "desensitize"
+
+_PLACE = "approval"
+_ANSWERS = ("approved", "declined")
+
+
+def require(party: Publisher, federation: Federation, run: str, plan: str) -> None:
+    """Let a release pass that needs no person, or that one has approved.
+
+    Args:
+        party: Who is about to release.
+        federation: The plan's.
+        run: The run's id.
+        plan: The plan's digest.
+
+    Raises:
+        ApprovalError: Nobody has answered yet; nothing was drawn, charged or released.
+        PolicyError: A person has declined, or nobody has answered in time.
+    """
+    with open_books(party.site) as books:
+        reasons = reasons_for(party.policy, federation, party.name, run, books.ledger.releases())
+        if not reasons:
+            return
+        said = _entries(books.audit.entries(), f"{federation.name}/{run}/{_PLACE}", plan)
+        asked = said.get("asked")
+        answer = next((said[name] for name in _ANSWERS if name in said), None)
+        if asked is None:
+            detail = "; ".join(reasons)
+            place = f"{federation.name}/{run}/{_PLACE}"
+            books.audit.add("asked", place, party.name, plan, detail)
+        elif answer is None and _over(asked, party.policy.approve.hours):
+            detail = f"nobody answered in {party.policy.approve.hours:g} hours"
+            books.audit.add("declined", asked.place, party.name, plan, detail)
+            answer = asked.model_copy(update={"action": "declined", "detail": detail})
+    told = "asked" if answer is None else answer.action
+    words = {
+        "asked": "that a person of the party must approve the release",
+        "approved": "that a person of the party has approved the release",
+        "declined": "that the release was declined, or that nobody answered in time",
+    }
+    announce(party, federation, run, f"approval_{told}", words[told])
+    if answer is None:
+        raise ApprovalError(
+            f"{party.name} waits for a person's approval; it has released nothing of run {run}.",
+            f"Its own people answer: `opboost approve SITE {run}`.",
+            new=asked is None,
+        )
+    if answer.action == "declined":
+        raise PolicyError(
+            f"The release of run {run} was declined at {party.name}; nothing of it was released.",
+            "Its own people know why: `opboost audit` shows it. Begin another run to ask again.",
+        )
+
+
+def reasons_for(
+    policy: Policy, federation: Federation, party: str, run: str, releases: Iterable[Release]
+) -> list[str]:
+    """Why a release needs a person, in public words; empty if it needs none.
+
+    Args:
+        policy: The party's own.
+        federation: The plan's.
+        party: Whose.
+        run: The run's id.
+        releases: What the party has released so far.
+    """
+    rules = policy.approve
+    before = [r for r in releases if r.run != run]
+    found = []
+    receiver = federation.label_holder
+    if rules.first_release and not any(
+        r.account == "local_dp" and r.federation == federation.name and r.receiver == receiver
+        for r in before
+    ):
+        found.append(f"it is the first release of {federation.name} to {receiver}")
+    curves = list(column_losses(columns_of(federation, party)).values())
+    step = float(total(exact(curve.loss[0]) for curve in curves))
+    whole = float(total(exact(curve.loss[-1]) for curve in curves))
+    account = whole + float(total(a.whole for a in accounts(before).values()))
+    for name, value, words in (
+        ("loss_1", step, "loss(1) of this release"),
+        ("loss_whole", whole, "loss(R - L) of this release"),
+        ("account", account, "loss(R - L) of all releases together"),
+    ):
+        cap = getattr(rules.above, name)
+        if cap is not None and value > cap:
+            found.append(f"{words} would be {value:.3f}, over {cap:g}")
+    return found
+
+
+def waiting(site: Site, run: str) -> tuple[Entry, Entry | None]:
+    """What a person is asked about a run, and the answer if there is one.
+
+    Args:
+        site: The party's.
+        run: The run's id.
+
+    Raises:
+        ConfigError: Nobody was asked about such a run.
+    """
+    with open_books(site) as books:
+        found = [e for _, e, _ in books.audit.entries() if e.place.endswith(f"/{run}/{_PLACE}")]
+    asked = next((e for e in reversed(found) if e.action == "asked"), None)
+    if asked is None:
+        raise ConfigError(
+            f"Nobody was asked to approve run {run} at {site.party}.",
+            "The message of its waiting task names the run.",
+        )
+    answers = [e for e in found if e.action in _ANSWERS and e.artifact == asked.artifact]
+    return asked, answers[0] if answers else None
+
+
+def answer(site: Site, run: str, approve: bool, who: str, why: str) -> Entry:
+    """Write a person's answer into the party's books; it is never changed again.
+
+    Args:
+        site: The party's.
+        run: The run's id.
+        approve: Whether the release may go.
+        who: The person.
+        why: In words.
+
+    Returns:
+        What was asked.
+
+    Raises:
+        ConfigError: Nobody was asked, or it was answered already.
+    """
+    asked, before = waiting(site, run)
+    if before is not None:
+        raise ConfigError(
+            f"Run {run} was {before.action} at {before.at}: {before.detail}.",
+            "An answer stays; begin another run to ask again.",
+        )
+    action: Action = "approved" if approve else "declined"
+    with open_books(site) as books:
+        books.audit.add(action, asked.place, site.party, asked.artifact, f"{who}: {why}")
+    return asked
+
+
+def _entries(entries: Iterable[tuple[int, Entry, str]], place: str, plan: str) -> dict[str, Entry]:
+    """The first entry of each kind about a plan: no later one changes an answer."""
+    found: dict[str, Entry] = {}
+    for _, entry, _ in entries:
+        if entry.place == place and entry.artifact == plan:
+            name = "answer" if entry.action in _ANSWERS else entry.action
+            found.setdefault(name, entry)
+    if (first := found.pop("answer", None)) is not None:
+        found[first.action] = first
+    return found
+
+
+def _over(asked: Entry, hours: float) -> bool:
+    since = datetime.datetime.fromisoformat(asked.at)
+    return datetime.datetime.now(datetime.UTC) - since > datetime.timedelta(hours=hours)

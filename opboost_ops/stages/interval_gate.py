@@ -1,0 +1,144 @@
+"""Whether a new model may become champion, by how sure its difference is on the held-out rows."""
+
+import json
+from typing import Any
+
+from opboost_ops.boosting import metrics
+from opboost_ops.boosting.intervals import Bootstrap, Interval
+from opboost_ops.models.registry import Registry
+from opboost_ops.stages.reference import approved
+from opboost_ops.stages.stage import Context
+
+#: What leaves of an evaluation: curves and all other intervals stay at home.
+DISCLOSES = (
+    "metrics of the model, and by how much it is better than another, with an interval: functions "
+    "of the held-out rows and their labels"
+)
+
+#: How models are called in a `Bootstrap`, besides by their place in the metrics.
+ALONE, REFERENCE = "label_holder_alone", "reference"
+
+
+def interval_gate(
+    context: Context, task: metrics.Task, drawn: Bootstrap, reference: str | None
+) -> dict[str, Any]:
+    """Decide about a model.
+
+    It is kept aside if the paired 95 % interval of the main metric's difference lies wholly below
+    the reference minus the tolerance. A first model is kept aside if it lies wholly below the
+    label holder's columns alone. An interval that holds zero shows no gain, and promotes.
+
+    Args:
+        context: The label holder's.
+        task: What is learnt.
+        drawn: Held-out rows with the new model in the mode of scoring, the label holder's columns
+            `ALONE`, and `REFERENCE` where it can predict these rows.
+        reference: The version to compare to, by `reference_of`; None before the first.
+
+    Returns:
+        ``promote``, ``why`` in public words, ``metric``, ``tolerance``, ``new``, ``against``, the
+        reference's ``version`` and ``value``, and the ``gain`` with its ends.
+    """
+    metric, mode = metrics.main_metric(task), context.federation.scoring.mode
+    tolerance = context.federation.training.tolerance
+    new = f"federated_{mode}"
+    result: dict[str, Any] = {
+        "metric": metric,
+        "tolerance": tolerance,
+        "new": drawn.interval(new, metric).value,
+        "rule": "interval",
+        "version": reference,
+        "value": None,
+        "gain": None,
+    }
+    if reference is None:
+        gain = drawn.gain(new, ALONE, metric)
+        return result | _first(context, metric, drawn.interval(ALONE, metric).value, gain)
+    if drawn.has(REFERENCE):
+        value = drawn.interval(REFERENCE, metric).value
+        gain = drawn.gain(new, REFERENCE, metric)
+        rows = "on the same rows"
+    else:
+        registry = Registry(context.site.models, context.federation.name)
+        recorded = json.loads(registry.files(reference)["evaluation.json"])["metrics"].get(new, {})
+        if metric not in recorded:
+            why = (
+                f"version {reference} knows other columns and was never evaluated in mode {mode} "
+                f"by {metric}: compare them, and promote one by hand"
+            )
+            return {**result, "promote": False, "against": "reference", "why": why}
+        value = recorded[metric]
+        found = drawn.interval(new, metric)
+        gain = Interval(found.value - value, found.low - value, found.high - value)
+        rows = "on its own held-out rows, because columns have changed"
+    registry = Registry(context.site.models, context.federation.name)
+    who = "which a person approved" if approved(registry) == reference else "the best so far"
+    promote = gain.high >= -tolerance
+    why = (
+        f"{metric} {result['new']:.4f} in mode {mode} against {value:.4f} of version {reference}, "
+        f"{who}, {rows}: {_signed(gain)}; {_verdict(gain, tolerance)}"
+    )
+    return {
+        **result,
+        "value": value,
+        "gain": gain.document(),
+        "against": "reference",
+        "promote": promote,
+        "why": why,
+    }
+
+
+def intervals_of(drawn: Bootstrap, new: str) -> dict[str, Any]:
+    """What a version keeps of the intervals.
+
+    Args:
+        drawn: The models on the held-out rows.
+        new: The new one's name among them.
+
+    Returns:
+        ``intervals`` by model and metric; and ``gains`` of the new one over each other model, by
+        metric: above zero where the new one is better, also of a loss.
+    """
+    others = [name for name in drawn.models() if name != new]
+    return {
+        "intervals": {
+            name: {m: drawn.interval(name, m).document() for m in drawn.names()}
+            for name in drawn.models()
+        },
+        "gains": {
+            name: {m: drawn.gain(new, name, m).document() for m in drawn.names()} for name in others
+        },
+    }
+
+
+def _first(context: Context, metric: str, alone: float, gain: Interval) -> dict[str, Any]:
+    horizontal = context.federation.learning == "horizontal"
+    own = "this party's rows alone" if horizontal else "the label holder's columns alone"
+    others = "rows do not pay" if horizontal else "columns do not pay at this epsilon"
+    mode = context.federation.scoring.mode
+    told = (
+        f"{metric} {alone + gain.value:.4f} in mode {mode} against {alone:.4f} of {own}: "
+        f"{_signed(gain)}"
+    )
+    if gain.high < 0:
+        why = f"the other parties' {others}: {told}"
+    elif gain.low > 0:
+        why = f"the first model: {told}"
+    else:
+        why = f"the first model: no gain shown: {told}"
+    result: dict[str, Any] = {"promote": gain.high >= 0, "why": why, "against": "alone"}
+    return result | {"value": alone, "gain": gain.document()}
+
+
+def _verdict(gain: Interval, tolerance: float) -> str:
+    if gain.high < -tolerance:
+        return f"worse by more than the tolerance {tolerance:g}"
+    if gain.low > 0:
+        return "better"
+    if gain.high < 0:
+        return f"worse, and not shown to be so by more than the tolerance {tolerance:g}"
+    return f"no gain shown, tolerance {tolerance:g}"
+
+
+def _signed(gain: Interval) -> str:
+    return f"{gain.value:+.4f} (95 %: {gain.low:+.4f} to {gain.high:+.4f})"

@@ -1,0 +1,109 @@
+"""Raw cells as their declaration takes them: dates as numbers, categories by their public names."""
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from opboost_ops.config.feature import Feature
+from opboost_ops.errors import ContractError
+
+_TEXTS = (pl.String, pl.Categorical, pl.Enum)
+
+
+def declared_values(frame: pl.DataFrame, features: Mapping[str, Feature]) -> pl.DataFrame:
+    """A raw table's columns as their declarations take them; other columns stay.
+
+    Args:
+        frame: Raw columns by declared name.
+        features: Declarations, of some of them.
+
+    Raises:
+        ContractError: As `declared_series`.
+    """
+    changed = []
+    for name, feature in features.items():
+        if name in frame.columns:
+            series = frame.get_column(name)
+            if (found := declared_series(series, feature)) is not series:
+                changed.append(found.alias(name))
+    return frame.with_columns(changed) if changed else frame
+
+
+def declared_series(values: pl.Series, feature: Feature) -> pl.Series:
+    """A raw column as its declaration takes it; doing it twice changes nothing more.
+
+    Args:
+        values: Shape (n,).
+        feature: Its declaration.
+
+    Returns:
+        Numbers of the declared unit since 1970-01-01 for dates and times (a duration's length), 64-
+        bit floats for decimals, mapped categories; the same series where nothing is to be done.
+
+    Raises:
+        ContractError: A text that should be a date is none.
+    """
+    if feature.type == "numeric":
+        return _numeric(values, feature)
+    return _categories(values, feature)
+
+
+def _numeric(values: pl.Series, feature: Feature) -> pl.Series:
+    kind = values.dtype
+    if kind.is_decimal():
+        return values.cast(pl.Float64)
+    if feature.unit is None:
+        return values
+    if kind in _TEXTS:
+        found = _from_text(values.cast(pl.String))
+        if found.null_count() > values.null_count():
+            raise ContractError(
+                f"{values.name} is declared in {feature.unit}, and a text in it is no date.",
+                "Write dates as 2020-01-31 or 2020-01-31T12:00:00, or as a date column.",
+            )
+        values, kind = found, found.dtype
+    if not kind.is_temporal():
+        return values
+    if kind == pl.Date:
+        values = values.cast(pl.Datetime("us"))
+    elif kind == pl.Time:
+        values = values.cast(pl.Duration("us"))
+    elif isinstance(kind, pl.Datetime):
+        # The instant itself: whatever the zone, it is counted from the same one.
+        values = values.cast(pl.Datetime("us", kind.time_zone))
+    else:
+        values = values.cast(pl.Duration("us"))
+    return values.to_physical().cast(pl.Float64) / (feature.seconds * 1e6)
+
+
+def _from_text(text: pl.Series) -> pl.Series:
+    plain = text.str.strip_chars()
+    days = plain.str.to_datetime("%Y-%m-%d", time_unit="us", strict=False)
+    times = plain.str.replace("T", " ", literal=True).str.replace(r"(Z|\+00:00)$", "")
+    seconds = times.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False)
+    return days.fill_null(seconds)
+
+
+def _categories(values: pl.Series, feature: Feature) -> pl.Series:
+    if values.dtype.is_nested() or not (feature.categories or feature.mapping):
+        return values
+    floats = values.dtype.is_float()
+    text = (values.fill_nan(None) if floats else values).cast(pl.String)
+    known = {raw: _category(raw, feature, floats) for raw in text.unique().drop_nulls().to_list()}
+    if all(raw == category for raw, category in known.items()):
+        return values
+    return text.replace_strict(known, default=None, return_dtype=pl.String)
+
+
+def _category(raw: str, feature: Feature, number: bool) -> str:
+    """What a raw category counts as: mapped, itself, itself without blanks around it, the rest.
+
+    A column of whole numbers with gaps often comes as floats: 1.0 is the category 1, too.
+    """
+    declared = feature.categories or ()
+    for text in (raw, raw.strip(), *([raw.removesuffix(".0")] if number else [])):
+        if text in feature.mapping:
+            return feature.mapping[text]
+        if text in declared:
+            return text
+    return raw if feature.rest is None else feature.rest

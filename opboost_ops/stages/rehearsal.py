@@ -1,0 +1,174 @@
+"""What the first stages would find in a party's table, told at home, without a run.
+
+It calls the code of the stages themselves, so that `opboost check` and a run cannot disagree. Where
+a stage stops at its first fault, here every column is looked at, and all faults are told.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+
+from opboost_ops.config.federation import HoldoutColumn, Party
+from opboost_ops.errors import Fault, OpBoostError
+from opboost_ops.stages import raw_table
+from opboost_ops.stages.assemble import encode_label, own_columns
+from opboost_ops.stages.checks import raw_report
+from opboost_ops.stages.others import held_elsewhere
+from opboost_ops.stages.preprocess import domain_integers
+from opboost_ops.stages.raw_blocks import blocks
+from opboost_ops.stages.raw_names import declared_columns
+from opboost_ops.stages.result_faults import place_of, result_fault
+from opboost_ops.stages.stage import Context
+
+
+def rehearse(context: Context, folder: Path) -> list[Fault]:
+    """All that check_table, preprocess, assemble and evaluate would find in a table by itself.
+
+    Args:
+        context: The party's, of no run; its purpose says which table. A source is copied before,
+            see `sources.borrowed`.
+        folder: Of the party's ``site.yaml``, where its ``expectations.yaml`` lies.
+    """
+    try:
+        paths = raw_table.files(context)
+    except OpBoostError as error:
+        return [table_fault(context, error)]
+    faults: list[Fault] = []
+    bad: set[str] = set()
+    for column in declared_columns(context):
+        try:
+            schema = raw_table.schema(context, paths, [column], "the federation file declares")
+            raw_table.require_declared(context, pl.DataFrame(schema=schema))
+        except OpBoostError as error:
+            bad.add(column)
+            faults.append(_fault(context, column, error))
+    # A file that is no table is told once, not once for each column.
+    faults = list({(f.problem, f.suggestion): f for f in reversed(faults)}.values())[::-1]
+    if context.federation.id.column in bad:
+        return faults
+    sound = _without(context, bad)
+    found = list(_content(sound, folder))
+    return faults + (found or list(_values(sound)))
+
+
+def common_people(contexts: Sequence[Context]) -> int | None:
+    """How many IDs are in the tables of all parties; None if one of them cannot be read.
+
+    Only somebody who may read all parties' tables can ask, as on one machine.
+
+    Args:
+        contexts: A party each.
+    """
+    common: pl.Series | None = None
+    for context in contexts:
+        try:
+            identity = [context.federation.id.column]
+            ids = pl.concat([b.to_series().cast(pl.String) for b in blocks(context, identity)])
+        except OpBoostError:
+            return None
+        common = ids.unique() if common is None else common.filter(common.is_in(ids.implode()))
+    return 0 if common is None else len(common)
+
+
+def _without(context: Context, bad: set[str]) -> Context:
+    """The context of a federation that does not declare some columns of the party's table."""
+    federation = context.federation
+    party = federation.parties[context.party]
+    features = {name: feature for name, feature in party.features.items() if name not in bad}
+    label = None if party.label and party.label.column in bad else party.label
+    less = party.model_copy(update={"features": features, "label": label})
+    training = federation.training
+    if isinstance(training.holdout, HoldoutColumn) and training.holdout.column in bad:
+        training = training.model_copy(update={"holdout": 0.2})
+    parties = {**federation.parties, context.party: less}
+    update = {"parties": parties, "training": training}
+    return replace(context, federation=federation.model_copy(update=update))
+
+
+def _content(context: Context, folder: Path) -> Iterator[Fault]:
+    """What the data-quality check of the raw table finds."""
+    try:
+        report = raw_report(context, folder)
+    except OpBoostError as error:
+        yield _fault(context, "", error)
+        return
+    for result in report.results:
+        if not result.success:
+            yield result_fault(context, result)
+
+
+def _values(context: Context) -> Iterator[Fault]:
+    """What later stages find in values that pass that check."""
+    party = context.federation.parties[context.party]
+    horizontal = context.federation.learning == "horizontal"
+    with _told(context, "") as faults:
+        for block in blocks(context, list(party.features)) if party.features else ():
+            if party.role == "feature_holder" or horizontal:
+                domain_integers(context, block)
+            else:
+                own_columns(context, block, _categories(context, party, block))
+    yield from faults
+    if context.purpose == "train" and party.label is not None:
+        yield from _label(context, party)
+    yield from _local(context)
+
+
+def _label(context: Context, party: Party) -> Iterator[Fault]:
+    label, holdout = party.label, context.federation.training.holdout
+    assert label is not None
+    with _told(context, label.column) as faults:
+        values = raw_table.read(context, [label.column]).get_column(label.column)
+        encode_label(values, label, None if len(values) < 2 else len(values))
+    yield from faults
+    if isinstance(holdout, HoldoutColumn):
+        with _told(context, holdout.column) as faults:
+            column = raw_table.read(context, [holdout.column]).get_column(holdout.column)
+            raw_table.require_holdout(column)
+        yield from faults
+
+
+def _local(context: Context) -> Iterator[Fault]:
+    """What mode ``local`` needs of other parties' columns in the label holder's own table."""
+    federation = context.federation
+    modes = federation.scoring.modes if context.purpose == "train" else (federation.scoring.mode,)
+    if "local" not in modes or context.party != federation.label_holder:
+        return
+    for holder in federation.feature_holders:
+        for name in federation.parties[holder].features:
+            with _told(context, f"{holder}.{name}") as faults:
+                held_elsewhere(context, holder, [name])
+            yield from faults
+
+
+def _categories(context: Context, party: Party, block: pl.DataFrame) -> dict[str, list[str]]:
+    return {
+        f"{context.party}.{name}": block.get_column(name).cast(pl.String).unique().to_list()
+        for name, feature in party.features.items()
+        if feature.type == "nominal"
+    }
+
+
+def table_fault(context: Context, error: OpBoostError) -> Fault:
+    """An error about a party's whole table, as a fault.
+
+    Args:
+        context: The party's.
+        error: What was raised.
+    """
+    return _fault(context, "", error)
+
+
+@contextmanager
+def _told(context: Context, column: str) -> Iterator[list[Fault]]:
+    faults: list[Fault] = []
+    try:
+        yield faults
+    except OpBoostError as error:
+        faults.append(_fault(context, column, error))
+
+
+def _fault(context: Context, column: str, error: OpBoostError) -> Fault:
+    return Fault(place_of(context, column), error.problem, error.remedy)

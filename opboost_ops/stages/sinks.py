@@ -1,0 +1,149 @@
+"""Scores where the label holder's people want them: files, S3, or a table of a database.
+
+They lie in the folder of scores already, so that a delivery that fails loses nothing; and each is
+whole or not at all, so that one that is tried again replaces the same.
+"""
+
+import io
+import json
+import os
+from pathlib import Path
+from tempfile import mkstemp
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from opboost_ops.config.source import S3, Sink
+from opboost_ops.errors import ConfigError, ContractError, OpBoostError
+from opboost_ops.exchange.s3 import S3Bucket
+from opboost_ops.stages.source_rows import engine_of
+
+#: By which rows of one delivery are told from those of another, in a database.
+SCORED = "scored_rows"
+
+_KEPT = "The scores lie in the folder of scores; correct it, and run the task again."
+
+
+def deliver(sink: Sink, table: pa.Table, column: str, version: str, name: str) -> None:
+    """Write scores to a sink.
+
+    Args:
+        sink: Where.
+        table: The scores, with the model's version as a column.
+        column: Name of that column.
+        version: The model's.
+        name: Of what they follow from: the same rows by the same model in the same mode.
+
+    Raises:
+        OpBoostError: The sink does not take them.
+        ConnectionError: It cannot be reached.
+    """
+    failure: Exception
+    try:
+        url, frame = sink.url(), _flat(table)
+        if url.startswith(S3):
+            bucket, _, prefix = url.removeprefix(S3).partition("/")
+            S3Bucket(bucket, prefix.strip("/")).put(
+                f"{version}/{name}.{sink.format}", _written(frame, sink)
+            )
+        elif "://" in url:
+            _insert(url, sink.table or "", frame.with_columns(pl.lit(name).alias(SCORED)),
+                    {column: version, SCORED: name})  # fmt: skip
+        else:
+            _replace(Path(url) / version / f"{name}.{sink.format}", _written(frame, sink))
+        return
+    except ConnectionError:
+        failure = ConnectionError("What scores_to in site.yaml names cannot be reached.")
+    except OpBoostError as error:
+        failure = type(error)(f"scores_to in site.yaml: {error.problem}", error.remedy)
+    except OSError as error:
+        failure = ConfigError(
+            f"The folder that scores_to in site.yaml names cannot be written "
+            f"({type(error).__name__}).",
+            _KEPT,
+        )
+    # Without the foreign exception, whose text may show paths and rows.
+    raise failure from None
+
+
+def _flat(table: pa.Table) -> pl.DataFrame:
+    """The scores as plain columns: lists and records as JSON, codes as texts."""
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+    frame = frame.with_columns(pl.col(pl.Categorical).cast(pl.String))
+    nested = [name for name, kind in frame.schema.items() if kind.is_nested()]
+    return frame.with_columns(
+        pl.Series(
+            name,
+            [json.dumps(v) if v is not None else None for v in frame[name].to_list()],
+            pl.String,
+        )
+        for name in nested
+    )
+
+
+def _written(frame: pl.DataFrame, sink: Sink) -> bytes:
+    buffer = io.BytesIO()
+    if sink.format == "csv":
+        frame.write_csv(buffer)
+    else:
+        frame.write_parquet(buffer, compression="zstd")
+    return buffer.getvalue()
+
+
+def _replace(target: Path, content: bytes) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle, temporary = mkstemp(dir=target.parent, prefix=".part-")
+    try:
+        with open(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _insert(url: str, name: str, frame: pl.DataFrame, same: dict[str, str]) -> None:
+    """Replace the rows of one delivery in a table, in one transaction."""
+    import sqlalchemy as sa
+
+    schema, _, plain = name.rpartition(".")
+    types = {pl.String: sa.Text, pl.Boolean: sa.Boolean}
+    columns: list[sa.Column[Any]] = [
+        sa.Column(
+            column,
+            sa.BigInteger if kind.is_integer() else types.get(type(kind), sa.Double),
+        )
+        for column, kind in frame.schema.items()
+    ]
+    table = sa.Table(plain, sa.MetaData(), *columns, schema=schema or None)
+    failure: Exception
+    try:
+        engine = engine_of(url, "the label holder")
+        try:
+            with engine.begin() as connection:
+                table.create(connection, checkfirst=True)
+                old = [table.c[column] == value for column, value in same.items()]
+                connection.execute(sa.delete(table).where(*old))
+                if frame.height:
+                    connection.execute(sa.insert(table), frame.to_dicts())
+            return
+        finally:
+            engine.dispose()
+    except sa.exc.OperationalError as error:
+        failure = ConnectionError()
+        if url.startswith("sqlite"):
+            failure = _refused(error)
+    except sa.exc.SQLAlchemyError as error:
+        failure = _refused(error)
+    raise failure from None
+
+
+def _refused(error: Exception) -> ContractError:
+    return ContractError(
+        f"the database does not take the scores ({type(error).__name__}); nothing was written.",
+        "Is there a table of that name with other columns? May this user make one? " + _KEPT,
+    )

@@ -1,0 +1,170 @@
+"""Files of a source, in a folder or in S3: each becomes a Parquet file of its own."""
+
+import fnmatch
+import glob
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+
+from opboost_ops.config.source import S3, Source, is_text
+from opboost_ops.errors import ContractError
+from opboost_ops.exchange.s3 import S3Bucket
+
+#: About how many bytes a gzipped byte stands for.
+_GZIPPED = 6
+
+#: Refuses a number of bytes for which there is no room.
+Room = Callable[[int], None]
+
+
+def local_parts(
+    pattern: str, source: Source, party: str, folder: Path, text: frozenset[str], room: Room
+) -> list[Path]:
+    """The files that a path or a pattern names, in the order of their names.
+
+    Args:
+        pattern: Path or pattern.
+        source: How they are written.
+        party: Whose they are.
+        folder: For Parquet files that are made of others.
+        text: Raw names of columns that are texts.
+        room: Asked before anything is written.
+
+    Raises:
+        ContractError: There is none, or one cannot be read.
+    """
+    exact = Path(pattern)
+    found = [exact] if exact.is_file() else [Path(p) for p in sorted(glob.glob(pattern))]
+    files = [path for path in found if path.is_file() and not path.name.startswith(".")]
+    if not files:
+        raise ContractError(
+            f"The table of {party} is missing: no file has the path or pattern in site.yaml.",
+            "Look at tables there, and at the job that writes the files.",
+        )
+    room(sum(_size(path.name, path.stat().st_size) for path in files))
+    return [_part(path, i, source, party, folder, text) for i, path in enumerate(files)]
+
+
+def s3_parts(
+    url: str, source: Source, party: str, folder: Path, text: frozenset[str], room: Room
+) -> list[Path]:
+    """The same of a bucket: ``s3://bucket/path/file.parquet``, or a pattern.
+
+    Raises:
+        OpBoostError: There is none, or S3 refuses.
+        ConnectionError: S3 cannot be reached.
+    """
+    bucket, _, pattern = url.removeprefix(S3).partition("/")
+    if not bucket or not pattern:
+        raise ContractError(
+            f"The table of {party} is named by no URL of the form s3://bucket/path.",
+            "Correct tables in site.yaml.",
+        )
+    store = S3Bucket(bucket, "")
+    fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+    names = [item.key for item in store.list(fixed)]
+    keys = sorted(n for n in names if n == pattern or fnmatch.fnmatchcase(n, pattern))
+    if not keys:
+        raise ContractError(
+            f"The table of {party} is missing: its bucket holds no object of that name.",
+            "Look at tables in site.yaml, and at the job that writes the objects.",
+        )
+    room(sum(_size(key, store.size(key)) for key in keys))
+    parts = []
+    for i, key in enumerate(keys):
+        loaded = folder / f"{i}-{key.rsplit('/', 1)[-1]}"
+        store.download(key, loaded)
+        parts.append(_part(loaded, i, source, party, folder, text))
+        if parts[-1] != loaded:
+            loaded.unlink()
+    return parts
+
+
+def _size(name: str, size: int) -> int:
+    return size * (_GZIPPED if name.endswith(".gz") else 1)
+
+
+def _part(
+    path: Path, number: int, source: Source, party: str, folder: Path, text: frozenset[str]
+) -> Path:
+    if not is_text(path.name):
+        return path
+    frame = read_text(path, source, text)
+    if frame is None:
+        raise ContractError(
+            f"The CSV table of {party} cannot be read as site.yaml says.",
+            "Look at separator, decimal and encoding there: `{at: ..., separator: ';', decimal: "
+            "',', encoding: cp1252}`; and whether all lines have as many columns.",
+        )
+    target = folder / f"part-{number}.parquet"
+    frame.write_parquet(target)
+    return target
+
+
+def read_text(
+    path: Path, source: Source, text: frozenset[str] = frozenset()
+) -> pl.DataFrame | None:
+    """A CSV file, with dates, numbers and truth values as such; None if it is none.
+
+    Args:
+        path: The file, which may be gzipped.
+        source: How it is written.
+        text: Raw names of columns that are texts.
+    """
+    raw = path.read_bytes()
+    if path.name.endswith(".gz"):
+        import gzip
+
+        raw = gzip.decompress(raw)
+    try:
+        # Also where it is UTF-8: a byte order mark would be part of the first name.
+        plain = raw.decode("utf-8-sig" if source.encoding.lower() in _UTF else source.encoding)
+        names = pl.read_csv(
+            plain.encode(), separator=source.separator, n_rows=0, infer_schema=False
+        ).columns
+        separator = "\t" if ".tsv" in path.name and source.separator == "," else source.separator
+        frame = pl.read_csv(
+            plain.encode(),
+            separator=separator,
+            decimal_comma=source.decimal == ",",
+            null_values=list(source.missing),
+            schema_overrides={name: pl.String for name in names if name.strip() in text},
+            infer_schema_length=None,
+            try_parse_dates=True,
+        )
+    except (pl.exceptions.PolarsError, ValueError, LookupError, OSError):
+        return None
+    # A blank line at the end of a CSV is no person.
+    frame = frame.filter(~pl.all_horizontal(pl.all().is_null())) if frame.width else frame
+    if len({name.strip() for name in frame.columns}) == frame.width:
+        frame = frame.rename({name: name.strip() for name in frame.columns})
+    return frame.with_columns(
+        frame.get_column(name).str.strip_chars()
+        if name in text
+        else _plain(frame.get_column(name), source)
+        for name, kind in frame.schema.items()
+        if kind == pl.String
+    )
+
+
+_UTF = ("utf-8", "utf8")
+
+
+def _plain(values: pl.Series, source: Source) -> pl.Series:
+    """Texts that are numbers or truth values but for blanks around them and capitals, as such."""
+    stripped = values.str.strip_chars()
+    stripped = stripped.set(stripped.is_in(list(source.missing)), None)
+    present = stripped.drop_nulls().unique()
+    if not len(present):
+        return stripped
+    if len(present) <= 2 and set(present.str.to_lowercase()) <= {"true", "false"}:
+        return stripped.str.to_lowercase() == "true"
+    digits = present.str.replace(",", ".", literal=True) if source.decimal == "," else present
+    for kind in (pl.Int64, pl.Float64):
+        if not digits.cast(kind, strict=False).null_count():
+            whole = stripped.str.replace(",", ".", literal=True)
+            return (whole if source.decimal == "," else stripped).cast(kind)
+    # Blanks inside quotes may be meant; those of a separator with a blank are in every value.
+    return values

@@ -1,0 +1,123 @@
+"""Rows of a database's query: PostgreSQL, SQLite, or whatever SQLAlchemy has a driver for."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from opboost_ops.config.source import Source
+from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.stages.source_files import Room
+
+#: Rows at a time.
+_ROWS = 100_000
+
+
+def database_parts(url: str, source: Source, party: str, folder: Path, room: Room) -> list[Path]:
+    """What a database answers, in Parquet files of some rows each.
+
+    The query runs in a transaction that is never committed.
+
+    Args:
+        url: The database's; no message shows it.
+        source: With the query.
+        party: Whose it is.
+        folder: For the files.
+        room: Asked before anything is written, by the count of rows and the size of the first.
+
+    Raises:
+        ConfigError: There is no driver, or the URL is none.
+        ContractError: The query fails, or gives no rows.
+        ConnectionError: The database cannot be reached.
+    """
+    import sqlalchemy as sa
+
+    failure: Exception
+    try:
+        engine = engine_of(url, party)
+        try:
+            with engine.connect() as connection:
+                return _parts(connection, source.query or "", party, folder, room)
+        finally:
+            engine.dispose()
+    except sa.exc.OperationalError as error:
+        if not url.startswith("sqlite"):
+            failure = ConnectionError(f"The database of {party}'s table cannot be reached.")
+        else:
+            failure = _refused(party, error)
+    except sa.exc.SQLAlchemyError as error:
+        failure = _refused(party, error)
+    # Without the foreign exception, whose text shows the query, and may show the URL.
+    raise failure from None
+
+
+def engine_of(url: str, party: str) -> Any:
+    """SQLAlchemy's engine for a URL; ``postgresql://`` means psycopg's.
+
+    Args:
+        url: The database's.
+        party: Whose it is.
+
+    Raises:
+        ConfigError: There is no driver for it, or it is no URL.
+    """
+    import sqlalchemy as sa
+
+    if url.startswith("postgresql://"):
+        url = "postgresql+psycopg://" + url.removeprefix("postgresql://")
+    try:
+        return sa.create_engine(url, poolclass=sa.pool.NullPool)
+    except ImportError:
+        problem = f"There is no driver for the database of {party} on this machine."
+    except (sa.exc.ArgumentError, ValueError):
+        problem = f"What site.yaml of {party} names is no database's URL."
+    raise ConfigError(
+        problem,
+        "PostgreSQL needs the extra postgres: pip install 'opboost-ops[postgres]'; a URL has the "
+        "form postgresql://user:password@host/database, with %40 for an @ in a password.",
+    )
+
+
+def _parts(connection: Any, query: str, party: str, folder: Path, room: Room) -> list[Path]:
+    import sqlalchemy as sa
+
+    plain = query.strip().rstrip(";")
+    rows = connection.execute(sa.text(f"SELECT count(*) FROM ({plain}) AS counted")).scalar()  # noqa: S608
+    streamed = connection.execution_options(stream_results=True, yield_per=_ROWS)
+    result = streamed.execute(sa.text(plain))
+    names = list(result.keys())
+    if len(set(names)) < len(names):
+        raise ContractError(
+            f"The query of {party}'s table gives two columns of one name.",
+            "Name each of them by AS.",
+        )
+    parts: list[Path] = []
+    for found in result.partitions():
+        frame = _frame(names, found)
+        if not parts:
+            room(int(frame.estimated_size() / max(frame.height, 1) * (rows or 0)))
+        parts.append(folder / f"part-{len(parts)}.parquet")
+        frame.write_parquet(parts[-1])
+    if not parts:
+        raise ContractError(
+            f"The query of {party}'s table gives no rows.", "Look at query in its site.yaml."
+        )
+    return parts
+
+
+def _frame(names: list[str], rows: Any) -> pl.DataFrame:
+    columns = {}
+    for name, cells in zip(names, zip(*rows, strict=True), strict=True):
+        series = pl.Series(name, list(cells), strict=False)
+        if series.dtype == pl.Object:
+            # UUIDs, for example.
+            series = pl.Series(name, [None if cell is None else str(cell) for cell in cells])
+        columns[name] = series.cast(pl.Float64) if series.dtype.is_decimal() else series
+    return pl.DataFrame(columns)
+
+
+def _refused(party: str, error: Exception) -> ContractError:
+    return ContractError(
+        f"The database of {party} refuses the query of its table ({type(error).__name__}).",
+        "Run the query by hand, as the same user; it stands under tables in site.yaml.",
+    )

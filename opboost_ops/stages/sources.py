@@ -1,0 +1,145 @@
+"""A table that is no local Parquet file: read once a run into a copy in the party's home.
+
+The copy is Parquet, sorted by ID, and there whole or not at all. All that comes after reads it.
+It lies in the run's folder, so that retention removes it. No message shows a URL or a query.
+"""
+
+import shutil
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import polars as pl
+
+from opboost_ops.config.source import Source
+from opboost_ops.errors import ContractError, OpBoostError
+from opboost_ops.stages.source_files import local_parts, s3_parts
+from opboost_ops.stages.source_rows import database_parts
+from opboost_ops.stages.stage import COPY, Context, Home, table_of
+
+#: Bytes at home for each byte of a source, while it is sorted.
+_TIMES = 2
+
+
+def take(context: Context) -> None:
+    """Make the run's copy of the party's table, unless the run has checked one already.
+
+    Args:
+        context: The party's.
+
+    Raises:
+        OpBoostError: The source cannot be read, or the disk has too little room.
+        ConnectionError: A server cannot be reached: trying again may help.
+    """
+    table = table_of(context.site, context.federation.name, context.purpose)
+    target = context.home.folder / COPY
+    if not isinstance(table, Source) or (context.home.has("table") and target.is_file()):
+        return
+    identity = context.federation.id.column
+    copy(table, context.party, target, text_columns(context),
+         context.policy.raw_column(identity, identity))  # fmt: skip
+
+
+@contextmanager
+def borrowed(context: Context) -> Iterator[Context]:
+    """A context of no run whose table can be read: a source is copied, and removed afterwards.
+
+    Args:
+        context: The party's.
+
+    Raises:
+        OpBoostError: As `take`.
+    """
+    if not isinstance(table_of(context.site, context.federation.name, context.purpose), Source):
+        yield context
+        return
+    context.site.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with TemporaryDirectory(prefix=".table-", dir=context.site.home) as folder:
+        lent = replace(context, home=Home(Path(folder)))
+        try:
+            take(lent)
+        except ConnectionError as error:
+            failure = str(error)
+        else:
+            failure = ""
+        if failure:
+            raise ContractError(failure, "Try again when the server can be reached.")
+        yield lent
+
+
+def text_columns(context: Context) -> frozenset[str]:
+    """Raw names of columns whose cells are texts, even where all look like numbers: 007 is no 7.
+
+    Args:
+        context: The party's.
+    """
+    identity = context.federation.id
+    features = context.federation.parties[context.party].features
+    names = [name for name, feature in features.items() if feature.type != "numeric"]
+    names += [identity.column] if identity.type == "string" else []
+    return frozenset(context.policy.raw_column(name, identity.column) for name in names)
+
+
+def copy(source: Source, party: str, target: Path, text: Collection[str], identity: str) -> None:
+    """Copy a source into a Parquet file, sorted by ID; whole or not at all.
+
+    Args:
+        source: What to read.
+        party: Whose it is, for messages.
+        target: The file.
+        text: Raw names of columns that are texts, where that is not plain.
+        identity: Raw name of the ID column; if it is not there, a later check says so.
+
+    Raises:
+        OpBoostError: It cannot be read, or the disk has too little room.
+        ConnectionError: A server cannot be reached.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    failure: Exception | None = None
+    with TemporaryDirectory(prefix=".source-", dir=target.parent) as folder:
+        try:
+            _copy(source, party, Path(folder), target, frozenset(text), identity)
+        except (OpBoostError, ConnectionError) as error:
+            failure = error
+        except (pl.exceptions.PolarsError, OSError, ValueError, LookupError) as error:
+            # Their texts print cells, paths and URLs.
+            failure = ContractError(
+                f"The table of {party} cannot be read from its source ({type(error).__name__}).",
+                "Look at tables in its site.yaml: at, separator, decimal, encoding, query; and at "
+                "the job that writes it.",
+            )
+    if failure is not None:
+        raise failure
+
+
+def _copy(
+    source: Source, party: str, folder: Path, target: Path, text: frozenset[str], identity: str
+) -> None:
+    def room(needed: int) -> None:
+        """Refuse what the disk has no room for, before it is written."""
+        free = shutil.disk_usage(target.parent).free
+        if needed * _TIMES > free:
+            raise ContractError(
+                f"The table of {party} needs about {needed * _TIMES / 1e6:,.0f} MB in its home "
+                f"folder while it is copied, and {free / 1e6:,.0f} MB are free.",
+                "Free some, set retention_days, or move home in site.yaml to a larger disk.",
+            )
+
+    url = source.url()
+    if url.startswith("s3://"):
+        parts = s3_parts(url, source, party, folder, text, room)
+    elif "://" in url:
+        parts = database_parts(url, source, party, folder, room)
+    else:
+        parts = local_parts(url, source, party, folder, text, room)
+    scans = [pl.scan_parquet(part) for part in parts]
+    table = pl.concat(scans, how="vertical_relaxed")
+    names = {name.strip(): name for name in table.collect_schema().names()}
+    if identity.strip() in names:
+        table = table.sort(names[identity.strip()], maintain_order=True)
+    whole = folder / "whole.parquet"
+    table.sink_parquet(whole, compression="zstd")
+    whole.chmod(0o600)
+    whole.replace(target)

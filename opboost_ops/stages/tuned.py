@@ -1,0 +1,114 @@
+"""Tuning in a run: trials at the label holder's home, and the parameters that were found there."""
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from opboost_ops.boosting.frame import Frame, Parameters
+from opboost_ops.boosting.rounds import LOGGER
+from opboost_ops.boosting.tuning import Search, metric_of, tune
+from opboost_ops.config.tuning import Tuning
+from opboost_ops.stages.drawn import Drawn
+from opboost_ops.stages.stage import Home
+
+_LOG = logging.getLogger(LOGGER)
+
+#: In the home: the winner's parameters, and beside it a line a trial.
+TUNED, _TRIALS = "tuned", "trials.jsonl"
+
+
+def search(
+    home: Home, frame: Frame, label: np.ndarray, parameters: Parameters, declared: Tuning
+) -> dict[str, Any]:
+    """Look for parameters; a retry goes on after the last trial that was kept.
+
+    No trial asks another party for anything, and what it gave leaves the home by nothing but the
+    winner's model.
+
+    Args:
+        home: Of the run, at the label holder.
+        frame: Training rows, as the booster takes them.
+        label: Numbers or class indices, shape (n,).
+        parameters: As declared.
+        declared: How long to look, and by what.
+
+    Returns:
+        A document for the home: what `with_tuned` reads, and facts for the card.
+    """
+    kept = Drawn(home, _TRIALS)
+    of = _name(frame, label, parameters, declared)
+    lines = [line for line in map(json.loads, kept.lines()) if line["of"] == of]
+    scores = [line["score"] for line in lines if "score" in line]
+    ended = any("ended" in line for line in lines)
+    begin = time.monotonic()
+
+    def ends() -> bool:
+        spent = time.monotonic() - begin
+        return ended or (declared.minutes is not None and spent > 60 * declared.minutes)
+
+    def tell(number: int, score: float) -> None:
+        kept.append(json.dumps({"of": of, "score": score}).encode())
+        # How good a trial was is told nobody: this goes where others may read.
+        _LOG.info("trial %d of %d", number + 1, declared.trials, extra={"stage": "train"})
+
+    metric = metric_of(parameters, declared.metric)
+    found = tune(
+        frame,
+        label,
+        parameters,
+        Search(declared.trials, declared.folds, metric, ends),
+        scores,
+        tell,
+    )
+    if len(found.scores) < declared.trials and not ended:
+        kept.append(json.dumps({"of": of, "ended": True}).encode())
+    best = found.parameters
+    return {
+        "trees": best.trees,
+        "learning_rate": best.learning_rate,
+        "depth": best.depth,
+        "own": dict(best.own),
+        "trials": len(found.scores),
+        "folds": declared.folds,
+        "metric": metric,
+        "declared_won": found.winner == 0,
+    }
+
+
+def with_tuned(home: Home, parameters: Parameters) -> Parameters:
+    """Parameters as they were found in this run; as declared where nothing was looked for.
+
+    Args:
+        home: Of the run, at the label holder.
+        parameters: As declared.
+    """
+    if not home.has(TUNED):
+        return parameters
+    return tuned_as(parameters, home.json(TUNED))
+
+
+def tuned_as(parameters: Parameters, found: Mapping[str, Any]) -> Parameters:
+    """Parameters as a document of `search` has them.
+
+    Args:
+        parameters: As declared.
+        found: The document.
+    """
+    names = ("trees", "learning_rate", "depth", "own")
+    return replace(parameters, **{name: found[name] for name in names})
+
+
+def _name(frame: Frame, label: np.ndarray, parameters: Parameters, declared: Tuning) -> str:
+    """Of a search: another one's trials are none of its own."""
+    digest = hashlib.sha256(repr((frame.names, parameters)).encode())
+    # How many trials there are to be changes none of them.
+    digest.update(repr((declared.folds, declared.metric)).encode())
+    for part in (frame.matrix, label, frame.weight):
+        digest.update(b"" if part is None else np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()

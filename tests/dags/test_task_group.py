@@ -1,0 +1,122 @@
+"""A federation as a task group between one's own tasks."""
+
+import json
+import os
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import DAG, task
+from airflow.serialization.serialized_objects import DagSerialization
+
+from opboost_ops.errors import ConfigError
+from opboost_ops.orchestration.dags import build_dags
+from opboost_ops.orchestration.task_group import FederationTaskGroup
+from tests.federation import Workspace
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "docs" / "examples" / "nightly_credit.py"
+
+
+def example(monkeypatch: pytest.MonkeyPatch, federations: Path) -> DAG:
+    monkeypatch.setenv("CREDIT_FEDERATION", str(federations / "credit.yaml"))
+    bag = DagBag(EXAMPLE, collect_dags=True)
+    assert bag.import_errors == {}
+    return bag.dags["nightly_credit"]
+
+
+def test_it_holds_the_tasks_of_the_federations_own_dag(
+    federations: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dag = example(monkeypatch, federations)
+    own = build_dags(federations)["credit_scoring_train"]
+    assert {f"credit.{name}" for name in own.task_ids} == set(dag.task_ids) - {
+        "refresh_tables",
+        "tell_people",
+    }
+    for name in own.task_ids:
+        theirs, ours = dag.get_task(f"credit.{name}"), own.get_task(name)
+        for setting in ("queue", "pool", "owner", "retries", "execution_timeout"):
+            assert getattr(theirs, setting) == getattr(ours, setting), (name, setting)
+        assert theirs.on_failure_callback
+    assert own.tags <= dag.tags
+    assert dag.get_task("refresh_tables").downstream_task_ids == {"credit.credit_open.open_run"}
+    assert (
+        "tell_people" in dag.get_task("credit.credit_publish.announce_champion").downstream_task_ids
+    )
+    assert set(DagSerialization.from_dict(DagSerialization.to_dict(dag)).task_ids) == set(
+        dag.task_ids
+    )
+
+
+def test_the_example_has_no_more_than_thirty_lines_of_code() -> None:
+    lines = EXAMPLE.read_text().splitlines()
+    assert len([line for line in lines if line.strip()]) <= 30
+
+
+def test_the_document_shows_this_very_file() -> None:
+    assert f"```python\n{EXAMPLE.read_text()}```" in (ROOT / "docs" / "airflow.md").read_text()
+
+
+def test_a_federation_twice_in_a_dag_is_refused(federations: Path) -> None:
+    with DAG("mine", schedule=None):
+        FederationTaskGroup(federations / "credit.yaml")
+        with pytest.raises(ConfigError, match="mine has a task group of credit_scoring already"):
+            FederationTaskGroup(federations / "credit.yaml", "score")
+
+
+def test_a_field_that_the_form_does_not_have_is_refused(federations: Path) -> None:
+    with DAG("mine", schedule=None), pytest.raises(ConfigError, match="no field epsilno") as told:
+        FederationTaskGroup(federations / "credit.yaml", form={"epsilno": 1})
+    assert "trees" in str(told.value)
+
+
+def test_owners_tags_and_times_of_ones_own_stay(federations: Path) -> None:
+    with DAG("mine", schedule="@daily", start_date=datetime(2026, 1, 1), tags=["nightly"]) as dag:
+
+        @task(owner="platform")
+        def before() -> None:
+            pass
+
+        before() >> FederationTaskGroup(federations / "credit.yaml", default_args={"retries": 1})
+    assert "nightly" in dag.tags
+    assert dag.get_task("before").owner == "platform"
+    assert dag.get_task("credit_scoring_train.bank_release.publish").retries == 1
+
+
+@pytest.mark.slow
+def test_the_example_trains_what_the_form_says_and_tells_the_version(tmp_path: Path) -> None:
+    workspace = Workspace.write(tmp_path / "federation")
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags" / "nightly.py").write_text(EXAMPLE.read_text())
+    run = (
+        "import sys, json, time; from airflow.dag_processing.dagbag import DagBag\n"
+        "sleep = time.sleep; time.sleep = lambda seconds: sleep(min(seconds, 0.01))\n"
+        "run = DagBag().dags['nightly_credit'].test(run_conf={'trees': 3})\n"
+        "tasks = {t.task_id: str(t.state) for t in run.get_task_instances()}\n"
+        "open(sys.argv[1], 'w').write(json.dumps([str(run.state), tasks]))\n"
+    )
+    environment = {
+        **os.environ,
+        **workspace.environment(),
+        "PYTHONPATH": str(ROOT),
+        "AIRFLOW_HOME": str(tmp_path / "airflow"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(tmp_path / "dags"),
+        "CREDIT_FEDERATION": str(workspace.folder / "federation.yaml"),
+    }
+    for command in (["-m", "airflow", "db", "migrate"], ["-c", run, str(tmp_path / "done")]):
+        done = subprocess.run(
+            [sys.executable, *command], env=environment, cwd=tmp_path, capture_output=True
+        )
+        assert done.returncode == 0, done.stdout.decode()[-3000:] + done.stderr.decode()[-3000:]
+    state, tasks = json.loads((tmp_path / "done").read_text())
+    assert state == "success"
+    assert set(tasks.values()) == {"success"}
+    (card,) = (workspace.folder / "credit" / "models").rglob("card.json")
+    assert json.loads(card.read_text())["training"]["trees"] == 3
+    told = done.stdout.decode() + done.stderr.decode()
+    assert f"credit has version {card.parent.name}" in told

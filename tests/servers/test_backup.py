@@ -1,0 +1,64 @@
+"""Backups of books on PostgreSQL, put back there and into a file."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+import yaml
+
+from opboost_ops.backup.restoring import restore
+from opboost_ops.backup.writing import back_up
+from tests.books import books_of
+from tests.federation import SECOND_RUN, Workspace
+
+pytestmark = pytest.mark.slow
+
+
+def told(workspace: Workspace) -> Any:
+    with books_of(workspace, "bank") as books:
+        states = {p.name: p.read_bytes() for ps in books.cells.columns().values() for p in ps}
+        return books.ledger.dated(), books.audit.verify(), states
+
+
+def with_ledger(workspace: Workspace, url: str) -> None:
+    path = workspace.folder / "bank" / "site.yaml"
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), "ledger": url}))
+
+
+def test_from_a_file_to_postgresql_and_on_and_back(
+    workspace: Workspace, postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bank = workspace.folder / "bank"
+    monkeypatch.setenv("BANK_LEDGER", postgres)
+    before = told(workspace)
+    back_up(bank, tmp_path / "of-a-file")
+    with_ledger(workspace, "env:BANK_LEDGER")
+    restore(bank, tmp_path / "of-a-file", over=True)
+    assert told(workspace) == before
+    # Its own numbering goes on after the rows that came with their numbers.
+    workspace.all()
+    after = told(workspace)
+    assert after[0][: len(before[0])] == before[0]
+    assert {line.run for _, line in after[0][len(before[0]) :]} == {SECOND_RUN}
+    back_up(bank, tmp_path / "of-postgresql")
+    # Over itself: what was there lies in tables beside.
+    done = restore(bank, tmp_path / "of-a-file", over=True)
+    assert told(workspace)[:2] == before[:2]
+    assert {line.run for line in done.beyond} == {SECOND_RUN}
+    engine = sa.create_engine(postgres)
+    names = [n for n in sa.inspect(engine).get_table_names() if n.startswith("releases_before_")]
+    with engine.connect() as connection:
+        kept = max(
+            connection.execute(sa.text(f'SELECT count(*) FROM "{name}"')).scalar_one()
+            for name in names
+        )
+    assert kept == len(after[0])
+    engine.dispose()
+    # And into a file again.
+    shutil.rmtree(bank / "cells")
+    (bank / "ledger.sqlite").unlink()
+    with_ledger(workspace, "sqlite:///ledger.sqlite")
+    restore(bank, tmp_path / "of-postgresql", over=True)
+    assert told(workspace) == after

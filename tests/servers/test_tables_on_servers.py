@@ -1,0 +1,48 @@
+"""Tables from, and scores to, a real PostgreSQL."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+import sqlalchemy as sa
+
+from opboost_ops.cli import check
+from tests.federation import Workspace
+
+pytestmark = pytest.mark.slow
+
+
+def test_finding_9_a_run_from_postgres_and_scores_into_it(
+    workspace: Workspace, postgres: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plain = postgres.replace("+psycopg", "")
+    monkeypatch.setenv("BANK_TABLES", plain)
+    engine = sa.create_engine(postgres)
+    for name, step in (("people", workspace), ("new_people", workspace.scoring())):
+        frame = pl.read_parquet(step.table_path("bank"))
+        frame.write_database(name, engine, engine="sqlalchemy")
+        step.table_path("bank").unlink()
+    tables = {
+        "train": {"at": "env:BANK_TABLES", "query": "SELECT * FROM people"},
+        "score": {"at": plain, "query": "SELECT * FROM new_people"},
+    }
+    workspace.edit_yaml("bank/site.yaml", lambda s: s.update(tables={"credit_scoring": tables}))
+    workspace.edit_yaml(
+        "credit/site.yaml",
+        lambda s: s["tables"]["credit_scoring"].update(
+            scores_to={"at": "env:BANK_TABLES", "table": "public.scores"}
+        ),
+    )
+    check.command(workspace.file)
+    workspace.all()
+    scoring = workspace.scoring()
+    rows = scoring.all()["credit.write_scores"]["rows"]
+    scoring.step("credit", "write_scores")
+    with engine.connect() as connection:
+        found = connection.execute(
+            sa.text(
+                "SELECT count(*), count(DISTINCT id), count(DISTINCT model_version) FROM scores"
+            )
+        ).one()
+    engine.dispose()
+    assert tuple(found) == (rows, rows, 1)

@@ -1,0 +1,83 @@
+"""Workflows and the making of a release: what of them can be held without a forge."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize(
+    ("schema", "files"),
+    [
+        ("vendor.github-workflows", WORKFLOWS),
+        ("vendor.dependabot", [ROOT / ".github" / "dependabot.yml"]),
+        ("vendor.github-issue-forms", [ROOT / ".github" / "ISSUE_TEMPLATE" / "fault.yml"]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_the_forge_reads_is_of_its_schema(schema: str, files: list[Path]) -> None:
+    assert files
+    linter = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema]
+    done = subprocess.run([*linter, *files], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_matrix_has_the_corners_of_the_script() -> None:
+    script = (ROOT / ".ci" / "matrix").read_text()
+    corners = re.findall(r'^  "(\S+) 3', script, re.MULTILINE)
+    asked = yaml.safe_load((ROOT / ".github" / "workflows" / "matrix.yml").read_text())
+    assert asked["jobs"]["corner"]["strategy"]["matrix"]["corner"] == corners
+    assert len(corners) == 6
+
+
+def test_workflows_say_that_they_were_never_run_and_may_do_little() -> None:
+    for path in WORKFLOWS:
+        text = path.read_text()
+        assert "never run there yet" in text.splitlines()[0]
+        assert yaml.safe_load(text)["permissions"] == {"contents": "read"}
+
+
+def _copy(folder: Path) -> Path:
+    shutil.copytree(ROOT / ".ci", folder / ".ci")
+    for name in ("pyproject.toml", "CHANGELOG.md"):
+        shutil.copy(ROOT / name, folder)
+    _git(folder, "init", "--quiet")
+    _commit(folder)
+    return folder
+
+
+def _git(folder: Path, *words: str) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    subprocess.run(["git", "-C", folder, *who, *words], check=True, capture_output=True)
+
+
+def _commit(folder: Path) -> None:
+    _git(folder, "add", "--all")
+    _git(folder, "commit", "--quiet", "--message", "as it is")
+
+
+def _refusal(folder: Path) -> str:
+    done = subprocess.run([folder / ".ci" / "release"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert not (folder / "dist").exists()
+    return done.stderr
+
+
+def test_a_release_that_would_be_wrong_is_refused(tmp_path: Path) -> None:
+    folder = _copy(tmp_path / "project")
+    project, notes = folder / "pyproject.toml", folder / "CHANGELOG.md"
+    project.write_text(re.sub(r'(?m)^version = ".*"', 'version = "9.9.9"', project.read_text()))
+    assert "not committed" in _refusal(folder)
+    _commit(folder)
+    assert "nothing under '## [9.9.9]" in _refusal(folder)
+    notes.write_text(notes.read_text() + "\n## [9.9.9] - 2026-01-01\n\n- Something.\n")
+    _commit(folder)
+    _git(folder, "tag", "v9.9.9")
+    assert "the tag v9.9.9 is there already" in _refusal(folder)

@@ -1,0 +1,46 @@
+"""The commands of `docs/backup.md` do what the page says, in its order."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.federation import Workspace
+from tests.unit.backup.conftest import PASSPHRASE
+from tests.unit.cli.conftest import Done, Opboost
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "backup.md"
+
+
+def commands() -> list[list[str]]:
+    """Those of the page, in order."""
+    blocks = re.findall(r"^```console\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+    return [shlex.split(line)[2:] for line in lines]
+
+
+def test_its_commands_in_their_order(
+    workspace: Workspace, tmp_path: Path, opboost: Opboost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("credit").symlink_to(workspace.folder)
+    Path("phrase.txt").write_text(PASSPHRASE)
+    Path("lost").mkdir()
+    # The empty machine reaches the same store.
+    Path("lost/exchange").symlink_to(workspace.folder / "exchange")
+    done: list[tuple[list[str], Done]] = []
+    public = ""
+    for words in commands():
+        ran = opboost(*(public if word == "Zk0n..." else word for word in words))
+        public = ran.out.removeprefix("encryption_key: ").strip() if "officer" in words else public
+        done.append((words, ran))
+    assert len(done) == 7
+    assert [ran.code for _, ran in done] == [0] * 7
+    told = {words[0]: ran.out for words, ran in done}
+    assert "What was there is kept: ledger.sqlite.before-restore-" in told["restore"]
+    first = next(ran.out for words, ran in done if words[0] == "restore")
+    assert "Nothing is missing in them, as far as cells, homes and store tell." in first
+    assert (tmp_path / "lost" / "bank" / "keys" / "noise.secret").read_bytes() == (
+        workspace.folder / "bank" / "keys" / "noise.secret"
+    ).read_bytes()

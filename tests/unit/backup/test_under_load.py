@@ -1,0 +1,136 @@
+"""Backups that are taken while runs go on: whatever was charged by then is in them, whole."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import yaml
+
+from opboost_ops.backup.restoring import restore
+from opboost_ops.backup.writing import back_up
+from opboost_ops.config.loading import load_site
+from opboost_ops.datasets.workspace import site_data, write_keys
+from opboost_ops.exchange.books import open_books
+from opboost_ops.privacy.lost import lost_states
+from opboost_ops.run.gaps import check
+from tests.federation import Workspace
+from tests.unit.backup import drawing
+
+PROCESSES, TURNS, BACKUPS = 3, 6, 4
+
+
+def started(module: str, *words: object, **environment: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *map(str, words)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment or None,
+    )
+
+
+def test_every_charge_before_it_is_in_it_with_its_cells(tmp_path: Path) -> None:
+    bank = tmp_path / "bank"
+    bank.mkdir()
+    write_keys(bank / "keys")
+    (bank / "site.yaml").write_text(yaml.safe_dump(site_data("bank", "credit", Path("t"))))
+    (bank / "policy.yaml").write_text("version: 1\nparty: bank\n")
+    with open_books(load_site(bank / "site.yaml")):
+        pass
+    processes = [
+        started("tests.unit.backup.drawing", bank, number, TURNS) for number in range(PROCESSES)
+    ]
+    told: set[int] = set()
+    before: list[set[int]] = []
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for number in range(BACKUPS):
+        # One charge more than at the backup before, of whichever process.
+        line = processes[number % PROCESSES].stdout
+        assert line is not None
+        told.add(int(line.readline()))
+        before.append(set(told))
+        back_up(bank, tmp_path / f"backup-{number}")
+    for process in processes:
+        assert process.stdout is not None
+        told |= set(map(int, process.stdout.read().split()))
+        assert process.wait() == 0
+    assert told == set(range(PROCESSES * TURNS))
+    for number, charged in enumerate(before):
+        place = tmp_path / f"restored-{number}"
+        shutil.copytree(bank / "keys", place / "keys")
+        restore(place, tmp_path / f"backup-{number}")
+        site = load_site(place / "site.yaml")
+        with open_books(site) as books:
+            lines = books.ledger.releases()
+            published = {int(line.artifact, 16) for line in lines if line.draw is None}
+            assert charged <= published
+            for column, (path,) in books.cells.columns().items():
+                draws = [line.draw for line in lines if line.column == column]
+                mark, state = books.cells.mark(path), books.cells.load(path)
+                # Neither behind its lines nor ahead of them, although others were drawing.
+                assert mark is not None
+                assert mark.number == len(draws) == max(draw.number for draw in draws if draw)
+                bits = np.unpackbits(state.seen[0], bitorder="little").nonzero()[0]
+                assert charged <= set(bits.tolist())
+                assert len(bits) == len(draws)
+        # These runs have no home and no store.
+        assert {gap.lacks for gap in check(site)} <= {"home", "store", "open"}
+    assert set(books.cells.columns()) == set(drawing.COLUMNS)
+
+
+@pytest.mark.slow
+def test_eight_runs_and_an_empty_machine(workspace: Workspace, tmp_path: Path) -> None:
+    bank = workspace.folder / "bank"
+    declared = yaml.safe_load((bank / "site.yaml").read_text())
+    table = pl.read_parquet(bank / "tables" / "train.parquet")
+    runs = []
+    for number in range(8):
+        # Each has another table, so that all draw and charge at the same time.
+        own, path = bank / "tables" / f"{number}.parquet", bank / f"site-{number}.yaml"
+        table.with_columns(pl.col("income") * (1 + number / 8)).write_parquet(own)
+        declared["tables"]["credit_scoring"]["train"] = str(own)
+        path.write_text(yaml.safe_dump(declared))
+        run = f"{number + 16:016x}"
+        sites = {**os.environ, **workspace.environment(), "OPBOOST_SITE_BANK": str(path)}
+        runs.append(started("tests.unit.backup.running", workspace.folder, run, **sites))
+    backups: list[tuple[Path, set[str]]] = []
+    site = load_site(bank / "site.yaml")
+    while any(run.poll() is None for run in runs):
+        with open_books(site) as books:
+            charged = {line.artifact for line in books.ledger.releases()}
+        if not backups or charged != backups[-1][1]:
+            backups.append((tmp_path / f"backup-{len(backups)}", charged))
+            back_up(bank, backups[-1][0])
+        time.sleep(0.5)
+    assert [run.wait() for run in runs] == [0] * 8
+    assert len(backups) > 4
+    back_up(bank, tmp_path / "last")
+    with open_books(site) as books:
+        everything = {line.artifact for line in books.ledger.releases()}
+        states = {p.name: p.read_bytes() for ps in books.cells.columns().values() for p in ps}
+    backups.append((tmp_path / "last", everything))
+    shutil.move(bank, tmp_path / "gone")
+    for number, (backup, charged) in enumerate(backups):
+        shutil.rmtree(bank, ignore_errors=True)
+        shutil.copytree(tmp_path / "gone" / "keys", bank / "keys")
+        restore(bank, backup)
+        with open_books(site) as books:
+            assert charged <= {line.artifact for line in books.ledger.releases()}
+            assert lost_states(books.ledger.releases(), books.cells) == []
+        found = check(site)
+        assert not [gap for gap in found if gap.lacks in ("cells", "audit")], number
+    # The last one was taken when all had ended: nothing at all is missing.
+    assert found == []
+    with open_books(site) as books:
+        assert {line.artifact for line in books.ledger.releases()} == everything
+        paths = [path for paths in books.cells.columns().values() for path in paths]
+        assert {path.name: path.read_bytes() for path in paths} == states

@@ -1,0 +1,68 @@
+"""Runs in a real database of Airflow's, as its scheduler and its tasks leave them."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.xcom import XComModel
+from airflow.utils.session import create_session
+from sqlalchemy import delete, insert
+from uuid6 import uuid7
+
+TRAIN = "credit_scoring_train"
+NOW = datetime.now(UTC).replace(microsecond=0)
+
+
+def write_run(
+    name: str,
+    state: str,
+    tasks: dict[str, str],
+    failures: dict[str, dict[str, Any]] | None = None,
+    dag: str = TRAIN,
+    ago: timedelta = timedelta(minutes=40),
+) -> None:
+    """A run of a DAG; tasks by id with their states."""
+    began = NOW - ago
+    with create_session() as session:
+        fields = {"run_type": "manual", "state": state, "run_after": began, "start_date": began}
+        asked = insert(DagRun).values(dag_id=dag, run_id=name, **fields)
+        (row,) = session.execute(asked).inserted_primary_key  # type: ignore[attr-defined]
+        for at, (task, how) in enumerate(tasks.items()):
+            session.execute(
+                insert(TaskInstance).values(
+                    id=uuid7(),
+                    task_id=task,
+                    dag_id=dag,
+                    run_id=name,
+                    state=how or None,
+                    pool="default_pool",
+                    queue=task.partition("_")[0],
+                    map_index=-1,
+                    try_number=1,
+                    queued_dttm=began + timedelta(minutes=at) if how else None,
+                    start_date=began + timedelta(minutes=at) if how not in ("", "queued") else None,
+                    pid=1 if how not in ("", "queued") else None,
+                )
+            )
+        for task, left in (failures or {}).items():
+            session.execute(
+                insert(XComModel).values(
+                    dag_run_id=row,
+                    task_id=task,
+                    dag_id=dag,
+                    run_id=name,
+                    map_index=-1,
+                    key="failure",
+                    value=json.dumps(left),
+                    timestamp=began,
+                )
+            )
+
+
+def forget_runs() -> None:
+    """Take all runs out of the database."""
+    with create_session() as session:
+        for model in (XComModel, TaskInstance, DagRun):
+            session.execute(delete(model))

@@ -1,0 +1,102 @@
+"""A failure is one box at the top of the run's page and of the task's, and the run's note."""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from opboost_ops.exchange.run_id import run_id
+from opboost_ops.orchestration import run_notes
+from tests.federation import Workspace
+from tests.unit.pages.airflow_runs import TRAIN, forget_runs, write_run
+from tests.unit.pages.conftest import Reader
+from tests.unit.pages.test_pages import plain
+
+RUN = "manual__2026-06-01T03:00:00+00:00"
+TASK = "bank_release.desensitize"
+TASKS = {"credit_open.open_run": "success", TASK: "failed", "credit_train.train": "upstream_failed"}
+SAID = {"problem": "income would pass its budget.", "remedy": "Ask bank.", "refused": True}
+
+
+@pytest.fixture
+def runs(application: object) -> Iterator[None]:
+    forget_runs()
+    yield
+    forget_runs()
+
+
+def asked(task: str = "") -> str:
+    found = f"dag={TRAIN}&run={RUN.replace('+', '%2B')}"
+    # Airflow leaves the place of the index as it is where a task is not mapped.
+    return f"task?{found}&task={task}&index={{MAP_INDEX}}" if task else f"run?{found}"
+
+
+@pytest.mark.parametrize("page", [asked(), asked(TASK), f"run?id={run_id(TRAIN, RUN)}"])
+def test_a_refused_budget_is_a_red_box_at_the_top(
+    reader: Reader, untouched: Workspace, runs: None, page: str
+) -> None:
+    write_run(RUN, "failed", TASKS, {TASK: SAID})
+    text = reader.page(page)
+    box = text.index('class="note bad"')
+    assert not re.search("<section|<table", text[:box])
+    told = plain(text[box : text.index("</div>", box)])
+    assert "bank: desensitize was refused by the budget." in told
+    assert "income would pass its budget." in told
+    assert "Ask bank." in told
+    link = re.search(r'href="([^"]+)" data-airflow', text[box:])
+    assert link is not None
+    place = f"/dags/{TRAIN}/runs/{RUN.replace(':', '%3A').replace('+', '%2B')}/tasks/{TASK}"
+    assert link[1] == place
+
+
+def test_a_run_under_way_says_how_far_it_is_and_looks_again(
+    reader: Reader, untouched: Workspace, runs: None
+) -> None:
+    states = {**TASKS, TASK: "running", "credit_train.train": "", "shop_release.rank": "queued"}
+    write_run(RUN, "running", states)
+    reply = reader.get(f"/opboost/{asked()}")
+    assert reply.headers["refresh"] == "10"
+    told = plain(reply.text)
+    assert "1 of 4 tasks have ended" in told
+    assert re.search(r"bank: desensitize: running, \d+ min", told)
+    assert "shop: rank waits for a worker of the queue shop" in told
+    write_run("over", "success", {"credit_open.open_run": "success"})
+    assert "refresh" not in reader.get(f"/opboost/run?dag={TRAIN}&run=over").headers
+
+
+def test_a_run_in_which_nothing_was_done_says_so(
+    reader: Reader, untouched: Workspace, runs: None
+) -> None:
+    write_run(RUN, "success", dict.fromkeys(TASKS, "skipped"))
+    assert "Nothing was done in this run" in plain(reader.page(asked()))
+
+
+def test_a_task_of_another_dag_is_not_shown(
+    reader: Reader, untouched: Workspace, runs: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.api_fastapi.app import get_auth_manager
+
+    write_run(RUN, "failed", TASKS, {TASK: SAID})
+    assert "Airflow has no such task" in reader.page(asked("no.such"))
+    assert "income" not in reader.page(asked(TASK).replace(TRAIN, "other_train"))
+    monkeypatch.setattr(get_auth_manager(), "is_authorized_dag", lambda **_: False)
+    assert "income" not in reader.page(asked(TASK), status=403)
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_the_runs_note_says_why_it_has_failed(runs: None, taken: bool) -> None:
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    waits = {} if taken else {"shop_ids.check_table": "queued"}
+    write_run(RUN, "failed", {**TASKS, **waits}, {TASK: SAID}, ago=timedelta(hours=13))
+    with create_session() as session:
+        run = session.scalars(select(DagRun)).one()
+        run.dag = SimpleNamespace(tags={"opboost"})
+        run_notes.on_dag_run_failed(run)
+        note = str(run.note)
+    assert "**bank: desensitize** has failed. income would pass its budget. Ask bank." in note
+    assert ("No worker took shop_ids.check_table from the queue shop" in note) is not taken

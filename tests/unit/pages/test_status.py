@@ -1,0 +1,129 @@
+"""The status page and its JSON say how each federation stands."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import jsonschema
+import pytest
+from airflow.models.dag import DagModel
+from airflow.models.dagbundle import DagBundleModel
+from airflow.utils.session import create_session
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from sqlalchemy import delete, insert
+
+from tests.federation import FIRST_RUN, Workspace
+from tests.unit.pages.airflow_runs import TRAIN, forget_runs, write_run
+from tests.unit.pages.conftest import Reader
+from tests.unit.pages.test_pages import plain
+
+TASK = "bank_release.desensitize"
+NEXT = datetime(2031, 5, 6, 3, tzinfo=UTC)
+
+
+@pytest.fixture
+def scheduled(application: object) -> Iterator[None]:
+    """A DAG that Airflow will run next on a day far ahead."""
+    forget_runs()
+    with create_session() as session:
+        session.execute(insert(DagBundleModel).values(name="b", active=True))
+        session.execute(
+            insert(DagModel).values(
+                dag_id=TRAIN,
+                bundle_name="b",
+                is_paused=False,
+                is_stale=False,
+                timetable_type="cron",
+                max_active_tasks=16,
+                max_consecutive_failed_dag_runs=0,
+                has_task_concurrency_limits=False,
+                next_dagrun_create_after=NEXT,
+            )
+        )
+    yield
+    forget_runs()
+    with create_session() as session:
+        session.execute(delete(DagModel))
+        session.execute(delete(DagBundleModel))
+
+
+def test_success_next_run_champion_and_budget(
+    reader: Reader, shown: Workspace, scheduled: None
+) -> None:
+    (before,) = reader.get("/opboost/status.json").json()["federations"]
+    ledger = next(party for party in before["parties"] if party["party"] == "bank")["ledger"]
+    budget = 3.5 * next(a for a in ledger if a["feature"] == "income")["loss_whole"]
+    shown.edit_yaml(
+        "bank/policy.yaml", lambda p: p["features"]["income"].update(budget_whole=budget)
+    )
+    write_run("good", "success", {"credit_open.open_run": "success"}, ago=timedelta(days=2))
+    said = {"problem": "income is over.", "remedy": "Ask.", "refused": True}
+    write_run("bad", "failed", {TASK: "failed"}, {TASK: said})
+    reply = reader.get("/opboost/status.json")
+    found = reply.json()
+    jsonschema.validate(found, reader.get("/opboost/status.schema.json").json())
+    (one,) = found["federations"]
+    assert one["federation"] == "credit_scoring"
+    assert datetime.fromisoformat(one["next_run"]) == NEXT
+    assert (one["last_success"]["name"], one["last_run"]["name"]) == ("good", "bad")
+    assert one["last_run"]["failures"] == ["bank: desensitize: income is over."]
+    assert one["champion"] == FIRST_RUN
+    folder = shown.folder / "credit" / "models" / "credit_scoring" / FIRST_RUN
+    metrics = json.loads((folder / "evaluation.json").read_text())["metrics"]
+    assert one["versions"][0]["metrics"] == metrics
+    by = {party["party"]: party for party in one["parties"]}
+    (income,) = [a for a in by["bank"]["ledger"] if a["feature"] == "income"]
+    assert income["budget_whole"] == budget
+    assert by["bank"]["retrainings"] == income["retrainings"] == 2
+    text = plain(reader.page("status"))
+    assert "The last run has failed" in text
+    assert "Last success 2 d 0 h ago" in text
+    assert "bank: desensitize: income is over." in text
+    assert "Next run 2031-05-06 03:00 UTC" in text
+    assert "Budget left 2 retrainings until a budget of bank ends" in text
+    assert reader.get("/opboost/").url.path == "/opboost/status"
+
+
+def test_a_program_asks_with_a_token(
+    application: FastAPI, token: str, untouched: Workspace
+) -> None:
+    client = TestClient(application)
+    for page in ("status.json", "status.schema.json"):
+        assert client.get(f"/opboost/{page}").status_code == 401
+        reply = client.get(f"/opboost/{page}", headers={"Authorization": f"Bearer {token}"})
+        assert reply.status_code == 200
+        assert reply.json()
+
+
+def test_what_is_stuck_and_for_how_long(
+    reader: Reader, untouched: Workspace, scheduled: None
+) -> None:
+    write_run("now", "running", {TASK: "queued"}, ago=timedelta(hours=3))
+    (one,) = reader.get("/opboost/status.json").json()["federations"]
+    (seconds,) = one["last_run"]["waiting"].values()
+    assert 3 * 3600 <= seconds < 4 * 3600
+    page = reader.page("status")
+    assert 'class="note warn"' in page
+    assert "bank: desensitize (queued), 3 h" in plain(page)
+
+
+def test_a_party_that_cannot_be_read_is_said_and_spares_the_rest(
+    reader: Reader, shown: Workspace, scheduled: None
+) -> None:
+    (shown.folder / "bank" / "policy.yaml").write_text("{]")
+    (one,) = reader.get("/opboost/status.json").json()["federations"]
+    faults = {party["party"]: party["fault"] for party in one["parties"]}
+    assert "policy.yaml" in faults["bank"]
+    assert not faults["shop"]
+    assert "policy.yaml" in plain(reader.page("status"))
+
+
+def test_nothing_of_a_federation_that_may_not_be_seen(
+    reader: Reader, untouched: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.api_fastapi.app import get_auth_manager
+
+    monkeypatch.setattr(get_auth_manager(), "is_authorized_dag", lambda **_: False)
+    assert reader.get("/opboost/status.json").json()["federations"] == []
+    assert "credit_scoring" not in reader.page("status")

@@ -1,0 +1,53 @@
+"""Checks in several threads: each is of its own table."""
+
+import threading
+from typing import Any
+
+import pyarrow as pa
+from great_expectations.expectations.expectation import Expectation
+
+from opboost_ops.quality.checks import run_suite
+from opboost_ops.quality.suites import Suite
+
+THREADS, TIMES = 8, 4
+
+
+def suite(at: int) -> Suite:
+    inside = {"column": f"c{at}", "min_value": at, "max_value": at + 9}
+    return Suite(
+        f"of {at}",
+        (
+            {"type": "expect_table_row_count_to_equal", "kwargs": {"value": 10 + at}},
+            {"type": "expect_column_to_exist", "kwargs": {"column": f"c{at}"}},
+            {"type": "expect_column_values_to_be_between", "kwargs": inside},
+            {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": f"c{at}"}},
+        ),
+    )
+
+
+def test_each_thread_s_check_is_of_its_own_table() -> None:
+    """Great Expectations keeps one batch a data source, and all of it is changed while it runs."""
+    before: Any = vars(Expectation)["configuration"]
+    wrong: list[str] = []
+    together = threading.Barrier(THREADS)
+
+    def checked(at: int) -> None:
+        table = pa.table({f"c{at}": [at + row % 10 for row in range(10 + at)]})
+        together.wait()
+        for _ in range(TIMES):
+            try:
+                report = run_suite(suite(at), table)
+            except Exception as error:
+                wrong.append(f"{at}: {error}")
+                continue
+            if not report.passed or {r.rows for r in report.results if r.rows} - {10 + at}:
+                wrong.append(f"{at}: another table's result")
+
+    threads = [threading.Thread(target=checked, args=(at,)) for at in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    # What is changed while it runs is as it was.
+    assert vars(Expectation)["configuration"] is before

@@ -1,0 +1,123 @@
+"""A release that needs a person is neither drawn nor charged before one has approved it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from opboost_ops.cli import app
+from opboost_ops.config.loading import load_policy
+from opboost_ops.errors import ApprovalError, PolicyError
+from opboost_ops.run.approval import reasons_for
+from tests.books import books_of
+from tests.federation import Workspace
+
+FIRST = {"first_release": True}
+
+
+def approving(workspace: Workspace, rules: dict[str, Any]) -> None:
+    workspace.edit_yaml("bank/policy.yaml", lambda policy: policy.update(approve=rules))
+
+
+def approve(workspace: Workspace, *words: str) -> tuple[int, str]:
+    command = ["approve", str(workspace.folder / "bank"), workspace.run, *words]
+    done = CliRunner().invoke(app, command)
+    return done.exit_code, done.output + str(done.exception or "")
+
+
+def events(workspace: Workspace) -> list[tuple[str, str]]:
+    with books_of(workspace, "bank") as books:
+        found = [r for r in books.ledger.releases() if r.run == workspace.run]
+    return [(release.account, release.kind) for release in found]
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """A federation that has released nothing yet."""
+    workspace = Workspace.write(tmp_path / "federation")
+    workspace.known_to(monkeypatch)
+    return workspace
+
+
+def test_the_first_release_waits_for_a_person_and_then_goes(fresh: Workspace) -> None:
+    approving(fresh, FIRST)
+    fresh.until("desensitize", "bank")
+    published = fresh.published()
+    for new in (True, False):
+        with pytest.raises(ApprovalError, match="opboost approve SITE") as caught:
+            fresh.step("bank", "desensitize")
+        assert caught.value.new is new
+    assert fresh.published() == published
+    assert ("exact", "approval_asked") in events(fresh)
+    assert "local_dp" not in dict(events(fresh)), "nothing is drawn or charged while it waits"
+    code, told = approve(fresh)
+    assert code == 0
+    assert "it is the first release of credit_scoring to credit" in told
+    assert approve(fresh, "--yes")[0] != 0, "an answer needs a reason"
+    assert approve(fresh, "--yes", "--because", "looked at the attacks")[0] == 0
+    assert approve(fresh, "--no", "--because", "no")[0] != 0, "an answer stays"
+    fresh.step("bank", "desensitize")
+    found = events(fresh)
+    assert ("exact", "approval_approved") in found
+    assert "local_dp" in dict(found)
+
+
+def test_a_release_that_is_declined_stops_the_run(fresh: Workspace) -> None:
+    approving(fresh, FIRST)
+    fresh.until("desensitize", "bank")
+    with pytest.raises(ApprovalError):
+        fresh.step("bank", "desensitize")
+    assert approve(fresh, "--no", "--because", "too early for us")[0] == 0
+    with pytest.raises(PolicyError, match="was declined at bank") as caught:
+        fresh.step("bank", "desensitize")
+    assert not isinstance(caught.value, ApprovalError)
+    assert "too early" not in str(caught.value), "a reason stays at home"
+    assert ("exact", "approval_declined") in events(fresh)
+    assert "local_dp" not in dict(events(fresh))
+
+
+def test_without_an_answer_in_time_it_is_declined(fresh: Workspace) -> None:
+    approving(fresh, {**FIRST, "hours": 1e-9})
+    fresh.until("desensitize", "bank")
+    with pytest.raises(ApprovalError):
+        fresh.step("bank", "desensitize")
+    with pytest.raises(PolicyError, match="was declined"):
+        fresh.step("bank", "desensitize")
+    assert approve(fresh, "--yes", "--because", "late")[0] != 0
+
+
+def test_an_approval_is_of_one_plan(fresh: Workspace) -> None:
+    approving(fresh, FIRST)
+    fresh.until("desensitize", "bank")
+    with books_of(fresh, "bank") as books:
+        place = f"credit_scoring/{fresh.run}/approval"
+        books.audit.add("approved", place, "bank", "0" * 64, "of another plan")
+    with pytest.raises(ApprovalError):
+        fresh.step("bank", "desensitize")
+
+
+@pytest.mark.parametrize(
+    ("rules", "asks"),
+    [
+        ({}, False),
+        (FIRST, False),
+        ({"above": {"loss_1": 0}}, True),
+        ({"above": {"loss_1": 1e6, "loss_whole": 1e6, "account": 1e6}}, False),
+        ({"above": {"loss_whole": 0.001}}, True),
+    ],
+)
+def test_what_needs_a_person_is_decided_by_public_facts(
+    workspace: Workspace, rules: dict[str, Any], asks: bool
+) -> None:
+    approving(workspace, rules)
+    policy = load_policy(workspace.folder / "bank" / "policy.yaml")
+    with books_of(workspace, "bank") as books:
+        releases = books.ledger.releases()
+    reasons = reasons_for(policy, workspace.declared, "bank", workspace.run, releases)
+    assert bool(reasons) is asks
+    # The account counts what was released before; one release alone would pass.
+    whole = {"above": {"account": 1.0}}
+    approving(workspace, whole)
+    policy = load_policy(workspace.folder / "bank" / "policy.yaml")
+    assert reasons_for(policy, workspace.declared, "bank", workspace.run, releases)

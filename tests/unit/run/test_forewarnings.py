@@ -1,0 +1,46 @@
+"""A party's own people hear of a budget that ends and of a key that expires before a run fails."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from opboost_ops.run.inbox import Run
+from opboost_ops.run.runner import run_stage
+from tests.books import books_of
+from tests.federation import Workspace
+
+
+def heard(workspace: Workspace, party: str) -> list[str]:
+    """What a party's people hear when it checks its table."""
+    notices: list[str] = []
+    run = Run("credit_scoring", workspace.run, "credit")
+    run_stage(party, "check_table", run, notice=notices.append)
+    return notices
+
+
+def test_nothing_is_heard_while_all_is_well(workspace: Workspace) -> None:
+    workspace.open()
+    assert heard(workspace, "bank") == heard(workspace, "credit") == []
+
+
+@pytest.mark.parametrize(("times", "low"), [(3.5, True), (9.5, False)])
+def test_a_budget_that_ends_soon(workspace: Workspace, times: float, low: bool) -> None:
+    with books_of(workspace, "bank") as books:
+        lines = [r for r in books.ledger.releases() if r.feature == "income" and r.loss]
+    whole = float(lines[0].loss.loss[-1])  # type: ignore[union-attr]
+    workspace.edit_yaml(
+        "bank/policy.yaml", lambda p: p["features"]["income"].update(budget_whole=times * whole)
+    )
+    workspace.open()
+    assert heard(workspace, "bank") == (["budget_low"] if low else [])
+    assert heard(workspace, "shop") == []
+
+
+@pytest.mark.parametrize(("days", "soon"), [(3, True), (300, False)])
+def test_a_key_that_expires_soon(workspace: Workspace, days: int, soon: bool) -> None:
+    last = (datetime.now(UTC) + timedelta(days=days)).date().isoformat()
+    workspace.edit_yaml(
+        "federation.yaml", lambda f: f["parties"]["shop"].update(signing_key_expires=last)
+    )
+    workspace.open()
+    assert heard(workspace, "shop") == (["key_expires"] if soon else [])

@@ -1,0 +1,236 @@
+"""Older and partial books put back, in every sensible way: each is found, none is silent."""
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from opboost_ops.cli import app
+from opboost_ops.config.loading import load_policy, load_site
+from opboost_ops.errors import PolicyError
+from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.privacy.accountant import accounts
+from opboost_ops.run import admission
+from opboost_ops.run.gaps import Gap, check
+from opboost_ops.run.recovery import Recovered, recover
+from tests.books import books_of
+from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
+
+PARTY = "bank"
+
+#: Where each of a party's memories lies, from the federation's folder.
+PLACES = {
+    "database": f"{PARTY}/ledger.sqlite",
+    "cells": f"{PARTY}/cells",
+    "home": f"{PARTY}/home",
+    "agreement": f"{PARTY}/agreement.json",
+    "store": "exchange",
+}
+
+#: What is put back as it was after the first run, and which memories are then found to lack much.
+OLDER = {
+    ("database",): {"ledger", "audit"},
+    ("cells",): {"cells"},
+    ("home",): {"home"},
+    ("store",): {"store"},
+    ("agreement",): {"agreement"},
+    ("database", "cells"): {"ledger", "audit"},
+    ("database", "home"): {"ledger", "audit"},
+    ("database", "store"): {"ledger", "audit"},
+    ("database", "agreement"): {"ledger", "audit"},
+    ("cells", "home"): {"cells", "home"},
+    ("cells", "store"): {"cells", "store"},
+    ("home", "store"): {"home", "store"},
+    ("database", "cells", "home"): {"ledger"},
+    ("database", "cells", "agreement"): {"ledger", "audit"},
+    ("database", "cells", "home", "agreement"): {"ledger"},
+}
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspace, Workspace]]:
+    """The federation after its first run, and after its second on another table."""
+    folder = tmp_path_factory.mktemp("nights")
+    first = Workspace.write(folder / "first")
+    with pytest.MonkeyPatch.context() as patch:
+        first.known_to(patch)
+        first.all()
+    second = first.copy(folder / "second", SECOND_RUN)
+    with pytest.MonkeyPatch.context() as patch:
+        second.known_to(patch)
+        second.edit_table(PARTY, lambda t: t.with_columns(t["income"].reverse()))
+        second.edit_yaml("federation.yaml", lambda data: data["training"].update(holdout=0.25))
+        second.all()
+    yield first, second
+
+
+@pytest.fixture
+def now(
+    nights: tuple[Workspace, Workspace], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Workspace:
+    """A copy of the federation after its second run, about to begin its third."""
+    copy = nights[1].copy(tmp_path / "federation", "0" * 15 + "3")
+    copy.known_to(monkeypatch)
+    return copy
+
+
+def put_back(now: Workspace, before: Workspace, *names: str) -> None:
+    for name in names:
+        old, new = before.folder / PLACES[name], now.folder / PLACES[name]
+        if old.is_file():
+            shutil.copy(old, new)
+        else:
+            shutil.rmtree(new)
+            shutil.copytree(old, new)
+
+
+def found(workspace: Workspace) -> list[Gap]:
+    return check(load_site(workspace.folder / PARTY / "site.yaml"))
+
+
+def test_whole_books_have_no_gap(nights: tuple[Workspace, Workspace]) -> None:
+    for night in nights:
+        for party in night.declared.parties:
+            assert check(load_site(night.folder / party / "site.yaml")) == []
+
+
+def charged(workspace: Workspace) -> dict[str, tuple[float, float]]:
+    with books_of(workspace, PARTY) as books:
+        found = accounts(books.ledger.releases()).values()
+    return {account.feature: (float(account.step), float(account.whole)) for account in found}
+
+
+def recovered(workspace: Workspace) -> Recovered:
+    folder = workspace.folder / PARTY
+    return recover(load_site(folder / "site.yaml"), load_policy(folder / "policy.yaml"))
+
+
+def refused(workspace: Workspace) -> str:
+    """The party's first task of a run is refused, and nothing of it has left; why."""
+    workspace.open()
+    with pytest.raises(PolicyError, match=f"{PARTY} refused run"):
+        workspace.step(PARTY, "check_table")
+    assert not [place for place in workspace.published() if place.endswith(f"/{PARTY}")]
+    return workspace.reason(PARTY)
+
+
+@pytest.mark.parametrize("names", OLDER, ids="+".join)
+def test_what_is_older_is_found_refused_and_charged(
+    nights: tuple[Workspace, Workspace], now: Workspace, names: tuple[str, ...]
+) -> None:
+    before = charged(now)
+    put_back(now, nights[0], *names)
+    gaps = found(now)
+    assert {gap.lacks for gap in gaps} >= OLDER[names]
+    # Of the run that was lost, and of no other.
+    assert {gap.run for gap in gaps} <= {SECOND_RUN, ""}
+    # What the store alone has lost is no gap in the books, and stops no run.
+    if names != ("store",):
+        assert refused(now)
+    done = recovered(now)
+    after = charged(now)
+    assert all(after[name][i] >= before[name][i] for name in before for i in (0, 1))
+    assert all(line.recovered for line in done.lines)
+    assert (now.folder / PARTY / "ledger.sqlite.before-recovered").is_file()
+    # What was agreed to is the party's to say again.
+    left = {"agreement"} if names == ("agreement",) else set()
+    assert {gap.lacks for gap in found(now)} == left
+    again = recovered(now)
+    assert (again.lines, again.accepted, again.entries, again.heads) == ((), 0, 0, 0)
+    assert charged(now) == after
+    later = Workspace(now.folder, "0" * 15 + "4")
+    now.agree()
+    later.open()
+    later.step(PARTY, "check_table")
+    assert found(now) == []
+
+
+def test_where_everything_was_put_back_others_have_seen_it(
+    nights: tuple[Workspace, Workspace], now: Workspace
+) -> None:
+    before = charged(now)
+    put_back(now, nights[0], "database", "cells", "home")
+    store = now.folder / PLACES["store"] / "credit_scoring" / SECOND_RUN
+    shutil.rmtree(store)
+    # But for what it has agreed to, which has a file of its own.
+    assert {gap.missing for gap in found(now)} == {"the agreement credit_scoring/agreement/2"}
+    assert "run number 2 of bank" in refused(now)
+    assert "heads" in {gap.lacks for gap in found(now)}
+    assert recovered(now).accepted > 0
+    assert found(now) == []
+    after = charged(now)
+    assert all(after[name][i] >= before[name][i] for name in before for i in (0, 1))
+
+
+def test_whoever_publishes_over_older_books_is_refused_by_the_receiver(
+    nights: tuple[Workspace, Workspace], now: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_back(now, nights[0], "database", "cells", "home")
+    # A party that would not look at its own books.
+    monkeypatch.setattr(admission, "gaps_before", lambda *_: [])
+    step, error = now.first_failure()
+    assert step.startswith("credit")
+    assert isinstance(error, Rejected)
+    assert error.reason == "older_books"
+    assert "the books of bank" in str(error)
+    with books_of(now, "credit") as books:
+        assert books.audit.of("rejected")[-1].detail == "older_books"
+    # The owner is told by the next plan, which says what was seen.
+    monkeypatch.undo()
+    later = Workspace(now.folder, "0" * 15 + "4")
+    later.known_to(monkeypatch)
+    assert "run number 2 of bank" in refused(later)
+
+
+def test_a_run_goes_on_after_recovery(nights: tuple[Workspace, Workspace], now: Workspace) -> None:
+    put_back(now, nights[0], "database")
+    site = str(now.folder / PARTY)
+    done = CliRunner().invoke(app, ["ledger", "recover", site])
+    assert done.exit_code == 1
+    assert found(now)
+    done = CliRunner().invoke(app, ["ledger", "recover", site, "--yes"])
+    assert done.exit_code == 0, done.output
+    now.all()
+    assert found(now) == []
+    assert "have lost nothing" in CliRunner().invoke(app, ["ledger", "recover", site]).output
+
+
+def test_a_database_that_is_gone_is_not_made_anew(now: Workspace) -> None:
+    database = now.folder / PLACES["database"]
+    database.unlink()
+    (gap,) = found(now)
+    assert gap.lacks == "ledger"
+    step, error = now.first_failure()
+    assert step.startswith(PARTY)
+    assert "opboost ledger recover" in str(error)
+    assert not [place for place in now.published() if place.endswith(f"/{PARTY}")]
+    assert not database.exists()
+
+
+def test_entries_cut_off_the_end_of_the_log_are_found(now: Workspace) -> None:
+    with sqlite3.connect(now.folder / PLACES["database"]) as database:
+        (entries,) = database.execute("SELECT count(*) FROM audit").fetchone()
+        database.execute("DELETE FROM audit WHERE number > ?", (entries - 3,))
+    assert {gap.lacks for gap in found(now)} == {"audit"}
+
+
+def test_the_command_names_each_gap_and_ends_with_1(
+    nights: tuple[Workspace, Workspace], now: Workspace
+) -> None:
+    site = str(now.folder / PARTY)
+    done = CliRunner().invoke(app, ["ledger", "check", site, "--json"])
+    assert done.exit_code == 0
+    assert json.loads(done.output)["gaps"] == []
+    put_back(now, nights[0], "database")
+    done = CliRunner().invoke(app, ["ledger", "check", site, "--json"])
+    assert done.exit_code == 1
+    gaps = json.loads(done.output.splitlines()[0])["gaps"]
+    assert {gap["run"] for gap in gaps} == {SECOND_RUN, ""}
+    assert FIRST_RUN not in done.output
+    printed = CliRunner().invoke(app, ["ledger", "check", site]).output
+    assert "ledger lacks ranks/bank" in printed
+    assert "draws 2 to 2 of income" in printed

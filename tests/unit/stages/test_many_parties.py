@@ -1,0 +1,58 @@
+"""A run of 64 parties, each of whose summaries fits into an XCom."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from opboost_ops.datasets.dataset import Dataset
+from opboost_ops.stages import brevity
+from tests.federation import Workspace
+
+#: What an orchestrator keeps of a task's result; longer ones fail their task.
+LIMIT, PARTIES = 2048, 64
+
+
+def made() -> Dataset:
+    """A label holder and feature holders with long names, a feature each."""
+    rows = 60
+    i = np.arange(rows)
+    ids = [f"p{k:05d}" for k in i]
+    tables = {"label_holder": pl.DataFrame({"id": ids, "y": (i * 7 % 11 > 5).astype(int)})}
+    features: dict[str, dict[str, dict[str, object]]] = {"label_holder": {}}
+    for k in range(1, PARTIES):
+        name = f"organisation_number_{k:02d}"
+        tables[name] = pl.DataFrame({"id": ids, "w": (i * (k % 10 + 1)) % 11 / 10})
+        features[name] = {"w": {"bounds": [0, 1]}}
+    label = {"column": "y", "task": "binary"}
+    return Dataset(
+        "credit_scoring", "binary", tables, "label_holder", label, features, 0.2, 8.0, (1, 10), ""
+    )
+
+
+@pytest.mark.slow
+def test_a_run_of_64_parties_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"training": {"trees": 60, "depth": 4}, "alignment": "keyed", "seed": 0}
+    workspace = Workspace.write(tmp_path / "federation", made(), **options)
+    workspace.known_to(monkeypatch)
+    summaries = workspace.all()
+    assert "label_holder.register" in summaries
+    sizes = {step: len(json.dumps(summary)) for step, summary in summaries.items()}
+    assert max(sizes.values()) < LIMIT, sizes
+    assert summaries["label_holder.accept"]["checks"] == {"passed": 2 * (PARTIES - 1), "failed": []}
+
+
+def test_summaries_do_not_grow() -> None:
+    many = {f"organisation_number_{k:04d}.feature": k for k in range(4096)}
+    told = {
+        "published": brevity.digests(["0" * 64] * 4096),
+        "splits": brevity.counts(many),
+        "checks": brevity.verdicts(dict.fromkeys(many, False)),
+    }
+    assert len(json.dumps(told)) < LIMIT
+    assert told["splits"] == {"names": 4096, "sum": 4095 * 2048}
+    assert brevity.digests(["ab" * 32, "cd" * 32]) == ["ab" * 8, "cd" * 8]
+    assert brevity.digests(["0" * 64] * 17) != brevity.digests(["0" * 63 + "1"] * 17)
+    assert brevity.counts({"a": 2}) == {"a": 2}

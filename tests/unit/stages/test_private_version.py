@@ -1,0 +1,220 @@
+"""Every file of a private version, and each number in it: charged, declared, or a public count."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opboost_ops.boosting.dp.metrics import noisy_metric
+from opboost_ops.config.loading import load_federation, parse_federation
+from opboost_ops.errors import ConfigError
+from opboost_ops.models.card import Card
+from opboost_ops.models.card_page import card_page
+from opboost_ops.stages.stage import Home
+from tests.federation import Workspace
+from tests.unit.stages.test_dpboost_runs import allow, ledger
+from tests.unit.stages.test_noisy_metrics import noisy
+
+#: What each entry of a version's JSON files depends on. ``*`` is any name or place in a list. A new
+#: entry belongs here, and what it may depend on is to be decided.
+ENTRIES = {
+    "evaluation.json": {
+        "rows": "public count",
+        "mode": "declared",
+        "metrics.federated_desensitised.accuracy": "charged: metrics",
+    },
+    "columns.json": {
+        "names.*": "declared",
+        "ranked.*": "declared",
+        "categories.*.*": "declared",
+        "classes.*": "declared",
+        "task": "declared",
+        "thresholds.*.*": "declared",
+    },
+    "agreement.json": {"digest": "declared", "protocol": "declared"},
+    "card.json": {
+        "version": "declared",
+        "federation": "declared",
+        "run": "declared",
+        "task": "declared",
+        "label": "declared",
+        "classes.*": "declared",
+        "domain.*": "declared",
+        "training.*": "declared",
+        "training.*.*": "declared",
+        "training_rows": "public count",
+        "held_out_rows": "public count",
+        "metrics.federated_desensitised.accuracy": "charged: metrics",
+        "private.*": "declared",
+        "modes.*.*": "declared",
+        "centralised": "declared",
+        "parties.*.name": "declared",
+        "parties.*.role": "declared",
+        "parties.*.features": "declared",
+        "parties.*.splits": "charged: model",
+        "features.*.party": "declared",
+        "features.*.name": "declared",
+        "features.*.type": "declared",
+        "features.*.mechanism": "declared",
+        "features.*.splits": "charged: model",
+        "features.*.loss": "declared",
+        "features.*.loss.*": "declared",
+        "features.*.loss.*.*": "declared",
+        "importance_rows": "declared",
+        "disclosed.*": "declared",
+        "limits.*": "declared",
+        "experiment": "declared",
+        "software.*": "declared",
+    },
+}
+
+#: Lines of the model file, by what they depend on.
+MODEL = {
+    "declared": {
+        "version", "num_class", "num_tree_per_iteration", "label_index", "max_feature_idx",
+        "objective", "feature_names", "feature_infos", "Tree", "num_leaves", "left_child",
+        "right_child", "is_linear", "shrinkage", "pandas_categorical",
+    },
+    "charged: model": {
+        "num_cat", "split_feature", "threshold", "decision_type", "leaf_value", "cat_boundaries",
+        "cat_threshold",
+    },
+    "constant": {
+        "split_gain", "leaf_weight", "leaf_count", "internal_value", "internal_weight",
+        "internal_count",
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    workspace = Workspace.write(tmp_path_factory.mktemp("private") / "federation")
+    workspace.edit_yaml("federation.yaml", noisy)
+    for party in ("shop", "bank"):
+        workspace.edit_yaml(f"{party}/policy.yaml", allow)
+    with pytest.MonkeyPatch.context() as patch:
+        workspace.known_to(patch)
+        workspace.all()
+    return workspace
+
+
+def entries(value: Any, at: str = "") -> Iterator[str]:
+    """Paths of everything that is no folder of others."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from entries(inner, f"{at}.{name}" if at else name)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from entries(inner, f"{at}.*")
+    else:
+        yield at
+
+
+def fits(path: str, pattern: str) -> bool:
+    # Names of columns have dots of their own.
+    return re.fullmatch(re.escape(pattern).replace(r"\*", ".+"), path) is not None
+
+
+def test_each_number_is_charged_declared_or_a_public_count(made: Workspace) -> None:
+    files = made.files("credit", "models", "credit_scoring", made.run)
+    assert set(files) == {
+        *ENTRIES, "card.html", "federation.json", "model.txt", "sha256.json",
+    }  # fmt: skip
+    for name, known in ENTRIES.items():
+        for path in entries(json.loads(files[name])):
+            assert any(fits(path, pattern) for pattern in known), f"{name}: {path}"
+
+    # What is called declared is so: the federation file, and the columns that follow from it.
+    federation = load_federation(made.file)
+    assert parse_federation(json.loads(files["federation.json"]), "", stored=True) == federation
+    columns = json.loads(files["columns.json"])
+    for full, known in columns["categories"].items():
+        party, _, feature = full.partition(".")
+        assert known == list(federation.parties[party].features[feature].categories or ())
+
+    # What is charged is what was drawn, and the ledger has it.
+    drawn = json.loads((made.home("credit") / "drawn_metrics.jsonl").read_bytes())
+    evaluation = json.loads(files["evaluation.json"])
+    label = federation.parties["credit"].label
+    assert label is not None
+    (total,) = drawn["sums"]
+    found = noisy_metric(label.task, total, evaluation["rows"], (0.0, 1.0))
+    assert evaluation["metrics"] == {"federated_desensitised": found}
+    charged = [(r.kind, r.epsilon) for r in ledger(made, "credit") if r.account == "model"]
+    assert charged == [("model", 3.0), ("metrics", 0.5)]
+
+    # The page shows the card, and the decision by the noisy metric; it knows nothing else.
+    card = Card.model_validate_json(files["card.json"])
+    gate = made.home_json("credit", "gate")
+    assert set(gate) == {"metric", "tolerance", "new", "version", "value", "promote", "why"}
+    assert gate["new"] == found["accuracy"]
+    assert files["card.html"].decode() == card_page(card, evaluation, None, gate["why"])
+    assert "<figcaption>" not in files["card.html"].decode()
+
+
+def test_each_line_of_the_model_is_drawn_declared_or_constant(made: Workspace) -> None:
+    text = made.files("credit", "models", "credit_scoring", made.run)["model.txt"].decode()
+    body, _, end = text.partition("end of trees")
+    lines = [line.partition("=")[::2] for line in body.splitlines() if "=" in line]
+    assert {name for name, _ in lines} == set.union(*MODEL.values()) - {"pandas_categorical"} - (
+        set() if "cat_threshold" in body else {"cat_boundaries", "cat_threshold"}
+    )
+    for name, values in lines:
+        if name in ("split_gain", "internal_value"):
+            assert set(values.split()) == {"0"}
+        if name in ("leaf_weight", "leaf_count"):
+            assert set(values.split()) == {"1"}
+        if name in ("internal_weight", "internal_count"):
+            # A complete tree of depth 3: eight leaves below its root.
+            assert values.split() == ["8", "4", "4", "2", "2", "2", "2"]
+    training = load_federation(made.file).training
+    assert re.findall(r"\[(num_iterations|max_depth): (\d+)\]", end) == [
+        ("num_iterations", str(training.trees)),
+        ("max_depth", str(training.depth)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        ("scoring.calibration", "isotonic"),
+        ("scoring.interval", 0.9),
+        ("scoring.reasons", 3),
+        ("scoring.threshold.share", {"share": 0.1}),
+        ("scoring.threshold.precision", {"precision": 0.9}),
+        ("training.gate", "interval"),
+    ],
+)
+def test_what_would_be_read_off_rows_is_refused_with_that_reason(
+    made: Workspace, tmp_path: Path, where: str, value: Any
+) -> None:
+    copy = made.copy(tmp_path / "federation", made.run)
+    section, key, *_ = where.split(".")
+
+    def change(data: Any) -> None:
+        data.setdefault(section, {})[key] = value
+
+    copy.edit_yaml("federation.yaml", change, agree=False)
+    with pytest.raises(ConfigError) as caught:
+        load_federation(copy.file)
+    assert where in str(caught.value)
+    assert "training.private promises noise" in str(caught.value)
+
+
+def test_a_threshold_by_cost_needs_no_rows(made: Workspace, tmp_path: Path) -> None:
+    copy = made.copy(tmp_path / "federation", made.run)
+
+    def change(data: Any) -> None:
+        data.setdefault("scoring", {})["threshold"] = {"cost_ratio": 5}
+
+    copy.edit_yaml("federation.yaml", change)
+    with pytest.MonkeyPatch.context() as patch:
+        copy.known_to(patch)
+        scored = copy.scoring()
+        scored.all()
+    table = Home(scored.home("credit")).table("scores")
+    flagged = table.column("score").to_numpy() > 1 / 6
+    assert (flagged == (table.column("class").to_numpy() == 1)).all()

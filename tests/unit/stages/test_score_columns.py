@@ -1,0 +1,167 @@
+"""Scores that people can use: probabilities, decisions, intervals and reasons, beside the score."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from tests.federation import FIRST_RUN, Workspace
+from tests.unit.stages.scoring_data import NAME, dataset, score_files, scoring
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "binary": {"calibration": "platt", "threshold": {"share": 0.2}, "reasons": 3},
+    "multiclass": {"reasons": 2},
+    "regression": {"interval": 0.9, "reasons": 99},
+}
+
+
+@pytest.fixture(scope="module", params=list(OPTIONS))
+def scored(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Workspace]]:
+    """A version that was trained with all options, and everybody scored by it, mode routed."""
+    options = OPTIONS[request.param] | {"reasons": min(OPTIONS[request.param]["reasons"], 50)}
+    workspace = Workspace.write(
+        tmp_path_factory.mktemp(request.param) / "federation",
+        dataset(request.param),
+        training={"trees": 8, "depth": 3},
+        scoring={"mode": "routed", **options},
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        workspace.known_to(patch)
+        workspace.all()
+        scoring(workspace, "routed", "0" * 15 + "b").all()
+        yield request.param, workspace
+
+
+def version(workspace: Workspace) -> Path:
+    return workspace.folder / "a" / "models" / NAME / FIRST_RUN
+
+
+def kept(workspace: Workspace) -> Any:
+    found = json.loads((version(workspace) / "scoring.json").read_bytes())
+    assert set(found) == {"routed", "desensitised"}
+    return found["routed"]
+
+
+def scores(workspace: Workspace) -> pl.DataFrame:
+    (file,) = score_files(workspace)
+    return pl.read_parquet(file)
+
+
+def test_reasons_add_up_to_the_raw_score(scored: tuple[str, Workspace]) -> None:
+    task, workspace = scored
+    table = scores(workspace)
+    count = sum(name.endswith("_contribution") for name in table.columns)
+    # Of fewer features than were asked for all are named.
+    assert count == {"binary": 3, "multiclass": 2, "regression": 7}[task]
+    parts = [f"reason_{i + 1}_contribution" for i in range(count)]
+    total = table.select(pl.sum_horizontal(*parts, "reasons_base", "reasons_rest")).to_series()
+    raw = table["raw_score"].to_numpy()
+    assert np.allclose(total.to_numpy(), raw, rtol=0, atol=1e-9)
+    sizes = table.select(pl.col(parts).abs()).to_numpy()
+    assert (np.diff(sizes, axis=1) <= 1e-12).all()
+    # Independently: the score that the raw score stands for is the one beside it.
+    if task == "binary":
+        assert np.allclose(1 / (1 + np.exp(-raw)), table["uncalibrated"].to_numpy(), atol=1e-9)
+    if task == "regression":
+        assert np.allclose(raw, table["score"].to_numpy(), atol=1e-6)
+        assert np.allclose(table["reasons_rest"].to_numpy(), 0, atol=1e-9)
+    named = set(zip(table["reason_1_party"], table["reason_1_feature"], strict=True))
+    assert named <= {
+        ("a", "x"), ("a", "kind"), ("b0", "w"), ("b0", "w=missing"), ("b0", "size"),
+        ("b1", "v"), ("b1", "colour"),
+    }  # fmt: skip
+    assert any(party != "a" for party, _ in named)
+
+
+def test_reasons_are_the_boosters_own(scored: tuple[str, Workspace]) -> None:
+    """The expected raw score is that of stock LightGBM for any row."""
+    task, workspace = scored
+    booster = lightgbm.Booster(model_file=str(version(workspace) / "model.txt"))
+    found = booster.predict(np.full((1, booster.num_feature()), 5.0), pred_contrib=True)
+    bases = np.asarray(found).reshape(-1, booster.num_feature() + 1)[:, -1]
+    for base in scores(workspace)["reasons_base"].unique():
+        assert np.abs(bases - base).min() < 1e-9
+    assert task != "multiclass" or len(bases) == 3
+
+
+def test_probabilities_of_all_classes(scored: tuple[str, Workspace]) -> None:
+    task, workspace = scored
+    table = scores(workspace)
+    names = [name for name in table.columns if name.startswith("probability_")]
+    classes = {"binary": ["no", "yes"], "multiclass": ["low", "middle", "high"]}.get(task, [])
+    assert names == [f"probability_{name}" for name in classes]
+    if names:
+        assert np.allclose(table.select(pl.sum_horizontal(names)).to_numpy(), 1)
+    if task == "binary":
+        assert (table["score"] == table["probability_yes"]).all()
+    if task == "multiclass":
+        assert (table["score"] == table.select(pl.max_horizontal(names)).to_series()).all()
+    (file,) = score_files(workspace)
+    facts = json.loads(pq.read_schema(file).metadata[b"opboost"])
+    assert facts.get("positive") == ("yes" if task == "binary" else None)
+
+
+def test_the_decision_is_at_the_versions_threshold(scored: tuple[str, Workspace]) -> None:
+    task, workspace = scored
+    if task != "binary":
+        assert "threshold" not in kept(workspace)
+        return
+    table, threshold = scores(workspace), kept(workspace)["threshold"]
+    assert threshold["rule"] == {"share": 0.2}
+    # Equal scores fall on one side together.
+    assert 0.1 < threshold["confusion"]["share"] <= 0.21
+    expected = (table["score"] > threshold["value"]).to_list()
+    assert [value == "yes" for value in table["class"]] == expected
+    figures = kept(workspace)["calibration"]["figures"]
+    assert set(figures) == {"before", "after"}
+    # Calibration keeps the order of people.
+    order = table.sort("uncalibrated")["score"].to_numpy()
+    assert (np.diff(order) >= 0).all()
+
+
+def test_a_number_has_its_interval(scored: tuple[str, Workspace]) -> None:
+    task, workspace = scored
+    if task != "regression":
+        assert "interval" not in kept(workspace)
+        return
+    table, half = scores(workspace), kept(workspace)["interval"]["half_width"]
+    assert np.allclose((table["high"] - table["low"]).to_numpy(), 2 * half)
+    assert np.allclose(table["score"].to_numpy(), (table["high"] + table["low"]).to_numpy() / 2)
+
+
+def test_the_card_and_the_evaluation_have_the_pictures(scored: tuple[str, Workspace]) -> None:
+    task, workspace = scored
+    evaluation = json.loads((version(workspace) / "evaluation.json").read_bytes())
+    card = (version(workspace) / "card.html").read_text()
+    assert set(evaluation["curves"]) == {"label_holder_alone", "federated_routed"}
+    gain = evaluation["gains"]["label_holder_alone"]["r2" if task == "regression" else "auc"]
+    assert gain["low"] <= gain["value"] <= gain["high"]
+    assert "gain over alone" in card
+    title = {"binary": "ROC", "multiclass": "Calibration", "regression": "Residuals"}[task]
+    assert f"<figcaption>{title}" in card
+    assert card.count('role="img"') == card.count("<svg")
+    assert card.count("aria-label=") >= card.count("<svg")
+    if task == "binary":
+        assert "A row counts as yes above" in card
+    if task == "regression":
+        assert "split conformal" in card
+
+
+def test_nothing_of_it_leaves_the_label_holder(scored: tuple[str, Workspace]) -> None:
+    """Neither curves nor what scores are made of are in what anybody else sees."""
+    _, workspace = scored
+    summary = workspace.step("a", "evaluate")
+    assert not {"curves", "intervals", "gains", "scoring", "base"} & set(summary)
+    for of in summary["metrics"].values():
+        assert set(of) <= {"auc", "accuracy", "r2", "mse"}
+    sent = [f"/{name}".split(f"/{NAME}/")[-1] for name in workspace.files("exchange")]
+    assert any("/ranks/" in name for name in sent)
+    assert not [name for name in sent if "evaluation" in name or "scor" in name]

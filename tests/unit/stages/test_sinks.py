@@ -1,0 +1,110 @@
+"""Scores are delivered whole or not at all, as often as a task is tried."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from pydantic import ValidationError
+
+from opboost_ops.config.source import Sink
+from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.stages.sinks import deliver
+from tests.federation import Workspace
+
+SCORES = pl.DataFrame(
+    {
+        "id": ["a", "b"],
+        "score": [0.25, 0.5],
+        "class": ["no", None],
+        "reasons": [["x", "y"], None],
+        "model_version": ["v1", "v1"],
+    }
+)
+
+
+def send(
+    at: Path | str, frame: pl.DataFrame = SCORES, name: str = "local-1", **declared: Any
+) -> None:
+    sink = Sink.model_validate({"at": str(at), **declared})
+    deliver(sink, frame.to_arrow(), "model_version", "v1", name)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_finding_9_files(tmp_path: Path, kind: str) -> None:
+    for _ in range(2):
+        send(tmp_path / "out", format=kind)
+    (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    assert file == tmp_path / "out" / "v1" / f"local-1.{kind}"
+    found = pl.read_csv(file) if kind == "csv" else pl.read_parquet(file)
+    assert found.drop("reasons").equals(SCORES.drop("reasons"))
+    assert found.get_column("reasons").to_list() == ['["x", "y"]', None]
+
+
+def test_finding_9_a_table_of_a_database(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'scores.db'}"
+    for _ in range(2):
+        send(url, table="scores")
+    send(url, SCORES.head(1).with_columns(score=0.75), "local-2", table="scores")
+    with sqlite3.connect(tmp_path / "scores.db") as database:
+        rows = database.execute(
+            "SELECT id, score, model_version, scored_rows FROM scores ORDER BY scored_rows, id"
+        ).fetchall()
+    assert rows == [
+        ("a", 0.25, "v1", "local-1"),
+        ("b", 0.5, "v1", "local-1"),
+        ("a", 0.75, "v1", "local-2"),
+    ]
+
+
+def test_a_table_with_other_columns_keeps_what_it_has(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "scores.db") as database:
+        database.execute("CREATE TABLE scores (model_version TEXT, scored_rows TEXT)")
+        database.execute("INSERT INTO scores VALUES ('v1', 'local-1')")
+    with pytest.raises(ContractError, match="does not take the scores") as caught:
+        send(f"sqlite:///{tmp_path / 'scores.db'}", table="scores")
+    assert str(tmp_path) not in str(caught.value) and "INSERT" not in str(caught.value)
+    with sqlite3.connect(tmp_path / "scores.db") as database:
+        assert database.execute("SELECT * FROM scores").fetchall() == [("v1", "local-1")]
+
+
+def test_no_message_shows_a_password() -> None:
+    with pytest.raises(ConnectionError) as caught:
+        send("postgresql://me:hunter2@127.0.0.1:1/scores", table="scores")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "out").touch()
+    with pytest.raises(ConfigError, match="folder of scores"):
+        send(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("declared", "word"),
+    [
+        ({"at": "postgresql://host/scores"}, "table is required"),
+        ({"at": "out", "table": "scores"}, "only for a database"),
+        ({"at": "sqlite:///x", "table": "x; DROP TABLE y"}, "pattern"),
+    ],
+)
+def test_a_faulty_declaration(declared: dict[str, Any], word: str) -> None:
+    with pytest.raises(ValidationError, match=word):
+        Sink.model_validate(declared)
+
+
+def test_finding_9_a_scoring_run_delivers(workspace: Workspace, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'scores.db'}"
+    workspace.edit_yaml(
+        "credit/site.yaml",
+        lambda site: site["tables"]["credit_scoring"].update(
+            scores_to={"at": url, "table": "scores"}
+        ),
+    )
+    scoring = workspace.scoring()
+    rows = scoring.all()["credit.write_scores"]["rows"]
+    scoring.step("credit", "write_scores")
+    with sqlite3.connect(tmp_path / "scores.db") as database:
+        found = database.execute("SELECT count(*), count(DISTINCT id) FROM scores").fetchone()
+    assert found == (rows, rows)

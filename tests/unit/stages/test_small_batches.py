@@ -1,0 +1,162 @@
+"""New rows are judged row by row: one person can be scored, two, ten and a hundred thousand."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from opboost_ops.config.federation import IdColumn
+from opboost_ops.config.policy import Checks
+from opboost_ops.errors import ConfigError
+from opboost_ops.quality import suites
+from opboost_ops.quality.tightening import tightened
+from tests.federation import SCORING_RUN, Workspace
+from tests.unit.quality.suites_under_test import party
+from tests.unit.stages.scoring_data import HOLDERS, NAME, dataset, score_files, scoring
+
+IDS = IdColumn(column="person", type="string")
+
+OPBOOST = Path(sys.executable).parent / "opboost"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    workspace = Workspace.write(
+        tmp_path_factory.mktemp("small") / "federation",
+        dataset("binary"),
+        training={"trees": 4, "depth": 3},
+        scoring={"mode": "desensitised", "evaluate": ["routed", "local"]},
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        workspace.known_to(patch)
+        workspace.all()
+        yield workspace
+
+
+def only(workspace: Workspace, people: list[str]) -> None:
+    """Leave these people alone in all tables of new rows."""
+    for name in ("a", *HOLDERS):
+        folder = workspace.folder / name / "tables"
+        table = pl.read_parquet(folder / "train.parquet")
+        table = table.drop("y") if "y" in table.columns else table
+        table.filter(pl.col("id").is_in(people)).write_parquet(folder / "score.parquet")
+
+
+def common(workspace: Workspace) -> list[str]:
+    files = [workspace.folder / p / "tables" / "train.parquet" for p in ("a", *HOLDERS)]
+    return sorted(set.intersection(*(set(pl.read_parquet(file)["id"]) for file in files)))
+
+
+@pytest.mark.parametrize(
+    ("mode", "rows"),
+    [("desensitised", 1), ("desensitised", 2), ("routed", 1), ("routed", 10), ("local", 1)],
+)
+def test_few_people_get_scores(trained: Workspace, tmp_path: Path, mode: str, rows: int) -> None:
+    workspace = trained.copy(tmp_path / "few", SCORING_RUN)
+    people = common(workspace)[:rows]
+    only(workspace, people)
+    with pytest.MonkeyPatch.context() as patch:
+        workspace.known_to(patch)
+        scoring(workspace, mode, SCORING_RUN).all()
+    (file,) = score_files(workspace)
+    assert sorted(pl.read_parquet(file)["id"]) == people
+
+
+def test_one_person_whose_values_are_missing_gets_a_score(
+    trained: Workspace, tmp_path: Path
+) -> None:
+    """All of a column is missing then, which says nothing of one row."""
+    workspace = trained.copy(tmp_path / "gap", SCORING_RUN)
+    only(workspace, common(workspace)[:1])
+    path = workspace.folder / "b0" / "tables" / "score.parquet"
+    # Written by a program that has seen no value of it, the column has no type.
+    pl.read_parquet(path).with_columns(w=pl.lit(None)).write_parquet(path)
+    with pytest.MonkeyPatch.context() as patch:
+        workspace.known_to(patch)
+        scoring(workspace, "desensitised", SCORING_RUN).all()
+    assert len(score_files(workspace)) == 1
+
+
+@pytest.mark.slow
+def test_the_command_scores_one_person(trained: Workspace, tmp_path: Path) -> None:
+    workspace = trained.copy(tmp_path / "command", SCORING_RUN)
+    person = common(workspace)[0]
+    only(workspace, [person])
+    command = [OPBOOST, "score", workspace.file, "--json"]
+    environment = {**os.environ, **workspace.environment()}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["rows"] == 1
+    assert pl.read_parquet(told["scores"])["id"].to_list() == [person]
+
+
+def test_a_hundred_thousand_rows_are_scored(trained: Workspace, tmp_path: Path) -> None:
+    """At the label holder alone: how many rows there are is no matter of alignment."""
+    workspace = trained.copy(tmp_path / "many", SCORING_RUN)
+    path = workspace.folder / "a" / "tables" / "score.parquet"
+    table = pl.read_parquet(workspace.folder / "a" / "tables" / "train.parquet").drop("y")
+    rows = np.arange(100_000) % table.height
+    ids = pl.Series("id", [f"q{k:06d}" for k in range(100_000)])
+    table[rows].with_columns(ids).write_parquet(path)
+    with pytest.MonkeyPatch.context() as patch:
+        workspace.known_to(patch)
+        summaries = scoring(workspace, "local", SCORING_RUN).all()
+    assert summaries["a.write_scores"]["rows"] == 100_000
+    assert NAME in str(score_files(workspace)[0])
+
+
+def test_what_each_row_must_be_is_asked_of_one_row_too(trained: Workspace, tmp_path: Path) -> None:
+    workspace = trained.copy(tmp_path / "twice", SCORING_RUN)
+    only(workspace, common(workspace)[:1])
+    path = workspace.folder / "a" / "tables" / "score.parquet"
+    table = pl.read_parquet(path)
+    pl.concat([table, table]).write_parquet(path)
+    with pytest.MonkeyPatch.context() as patch:
+        workspace.known_to(patch)
+        step, error = scoring(workspace, "desensitised", SCORING_RUN).first_failure()
+    assert step == "a.check_table"
+    assert "raw_table" in str(error)
+
+
+def test_shares_are_judged_where_they_mean_something() -> None:
+    few, many = (
+        suites.new_rows(party(), IDS, Checks(), rows)
+        for rows in (suites.FEWEST_FOR_SHARES - 1, suites.FEWEST_FOR_SHARES)
+    )
+    assert not [e for e in few.expectations if "mostly" in e["kwargs"]]
+    assert [e for e in many.expectations if "mostly" in e["kwargs"]]
+    for suite in (few, many):
+        assert not [e for e in suite.expectations if "unique_value_count" in e["type"]]
+        assert not [e for e in suite.expectations if e["kwargs"].get("column") == "paid"]
+
+
+LOOSEN = "{loosen: expect_column_unique_value_count_to_be_between, column: %s}"
+
+
+def test_a_constant_feature_may_be_allowed_and_a_constant_label_not(tmp_path: Path) -> None:
+    suite = suites.raw_table(party(), IDS, Checks())
+    file = tmp_path / "expectations.yaml"
+    file.write_text(f"raw_table: [{LOOSEN % 'town'}]\n")
+    fewer = tightened(suite, tmp_path, "raw_table")
+    (gone,) = (e for e in suite.expectations if e not in fewer.expectations)
+    assert gone["kwargs"] == {"column": "town", "min_value": 2}
+    file.write_text(f"raw_table: [{LOOSEN % 'paid'}]\n")
+    with pytest.raises(ConfigError, match="loosens nothing that may be loosened"):
+        tightened(suite, tmp_path, "raw_table")
+
+
+def test_new_rows_may_be_expected_to_be_other_than_the_training_table(tmp_path: Path) -> None:
+    more = "[{type: expect_table_row_count_to_be_between, kwargs: {min_value: %d}}]"
+    suite = suites.new_rows(party(), IDS, Checks(), 1)
+    file = tmp_path / "expectations.yaml"
+    file.write_text(f"raw_table: {more % 1000}\n")
+    assert tightened(suite, tmp_path, "raw_table").expectations[-1]["kwargs"] == {"min_value": 1000}
+    file.write_text(f"raw_table: {more % 1000}\nnew_rows: {more % 1}\n")
+    assert tightened(suite, tmp_path, "raw_table").expectations[-1]["kwargs"] == {"min_value": 1}

@@ -1,0 +1,225 @@
+"""Tables that are no local Parquet file: read once a run into a copy at the party's home."""
+
+import gzip
+import shutil
+import sqlite3
+import stat
+from collections import namedtuple
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from pydantic import ValidationError
+
+from opboost_ops.cli import check
+from opboost_ops.config.loading import load_site
+from opboost_ops.config.source import Source
+from opboost_ops.errors import ConfigError, ContractError, OpBoostError
+from opboost_ops.run.table_watch import changed
+from opboost_ops.stages import sources
+from opboost_ops.stages.sources import copy
+from tests.bad_input.faults import CANARY_TEXT
+from tests.federation import Workspace
+
+ROWS = pl.DataFrame(
+    {"id": ["b", "a", "c"], "income": [10.5, 2000.25, None], "late": [True, False, True]}
+)
+
+
+def read(folder: Path, text: tuple[str, ...] = ("id",), **declared: Any) -> pl.DataFrame:
+    source = Source.model_validate(declared)
+    target = folder / "home" / "table.parquet"
+    copy(source, "bank", target, text, "id")
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert [path.name for path in target.parent.iterdir()] == ["table.parquet"]
+    return pl.read_parquet(target)
+
+
+def same(found: pl.DataFrame, expected: pl.DataFrame = ROWS) -> None:
+    assert found.select(expected.columns).to_dict(as_series=False) == expected.sort("id").to_dict(
+        as_series=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "declared"),
+    [
+        ("id,income,late\nb,10.5,true\na,2000.25,false\nc,,true\n\n", {}),
+        ("id;income;late\r\nb;10,5;true\r\na;2000,25;false\r\nc;;true\r\n",
+         {"separator": ";", "decimal": ","}),
+        (" id , income,late \nb, 10.5, TRUE\na, 2000.25, FALSE\nc, NA, TRUE\n", {}),
+        ("id\tincome\tlate\nb\t10.5\tTrue\na\t2000.25\tFalse\nc\t-\tTrue\n",
+         {"separator": "\t", "missing": ["-"]}),
+        ("\ufeffid,income,late\nb,10.5,true\na,2000.25,false\nc,?,true\n", {}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("zipped", [False, True])
+def test_finding_8_csv_as_people_write_it(
+    tmp_path: Path, text: str, declared: dict[str, Any], zipped: bool
+) -> None:
+    path = tmp_path / ("bank.csv.gz" if zipped else "bank.csv")
+    path.write_bytes(gzip.compress(text.encode()) if zipped else text.encode())
+    same(read(tmp_path, at=str(path), **declared))
+
+
+def test_csv_in_another_encoding_with_dates_and_leading_zeros(tmp_path: Path) -> None:
+    path = tmp_path / "bank.csv"
+    path.write_bytes(
+        "id;Größe;day;code\n007;1,5;2020-01-31;01\n08;2;2020-02-01;\n".encode("cp1252")
+    )
+    found = read(
+        tmp_path, ("id", "code"), at=str(path), separator=";", decimal=",", encoding="cp1252"
+    )
+    assert found.get_column("id").to_list() == ["007", "08"]
+    assert found.get_column("Größe").to_list() == [1.5, 2.0]
+    assert found.schema["day"] == pl.Date
+    assert found.get_column("code").to_list() == ["01", None]
+
+
+def test_a_pattern_of_files(tmp_path: Path) -> None:
+    ROWS[:1].write_parquet(tmp_path / "day-1.parquet")
+    ROWS[1:].write_parquet(tmp_path / "day-2.parquet")
+    (tmp_path / "other.txt").touch()
+    same(read(tmp_path, at=str(tmp_path / "day-*.parquet")))
+    ROWS[:1].write_csv(tmp_path / "a.csv")
+    ROWS[1:].write_csv(tmp_path / "b.csv")
+    same(read(tmp_path, at=str(tmp_path / "[ab].csv")))
+
+
+def test_a_database(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "bank.db") as database:
+        database.execute("CREATE TABLE people (id TEXT, income REAL, late BOOLEAN)")
+        database.executemany("INSERT INTO people VALUES (?, ?, ?)", ROWS.rows())
+    url = f"sqlite:///{tmp_path / 'bank.db'}"
+    found = read(tmp_path, at=url, query="SELECT * FROM people;")
+    same(found, ROWS.with_columns(pl.col("late").cast(pl.Int64)))
+    for query, word in (
+        ("SELECT canary FROM people", "refuses the query"),
+        ("SELECT id, id FROM people", "two columns of one name"),
+        ("SELECT id FROM people WHERE income < 0", "no rows"),
+    ):
+        with pytest.raises(ContractError, match=word) as caught:
+            read(tmp_path, at=url, query=query)
+        assert "canary" not in str(caught.value) and str(tmp_path) not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("at", "error"),
+    [
+        ("postgresql://bank:hunter2@127.0.0.1:1/people", ConnectionError),
+        ("nosuch://bank:hunter2@host/people", ConfigError),
+        ("postgresql://bank:hunter2@host:notaport/people", ConfigError),
+    ],
+)
+def test_no_message_shows_a_password(tmp_path: Path, at: str, error: type[Exception]) -> None:
+    import traceback
+
+    with pytest.raises(error) as caught:
+        read(tmp_path, at=at, query="SELECT 1")
+    told = "".join(traceback.format_exception(caught.value))
+    assert "hunter2" not in str(caught.value)
+    assert "hunter2@" not in told.replace(at, "")
+
+
+@pytest.mark.parametrize(
+    ("declared", "word"),
+    [
+        ({"at": "sqlite:///x.db"}, "query is required"),
+        ({"at": "x.csv", "query": "SELECT 1"}, "only for a database"),
+        ({"at": "x.csv", "decimal": ","}, "same sign"),
+        ({"at": ""}, "at least 1 character"),
+    ],
+)
+def test_a_faulty_declaration(declared: dict[str, Any], word: str) -> None:
+    with pytest.raises(ValidationError, match=word):
+        Source.model_validate(declared)
+
+
+def test_a_source_that_cannot_be_read_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "bank.csv"
+    for content in (b"", b"id,income\na,1,2,3\n", "id,ö\na,1\n".encode("cp1252")):
+        path.write_bytes(content)
+        with pytest.raises(OpBoostError, match="CSV table of bank"):
+            read(tmp_path, at=str(path))
+        assert list((tmp_path / "home").iterdir()) == []
+    with pytest.raises(ContractError, match="no file has the path"):
+        read(tmp_path, at=str(tmp_path / "nothing-*.csv"))
+
+
+def test_a_disk_without_room_is_told_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "bank.csv"
+    path.write_text("id,income\n" + "a,1\n" * 10_000)
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(sources.shutil, "disk_usage", lambda _: usage(10, 5, 50_000))
+    with pytest.raises(ContractError, match="0 MB are free") as caught:
+        read(tmp_path, at=str(path))
+    assert "retention_days" in str(caught.value)
+
+
+def test_finding_9_urls_are_not_mangled(workspace: Workspace) -> None:
+    def tables(site: dict) -> None:
+        site["tables"]["credit_scoring"] = {
+            "train": "s3://bucket/people.parquet",
+            "score": {"at": "sqlite:///new.db", "query": "SELECT 1"},
+        }
+
+    workspace.edit_yaml("bank/site.yaml", tables)
+    found = load_site(workspace.folder / "bank" / "site.yaml").tables["credit_scoring"]
+    assert isinstance(found.train, Source) and isinstance(found.score, Source)
+    assert found.train.at == "s3://bucket/people.parquet"
+    assert found.score.at == f"sqlite:///{workspace.folder}/bank/new.db"
+
+
+def test_finding_9_a_run_on_csv_and_a_database(workspace: Workspace, tmp_path: Path) -> None:
+    """The source is read once: what happens to it during the run changes nothing."""
+    shop = pl.read_parquet(workspace.table_path("shop"))
+    shop.write_csv(workspace.folder / "shop" / "people.csv", separator=";", decimal_comma=True)
+    bank = pl.read_parquet(workspace.table_path("bank"))
+    bank.write_database("people", f"sqlite:///{tmp_path / 'bank.db'}", engine="sqlalchemy")
+    credit = pl.read_parquet(workspace.table_path("credit"))
+    credit.write_csv(workspace.folder / "credit" / "people.csv.gz", compression="gzip")
+    named = {
+        "shop": {"at": "people.csv", "separator": ";", "decimal": ","},
+        "bank": {"at": f"sqlite:///{tmp_path / 'bank.db'}", "query": "SELECT * FROM people"},
+        "credit": "people.csv.gz",
+    }
+    for party, source in named.items():
+        workspace.table_path(party).unlink()
+        workspace.edit_yaml(
+            f"{party}/site.yaml",
+            lambda site, at=source: site.update(tables={"credit_scoring": {"train": at}}),
+        )
+    check.command(workspace.file)
+    assert not list(workspace.folder.rglob(".table-*"))
+    assert changed("shop", "credit_scoring", "first")
+    assert not changed("shop", "credit_scoring", "second")
+    workspace.until("preprocess")
+    (workspace.folder / "shop" / "people.csv").write_text(CANARY_TEXT)
+    (tmp_path / "bank.db").unlink()
+    for step in list(workspace.steps()):
+        if step.stage not in ("check_table", "check_drift", "digest_ids", "align"):
+            workspace.step(step.party, step.stage)
+    copied = pl.read_parquet(workspace.home("shop") / "table.parquet")
+    assert copied.get_column("id").is_sorted()
+    # The same model as on the Parquet files.
+    other = Workspace(workspace.folder, "0" * 15 + "1")
+    model = (workspace.home("credit") / "model.txt").read_text()
+    assert model == (other.home("credit") / "model.txt").read_text()
+
+
+def test_retention_removes_the_copy(workspace: Workspace) -> None:
+    """It lies in the run's own folder, which `opboost store gc` removes as a whole."""
+    bank = pl.read_parquet(workspace.table_path("bank"))
+    bank.write_csv(workspace.folder / "bank" / "people.csv")
+    workspace.edit_yaml(
+        "bank/site.yaml",
+        lambda site: site["tables"]["credit_scoring"].update(train="people.csv"),
+    )
+    workspace.open()
+    workspace.step("bank", "check_table")
+    assert (workspace.home("bank") / "table.parquet").is_file()
+    shutil.rmtree(workspace.home("bank"))
+    assert not list((workspace.folder / "bank").rglob("table.parquet"))

@@ -1,0 +1,237 @@
+"""Whole runs with objectives, weights, early stopping and tuning; what leaves, and what not."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from opboost_ops.boosting import tuning
+from opboost_ops.boosting.trainer import model_of
+from opboost_ops.errors import ConfigError, ContractError
+from tests.books import books_of
+from tests.federation import FIRST_RUN, Workspace
+from tests.unit.stages.scoring_data import HOLDERS, NAME, dataset
+
+PARTIES = ("a", *HOLDERS)
+TUNING = {"trials": 4, "folds": 2}
+
+
+def made(folder: Path, patch: pytest.MonkeyPatch, task: str, **training: Any) -> Workspace:
+    workspace = Workspace.write(
+        folder, dataset(task), training={"trees": 6, "depth": 3, **training}, seed=0
+    )
+    workspace.known_to(patch)
+    return workspace
+
+
+def model(workspace: Workspace) -> str:
+    return (workspace.folder / "a" / "models" / NAME / FIRST_RUN / "model.txt").read_text()
+
+
+def card(workspace: Workspace) -> dict[str, Any]:
+    path = workspace.folder / "a" / "models" / NAME / FIRST_RUN / "card.json"
+    return json.loads(path.read_text())
+
+
+def lines(workspace: Workspace) -> dict[str, list[tuple[str, str, int]]]:
+    found = {}
+    for party in PARTIES:
+        with books_of(workspace, party) as books:
+            found[party] = [(e.kind, e.account, e.rows) for e in books.ledger.releases()]
+    return found
+
+
+def test_no_trial_adds_a_line_or_says_how_good_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = made(tmp_path / "plain", monkeypatch, "binary")
+    plain.all()
+    before, untuned = lines(plain), model(plain)
+    tuned = made(tmp_path / "tuned", monkeypatch, "binary", tuning=TUNING)
+    summaries = tuned.all()
+    after = lines(tuned)
+    for party in PARTIES:
+        # The winner asks at other ranks, or at none of a party: rows of these lines alone differ.
+        same = [[(kind, account) for kind, account, _ in of[party]] for of in (before, after)]
+        assert same[0] == same[1]
+    assert model(tuned) != untuned
+    home = tuned.home("a")
+    scores = [
+        json.loads(line)["score"] for line in (home / "trials.jsonl").read_text().splitlines()
+    ]
+    assert len(scores) == 4 and len(set(scores)) > 1
+    assert (home / "trials.jsonl").stat().st_mode & 0o077 == 0
+    # Not in what others see, and not in what goes with the model.
+    seen = json.dumps(summaries) + "".join(
+        content.decode(errors="replace")
+        for folder in ("exchange", "a/models", *HOLDERS)
+        for content in tuned.files(folder).values()
+    )
+    assert not [score for score in scores if repr(score) in seen or f"{score:.6f}" in seen]
+    winner = json.loads((home / "tuned.json").read_text())
+    shown = card(tuned)
+    assert shown["training"]["trees"] == winner["trees"]
+    assert "4 trials, by auc in 2 folds" in " ".join(shown["training_words"])
+    with books_of(tuned, "a") as books:
+        asked = [e.discloses for e in books.ledger.releases() if e.kind == "split_request"]
+    assert asked and all("tuning's winner" in line for line in asked)
+
+
+def test_a_retry_goes_on_after_the_last_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = made(tmp_path, monkeypatch, "binary", tuning=TUNING)
+    workspace.until("train")
+    trained: list[int] = []
+    real = tuning.predicted
+
+    def counted(*given: Any) -> np.ndarray:
+        trained.append(len(trained))
+        if len(trained) == 3:
+            raise KeyboardInterrupt
+        return real(*given)
+
+    monkeypatch.setattr(tuning, "predicted", counted)
+    with pytest.raises(KeyboardInterrupt):
+        workspace.step("a", "train")
+    workspace.step("a", "train")
+    # Two were kept; the third, which was cut off, and the fourth came now.
+    assert len(trained) == 5
+    first = (workspace.home("a") / "partial_model.txt").read_bytes()
+    workspace.step("a", "train")
+    assert len(trained) == 5
+    assert (workspace.home("a") / "partial_model.txt").read_bytes() == first
+    again = made(tmp_path / "again", monkeypatch, "binary", tuning=TUNING)
+    again.until("request_splits")
+    assert (again.home("a") / "partial_model.txt").read_bytes() == first
+
+
+def test_minutes_end_it_and_a_retry_does_not_begin_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = {"trials": 50, "folds": 2, "minutes": 1e-9}
+    workspace = made(tmp_path, monkeypatch, "regression", tuning=short)
+    workspace.until("train")
+    for _ in range(2):
+        workspace.step("a", "train")
+        found = json.loads((workspace.home("a") / "tuned.json").read_text())
+        # What was declared is always tried.
+        assert (found["trials"], found["metric"], found["declared_won"]) == (1, "r2", True)
+
+
+def test_parameters_stand_in_the_text_and_a_form_adds_to_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"num_leaves": 5, "max_bin": 31, "monotone_constraints": {"b0.w": 1}}
+    workspace = made(tmp_path, monkeypatch, "binary", parameters=own)
+    workspace.all({"parameters": {"num_leaves": 4, "lambda_l2": 0.25, "extra_trees": True}})
+    section = model(workspace).split("\nparameters:\n")[1]
+    for line in ("num_leaves: 4", "lambda_l2: 0.25", "extra_trees: 1", "max_bin: 31"):
+        assert f"[{line}]" in section
+    assert re.search(r"\[monotone_constraints: 0,0,1,", section)
+    page = (workspace.folder / "a" / "models" / NAME / FIRST_RUN / "card.html").read_text()
+    assert "num_leaves 4, " in page
+
+
+def test_a_bad_parameter_of_a_form_publishes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = made(tmp_path, monkeypatch, "binary")
+    with pytest.raises(ConfigError) as raised:
+        workspace.open({"parameters": {"num_leavs": 4, "lambda_l2": -1, "alpha": ""}})
+    assert str(raised.value).count("training.parameters.") == 3
+    with pytest.raises(ConfigError, match="no mapping"):
+        workspace.open({"parameters": "num_leaves=4"})
+    assert workspace.published() == []
+
+
+@pytest.mark.parametrize(
+    ("task", "training", "mark"),
+    [
+        pytest.param(
+            "regression",
+            {"objective": "l1"},
+            "objective=regression_l1",
+            marks=pytest.mark.slow,
+        ),
+        ("regression", {"objective": "poisson"}, "objective=poisson"),
+        pytest.param(
+            "regression",
+            {"objective": "quantile", "parameters": {"alpha": 0.9}},
+            "quantile",
+            marks=pytest.mark.slow,
+        ),
+        (
+            "multiclass",
+            {"class_weight": {"low": 5}, "early_stopping": {"rounds": 2}},
+            "num_class:3",
+        ),
+        pytest.param(
+            "regression",
+            {"objective": "tweedie", "trainer": "xgboost"},
+            "reg:tweedie",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_objectives_go_through_a_whole_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, training: dict, mark: str
+) -> None:
+    workspace = made(tmp_path, monkeypatch, task, **training)
+    summaries = workspace.all()
+    metrics = summaries["a.evaluate"]["metrics"]
+    assert metrics["federated_desensitised"].keys() == metrics["label_holder_alone"].keys()
+    if training.get("trainer") != "xgboost":
+        assert mark in model(workspace)
+    if task == "regression":
+        # On the label's own scale: the link is in the model's file.
+        assert metrics["federated_desensitised"]["r2"] > -1.5
+    if "early_stopping" in training:
+        used = model(workspace).count("Tree=")
+        assert 3 <= used <= 18 and summaries["a.train"]["trees"] == 6
+
+
+def test_weights_and_classes_count_in_training_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = made(tmp_path, monkeypatch, "binary", weight_column="w", class_weight="balanced")
+    workspace.edit_table(
+        "a", lambda t: t.with_columns(w=pl.when(pl.col("x") > 0.5).then(0.0).otherwise(2.0))
+    )
+    workspace.all()
+    import pyarrow.feather as feather
+
+    frame = feather.read_table(workspace.home("a") / "frame.arrow")
+    weight, x = frame.column("weight").to_numpy(), frame.column("a.x").to_numpy()
+    label = frame.column("label").to_numpy()
+    assert (weight[x > 0.5] == 0).all() and (weight[x <= 0.5] > 0).all()
+    assert weight.mean() == pytest.approx(1.0)
+    heavy = {c: weight[(label == c) & (x <= 0.5)].mean() for c in (0, 1)}
+    assert heavy[0] / heavy[1] == pytest.approx((label == 1).sum() / (label == 0).sum())
+    # No tree learnt anything of rows that do not count.
+    assert max(model_of(model(workspace)).numeric_splits().get("a.x", [0.0])) <= 0.51
+    assert "counted by the column w and their class" in " ".join(card(workspace)["training_words"])
+
+
+@pytest.mark.parametrize(
+    ("training", "spoil", "message"),
+    [
+        ({"weight_column": "w"}, lambda t: t, "no column w|lacks|w"),
+        ({"weight_column": "w"}, lambda t: t.with_columns(w=pl.lit(-1.0)), "weight_column w holds"),
+        ({"weight_column": "w"}, lambda t: t.with_columns(w=pl.lit("a")), "weight_column w holds"),
+        ({"objective": "poisson"}, lambda t: t.with_columns(y=-pl.col("y")), "negative numbers"),
+    ],
+)
+def test_what_cannot_be_trained_on_is_told_before_anything_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, training: dict, spoil: Any, message: str
+) -> None:
+    workspace = made(tmp_path, monkeypatch, "regression", **training)
+    workspace.edit_table("a", spoil)
+    workspace.open()
+    with pytest.raises(ContractError, match=message):
+        workspace.step("a", "check_table")
+    assert workspace.published() == ["plan/a"]
