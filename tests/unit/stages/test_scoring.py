@@ -67,7 +67,9 @@ def test_the_people_of_the_training_get_the_evaluations_predictions(
     (path,) = (p for p in score_files(trained) if p.name.startswith(mode))
     assert path.parent == trained.folder / "a" / "scores" / NAME / FIRST_RUN
     scores = pl.read_parquet(path)
-    assert scores.columns == ["id", "score", "class", "model_version"]
+    classes = trained.declared.parties["a"].label.classes or ()  # type: ignore[union-attr]
+    each = [f"probability_{name}" for name in classes]
+    assert scores.columns == ["id", "score", "class", *each, "model_version"]
     assert set(scores["model_version"]) == {FIRST_RUN}
 
     tables = {p: pl.read_parquet(trained.folder / p / "tables" / "score.parquet") for p in HOLDERS}
@@ -80,7 +82,6 @@ def test_the_people_of_the_training_get_the_evaluations_predictions(
     best = before if before.ndim == 1 else before.max(axis=1)
     assert len(best) > 50
     assert same["score"].to_numpy().tobytes() == best.tobytes()
-    classes = trained.declared.parties["a"].label.classes or ()  # type: ignore[union-attr]
     if classes:
         chosen = before > 0.5 if before.ndim == 1 else before.argmax(axis=1)
         assert same["class"].to_list() == [classes[int(c)] for c in chosen]
