@@ -1,4 +1,4 @@
-"""Trigger forms, with the ranges that the configuration itself has."""
+"""Trigger forms: what is declared, what may be asked for instead, and what that costs."""
 
 from typing import Any, get_args
 
@@ -19,33 +19,30 @@ def training_form(federation: Federation) -> dict[str, Param]:
         return {}
     fields = Training.model_json_schema()["properties"]
     training = federation.training
-    offered = list(form_epsilons(federation))
-    epsilon = Param(
-        None,
-        title="Epsilon of all protected features",
-        description="Empty: as declared. Offered are the epsilons that the parties have agreed on.",
-        type=["null", "number"],
-        enum=[None, *offered],
-    )
+    epsilon = _epsilon(federation)
     return {
-        **({"epsilon": epsilon} if offered else {}),
-        "trees": _field("Trees", fields["trees"], f" ({training.trees})"),
-        "learning_rate": _field(
-            "Learning rate", fields["learning_rate"], f" ({training.learning_rate:g})"
+        **({"epsilon": epsilon} if epsilon else {}),
+        "trees": _number("Trees", fields["trees"], training.trees, [50, 200]),
+        "learning_rate": _number(
+            "Learning rate", fields["learning_rate"], training.learning_rate, [0.05, 0.3]
         ),
-        "depth": _field("Depth of a tree", fields["depth"], f" ({training.depth})"),
+        "depth": _number("Depth of a tree", fields["depth"], training.depth, [2, 6]),
         "parameters": Param(
             None,
             title="The booster's own parameters",
-            description='Empty: as declared. One more, or another value: {"num_leaves": 15}.',
+            description=(
+                f"Declared: {_declared_parameters(training)}. Empty: as declared. One more, or "
+                'another value: {"num_leaves": 15}.'
+            ),
             type=["null", "object"],
         ),
         "denoise": Param(
             None,
             title="Against others' noise",
-            description=f"Empty: as declared ({federation.denoising}).",
+            description=f"Declared: {federation.denoising}. Adds no epsilon to a run.",
             type=["null", "string"],
             enum=[None, *get_args(Denoise)],
+            values_display={"null": f"as declared: {federation.denoising}"},
         ),
     }
 
@@ -56,19 +53,88 @@ def scoring_form() -> dict[str, Param]:
         "version": Param(
             None,
             title="Model version",
-            description="Empty: the champion.",
+            description=(
+                "Empty: the champion. Another one by the 16 digits and letters that the models "
+                "page shows."
+            ),
             type=["null", "string"],
             pattern="^([0-9a-f]{16})?$",
         )
     }
 
 
-def _field(title: str, schema: dict[str, Any], declared: str) -> Param:
-    limits = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+def _epsilon(federation: Federation) -> Param | None:
+    offered = form_epsilons(federation)
+    if not offered:
+        return None
+    declared = [
+        feature.mechanism.epsilon
+        for party in federation.feature_holders
+        for feature in federation.parties[party].features.values()
+        if feature.mechanism
+    ]
+    features = len(declared)
+    words = f"{features} feature{'s' if features != 1 else ''}"
+    usual = f"as declared: {_span(declared)}, {_cost(sum(declared), words)}"
+    return Param(
+        None,
+        title="Epsilon of all protected features",
+        description=(
+            f"Declared: {_span(declared)}. Offered are the epsilons that the parties have agreed "
+            "on. What a run costs: each person's loss grows by about epsilon a feature, for values "
+            "one step of the domain apart. Another epsilon than before is a fresh draw of every "
+            "cell and is charged in full; a party's budget may refuse it. The exact loss curve of "
+            "each release is on the privacy ledger's page."
+        ),
+        type=["null", "number"],
+        enum=[None, *offered],
+        values_display={
+            "null": usual,
+            **{_written(e): f"{e:g}: {_cost(e * features, words)}" for e in offered},
+        },
+    )
+
+
+def _cost(whole: float, words: str) -> str:
+    return f"nominal loss of a step {whole:.4g} over {words}"
+
+
+def _span(found: list[float]) -> str:
+    low, high = min(found), max(found)
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}, by feature"
+
+
+def _written(number: float) -> str:
+    """A number as a browser writes it: whole ones without a point."""
+    return repr(float(number)).removesuffix(".0")
+
+
+def _number(
+    title: str, schema: dict[str, Any], declared: float, examples: list[int | float]
+) -> Param:
+    """A field for a number that is typed as text, and judged when the run is opened.
+
+    A browser's own field of numbers makes 1 of "1,000", and nothing, so "as declared", of "0,5".
+    """
+    names = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+    limits = {name: schema[name] for name in names if name in schema}
+    lowest = limits.get("minimum")
+    start = f"above {limits['exclusiveMinimum']:g}" if lowest is None else f"{lowest:g}"
+    whole = schema["type"] == "integer"
+    form = "A whole number" if whole else "A number, with a point before decimals,"
     return Param(
         None,
         title=title,
-        description=f"Empty: as declared{declared}.",
-        type=["null", schema["type"]],
-        **{name: schema[name] for name in limits if name in schema},
+        description=(
+            f"Declared: {declared:g}. Empty: as declared. {form} from {start} to "
+            f"{limits['maximum']:g}. Adds no epsilon to a run."
+        ),
+        type=["null", "string", schema["type"]],
+        examples=[f"{e:g}" for e in sorted({declared, *examples})],
+        **limits,
     )
+
+
+def _declared_parameters(training: Training) -> str:
+    found = ", ".join(f"{name} {value}" for name, value in training.parameters.items())
+    return found or "none"

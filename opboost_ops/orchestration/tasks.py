@@ -58,11 +58,11 @@ def open_run(
         if not catch_up and (late := missed(dag_run)):
             return {"skip": late}
         from opboost_ops.exchange.run_id import run_id
-        from opboost_ops.run import opening
+        from opboost_ops.run import form_values, opening
 
         run = run_id(dag_run.dag_id, dag_run.run_id)
         if form is None:
-            given = {name: context["params"].get(name) for name in opening.FORM[purpose]}
+            given = {name: context["params"].get(name) for name in form_values.FORM[purpose]}
         else:
             given = {name: _of_template(value) for name, value in form.items()}
         asked = {name: value for name, value in given.items() if value not in (None, "")}

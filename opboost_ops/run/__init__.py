@@ -5,7 +5,8 @@ The life of a run, in order, and the file of each step:
 1. `agreement`: what a party has agreed to answer, pinned at its site in
    `agreement_file`; `agreeing` agrees and withdraws, `changes` tells in words what is new.
 2. `phases` says which role runs which stages, in which order.
-3. `opening`: the label holder resolves federation file and form, and publishes the signed plan.
+3. `opening`: the label holder resolves federation file and form (`form_values`), and publishes the
+   signed plan.
 4. `invitations`: a party in an Airflow of its own finds the runs that wait for it.
 5. `inbox`: a party takes the plan, and afterwards every artifact, in the order of the protocol.
 6. `admission`: the plan is held against agreement and policy before any table is opened.

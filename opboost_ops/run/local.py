@@ -16,8 +16,8 @@ from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation, load_site
 from opboost_ops.errors import ConfigError, Fault, OpBoostError
 from opboost_ops.run import agreement
+from opboost_ops.run.form_values import with_form
 from opboost_ops.run.inbox import Run
-from opboost_ops.run.opening import with_form
 from opboost_ops.run.phases import stages_of
 
 #: Seconds that a party waits for another's artifact.

@@ -8,10 +8,10 @@ from typing import Any
 
 from opboost_ops.boosting import dask_engine, tuning
 from opboost_ops.boosting.trainer import BACKENDS, format_of
-from opboost_ops.config.agreement import PROTOCOL, digest_of, document, form_epsilons
-from opboost_ops.config.federation import Federation, Party, Purpose
+from opboost_ops.config.agreement import PROTOCOL, digest_of, document
+from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation, parse_federation, site_of
-from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import DOCUMENT, Draft
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.plan import Plan
@@ -20,17 +20,12 @@ from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.charges import Charges
 from opboost_ops.run import agreement_file, timings
 from opboost_ops.run.admission import admit
+from opboost_ops.run.form_values import asked_for, with_form
 from opboost_ops.run.inbox import Run, acceptance_of, home_of, keep
 from opboost_ops.run.publication import Publisher, publish, signer_of
 from opboost_ops.stages.gate import maps
 from opboost_ops.stages.reference import reference_of
 from opboost_ops.stages.stage import SKIP
-
-#: What a run's trigger form may change; an empty field means as declared.
-FORM: Mapping[Purpose, tuple[str, ...]] = {
-    "train": ("epsilon", "trees", "learning_rate", "depth", "denoise", "parameters"),
-    "score": ("version",),
-}
 
 
 def open_run(
@@ -56,7 +51,7 @@ def open_run(
     me = declared.label_holder
     site, policy = site_of(me)
     party = Publisher(me, site, policy, open_store(site.store))
-    asked = _asked(form, purpose)
+    asked = asked_for(form, purpose)
     registry = Registry(site.models, declared.name)
     earlier = _planned_before(party.store, reference(declared.name, run, "plan", me))
     # A run that is cleared goes on with the model with which it was opened.
@@ -117,64 +112,6 @@ def _compared(
         return str(found) if found else None
     found = reference_of(federation, registry)
     return None if found == model else found
-
-
-def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
-    """The federation with a training form's values in it.
-
-    Args:
-        federation: As declared.
-        form: Values by field; None or an empty string means as declared.
-
-    Raises:
-        ConfigError: An unknown field, or a value that the federation file may not have.
-    """
-    given = _asked(form, "train")
-    if not given:
-        return federation
-    data = federation.model_dump(mode="json")
-    if federation.learning == "horizontal":
-        raise ConfigError(
-            f"Horizontal learning takes no {', '.join(given)} from a form: all of its training "
-            "decides which sums leave.",
-            "Change federation.yaml, and let every party agree.",
-        )
-    if "epsilon" in given:
-        parties = _at_epsilon(federation, given.pop("epsilon"))
-        data["parties"] = {name: p.model_dump(mode="json") for name, p in parties.items()}
-    if "parameters" in given:
-        # One more, or another value of one: what is declared beside it stays.
-        own = given.pop("parameters")
-        if not isinstance(own, Mapping):
-            raise ConfigError(
-                "The form's parameters are no mapping of names to values.",
-                'For example {"num_leaves": 15}.',
-            )
-        data["training"]["parameters"] |= own
-    data["training"].update(given)
-    return parse_federation(data, "the trigger form")
-
-
-def _at_epsilon(federation: Federation, epsilon: Any) -> dict[str, Party]:
-    offered = form_epsilons(federation)
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or epsilon not in offered:
-        known = ", ".join(f"{e:g}" for e in offered) or "none for all protected features"
-        raise ConfigError(
-            f"The form asks for an epsilon that is not agreed; agreed: {known}.",
-            "Another one is a fresh draw of every cell: declare it under `epsilons` of each "
-            "protected feature, and let every party agree.",
-        )
-    return {
-        name: spec.model_copy(
-            update={
-                "features": {
-                    feature: declared.at(float(epsilon)) if declared.mechanism else declared
-                    for feature, declared in spec.features.items()
-                }
-            }
-        )
-        for name, spec in federation.parties.items()
-    }
 
 
 def for_model(
@@ -283,23 +220,6 @@ def _require_boosters(declared: Federation, purpose: Purpose, model: frozenset[s
 
 def _own(federation: Federation) -> Any:
     return federation.parties[federation.label_holder].features
-
-
-def _asked(form: Mapping[str, Any], purpose: Purpose) -> dict[str, Any]:
-    unknown = sorted(set(form) - set(FORM[purpose]))
-    if unknown:
-        raise ConfigError(
-            f"The form has unknown fields: {', '.join(unknown)}.",
-            f"Known are {', '.join(FORM[purpose])}.",
-        )
-    found = {name: value for name, value in form.items() if value not in (None, "")}
-    # Python takes true for one: a run with a single tree would be trained, and perhaps promoted.
-    if truths := sorted(name for name, value in found.items() if isinstance(value, bool)):
-        raise ConfigError(
-            f"The form gives true or false for {', '.join(truths)}.",
-            "Give what the field asks for, or leave it empty for what is declared.",
-        )
-    return found
 
 
 def _planned_before(store: Store, place: str) -> Any:

@@ -13,9 +13,10 @@ from uuid import uuid4
 from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import load_federation, sites_known
 from opboost_ops.errors import ConfigError
+from opboost_ops.run.form_values import with_form
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.local import TIMEOUT, Finished, Listener, require_agreed, site_files
-from opboost_ops.run.opening import open_run, with_form
+from opboost_ops.run.opening import open_run
 from opboost_ops.run.phases import Phase, phases, stages_of
 from opboost_ops.run.runner import run_stage
 from opboost_ops.run.timings import spent_by

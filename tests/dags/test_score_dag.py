@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.orchestration.dags import build_dags
-from opboost_ops.run.opening import FORM
+from opboost_ops.run.form_values import FORM
 
 IDS = ["check_table", "check_drift", "digest_ids"]
 RELEASE = ["preprocess", "desensitize", "check_release", "publish"]

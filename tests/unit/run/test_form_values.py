@@ -7,7 +7,7 @@ import pytest
 
 from opboost_ops.cli.run import _parameters
 from opboost_ops.errors import ConfigError
-from opboost_ops.run.opening import FORM, with_form
+from opboost_ops.run.form_values import FORM, with_form
 from tests.federation import Workspace
 
 
@@ -49,3 +49,39 @@ def test_parameters_of_the_command_line_are_what_yaml_says() -> None:
 def test_nothing_but_an_agreed_epsilon_is_one(workspace: Workspace, value: Any) -> None:
     with pytest.raises(ConfigError, match="an epsilon that is not agreed"):
         with_form(workspace.declared, {"epsilon": value})
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "told"),
+    [
+        # A browser's field of numbers made nothing of it, so "as declared".
+        ("learning_rate", "0,5", "is no number, with a point before decimals"),
+        ("trees", "1,000", "is no whole number, with a point before decimals and nothing between"),
+        ("trees", "1.5", "is no whole number"),
+        ("depth", "deep", "is no whole number"),
+        ("depth", "1_6", "is no whole number"),
+        ("learning_rate", "nan", "is no number"),
+        ("learning_rate", "1.5", "learning_rate"),
+        ("depth", "17", "depth"),
+    ],
+)
+def test_what_is_typed_is_read_or_refused_in_words(
+    workspace: Workspace, field: str, typed: str, told: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        with_form(workspace.declared, {field: typed})
+    assert told in str(caught.value)
+    assert field in str(caught.value)
+
+
+def test_all_that_is_typed_wrongly_is_told_at_once(workspace: Workspace) -> None:
+    with pytest.raises(ConfigError) as caught:
+        with_form(workspace.declared, {"learning_rate": "0,5", "depth": "deep"})
+    assert [fault.where for fault in caught.value.faults] == ["learning_rate", "depth"]
+
+
+def test_typed_numbers_are_numbers(workspace: Workspace) -> None:
+    training = with_form(
+        workspace.declared, {"learning_rate": "5e-2", "trees": " 30 ", "depth": "4"}
+    ).training
+    assert (training.learning_rate, training.trees, training.depth) == (0.05, 30, 4)

@@ -7,7 +7,7 @@ import pytest
 
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError
-from opboost_ops.run.opening import with_form
+from opboost_ops.run.form_values import with_form
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.stages.scoring_data import HOLDERS, NAME, dataset
 

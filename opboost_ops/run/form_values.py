@@ -1,0 +1,131 @@
+"""What a trigger form asks for, read as strictly as the federation file that it changes."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from opboost_ops.config.agreement import form_epsilons
+from opboost_ops.config.federation import Federation, Party, Purpose
+from opboost_ops.config.loading import parse_federation
+from opboost_ops.errors import ConfigError, Fault
+
+#: What a run's trigger form may change; an empty field means as declared.
+FORM: Mapping[Purpose, tuple[str, ...]] = {
+    "train": ("epsilon", "trees", "learning_rate", "depth", "denoise", "parameters"),
+    "score": ("version",),
+}
+
+#: Fields that people type as text: a browser's own field of numbers makes 1 of "1,000".
+_NUMBERS: Mapping[str, Callable[[str], int | float]] = {
+    "trees": int,
+    "learning_rate": float,
+    "depth": int,
+}
+
+_WRITTEN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+def asked_for(form: Mapping[str, Any], purpose: Purpose) -> dict[str, Any]:
+    """What a form asks for, without its empty fields; numbers that came as text are numbers.
+
+    Args:
+        form: Values by field.
+        purpose: What the run is for.
+
+    Raises:
+        ConfigError: A field that the form does not have, or text that is no number.
+    """
+    unknown = sorted(set(form) - set(FORM[purpose]))
+    if unknown:
+        raise ConfigError(
+            f"The form has unknown fields: {', '.join(unknown)}.",
+            f"Known are {', '.join(FORM[purpose])}.",
+        )
+    found = {name: value for name, value in form.items() if value not in (None, "")}
+    # Python takes true for one: a run with a single tree would be trained, and perhaps promoted.
+    if truths := sorted(name for name, value in found.items() if isinstance(value, bool)):
+        raise ConfigError(
+            f"The form gives true or false for {', '.join(truths)}.",
+            "Give what the field asks for, or leave it empty for what is declared.",
+        )
+    return found | _numbers(found)
+
+
+def _numbers(given: Mapping[str, Any]) -> dict[str, int | float]:
+    found: dict[str, int | float] = {}
+    faults = []
+    for name, kind in _NUMBERS.items():
+        if not isinstance(text := given.get(name), str):
+            continue
+        try:
+            # Python takes 1_000 for a thousand, and nan for a number.
+            if not _WRITTEN.fullmatch(text.strip()):
+                raise ValueError
+            found[name] = kind(text)
+        except ValueError:
+            what = "whole number" if kind is int else "number"
+            comma = ", with a point before decimals and nothing between thousands"
+            told = f"is no {what}{comma if ',' in text else ''}"
+            example = "100" if kind is int else "0.05"
+            faults.append(Fault(name, told, f"for example {example}, or nothing for as declared"))
+    if faults:
+        raise ConfigError("The trigger form cannot be read.", faults=faults)
+    return found
+
+
+def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
+    """The federation with a training form's values in it.
+
+    Args:
+        federation: As declared.
+        form: Values by field; None or an empty string means as declared.
+
+    Raises:
+        ConfigError: An unknown field, or a value that the federation file may not have.
+    """
+    given = asked_for(form, "train")
+    if not given:
+        return federation
+    data = federation.model_dump(mode="json")
+    if federation.learning == "horizontal":
+        raise ConfigError(
+            f"Horizontal learning takes no {', '.join(given)} from a form: all of its training "
+            "decides which sums leave.",
+            "Change federation.yaml, and let every party agree.",
+        )
+    if "epsilon" in given:
+        parties = _at_epsilon(federation, given.pop("epsilon"))
+        data["parties"] = {name: p.model_dump(mode="json") for name, p in parties.items()}
+    if "parameters" in given:
+        # One more, or another value of one: what is declared beside it stays.
+        own = given.pop("parameters")
+        if not isinstance(own, Mapping):
+            raise ConfigError(
+                "The form's parameters are no mapping of names to values.",
+                'For example {"num_leaves": 15}.',
+            )
+        data["training"]["parameters"] |= own
+    data["training"].update(given)
+    return parse_federation(data, "the trigger form")
+
+
+def _at_epsilon(federation: Federation, epsilon: Any) -> dict[str, Party]:
+    offered = form_epsilons(federation)
+    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or epsilon not in offered:
+        known = ", ".join(f"{e:g}" for e in offered) or "none for all protected features"
+        raise ConfigError(
+            f"The form asks for an epsilon that is not agreed; agreed: {known}.",
+            "Another one is a fresh draw of every cell: declare it under `epsilons` of each "
+            "protected feature, and let every party agree.",
+        )
+    return {
+        name: spec.model_copy(
+            update={
+                "features": {
+                    feature: declared.at(float(epsilon)) if declared.mechanism else declared
+                    for feature, declared in spec.features.items()
+                }
+            }
+        )
+        for name, spec in federation.parties.items()
+    }
