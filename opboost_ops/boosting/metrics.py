@@ -7,6 +7,12 @@ from scipy.stats import rankdata
 
 Task = Literal["binary", "multiclass", "regression"]
 
+#: Metrics of which less is better.
+LOSSES = ("mse", "mae", "brier", "log_loss")
+
+#: No prediction is surer than this in a log loss.
+_LEAST = 1e-15
+
 
 def evaluate(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, float]:
     """Score predictions.
@@ -32,6 +38,47 @@ def evaluate(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str,
     areas = [_auc(label == c, prediction[:, c]) for c in present]
     hit = prediction.argmax(axis=1) == label
     return {"accuracy": float(hit.mean()), "auc": float(np.mean(areas))}
+
+
+def all_metrics(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, float]:
+    """`evaluate` with ``brier`` and ``log_loss``, or ``mae``.
+
+    Args:
+        task: What was learnt.
+        label: Numbers or class indices, shape (n,).
+        prediction: As `evaluate` takes it.
+    """
+    found = evaluate(task, label, prediction)
+    for name, losses in row_losses(task, label, prediction).items():
+        found.setdefault(name, float(losses.mean()))
+    return found
+
+
+def row_losses(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, np.ndarray]:
+    """By metric, what each row adds to it: the metric is their mean.
+
+    Args:
+        task: What was learnt.
+        label: Numbers or class indices, shape (n,).
+        prediction: As `evaluate` takes it.
+
+    Returns:
+        ``accuracy``, ``brier`` and ``log_loss``, or ``mse`` and ``mae``; shape (n,) each.
+    """
+    if task == "regression":
+        error = label - prediction
+        return {"mse": error**2, "mae": np.abs(error)}
+    if task == "binary":
+        hit = (prediction > 0.5) == (label == 1)
+        given = np.where(label == 1, prediction, 1 - prediction)
+        brier = (label - prediction) ** 2
+    else:
+        at = label.astype(np.int64)
+        hit = prediction.argmax(axis=1) == label
+        given = prediction[np.arange(len(label)), at]
+        brier = ((prediction - np.eye(prediction.shape[1])[at]) ** 2).sum(axis=1)
+    log_loss = -np.log(np.clip(given, _LEAST, 1.0))
+    return {"accuracy": hit.astype(np.float64), "brier": brier, "log_loss": log_loss}
 
 
 def main_metric(task: Task, noisy: bool = False) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from opboost_ops.boosting import splits, trainer
 from opboost_ops.boosting.frame import Frame, Parameters
-from opboost_ops.boosting.intervals import Bootstrap, Interval
+from opboost_ops.boosting.intervals import Comparison, Interval
 from opboost_ops.boosting.metrics import Task, constant_prediction, main_metric
 from opboost_ops.boosting.parts import held_back
 from opboost_ops.datasets.dealt import Column, Dealt
@@ -118,15 +118,15 @@ def simulate(
         for mode, prediction in whole.federated(epsilon, chosen).items():
             predictions[f"{mode} {epsilon!r}"] = prediction
         progress(at + 3, steps)
-    drawn = Bootstrap(dealt.task, truth, predictions, seed)
+    comparison = Comparison(dealt.task, truth, predictions, seed)
     metric = main_metric(dealt.task)
     points = tuple(
         Point(
             epsilon,
             float(loss_curve(GlobalMap(name="global_map", epsilon=epsilon), domain).loss[-1]),
             mode,
-            drawn.interval(f"{mode} {epsilon!r}", metric),
-            drawn.gain(f"{mode} {epsilon!r}", ALONE, metric),
+            comparison.interval(f"{mode} {epsilon!r}", metric),
+            comparison.gain(f"{mode} {epsilon!r}", ALONE, metric),
         )
         for mode in MODES
         for epsilon in epsilons
@@ -135,8 +135,8 @@ def simulate(
         dealt.task,
         metric,
         (int((~held).sum()), int(held.sum())),
-        drawn.interval(ALONE, metric),
-        drawn.interval(CENTRALISED, metric),
+        comparison.interval(ALONE, metric),
+        comparison.interval(CENTRALISED, metric),
         points,
         dealt.left_out,
     )

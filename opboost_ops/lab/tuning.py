@@ -12,7 +12,7 @@ import polars as pl
 
 from opboost_ops.boosting import trainer
 from opboost_ops.boosting.frame import Parameters
-from opboost_ops.boosting.intervals import Bootstrap
+from opboost_ops.boosting.intervals import Comparison
 from opboost_ops.boosting.metrics import main_metric
 from opboost_ops.boosting.tuning import Search, tune
 from opboost_ops.datasets import load
@@ -46,7 +46,7 @@ def experiment(
         epsilons: Of Global-map on [1, 10].
         seeds: Splits, draws and searches.
         trials: Of each search.
-        rows: Of each table, drawn evenly; training and held-out rows together.
+        rows: Of each table, drawn evenly, or all if it has fewer; training and held-out together.
     """
     cells = [
         {"dataset": name, "epsilon": epsilon, "trials": trials, "rows": rows, "seed": seed}
@@ -98,9 +98,9 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float]:
     }
     for mode, rows in (("desensitised", table.desensitised(mechanism)), ("clear", clear)):
         predictions = {name: trainer.predict(text, rows) for name, text in models.items()}
-        drawn = Bootstrap(table.task, truth, predictions, cell["seed"])
-        gain = drawn.gain("tuned", "default", metric)
-        result |= {f"{mode}_{name}": drawn.interval(name, metric).value for name in models}
+        comparison = Comparison(table.task, truth, predictions, cell["seed"])
+        gain = comparison.gain("tuned", "default", metric)
+        result |= {f"{mode}_{name}": comparison.interval(name, metric).value for name in models}
         result |= {f"{mode}_gain": gain.value, f"{mode}_low": gain.low, f"{mode}_high": gain.high}
     return result
 

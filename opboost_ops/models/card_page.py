@@ -98,7 +98,9 @@ def _gains(evaluation: Mapping[str, Any]) -> str:
         for name in known
     ]
     heads = ("metric", "this model", *(f"gain over {NAMES[name]}" for name in others))
-    return _INTERVALS + _table(heads, rows)
+    # Versions of before say nothing of the method: there was one.
+    method = html.escape(evaluation.get("interval_method", "a bootstrap"))
+    return _INTERVALS.format(method=method) + _table(heads, rows)
 
 
 def _interval(of: Mapping[str, float], signed: bool = False) -> str:
@@ -206,7 +208,7 @@ _EXPERIMENT = (
 _SCORES = {"binary": "log odds", "regression": "predicted number"}
 
 _INTERVALS = """<p>With 95 % intervals: where a figure would lie on other held-out rows, of which
-these are a sample (a bootstrap, the same rows for both models). Another draw of noise or other
+these are a sample ({method}; the same rows for both models). Another draw of noise or other
 training rows are not in them. A gain is above zero where this model is better, also of a loss.</p>
 """
 

@@ -74,7 +74,9 @@ def _intervals(evaluation: Mapping[str, Any], new: str) -> Table:
         for metric, found in evaluation["intervals"][new].items()
     )
     heads = ("metric", "this version", *(f"gain over {_NAMES[name]}" for name in others))
-    return Table("intervals", "Metrics with 95 % intervals", heads, rows)
+    # Versions of before say nothing of the method: there was one.
+    method = evaluation.get("interval_method", "paired bootstrap of the held-out rows")
+    return Table("intervals", f"Metrics with 95 % intervals: {method}", heads, rows)
 
 
 def _cell(of: Mapping[str, float], sign: str) -> Cell:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.boosting import metrics, trainer
-from opboost_ops.boosting.intervals import Bootstrap
+from opboost_ops.boosting.intervals import Comparison
 from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.config.federation import ScoringMode
 from opboost_ops.exchange.encoding import integers
@@ -64,12 +64,12 @@ def evaluate(context: Context) -> Outcome:
     documents: dict[str, Any] = {}
     if private is None:
         # Of a private model they would be exact functions of the rows.
-        drawn = Bootstrap(task, truth, compared)
+        comparison = Comparison(task, truth, compared)
         new = f"federated_{mode}"
-        evaluation |= pictures_of(task, facts["classes"], truth, compared, drawn, new)
+        evaluation |= pictures_of(task, facts["classes"], truth, compared, comparison, new)
         documents[SCORING] = scoring_of(context.federation.scoring, task, truth, predictions)
     if by_interval:
-        decision = interval_gate(context, task, drawn, version)
+        decision = interval_gate(context, task, comparison, version)
     else:
         decision = gate(context, task, result[f"federated_{mode}"], old)
     evaluation["metrics"] = result

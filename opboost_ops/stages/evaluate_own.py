@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.boosting import federboost, metrics
-from opboost_ops.boosting.intervals import Bootstrap
+from opboost_ops.boosting.intervals import Comparison
 from opboost_ops.boosting.rounds import Alone
 from opboost_ops.boosting.trainer import predict
 from opboost_ops.models.registry import Registry
@@ -41,11 +41,11 @@ def evaluate_own(context: Context) -> Outcome:
     old = result.pop(REFERENCE, None)
     documents: dict[str, Any] = {}
     if context.federation.training.private is None:
-        drawn = Bootstrap(task, truth, compared)
-        evaluation |= pictures_of(task, facts["classes"], truth, compared, drawn, new)
+        comparison = Comparison(task, truth, compared)
+        evaluation |= pictures_of(task, facts["classes"], truth, compared, comparison, new)
         documents[SCORING] = scoring_of(context.federation.scoring, task, truth, {mode: prediction})
     if interval_rule(context.federation):
-        decision = interval_gate(context, task, drawn, version)
+        decision = interval_gate(context, task, comparison, version)
     else:
         decision = gate(context, task, result[new], old)
     evaluation["metrics"] = result

@@ -7,8 +7,8 @@ import numpy as np
 
 from opboost_ops.boosting import calibration, decisions
 from opboost_ops.boosting.curves import base_rates, curves
-from opboost_ops.boosting.intervals import Bootstrap, all_metrics
-from opboost_ops.boosting.metrics import Task
+from opboost_ops.boosting.intervals import Comparison
+from opboost_ops.boosting.metrics import Task, all_metrics
 from opboost_ops.config.scoring import Scoring, ScoringMode
 from opboost_ops.stages.interval_gate import intervals_of
 
@@ -21,7 +21,7 @@ def pictures_of(
     classes: Sequence[str | int],
     truth: np.ndarray,
     compared: Mapping[str, np.ndarray],
-    drawn: Bootstrap,
+    comparison: Comparison,
     new: str,
 ) -> dict[str, Any]:
     """Intervals and curves, for `evaluation.json`, which stays with whoever holds the rows.
@@ -31,7 +31,7 @@ def pictures_of(
         classes: In order.
         truth: Labels of the held-out rows, shape (n,).
         compared: Predictions by model.
-        drawn: Of the same.
+        comparison: Of the same.
         new: The new model's name among them, in the mode of scoring.
 
     Returns:
@@ -39,7 +39,7 @@ def pictures_of(
     """
     shown = [name for name in compared if name == new or not name.startswith("federated_")]
     return {
-        **intervals_of(drawn, new),
+        **intervals_of(comparison, new),
         "base": base_rates(task, truth, len(classes)),
         "curves": {name: curves(task, truth, compared[name]) for name in shown},
     }

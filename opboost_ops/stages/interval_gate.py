@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from opboost_ops.boosting import metrics
-from opboost_ops.boosting.intervals import Bootstrap, Interval
+from opboost_ops.boosting.intervals import Comparison, Interval
 from opboost_ops.models.registry import Registry
 from opboost_ops.stages.reference import approved
 from opboost_ops.stages.stage import Context
@@ -15,12 +15,12 @@ DISCLOSES = (
     "of the held-out rows and their labels"
 )
 
-#: How models are called in a `Bootstrap`, besides by their place in the metrics.
+#: How models are called in a `Comparison`, besides by their place in the metrics.
 ALONE, REFERENCE = "label_holder_alone", "reference"
 
 
 def interval_gate(
-    context: Context, task: metrics.Task, drawn: Bootstrap, reference: str | None
+    context: Context, task: metrics.Task, comparison: Comparison, reference: str | None
 ) -> dict[str, Any]:
     """Decide about a model.
 
@@ -31,8 +31,8 @@ def interval_gate(
     Args:
         context: The label holder's.
         task: What is learnt.
-        drawn: Held-out rows with the new model in the mode of scoring, the label holder's columns
-            `ALONE`, and `REFERENCE` where it can predict these rows.
+        comparison: Held-out rows with the new model in the mode of scoring, the label holder's
+            columns `ALONE`, and `REFERENCE` where it can predict these rows.
         reference: The version to compare to, by `reference_of`; None before the first.
 
     Returns:
@@ -45,18 +45,18 @@ def interval_gate(
     result: dict[str, Any] = {
         "metric": metric,
         "tolerance": tolerance,
-        "new": drawn.interval(new, metric).value,
+        "new": comparison.interval(new, metric).value,
         "rule": "interval",
         "version": reference,
         "value": None,
         "gain": None,
     }
     if reference is None:
-        gain = drawn.gain(new, ALONE, metric)
-        return result | _first(context, metric, drawn.interval(ALONE, metric).value, gain)
-    if drawn.has(REFERENCE):
-        value = drawn.interval(REFERENCE, metric).value
-        gain = drawn.gain(new, REFERENCE, metric)
+        gain = comparison.gain(new, ALONE, metric)
+        return result | _first(context, metric, comparison.interval(ALONE, metric).value, gain)
+    if comparison.has(REFERENCE):
+        value = comparison.interval(REFERENCE, metric).value
+        gain = comparison.gain(new, REFERENCE, metric)
         rows = "on the same rows"
     else:
         registry = Registry(context.site.models, context.federation.name)
@@ -68,7 +68,7 @@ def interval_gate(
             )
             return {**result, "promote": False, "against": "reference", "why": why}
         value = recorded[metric]
-        found = drawn.interval(new, metric)
+        found = comparison.interval(new, metric)
         gain = Interval(found.value - value, found.low - value, found.high - value)
         rows = "on its own held-out rows, because columns have changed"
     registry = Registry(context.site.models, context.federation.name)
@@ -88,25 +88,28 @@ def interval_gate(
     }
 
 
-def intervals_of(drawn: Bootstrap, new: str) -> dict[str, Any]:
+def intervals_of(comparison: Comparison, new: str) -> dict[str, Any]:
     """What a version keeps of the intervals.
 
     Args:
-        drawn: The models on the held-out rows.
+        comparison: The models on the held-out rows.
         new: The new one's name among them.
 
     Returns:
-        ``intervals`` by model and metric; and ``gains`` of the new one over each other model, by
-        metric: above zero where the new one is better, also of a loss.
+        ``interval_method`` in words; ``intervals`` by model and metric; and ``gains`` of the new
+        one over each other model, by metric: above zero where the new one is better, also of a
+        loss.
     """
-    others = [name for name in drawn.models() if name != new]
+    others = [name for name in comparison.models() if name != new]
     return {
+        "interval_method": comparison.method(),
         "intervals": {
-            name: {m: drawn.interval(name, m).document() for m in drawn.names()}
-            for name in drawn.models()
+            name: {m: comparison.interval(name, m).document() for m in comparison.names()}
+            for name in comparison.models()
         },
         "gains": {
-            name: {m: drawn.gain(new, name, m).document() for m in drawn.names()} for name in others
+            name: {m: comparison.gain(new, name, m).document() for m in comparison.names()}
+            for name in others
         },
     }
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from opboost_ops.boosting import metrics
-from opboost_ops.boosting.intervals import Bootstrap
+from opboost_ops.boosting.intervals import Comparison
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_site
 from opboost_ops.config.site import Site
@@ -93,8 +93,10 @@ def test_fewer_and_fewer_trees_do_not_ratchet_the_bar_down(
         by_values.append(gate(deciding, "binary", *values)["promote"])  # type: ignore[arg-type]
         reference = reference_of(deciding.federation, deciding.registry)
         assert reference == name(60)
-        drawn = Bootstrap("binary", label, {NEW: predictions[now], REFERENCE: predictions[60]})
-        decision = interval_gate(deciding, "binary", drawn, reference)  # type: ignore[arg-type]
+        comparison = Comparison(
+            "binary", label, {NEW: predictions[now], REFERENCE: predictions[60]}
+        )
+        decision = interval_gate(deciding, "binary", comparison, reference)  # type: ignore[arg-type]
         assert decision["gain"]["value"] == pytest.approx(areas[now] - areas[60])
         if now == 30:
             assert areas[60] - areas[now] > 0.008
@@ -141,13 +143,13 @@ def test_a_version_of_other_columns_is_no_reference(deciding: Deciding) -> None:
     assert reference_of(before, deciding.registry) == "b" * 16
 
 
-def drawn_of(shift: float, against: str) -> Bootstrap:
+def comparison_of(shift: float, against: str) -> Comparison:
     """A model whose score is better by a shift than another that is nearly as good."""
     random = np.random.default_rng(2)
     label = (random.random(800) < 0.4).astype(float)
     base = label + random.normal(scale=1.5, size=800)
     new = base + shift * label + random.normal(scale=0.05, size=800)
-    return Bootstrap(
+    return Comparison(
         "binary", label, {NEW: 1 / (1 + np.exp(-new)), against: 1 / (1 + np.exp(-base))}
     )
 
@@ -163,11 +165,11 @@ def drawn_of(shift: float, against: str) -> Bootstrap:
 def test_a_first_model_is_compared_with_the_label_holder_alone(
     deciding: Deciding, shift: float, promoted: bool, words: str
 ) -> None:
-    drawn = drawn_of(shift, ALONE)
-    decision = interval_gate(deciding, "binary", drawn, None)  # type: ignore[arg-type]
+    comparison = comparison_of(shift, ALONE)
+    decision = interval_gate(deciding, "binary", comparison, None)  # type: ignore[arg-type]
     assert (decision["promote"], decision["against"]) == (promoted, "alone")
     assert words in decision["why"]
-    assert f"{drawn.gain(NEW, ALONE, 'auc').low:+.4f}" in decision["why"]
+    assert f"{comparison.gain(NEW, ALONE, 'auc').low:+.4f}" in decision["why"]
 
 
 @pytest.mark.parametrize(
@@ -185,8 +187,8 @@ def test_a_later_model_is_compared_with_the_reference(
     training = deciding.federation.training.model_copy(update={"tolerance": tolerance})
     deciding.federation = deciding.federation.model_copy(update={"training": training})
     deciding.register("a" * 16, 0.7)
-    drawn = drawn_of(shift, REFERENCE)
-    decision = interval_gate(deciding, "binary", drawn, "a" * 16)  # type: ignore[arg-type]
+    comparison = comparison_of(shift, REFERENCE)
+    decision = interval_gate(deciding, "binary", comparison, "a" * 16)  # type: ignore[arg-type]
     assert decision["promote"] is promoted
     assert decision["why"].endswith(words)
     assert f"version {'a' * 16}, the best so far, on the same rows" in decision["why"]
@@ -196,11 +198,11 @@ def test_where_rows_are_not_the_same_a_recorded_value_stands_for_the_reference(
     deciding: Deciding,
 ) -> None:
     deciding.register("a" * 16, 0.99)
-    drawn = drawn_of(0.0, ALONE)
-    decision = interval_gate(deciding, "binary", drawn, "a" * 16)  # type: ignore[arg-type]
+    comparison = comparison_of(0.0, ALONE)
+    decision = interval_gate(deciding, "binary", comparison, "a" * 16)  # type: ignore[arg-type]
     assert (decision["promote"], decision["value"]) == (False, 0.99)
     assert "on its own held-out rows" in decision["why"]
     deciding.registry.register("b" * 16, {"evaluation.json": b'{"metrics": {}}'})
-    left = interval_gate(deciding, "binary", drawn, "b" * 16)  # type: ignore[arg-type]
+    left = interval_gate(deciding, "binary", comparison, "b" * 16)  # type: ignore[arg-type]
     assert not left["promote"]
     assert "promote one by hand" in left["why"]

@@ -1,0 +1,100 @@
+"""How far metrics of many rows may be off by chance, without drawing them: a normal approximation.
+
+To first order a metric is a mean over rows: of each row's *influence*, what the metric would gain
+by a little more of that row. The standard error is the root of the squared influences' sum over n
+(the infinitesimal jackknife: Efron, The Jackknife, the Bootstrap and Other Resampling Plans (1982),
+chapter 6). Of an AUC it is DeLong's (DeLong, DeLong and Clarke-Pearson 1988). Influences of two
+models on the same rows are subtracted row by row, so that what is common to both cancels.
+"""
+
+from collections.abc import Mapping
+from statistics import NormalDist
+
+import numpy as np
+from scipy.stats import rankdata
+
+from opboost_ops.boosting.metrics import Task, row_losses
+
+#: From so many rows on, with so many of each class: below, a bootstrap is as cheap, and its
+#: intervals need not lie evenly about the value.
+ROWS, OF_A_CLASS = 10_000, 500
+
+
+def enough(task: Task, label: np.ndarray) -> bool:
+    """Whether there are so many rows that the approximation holds.
+
+    Args:
+        task: What was learnt.
+        label: Numbers or class indices, shape (n,).
+    """
+    if len(label) < ROWS:
+        return False
+    if task == "regression":
+        return True
+    counts = np.unique(label, return_counts=True)[1]
+    return len(counts) > 1 and int(counts.min()) >= OF_A_CLASS
+
+
+def influences(
+    task: Task, label: np.ndarray, predictions: Mapping[str, np.ndarray]
+) -> dict[str, dict[str, np.ndarray]]:
+    """What each row does to the metrics of several models.
+
+    Args:
+        task: What was learnt.
+        label: Numbers or class indices, shape (n,); of classes at least two.
+        predictions: By the models' names; shapes as in `metrics.evaluate`.
+
+    Returns:
+        By name and metric, shape (n,); each has the mean zero, up to rounding.
+    """
+    return {name: _of(task, label, of) for name, of in predictions.items()}
+
+
+def ends(value: float, influence: np.ndarray, level: float) -> tuple[float, float]:
+    """A normal interval.
+
+    Args:
+        value: A metric, or a difference of two.
+        influence: Of each row on it, shape (n,).
+        level: Share of intervals that hold what they are of.
+    """
+    error = float(np.sqrt(np.dot(influence, influence))) / len(influence)
+    half = NormalDist().inv_cdf((1 + level) / 2) * error
+    return value - half, value + half
+
+
+def _of(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, np.ndarray]:
+    found = {
+        name: losses - losses.mean() for name, losses in row_losses(task, label, prediction).items()
+    }
+    if task == "regression":
+        found["r2"] = _r2(label, (label - prediction) ** 2)
+    elif task == "binary":
+        found["auc"] = _auc(label == 1, prediction)
+    else:
+        present = [int(c) for c in np.unique(label)]
+        areas = [_auc(label == c, prediction[:, c]) for c in present]
+        found["auc"] = np.mean(areas, axis=0)
+    return found
+
+
+def _r2(label: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """Of 1 - mse / variance, by the delta method."""
+    about = (label - label.mean()) ** 2
+    spread, mse = about.mean(), squares.mean()
+    if spread == 0:
+        return np.zeros(len(label))
+    return np.asarray((mse / spread * (about - spread) - (squares - mse)) / spread)
+
+
+def _auc(positive: np.ndarray, score: np.ndarray) -> np.ndarray:
+    """Of each row: the share of the other class that it is on the right side of; ties half."""
+    n, (m, k) = len(score), (int(positive.sum()), int((~positive).sum()))
+    ranks = rankdata(score)
+    won = (ranks[positive] - rankdata(score[positive])) / k
+    lost = (ranks[~positive] - rankdata(score[~positive])) / m
+    found = np.empty(n)
+    found[positive] = (won - won.mean()) * n / m
+    found[~positive] = (lost.mean() - lost) * n / k
+    return found
