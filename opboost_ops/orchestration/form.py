@@ -1,5 +1,6 @@
 """Trigger forms: what is declared, what may be asked for instead, and what that costs."""
 
+from functools import cache
 from typing import Any, get_args
 
 from airflow.sdk import Param
@@ -17,7 +18,7 @@ def training_form(federation: Federation) -> dict[str, Param]:
     if federation.learning == "horizontal":
         # All of its training decides which sums leave: that is agreed, and no form changes it.
         return {}
-    fields = Training.model_json_schema()["properties"]
+    fields = _fields()
     training = federation.training
     epsilon = _epsilon(federation)
     return {
@@ -45,6 +46,11 @@ def training_form(federation: Federation) -> dict[str, Param]:
             values_display={"null": f"as declared: {federation.denoising}"},
         ),
     }
+
+
+@cache
+def _fields() -> dict[str, Any]:
+    return dict(Training.model_json_schema()["properties"])
 
 
 def scoring_form() -> dict[str, Param]:

@@ -1,4 +1,4 @@
-"""The DAG file as Airflow parses it: no error, little time, nothing heavy."""
+"""The DAG file as Airflow parses it: no error, nothing heavy."""
 
 import json
 import subprocess
@@ -10,40 +10,36 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 _MEASURE = """
-import json, sys, time
+import json, sys
 from airflow.sdk import DAG, Param, TaskGroup, task
 import airflow.sdk.execution_time.task_runner
 with DAG("warm", schedule=None):
     @task
     def nothing(): pass
     nothing()
-begin = time.perf_counter()
+before = set(sys.modules)
 import runpy
 found = runpy.run_path(sys.argv[1])
-seconds = time.perf_counter() - begin
+modules = len(set(sys.modules) - before)
 heavy = {"polars", "pyarrow", "lightgbm", "great_expectations", "pandas"} & set(sys.modules)
 dags = [name for name, value in found.items() if isinstance(value, DAG)]
-print(json.dumps({"seconds": seconds, "heavy": sorted(heavy), "dags": dags}))
+print(json.dumps({"modules": modules, "heavy": sorted(heavy), "dags": dags}))
 """
 
 
 def test_import_is_cheap(federations: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPBOOST_FEDERATIONS", str(federations))
-    best = 1e9
-    for _ in range(3):
-        found = subprocess.run(
-            [sys.executable, "-c", _MEASURE, str(ROOT / "dags" / "federations.py")],
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        result = json.loads(found.stdout.splitlines()[-1])
-        assert result["heavy"] == []
-        assert sorted(result["dags"]) == ["credit_scoring_score", "credit_scoring_train"]
-        best = min(best, result["seconds"])
-        if best < 0.5:
-            break
-    assert best < 1.0, f"parsing takes {best:.2f} s beyond Airflow's own import"
+    found = subprocess.run(
+        [sys.executable, "-c", _MEASURE, str(ROOT / "dags" / "federations.py")],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    result = json.loads(found.stdout.splitlines()[-1])
+    assert result["heavy"] == []
+    assert sorted(result["dags"]) == ["credit_scoring_score", "credit_scoring_train"]
+    # Beyond what Airflow has imported by then.
+    assert result["modules"] < 220
 
 
 def test_airflow_parses_the_folder(federations: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +54,8 @@ def test_airflow_parses_the_folder(federations: Path, monkeypatch: pytest.Monkey
         assert dag.tags
         assert dag.doc_md
         assert all(task.owner not in ("", "airflow") for task in dag.tasks)
+        # Copies of the form at every task took a third of a parse.
+        assert not any(task.params for task in dag.tasks)
 
 
 def test_without_a_folder_there_is_no_dag(monkeypatch: pytest.MonkeyPatch) -> None:
