@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Literal
@@ -143,11 +143,11 @@ class Registry:
         self._note(version, "promoted", why)
 
     def rollback(self, why: str, to: str | None = None) -> str:
-        """Make a former champion champion again.
+        """Make a former champion champion again, each time one step further back.
 
         Args:
             why: Why; it is kept in the history.
-            to: Which one; the one before the present one when absent.
+            to: Which one; the one that the present one took the place of when absent.
 
         Returns:
             Its version.
@@ -156,12 +156,13 @@ class Registry:
             ContractError: There was none before, it is gone, or it never was champion.
         """
         present, known = self.champion(), self.versions()
-        line = [e.version for e in self.history() if e.event != "kept" and e.version in known]
+        used = [e for e in self.history() if e.event != "kept" and e.version in known]
+        line = _way_back(used)
         while line and line[-1] != present:
             line.pop()
         before = [version for version in line if version != present]
         if to is not None:
-            if to not in line:
+            if to not in {entry.version for entry in used}:
                 raise ContractError(
                     f"Version {to} was not champion before the present one.",
                     "Name one of those, or promote it: `opboost models list` shows all decisions.",
@@ -238,6 +239,21 @@ class Registry:
             return []
         folders = [p for p in self._folder.iterdir() if p.is_dir() and p.name[0] != "."]
         return [path.name for path in sorted(folders, key=lambda path: path.stat().st_mtime_ns)]
+
+
+def _way_back(used: Sequence[Decision]) -> list[str]:
+    """Champions that a walk back meets, the present one last; those rolled back from are not met.
+
+    Otherwise a second step back would lead to where the first one came from.
+    """
+    line: list[str] = []
+    for entry in used:
+        if entry.event == "rolled back" and entry.version in line:
+            while line[-1] != entry.version:
+                line.pop()
+        else:
+            line.append(entry.version)
+    return line
 
 
 def backend_in(files: Mapping[str, bytes]) -> Backend:

@@ -17,6 +17,7 @@ from opboost_ops.exchange.run_id import run_id
 from opboost_ops.pages import (
     airflow,
     alarms,
+    comparison,
     exchange,
     ledger,
     model_version,
@@ -94,6 +95,7 @@ def make_app() -> FastAPI:
     version = "/models/{party}/{federation}/{version}"
     app.get(version)(_version)
     app.get(version + "/{file}")(_version_file)
+    app.get(version + "/beside/{run}")(_beside)
     boundary = "/quality/{party}/{federation}/{run}/{boundary}"
     app.get(boundary + ".html")(_report_html)
     app.get(boundary)(_report)
@@ -235,6 +237,22 @@ def _version(
     found = [Section(party, tuple(model_version.version(party, federation, version)))]
     path = f"models/{party}/{federation}/{version}"
     title, lead = f"Model version {version}", f"Of {federation}, kept by {party}."
+    return _answer(request, path, title, lead, found, csv, back=("Models", "models"))
+
+
+def _beside(
+    request: Request,
+    sees_dag: SeesDag,
+    party: PartyName,
+    federation: FederationName,
+    version: Run,
+    run: Run,
+    csv: AskedCsv = "",
+) -> Response:
+    _require(sees_dag, party, federation)
+    found = [Section(party, tuple(comparison.comparison(party, federation, version, run)))]
+    path = f"models/{party}/{federation}/{version}/beside/{run}"
+    title, lead = "Two versions", f"Of {federation}, kept by {party}: {version} and {run}."
     return _answer(request, path, title, lead, found, csv, back=("Models", "models"))
 
 

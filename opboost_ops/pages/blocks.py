@@ -60,6 +60,13 @@ class Pager:
     field: str = "page"
 
 
+#: Widths of a table's place, in hundreds of pixels, at which the style sheet can say something.
+WIDTHS = (3, 4, 6, 8, 10, 12)
+
+#: Pixels that a letter takes on average, at least.
+_LETTER, _LETTER_OF_HEADS = 6.2, 6.4
+
+
 @dataclass(frozen=True)
 class Table:
     """A table; its name is that of its CSV file."""
@@ -72,6 +79,23 @@ class Table:
     note: str = ""
     empty: str = "Nothing yet."
     pager: Pager | None = None
+
+    @property
+    def prose(self) -> bool:
+        """Whether its last column holds sentences, which need room to be read."""
+        return any(len(row[-1].text) > 60 for row in self.rows)
+
+    @property
+    def wider(self) -> tuple[int, ...]:
+        """Hundreds of pixels than which it is surely wider: where there are fewer, it says so."""
+        whole = 0.0
+        for at, head in enumerate(self.columns):
+            texts = [len(row[at].text) for row in self.rows]
+            most = max(texts, default=0)
+            # What stands in the last column may go on in the next line.
+            cells = min(most, 24) if at + 1 == len(self.columns) else most
+            whole += 28 + max(_LETTER * cells, _LETTER_OF_HEADS * len(head))
+        return tuple(step for step in WIDTHS if 100 * step < whole)
 
 
 @dataclass(frozen=True)

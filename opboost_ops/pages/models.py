@@ -1,28 +1,27 @@
-"""The models' pages: champion and history, metrics over versions, and one version's card."""
+"""The models' page: champion and history, and metrics over versions."""
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from opboost_ops.config.loading import site_of
-from opboost_ops.errors import ContractError, OpBoostError
+from opboost_ops.errors import ContractError
 from opboost_ops.models.registry import Decision, Registry
 from opboost_ops.pages.blocks import (
     Block,
     Cell,
     Fact,
     Facts,
-    Figure,
-    Figures,
     Heading,
     Note,
+    Pager,
     Table,
     moment,
     number,
 )
 from opboost_ops.pages.deployment import Query, guarded
-from opboost_ops.pages.pictures import Curve, chart
+from opboost_ops.pages.model_pictures import over_versions
+from opboost_ops.pages.version_facts import ALONE, MAIN_MODE, VersionFacts, version_facts
 
 #: Versions on a page and in a plot.
 _VERSIONS = 20
@@ -31,8 +30,10 @@ _PLOTTED = 30
 #: The heading of what a run has made.
 MODEL = "Model"
 
-#: The mode by which versions are compared, where they have it.
-_MAIN_MODE = "federated_desensitised"
+_MODES = (
+    "Every metric names its mode: desensitised means that the protected features of the held-out "
+    "rows were randomised too, as those of new rows will be."
+)
 
 
 def build(party: str, query: Query) -> list[Block]:
@@ -75,47 +76,18 @@ def _federation(party: str, name: str, registry: Registry, query: Query) -> list
         blocks.append(Note("bad", error.problem, error.remedy))
     versions = [v for v in registry.versions()[::-1] if query.run in (None, v)]
     history = registry.history()
-    decided: dict[str, Decision] = {}
-    for entry in history:
-        decided[entry.version] = entry
+    decided = {entry.version: entry for entry in history}
     # Only what is shown or plotted is read.
     page, pager = query.paged(versions, _VERSIONS)
-    wanted = dict.fromkeys([*page, *versions[:_PLOTTED]])
-    metrics = {version: _metrics(registry, version) for version in wanted}
-    blocks.append(_champion(party, name, champion, metrics, decided, len(versions)))
+    plotted = versions[:_PLOTTED]
+    wanted = dict.fromkeys([*page, *plotted, *([champion] if champion else [])])
+    facts = {version: version_facts(registry, version) for version in wanted}
+    blocks.append(_champion(party, name, champion, facts, decided, len(versions)))
     if len(versions) > 1:
-        blocks.append(_plots(versions[:_PLOTTED][::-1], champion, metrics))
-    names = sorted({(m, k) for found in metrics.values() for m, of in found.items() for k in of})
-    names.sort(key=lambda pair: pair[0] != _MAIN_MODE)
-    blocks.append(
-        Table(
-            f"versions_{name}"[:40],
-            "Versions",
-            (
-                "version",
-                "in use",
-                "decided (UTC)",
-                "decision",
-                *(f"{metric}, {mode.replace('_', ' ')}" for mode, metric in names),
-                "why",
-            ),
-            tuple(
-                (
-                    Cell(version, href=f"models/{party}/{name}/{version}"),
-                    Cell("champion", state="good") if version == champion else Cell("", ""),
-                    moment(decided[version].at) if version in decided else Cell("", ""),
-                    Cell(decided[version].event if version in decided else ""),
-                    *(number(metrics[version].get(mode, {}).get(k), 4) for mode, k in names),
-                    Cell(decided[version].why if version in decided else ""),
-                )
-                for version in page
-            ),
-            "Every metric names its mode: desensitised means that the protected features of the "
-            "held-out rows were randomised too, as those of new rows will be.",
-            "No version was registered yet.",
-            pager,
-        )
-    )
+        blocks.append(over_versions(plotted[::-1], champion, facts, decided))
+    blocks.append(_versions(party, name, champion, page, pager, facts, decided))
+    blocks.append(_metrics(party, name, page, pager, facts))
+    rows = history[::-1] if query.whole else history[: -_VERSIONS - 1 : -1]
     blocks.append(
         Table(
             f"history_{name}"[:40],
@@ -128,7 +100,7 @@ def _federation(party: str, name: str, registry: Registry, query: Query) -> list
                     Cell(entry.event),
                     Cell(entry.why),
                 )
-                for entry in (history[::-1] if query.whole else history[: -_VERSIONS - 1 : -1])
+                for entry in rows
                 if query.run in (None, entry.version)
             ),
         )
@@ -136,24 +108,96 @@ def _federation(party: str, name: str, registry: Registry, query: Query) -> list
     return blocks
 
 
-def _metrics(registry: Registry, version: str) -> Mapping[str, Mapping[str, float]]:
-    try:
-        found = json.loads(registry.file(version, "evaluation.json"))["metrics"]
-        return {str(mode): {str(k): float(v) for k, v in of.items()} for mode, of in found.items()}
-    except (OpBoostError, ValueError, KeyError, TypeError, AttributeError):
-        # The version's own page says what is wrong; the others are shown.
-        return {}
+def _versions(
+    party: str,
+    name: str,
+    champion: str | None,
+    page: Sequence[str],
+    pager: Pager | None,
+    facts: Mapping[str, VersionFacts],
+    decided: Mapping[str, Decision],
+) -> Table:
+    main = facts[page[0]].main if page else ""
+    start = f"models/{party}/{name}"
+    return Table(
+        f"versions_{name}"[:40],
+        "Versions",
+        (
+            "version",
+            "in use",
+            "decided (UTC)",
+            "decision",
+            "epsilon",
+            "trained with",
+            f"{main or 'metric'} (95 %)",
+            "gain over alone (95 %)",
+        ),
+        tuple(
+            (
+                Cell(version, href=f"{start}/{version}"),
+                _use(start, version, champion),
+                moment(decided[version].at) if version in decided else Cell("", ""),
+                Cell(decided[version].event, title=decided[version].why)
+                if version in decided
+                else Cell("", ""),
+                facts[version].epsilon(),
+                Cell(facts[version].parameters()),
+                found.cell() if (found := facts[version].judged(main)) else Cell("", ""),
+                gain.cell("+") if (gain := facts[version].gains.get(main)) else Cell("", ""),
+            )
+            for version in page
+        ),
+        "On held-out rows, in the mode of scoring; the gain is over the label holder's columns "
+        "alone. Why each was decided stands below.",
+        "No version was registered yet.",
+        pager,
+    )
+
+
+def _use(start: str, version: str, champion: str | None) -> Cell:
+    if version == champion:
+        return Cell("champion", state="good")
+    # To look at it beside the champion is what one does with any other; in the CSV it is empty.
+    beside = f"{start}/{champion}/beside/{version}"
+    return Cell("compare", "", href=beside) if champion else Cell("", "")
+
+
+def _metrics(
+    party: str,
+    name: str,
+    page: Sequence[str],
+    pager: Pager | None,
+    facts: Mapping[str, VersionFacts],
+) -> Table:
+    """All metrics of all modes, which have no room beside all else."""
+    names = sorted({(m, k) for v in page for m, of in facts[v].metrics.items() for k in of})
+    names.sort(key=lambda pair: pair[0] != MAIN_MODE)
+    return Table(
+        f"metrics_{name}"[:40],
+        "Metrics by mode",
+        ("version", *(f"{metric}, {mode.replace('_', ' ')}" for mode, metric in names)),
+        tuple(
+            (
+                Cell(version, href=f"models/{party}/{name}/{version}"),
+                *(number(facts[version].metrics.get(mode, {}).get(k), 4) for mode, k in names),
+            )
+            for version in page
+        ),
+        _MODES,
+        "No version was registered yet.",
+        pager,
+    )
 
 
 def _champion(
     party: str,
     name: str,
     champion: str | None,
-    metrics: Mapping[str, Mapping[str, Mapping[str, float]]],
+    facts: Mapping[str, VersionFacts],
     decided: Mapping[str, Decision],
     versions: int,
 ) -> Facts:
-    facts = [
+    found = [
         Fact(
             "Champion",
             champion or "none",
@@ -163,57 +207,21 @@ def _champion(
         ),
         Fact("Versions", f"{versions:,}"),
     ]
-    mine = metrics.get(champion or "", {})
-    alone = mine.get("label_holder_alone", {})
-    for mode, found in mine.items():
-        if mode == "label_holder_alone":
+    mine = facts[champion].metrics if champion in facts and champion else {}
+    alone = mine.get(ALONE, {})
+    for mode, of in mine.items():
+        if mode == ALONE:
             continue
-        for metric, value in found.items():
+        for metric, value in of.items():
             hint = f"{mode.replace('_', ' ')}"
             if metric in alone:
                 hint += f"; label holder alone {alone[metric]:.4f}"
-            facts.append(Fact(metric, f"{value:.4f}", hint))
-    return Facts(tuple(facts))
+            found.append(Fact(metric, f"{value:.4f}", hint))
+    return Facts(tuple(found))
 
 
 def _since(decision: Decision | None) -> str:
     return f"since {moment(decision.at).text} UTC" if decision else ""
-
-
-def _plots(
-    versions: Sequence[str],
-    champion: str | None,
-    metrics: Mapping[str, Mapping[str, Mapping[str, float]]],
-) -> Figures:
-    modes = sorted({m for v in versions for m in metrics[v]}, key=lambda m: m != _MAIN_MODE)
-    names = sorted({k for v in versions for of in metrics[v].values() for k in of})
-    figures = []
-    for metric in names:
-        curves = []
-        for mode in modes:
-            found = [
-                (float(at), metrics[v][mode][metric], v)
-                for at, v in enumerate(versions)
-                if metric in metrics[v].get(mode, {})
-            ]
-            rings = tuple(
-                i for i, (_, _, v) in enumerate(found) if (v, mode) == (champion, modes[0])
-            )
-            points = [(x, y) for x, y, _ in found]
-            curves.append(Curve(mode.replace("_", " "), points, rings=rings))
-        ends = {0: versions[0], len(versions) - 1: versions[-1]}
-        svg = chart(
-            curves,
-            title=f"{metric} over versions",
-            x_ticks=[(float(at), version[:8]) for at, version in ends.items()],
-            from_zero=False,
-        )
-        figures.append(Figure(svg, metric))
-    return Figures(
-        "Metrics over versions",
-        tuple(figures),
-        "Oldest to the left; a ring marks the champion. On held-out rows.",
-    )
 
 
 def run_blocks(party: str, federation: str, run: str) -> list[Block]:
@@ -231,7 +239,7 @@ def run_blocks(party: str, federation: str, run: str) -> list[Block]:
     if run not in registry.versions():
         return []
     last = next((e for e in reversed(registry.history()) if e.version == run), None)
-    metrics = _metrics(registry, run).get(_MAIN_MODE, {})
+    metrics = version_facts(registry, run).metrics.get(MAIN_MODE, {})
     facts = [
         Fact(
             "Model version",

@@ -137,3 +137,28 @@ def test_a_runs_version_is_complete(trained_once) -> None:  # type: ignore[no-un
     named = "model.txt agreement.json card.json card.html evaluation.json columns.json"
     assert set(files) == {*named.split(), "federation.json", "scoring.json", "sha256.json"}
     assert json.loads(files["federation.json"])["name"] == "credit_scoring"
+
+
+def test_each_step_back_leads_further_back(tmp_path: Path) -> None:
+    """Finding 4: a second `rollback` led to the version that the first one had left."""
+    registry = Registry(tmp_path, "toy")
+    for version in "abcd":
+        registry.register(version, FILES)
+        registry.decide(version, True, "better")
+    assert [registry.rollback("drift") for _ in range(3)] == ["c", "b", "a"]
+    with pytest.raises(ContractError, match="no champion before the present one"):
+        registry.rollback("drift")
+    # A name leads anywhere, and from there the way back goes on.
+    assert registry.rollback("it was no drift", "d") == "d"
+    assert registry.rollback("it was") == "a"
+    registry.promote("b", "by hand")
+    assert registry.rollback("drift") == "a"
+
+
+def test_a_version_that_was_tried_twice_is_met_twice_on_the_way_back(tmp_path: Path) -> None:
+    registry = Registry(tmp_path, "toy")
+    for version in "ab":
+        registry.register(version, FILES)
+        registry.promote(version, "by hand")
+    registry.promote("a", "by hand")
+    assert [registry.rollback("drift") for _ in range(2)] == ["b", "a"]

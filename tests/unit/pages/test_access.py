@@ -25,7 +25,7 @@ def test_all_pages_are_among_the_routes() -> None:
     assert {"/ledger", "/models", "/exchange", "/quality", "/status", "/run", "/style.css"} <= set(
         ROUTES
     )
-    assert len(ROUTES) == 17
+    assert len(ROUTES) == 18
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -76,6 +76,7 @@ def test_every_answer_is_private_and_runs_nothing_of_others(
         "models/credit/..%2fkeys/{run}/model.txt",
         "models/bank/credit_scoring/{run}",
         "models/credit/credit_scoring/0000000000000bad",
+        "models/credit/credit_scoring/{run}/beside/0000000000000bad",
         "ledger?run=../..",
         "ledger?federation=../..",
         "ledger?party=..%2fcredit",
@@ -111,6 +112,7 @@ def test_a_reader_sees_only_federations_whose_dag_he_may_see(
     for page in (
         f"models/credit/credit_scoring/{FIRST_RUN}",
         f"models/credit/credit_scoring/{FIRST_RUN}/model.txt",
+        f"models/credit/credit_scoring/{FIRST_RUN}/beside/{FIRST_RUN}",
         f"quality/credit/credit_scoring/{FIRST_RUN}/model",
         f"quality/credit/credit_scoring/{FIRST_RUN}/model.html",
         "run?dag=credit_scoring_train&run=manual",

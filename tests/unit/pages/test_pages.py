@@ -125,8 +125,10 @@ def test_what_private_models_have_cost(reader: Reader, shown: Workspace) -> None
 
 
 def test_models_with_metrics_named_by_their_mode(reader: Reader, untouched: Workspace) -> None:
-    (line,) = rows(reader, "models", "credit.versions_credit_scoring")
-    assert (line["version"], line["in use"]) == (FIRST_RUN, "champion")
+    (version,) = rows(reader, "models", "credit.versions_credit_scoring")
+    assert (version["version"], version["in use"]) == (FIRST_RUN, "champion")
+    assert (version["epsilon"], version["trained with"]) == ("0.64", "4 trees, depth 3, rate 0.1")
+    (line,) = rows(reader, "models", "credit.metrics_credit_scoring")
     folder = untouched.folder / "credit" / "models" / "credit_scoring" / FIRST_RUN
     evaluation = json.loads((folder / "evaluation.json").read_text())["metrics"]
     for mode, metrics in evaluation.items():

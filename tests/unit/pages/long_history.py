@@ -1,0 +1,143 @@
+"""A federation with many runs behind it: its one real run, told again night by night."""
+
+import hashlib
+import json
+import os
+import random
+import shutil
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from opboost_ops.config.loading import load_site
+from opboost_ops.exchange import audit
+from opboost_ops.exchange.books import open_books
+from opboost_ops.models.registry import Registry
+from opboost_ops.privacy import ledger
+from tests.federation import FIRST_RUN, Workspace
+
+#: When the first of the nights was.
+BEGIN = datetime(2026, 1, 5, 3, tzinfo=UTC)
+_NIGHT = timedelta(days=1)
+
+
+def run_of(night: int) -> str:
+    """The id of a night's run; the first night is the run that really was.
+
+    Args:
+        night: From 1.
+    """
+    return f"{night:016x}"
+
+
+def lengthen(workspace: Workspace, nights: int, lines: int | None = None) -> None:
+    """Give every party's books, home and models as many runs as that.
+
+    Ledger lines, log entries, reports and versions of the first run are written again under later
+    runs and dates; the log is chained as the software chains it.
+
+    Args:
+        workspace: After its first run.
+        nights: How many runs there are afterwards.
+        lines: How many ledger lines a party has at most; all that the runs make when absent.
+    """
+    for party in workspace.declared.parties:
+        folder = workspace.folder / party
+        _books(folder, nights, lines)
+        home = folder / "home" / "credit_scoring"
+        for night in range(2, nights + 1):
+            shutil.copytree(home / FIRST_RUN / "quality", home / run_of(night) / "quality")
+        for night in range(1, nights + 1):
+            at = (BEGIN + night * _NIGHT).timestamp()
+            os.utime(home / run_of(night) / "quality", (at, at))
+    holder = workspace.declared.label_holder
+    _versions(workspace.folder / holder / "models", nights)
+
+
+def _books(folder: Path, nights: int, lines: int | None) -> None:
+    with open_books(load_site(folder / "site.yaml")) as books:
+        with books.database.reading() as connection:
+            entries = connection.execute(sa.select(audit._AUDIT.c.entry)).scalars().all()
+        releases = [r.model_dump(mode="json") for r in books.ledger.releases()]
+        with books.database.writing() as connection:
+            for table in (audit._AUDIT, ledger._RELEASES, ledger._COMMITS):
+                connection.execute(sa.delete(table))
+            told = list(_lines(releases, nights))[:lines]
+            connection.execute(sa.insert(ledger._RELEASES), told)
+            commits = {line["artifact"]: line["recorded_at"] for line in told}
+            rows = [{"artifact": a, "committed_at": at} for a, at in commits.items()]
+            connection.execute(sa.insert(ledger._COMMITS), rows)
+            connection.execute(sa.insert(audit._AUDIT), list(_entries(entries, nights)))
+
+
+def _lines(releases: Sequence[dict[str, Any]], nights: int) -> Iterator[dict[str, Any]]:
+    for night in range(1, nights + 1):
+        at = (BEGIN + night * _NIGHT).isoformat(timespec="seconds")
+        for release in releases:
+            artifact = hashlib.sha256(f"{release['artifact']} {night}".encode()).hexdigest()
+            event = {**release, "run": run_of(night), "artifact": artifact}
+            if event["draw"] is not None:
+                event["draw"] = {**event["draw"], "number": night, "worst": night}
+            feature = release["feature"] or ""
+            yield {"recorded_at": at, "artifact": artifact, "feature": feature, "event": event}
+
+
+def _entries(entries: Sequence[str], nights: int) -> Iterator[dict[str, Any]]:
+    before, number = audit.GENESIS, 0
+    for night in range(1, nights + 1):
+        at = (BEGIN + night * _NIGHT).isoformat(timespec="seconds")
+        for text in entries:
+            number += 1
+            entry = {**json.loads(text.replace(FIRST_RUN, run_of(night))), "at": at}
+            text = json.dumps(entry, sort_keys=True, separators=(",", ":"))
+            before = audit._chain(before, number, text)
+            yield {"number": number, "entry": text, "hash": before}
+
+
+def _versions(models: Path, nights: int) -> None:
+    """Versions whose metrics wander, and whose parameters change now and then."""
+    registry = Registry(models, "credit_scoring")
+    first = registry.files(FIRST_RUN)
+    chance = random.Random(7)
+    decisions = [json.loads((models / "credit_scoring" / "history.jsonl").read_text())]
+    for night in range(2, nights + 1):
+        files = {name: content for name, content in first.items() if name != "sha256.json"}
+        evaluation, card = json.loads(files["evaluation.json"]), json.loads(files["card.json"])
+        step = chance.uniform(-0.02, 0.03)
+        for found in (evaluation["metrics"], card["metrics"]):
+            found["federated_desensitised"]["auc"] += step
+        interval = evaluation["intervals"]["federated_desensitised"]["auc"]
+        gain = evaluation["gains"]["label_holder_alone"]["auc"]
+        for end in ("low", "value", "high"):
+            interval[end] += step
+            gain[end] += step
+        card["run"] = run_of(night)
+        card["training"]["trees"] = 4 if night % 10 else 8
+        for line in card["importance"]:
+            line["share"] *= chance.uniform(0.7, 1.3)
+        whole = sum(line["share"] for line in card["importance"])
+        for line in card["importance"]:
+            line["share"] /= whole
+        files["evaluation.json"] = json.dumps(evaluation).encode()
+        files["card.json"] = json.dumps(card).encode()
+        folder = registry.register(run_of(night), files)
+        at = BEGIN + night * _NIGHT
+        os.utime(folder, (at.timestamp(), at.timestamp()))
+        better = step > 0
+        why = (
+            f"auc {interval['value']:.4f} in mode desensitised against 0.5314 of "
+            f"{FIRST_RUN}: {step:+.4f} (95 %: {step - 0.03:+.4f} to {step + 0.03:+.4f}); worse by "
+            "no more than the tolerance 0.01, by the lower end of the interval"
+        )
+        told = {"at": at.isoformat(timespec="seconds"), "version": run_of(night)}
+        decisions.append({**told, "event": "promoted" if better else "kept", "why": why})
+        if better:
+            registry.set_champion(run_of(night))
+    begin = (BEGIN + _NIGHT).timestamp()
+    os.utime(models / "credit_scoring" / FIRST_RUN, (begin, begin))
+    decisions[0]["at"] = (BEGIN + _NIGHT).isoformat(timespec="seconds")
+    history = "".join(json.dumps(decision) + "\n" for decision in decisions)
+    (models / "credit_scoring" / "history.jsonl").write_text(history)

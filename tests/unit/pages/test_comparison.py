@@ -1,0 +1,90 @@
+"""Versions over time and side by side say what each version's own files say."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
+from tests.unit.pages.conftest import Reader
+from tests.unit.pages.long_history import lengthen, run_of
+from tests.unit.pages.test_pages import plain, rows
+
+TENTH = run_of(10)
+
+
+@pytest.fixture(scope="module")
+def twelve(trained_once: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A federation with twelve nights behind it. Tests look at it and never change it."""
+    copy = trained_once.copy(tmp_path_factory.mktemp("twelve") / "federation", SECOND_RUN)
+    lengthen(copy, 12)
+    return copy
+
+
+@pytest.fixture
+def known(twelve: Workspace, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Its folder of versions."""
+    twelve.known_to(monkeypatch)
+    return twelve.folder / "credit" / "models" / "credit_scoring"
+
+
+def test_versions_have_dates_parameters_intervals_and_a_way_to_compare(
+    reader: Reader, known: Path
+) -> None:
+    """Finding 4: no dates, no parameters, and each reason in a column of one word's width."""
+    found = {
+        line["version"]: line for line in rows(reader, "models", "credit.versions_credit_scoring")
+    }
+    assert len(found) == 12
+    assert found[TENTH]["decided (UTC)"] == "2026-01-15T03:00:00+00:00"
+    assert found[TENTH]["trained with"] == "8 trees, depth 3, rate 0.1"
+    evaluation = json.loads((known / TENTH / "evaluation.json").read_text())
+    auc = evaluation["intervals"]["federated_desensitised"]["auc"]
+    assert float(found[TENTH]["auc (95 %)"]) == auc["value"]
+    page = reader.page("models")
+    assert f"({auc['low']:.4f} to {auc['high']:.4f})" in page
+    assert "why" not in found[TENTH]
+    champion = json.loads((known / "champion.json").read_text())["version"]
+    assert f"{champion}/beside/{TENTH}" in page
+    assert ">2026-01-06<" in page and ">2026-01-17<" in page, "days, not the heads of names"
+
+
+def test_two_versions_side_by_side(reader: Reader, known: Path) -> None:
+    path = f"models/credit/credit_scoring/{FIRST_RUN}/beside/{TENTH}"
+    listed = rows(reader, path, "credit.parameters")
+    assert listed[0]["what"] == "epsilon"
+    differing = {line["what"] for line in listed if line["difference"] == "differs"}
+    assert differing == {"trees"}
+    one, two = (json.loads((known / v / "evaluation.json").read_text()) for v in (FIRST_RUN, TENTH))
+    auc = [e["intervals"]["federated_desensitised"]["auc"]["value"] for e in (one, two)]
+    line = next(r for r in rows(reader, path, "credit.metrics") if r["metric"] == "auc")
+    assert float(line["second less first"]) == pytest.approx(auc[1] - auc[0])
+    shares = rows(reader, path, "credit.importance")
+    gaps = [abs(float(line["second less first"])) for line in shares]
+    assert gaps == sorted(gaps, reverse=True)
+    cards = [json.loads((known / v / "card.json").read_text()) for v in (FIRST_RUN, TENTH)]
+    first = {(i["party"], i["feature"]): i["share"] for i in cards[0]["importance"]}
+    for line in shares:
+        share = first.get((line["party"], line["feature"]), 0.0)
+        assert float(line["first, %"]) == pytest.approx(100 * share)
+    # Both curves are on one picture, and its text tells both.
+    (roc,) = re.findall(r'aria-label="(ROC: [^"]+)"', reader.page(path))
+    assert "first: from" in roc and "second: from" in roc
+
+
+def test_a_version_that_cannot_be_read_spares_the_other(reader: Reader, shown: Workspace) -> None:
+    folder = shown.folder / "credit" / "models" / "credit_scoring"
+    broken = folder / SECOND_RUN
+    broken.mkdir()
+    (broken / "evaluation.json").write_text('{"metrics": [1], "intervals": 7}')
+    (broken / "card.json").write_text("{]")
+    text = plain(reader.page(f"models/credit/credit_scoring/{FIRST_RUN}/beside/{SECOND_RUN}"))
+    assert "no metrics" in text
+    assert "lightgbm" in text
+    (line,) = [
+        line
+        for line in rows(reader, "models", "credit.versions_credit_scoring")
+        if line["version"] == SECOND_RUN
+    ]
+    assert line["trained with"] == ""
