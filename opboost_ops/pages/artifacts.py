@@ -20,9 +20,9 @@ from opboost_ops.pages.blocks import (
     moment,
     size,
 )
+from opboost_ops.pages.exchange_pictures import MANY, Message, exchanged
 from opboost_ops.pages.inspection import Inspected, inspect_run
 from opboost_ops.pages.kinds import kind_words
-from opboost_ops.pages.pictures import Message, sequence
 
 #: Kinds in the order of the protocol.
 _ORDER: Mapping[str, int] = {kind: at for at, kind in enumerate(get_args(Kind))}
@@ -150,10 +150,14 @@ def _picture(run: Place, found: Sequence[Inspected]) -> Figure:
         Message(
             one.sender,
             one.receiver,
-            kind_words(one.kind) + (f", {size(one.size).text}" if one.size else ""),
+            kind_words(one.kind),
             one.rejected is None,
+            size(one.size).text if one.size else "",
         )
         for one in found
     ]
     title = f"Who sent what to whom in run {run.run}"
-    return Figure(sequence(names, messages, title=title), f"Run {run.run} of {run.federation}")
+    caption = f"Run {run.run} of {run.federation}"
+    if len(names) >= MANY:
+        caption += f": arrows to the right lead to {holder}, those to the left come from it"
+    return Figure(exchanged(names, messages, title=title, centre=holder), caption)

@@ -63,8 +63,8 @@ class Pager:
 #: Widths of a table's place, in hundreds of pixels, at which the style sheet can say something.
 WIDTHS = (3, 4, 6, 8, 10, 12)
 
-#: Pixels that a letter takes on average, at least.
-_LETTER, _LETTER_OF_HEADS = 6.2, 6.4
+#: Pixels that a letter takes on average.
+_LETTER, _LETTER_OF_HEADS = 6.9, 7.3
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Table:
 
     @property
     def wider(self) -> tuple[int, ...]:
-        """Hundreds of pixels than which it is surely wider: where there are fewer, it says so."""
+        """Hundreds of pixels than which it is likely wider: where there are fewer, it says so."""
         whole = 0.0
         for at, head in enumerate(self.columns):
             texts = [len(row[at].text) for row in self.rows]

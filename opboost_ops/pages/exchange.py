@@ -1,5 +1,6 @@
 """The exchange's page: who sent what to whom, and whether it is what it claims to be."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from opboost_ops.pages.deployment import Query, guarded, has_books, of_books
 #: Runs and log entries on a page. All artifacts of a shown run are read and verified.
 _RUNS = 3
 _ENTRIES = 20
+
+_RUN = re.compile(r"[0-9a-f]{16}")
 
 Numbered = Sequence[tuple[int, Entry]]
 
@@ -88,7 +91,8 @@ def _runs(entries: Numbered) -> list[Place]:
     found: dict[tuple[str, str], dict[str, Entry]] = {}
     for _, entry in entries:
         parts = entry.place.split("/")
-        if len(parts) < 3:
+        if len(parts) < 3 or not _RUN.fullmatch(parts[1]):
+            # An agreement has a place, too, and is no run.
             continue
         noted = found.setdefault((parts[0], parts[1]), {})
         if len(parts) == 4 and entry.action in ("sent", "answered", "received"):

@@ -53,7 +53,8 @@ def chart(
         from_zero: Whether the vertical axis begins at zero.
         logarithmic: Whether equal ratios lie equally far apart, from left to right.
     """
-    xs = [x for c in curves for x, _ in c.points] or [0.0]
+    # A mark may lie before the first point: outside the picture nobody would see it.
+    xs = [*(x for c in curves for x, _ in c.points), *(x for x, _ in x_ticks)] or [0.0]
     drawn = [y for c in curves if not c.dashed for _, y in c.points if math.isfinite(y)]
     references = [y for c in curves if c.dashed for _, y in c.points if math.isfinite(y)]
     # The data sets the axis: a limit far above it would draw a loss of 36 as zero.
@@ -127,13 +128,16 @@ def _in_words(curves: Sequence[Curve]) -> str:
     return "; ".join(told)
 
 
-def bars(rows: Sequence[tuple[str, float, int]], *, title: str, unit: str = "") -> Markup:
+def bars(
+    rows: Sequence[tuple[str, float, int]], *, title: str, unit: str = "", digits: int = 1
+) -> Markup:
     """Horizontal bars, longest first.
 
     Args:
         rows: Name, value and group; a group has one colour.
         title: What a reader hears who does not see.
         unit: Written after each value.
+        digits: Of each value, after the point.
     """
     top = max((value for _, value, _ in rows), default=0.0) or 1.0
     height = 24 * len(rows) + 4
@@ -142,7 +146,7 @@ def bars(rows: Sequence[tuple[str, float, int]], *, title: str, unit: str = "") 
     names = min(300, max(80, 7 * longest + 10))
     most = (names - 10) // 7
     room = _WIDTH - names - 52
-    words = "; ".join(f"{name}: {value:.1f}{unit}" for name, value, _ in rows)
+    words = "; ".join(f"{name}: {value:.{digits}f}{unit}" for name, value, _ in rows)
     parts = []
     for at, (name, value, group) in enumerate(rows):
         y = 24 * at + 4
@@ -153,67 +157,11 @@ def bars(rows: Sequence[tuple[str, float, int]], *, title: str, unit: str = "") 
             f'<text class="y" x="{names - 6}" y="{y + 13}">{escape(shown)}</text>'
             f'<rect class="bar" x="{names}" y="{y + 2}" width="{width:.1f}" height="14" rx="2"/>'
             f'<text class="x start" x="{names + width + 6:.1f}" y="{y + 13}">'
-            f"{value:.1f}{escape(unit)}</text></g>"
+            f"{value:.{digits}f}{escape(unit)}</text></g>"
         )
     return Markup(  # noqa: S704  Every text in it is escaped above.
         f'<svg class="chart" viewBox="0 0 {_WIDTH} {height}" role="img" '
         f'aria-label="{escape(title)}. {escape(words)}">{"".join(parts)}</svg>'
-    )
-
-
-@dataclass(frozen=True)
-class Message:
-    """An arrow of a sequence: from one party to another, or to all when there is no other."""
-
-    sender: str
-    receiver: str | None
-    text: str
-    good: bool
-
-
-def sequence(parties: Sequence[str], messages: Sequence[Message], *, title: str) -> Markup:
-    """Who sent what to whom, from top to bottom.
-
-    Args:
-        parties: From left to right.
-        messages: From first to last.
-        title: What a reader hears who does not see.
-    """
-    gap = 156
-    words = "; ".join(f"{m.sender} to {m.receiver or 'all'}: {m.text}" for m in messages)
-    width = gap * len(parties)
-    height = 34 + 30 * len(messages) + 10
-    at = {name: gap * i + gap // 2 for i, name in enumerate(parties)}
-    parts = [
-        f'<line class="life" x1="{x}" x2="{x}" y1="26" y2="{height - 4}"/>'
-        f'<text class="party" x="{x}" y="17">{escape(name)}</text>'
-        for name, x in at.items()
-    ]
-    for i, message in enumerate(messages):
-        y = 34 + 30 * i + 18
-        style = "sent" if message.good else "sent broken"
-        receivers = [message.receiver] if message.receiver else list(parties)
-        for receiver in receivers:
-            if receiver == message.sender:
-                continue
-            x1, x2 = at[message.sender], at[receiver]
-            tip = 7 if x1 < x2 else -7
-            parts.append(
-                f'<g class="{style}"><line x1="{x1}" x2="{x2 - tip}" y1="{y}" y2="{y}"/>'
-                f'<path d="M{x2} {y} l{-tip} -4 v8 z"/><circle cx="{x1}" cy="{y}" r="2.5"/></g>'
-            )
-        ends = [at[message.sender], *(at[r] for r in receivers)]
-        middle = (min(ends) + max(ends)) / 2
-        # Long arrows cross other lifelines: their text stands beside the sender's.
-        if message.receiver and abs(ends[0] - ends[1]) > gap:
-            middle = ends[0] + (gap / 2 if ends[1] > ends[0] else -gap / 2)
-        parts.append(
-            f'<text class="what{"" if message.good else " broken"}" x="{middle:.0f}" '
-            f'y="{y - 5}">{escape(message.text)}</text>'
-        )
-    return Markup(  # noqa: S704  Every text in it is escaped above.
-        f'<svg class="sequence" viewBox="0 0 {width} {height}" width="{width}" '
-        f'role="img" aria-label="{escape(title)}. {escape(words)}">{"".join(parts)}</svg>'
     )
 
 

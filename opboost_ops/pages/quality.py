@@ -15,7 +15,6 @@ from opboost_ops.pages.blocks import (
     Cell,
     Fact,
     Facts,
-    Links,
     Note,
     Table,
     count,
@@ -23,6 +22,7 @@ from opboost_ops.pages.blocks import (
     number,
 )
 from opboost_ops.pages.deployment import Query
+from opboost_ops.pages.drift_report import INDEX, drift_report, kept_report
 
 #: Runs on a page; only their reports are read.
 _RUNS = 15
@@ -154,6 +154,11 @@ def report(party: str, federation: str, run: str, boundary: str) -> list[Block]:
     if not isinstance(data, dict) or "results" not in data:
         return [_gains(data)]
     results: Sequence[Mapping[str, Any]] = data["results"]
+    start = f"quality/{party}/{federation}/{run}/{boundary}"
+    if results and all(result["expectation"] == INDEX for result in results):
+        site, _ = site_of(party)
+        earlier = [r.folder for r in _runs(site.home) if r.federation == federation]
+        return [*drift_report(results, _until(earlier, run)), kept_report(start)]
     failed = sum(not result["success"] for result in results)
     passed = bool(data["passed"])
     facts = Facts(
@@ -186,12 +191,14 @@ def report(party: str, federation: str, run: str, boundary: str) -> list[Block]:
         "missing rows",
         "rows",
     )
-    start = f"quality/{party}/{federation}/{run}/{boundary}"
-    return [
-        facts,
-        Table("expectations", "Expectations", columns, rows, "Counts only, no value."),
-        Links((("The report as it is kept at home", f"{start}.html"),)),
-    ]
+    table = Table("expectations", "Expectations", columns, rows, "Counts only, no value.")
+    return [facts, table, kept_report(start)]
+
+
+def _until(folders: Sequence[Path], run: str) -> Sequence[Path]:
+    """Folders of a run's reports and of those before it, newest first."""
+    at = [place for place, folder in enumerate(folders) if folder.parent.name == run]
+    return folders[at[0] :] if at else folders
 
 
 def report_file(party: str, federation: str, run: str, boundary: str, suffix: str) -> bytes:

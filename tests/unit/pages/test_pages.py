@@ -190,7 +190,9 @@ def test_the_exchange_is_what_was_sent(reader: Reader, untouched: Workspace) -> 
     assert int(ranks["size"]) == sum(path.stat().st_size for path in manifest.iterdir())
     assert int(ranks["rows"]) == json.loads((manifest / "manifest.json").read_text())["rows"]
     assert (ranks["from"], ranks["to"], ranks["encrypted"]) == ("bank", "credit", "yes")
-    assert "unbroken" in plain(reader.page("exchange?party=bank"))
+    text = plain(reader.page("exchange?party=bank"))
+    assert "unbroken" in text
+    assert "Runs 1 Sent" in text, "the agreement is no run"
 
 
 def test_what_was_changed_on_its_way_is_said(reader: Reader, shown: Workspace) -> None:
@@ -366,6 +368,13 @@ def test_the_axis_shows_the_data_and_not_a_limit_far_above_it() -> None:
     assert max(heights) - min(heights) > 90
     drawn = svg.partition("</svg>")[0]
     assert min(float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", drawn)) >= 14
+
+
+def test_a_mark_before_the_first_point_is_inside_the_picture() -> None:
+    """Finding 3: the first label of the time axis was cut."""
+    svg = str(chart([Curve("c", [(5.0, 1.0), (9.0, 2.0)])], title="t", x_ticks=[(0.0, "then")]))
+    (place,) = re.findall(r'<text class="x [a-z]+" x="([-\d.]+)"', svg)
+    assert float(place) >= 0
 
 
 def test_long_names_are_whole_or_keep_both_ends() -> None:

@@ -1,0 +1,131 @@
+"""Drift by feature: how far a party's table has moved from the one its champion was trained on."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from opboost_ops.pages.blocks import Block, Cell, Fact, Facts, Figure, Figures, Links, Table, number
+from opboost_ops.pages.pictures import KINDS, Curve, bars, chart
+
+#: Runs in the picture over time, and features in that of one run.
+_RUNS, _FEATURES = 30, 30
+
+#: What a result of this boundary is; others are of suites.
+INDEX = "population_stability_index"
+
+_INDEX = (
+    "The index is near zero where the shares of the feature's bins are as they were in the "
+    "champion's training table; drift is what is above the policy's limit and above what chance "
+    "alone gives."
+)
+
+
+def drift_report(results: Sequence[Mapping[str, Any]], folders: Sequence[Path]) -> list[Block]:
+    """One run's drift, and before it the runs' before.
+
+    Args:
+        results: Of the report.
+        folders: Folders of reports of the federation's runs, newest first, this run's among them.
+    """
+    told = [(str(r["column"]), r["arguments"], bool(r["success"])) for r in results]
+    told.sort(key=lambda line: -float(line[1]["index"]))
+    drifted = sum(not good for _, _, good in told)
+    facts = Facts(
+        (
+            Fact(
+                "Drift",
+                f"{drifted} of {len(told)} features" if drifted else "none",
+                "compared with the champion's training table",
+                "bad" if drifted else "good",
+            ),
+            *(
+                Fact("Limit of the index", f"{arguments['most']:g}", "of this party's policy")
+                for _, arguments, _ in told[:1]
+            ),
+        )
+    )
+    rows = tuple(
+        (
+            Cell("no drift", state="good") if good else Cell("drift", state="bad"),
+            Cell(feature),
+            number(float(of["index"])),
+            number(float(of["chance"])),
+            *(_share(of[name]) for name in ("missing_then", "missing", "clipped_then", "clipped")),
+        )
+        for feature, of, good in told
+    )
+    heads = (
+        "result",
+        "feature",
+        "index",
+        "by chance",
+        "missing then",
+        "missing now",
+        "outside bounds then",
+        "outside bounds now",
+    )
+    picture = bars(
+        [(name, float(of["index"]), 0 if good else 1) for name, of, good in told[:_FEATURES]],
+        title="Population stability index by feature",
+        digits=3,
+    )
+    return [
+        facts,
+        *over_time(folders),
+        Figures("Drift by feature", (Figure(picture, "population stability index"),), _INDEX),
+        Table("drift", "Features", heads, rows, "Shares of rows; no value of the table is shown."),
+    ]
+
+
+def over_time(folders: Sequence[Path]) -> list[Block]:
+    """A picture of the index by feature over runs; nothing before the second.
+
+    Args:
+        folders: Folders of reports of one federation's runs, newest first.
+    """
+    found: list[tuple[str, dict[str, float]]] = []
+    limits: list[float] = []
+    for folder in folders[:_RUNS]:
+        try:
+            path = folder / "drift.json"
+            results = json.loads(path.read_bytes())["results"]
+            day = f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%d}"
+            found.append((day, {r["column"]: float(r["arguments"]["index"]) for r in results}))
+            limits += [float(r["arguments"]["most"]) for r in results]
+        except (OSError, ValueError, KeyError, TypeError):
+            # Not every run compares tables, and its own page says what is damaged.
+            continue
+    found.reverse()
+    if len(found) < 2:
+        return []
+    most: dict[str, float] = {}
+    for _, indices in found:
+        for name, index in indices.items():
+            most[name] = max(index, most.get(name, 0.0))
+    chosen = sorted(most, key=lambda name: -most[name])[:KINDS]
+    curves = [
+        Curve(name, [(float(at), of[name]) for at, (_, of) in enumerate(found) if name in of])
+        for name in chosen
+    ]
+    ends = [(0.0, limits[-1]), (float(len(found) - 1), limits[-1])]
+    curves.append(Curve(f"limit {limits[-1]:g}", ends, dashed=True))
+    last = len(found) - 1
+    ticks = [(float(at), found[at][0]) for at in sorted({0, last // 2 if last > 3 else 0, last})]
+    svg = chart(curves, title="Drift over time by feature", x_ticks=ticks)
+    note = f"The {len(chosen)} features that moved most, over the {len(found)} newest runs."
+    return [Figures("Drift over time", (Figure(svg, "population stability index"),), note)]
+
+
+def _share(value: Any) -> Cell:
+    return Cell(f"{100 * float(value):.2f} %", float(value))
+
+
+def kept_report(start: str) -> Links:
+    """A link to the report as the run has written it.
+
+    Args:
+        start: The page's own path.
+    """
+    return Links((("The report as it is kept at home", f"{start}.html"),))

@@ -1,0 +1,87 @@
+"""Drift by feature and over time; who sent what to whom among few parties and among many."""
+
+import html
+import json
+import re
+from itertools import pairwise
+
+import pytest
+
+from opboost_ops.pages.exchange_pictures import MANY, Message, exchanged
+from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
+from tests.unit.pages.conftest import Reader
+from tests.unit.pages.test_pages import plain, rows
+
+PAGE = f"quality/bank/credit_scoring/{SECOND_RUN}/drift"
+
+
+def result(feature: str, index: float) -> dict[str, object]:
+    shares = {"missing": 0.02, "missing_then": 0.01, "clipped": 0.0, "clipped_then": 0.0}
+    told = {"index": index, "most": 0.25, "chance": 0.1, **shares}
+    common = {"expectation": "population_stability_index", "evaluated": True, "words": "x"}
+    counts = {"rows": 9, "unexpected": None, "missing": 1, "percent": None, "indicator": ""}
+    success = index <= 0.25
+    return {**common, **counts, "column": feature, "arguments": told, "success": success}
+
+
+@pytest.fixture
+def drifted(shown: Workspace) -> Workspace:
+    """Two runs with a comparison of their tables each, as the stage writes it."""
+    home = shown.folder / "bank" / "home" / "credit_scoring"
+    for run, index in ((FIRST_RUN, 0.125), (SECOND_RUN, 0.5)):
+        results = [result("balance", 0.01), result("income", index)]
+        document = {"suite": "drift", "passed": index < 0.25, "seconds": 0.1, "results": results}
+        (home / run / "quality" / "drift.json").write_text(json.dumps(document))
+    return shown
+
+
+def test_the_drift_page_has_a_column_for_each_figure(reader: Reader, drifted: Workspace) -> None:
+    """Finding 5: all figures stood in one sentence, and most columns were empty."""
+    found = rows(reader, PAGE, "bank.drift")
+    assert [line["feature"] for line in found] == ["income", "balance"]
+    assert found[0]["result"] == "drift"
+    assert (float(found[0]["index"]), float(found[0]["by chance"])) == (0.5, 0.1)
+    assert float(found[0]["missing now"]) == 0.02
+    assert all(value != "" for line in found for value in line.values())
+    assert "1 of 2 features" in plain(reader.page(PAGE))
+
+
+def test_drift_over_time_by_feature(reader: Reader, drifted: Workspace) -> None:
+    assert "income: from 0.125 to 0.5" in reader.page(PAGE)
+    earlier = reader.page(PAGE.replace(SECOND_RUN, FIRST_RUN))
+    assert "Drift over time" not in earlier, "what came later is no part of a run's page"
+    damaged = drifted.folder / "bank" / "home" / "credit_scoring" / FIRST_RUN / "quality"
+    (damaged / "drift.json").write_text("{]")
+    assert "Drift over time" not in reader.page(PAGE)
+
+
+def of(parties: int) -> tuple[list[str], list[Message]]:
+    names = ["holder", *(f"regional_savings_bank_{at:02d}" for at in range(1, parties))]
+    there = [Message(name, "holder", "ranks", True, "1.0 kB") for name in names[1:]]
+    back = [Message("holder", name, "holdout", name != names[1], "2.0 kB") for name in names[1:]]
+    return names, [Message("holder", None, "plan", True, "3.0 kB"), *there, *back]
+
+
+@pytest.mark.parametrize("parties", [2, 3, 5, MANY, 16])
+def test_every_party_and_message_has_its_own_place(parties: int) -> None:
+    """Finding 5: beyond two runs the third party was behind the edge."""
+    names, messages = of(parties)
+    svg = str(exchanged(names, messages, title="run", centre="holder"))
+    width = float(re.findall(r'viewBox="0 0 (\d+)', svg)[0])
+    texts = re.findall(r'<text class="([a-z ]+)" x="(\d+)" y="(\d+)">([^<]+)</text>', svg)
+    for style, x, _, text in texts:
+        # At most seven units a letter; those of lifelines and arrows are centred.
+        half = 7 * len(text) / (2 if style.split()[0] in ("party", "what") else 1)
+        assert float(x) + half <= width + 1, text
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for style, x, y, text in texts:
+        if style.split()[0] in ("party", "kind", "size"):
+            middle = style == "party"
+            begin = float(x) - (3.5 * len(text) if middle else 0)
+            lines.setdefault(y, []).append((begin, begin + 7 * len(text)))
+    for placed in lines.values():
+        assert all(a[1] <= b[0] + 1 for a, b in pairwise(sorted(placed)))
+    assert svg.count('class="sent broken"') == 1
+    label = html.unescape(re.findall(r'aria-label="([^"]+)"', svg)[0])
+    assert "holder to all: plan, 3.0 kB" in label
+    assert all(f"{name} to holder: ranks" in label for name in names[1:])
