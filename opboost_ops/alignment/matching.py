@@ -47,7 +47,7 @@ def layout_size(several: bool, people: int) -> int:
 
 
 def deal_people(
-    spill: Spill, people: People, parts: int, pairs: Mapping[str, bytes]
+    spill: Spill, people: People, parts: int, pairs: Mapping[str, bytes], salt: bytes
 ) -> Iterator[np.ndarray]:
     """Deal a feature holder's people into the parts of its layout.
 
@@ -56,16 +56,18 @@ def deal_people(
         people: Messages and their points b H(y), in pieces; the canary is the last.
         parts: How many parts.
         pairs: Its key with each other holder; empty where there is none.
+        salt: The run's.
 
     Yields:
         The look-up tags of each piece, uint8, shape (k, 16).
     """
     row = 0
     for messages, points in people:
-        records = _records(messages, points, row)
+        records = _records(messages, points, row, salt)
         if pairs:
-            records["value"] = zero_shares.shares(pairs, messages) ^ tags("mask", points, messages)
-            yield tags("look", points, messages)
+            mask = tags("mask", points, messages, salt)
+            records["value"] = zero_shares.shares(pairs, messages) ^ mask
+            yield tags("look", points, messages, salt)
         deal(spill, records, parts)
         row += len(messages)
 
@@ -105,9 +107,11 @@ class Match:
         asked: How many points it asked, the canary's among them.
         canary: Where in the query that is.
         several: Whether there are two or more feature holders.
+        salt: The run's.
     """
 
-    def __init__(self, asked: int, canary: int, several: bool) -> None:
+    def __init__(self, asked: int, canary: int, several: bool, salt: bytes) -> None:
+        self._salt = salt
         self._canary = canary
         self._several = several
         self._total = np.zeros((asked if several else 0, TAG), dtype=np.uint8)
@@ -129,10 +133,10 @@ class Match:
         """
         row = 0
         for messages, points in people:
-            records = _records(messages, points, row)
+            records = _records(messages, points, row, self._salt)
             if self._several:
-                records["value"] = tags("mask", points, messages)
-                yield tags("look", points, messages)
+                records["value"] = tags("mask", points, messages, self._salt)
+                yield tags("look", points, messages, self._salt)
             deal(spill, records, len(layouts))
             row += len(messages)
         begin = 0
@@ -166,8 +170,8 @@ class Match:
         return np.asarray(found)
 
 
-def _records(messages: Sequence[bytes], points: np.ndarray, row: int) -> np.ndarray:
+def _records(messages: Sequence[bytes], points: np.ndarray, row: int, salt: bytes) -> np.ndarray:
     records = np.zeros(len(messages), dtype=RECORD)
-    records["key"] = tags("tag", points, messages)
+    records["key"] = tags("tag", points, messages, salt)
     records["row"] = np.arange(row, row + len(messages))
     return records

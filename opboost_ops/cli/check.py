@@ -87,7 +87,9 @@ def command(
     from opboost_ops.stages.alignments import alignment_of
 
     if federation.learning == "vertical":
-        for sender, to, discloses in alignment_of(federation.alignment).disclosures(federation):
+        for sender, to, discloses in alignment_of(federation.alignment_mode).disclosures(
+            federation
+        ):
             console.print(f"  {sender} to {to}: {discloses}", soft_wrap=True)
     for party in federation.feature_holders:
         if federation.parties[party].shards:
@@ -187,7 +189,7 @@ def _faults(
         faults.append(Fault(f"{party}/site.yaml:secret", error.problem, error.remedy))
     if federation.learning == "vertical":
         try:
-            if federation.alignment == "keyed" or site.alignment_key.is_file():
+            if federation.alignment_mode == "keyed" or site.alignment_key.is_file():
                 noise.read_secret(site.alignment_key)
         except OpBoostError as error:
             faults.append(Fault(f"{party}/site.yaml:alignment_key", error.problem, error.remedy))

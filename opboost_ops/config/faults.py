@@ -111,7 +111,7 @@ def _key_faults(federation: Federation) -> Iterator[Fault]:
 
 
 def _alignment_faults(federation: Federation) -> Iterator[Fault]:
-    if federation.alignment != "private":
+    if federation.alignment_mode != "private":
         return
     for name, party in federation.parties.items():
         if party.encryption_key is None:

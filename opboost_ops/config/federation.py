@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from opboost_ops.config.feature import DomainRange, Feature
 from opboost_ops.config.schema import FeatureName, Name, PublicKey, Record
@@ -206,6 +206,31 @@ class Schedule(Record):
     timeout_hours: float = Field(default=12, gt=0, le=24 * 7)
 
 
+class PrivateAlignment(Record):
+    """``alignment: private`` with more than its mode.
+
+    Attributes:
+        mode: Its only one.
+        epoch: For how long exponents stay: one calendar month, in UTC. Feature holders then count
+            only people who were not asked about before in the month, and runs of one month can be
+            linked. Without it every run has exponents of its own.
+    """
+
+    mode: Literal["private"]
+    epoch: Literal["month"]
+
+
+def _form_of_alignment(value: Any) -> str:
+    return "terms" if isinstance(value, Mapping | PrivateAlignment) else "mode"
+
+
+#: Told apart before either is tried, so that a fault is told once.
+Alignment = Annotated[
+    Annotated[AlignmentMode, Tag("mode")] | Annotated[PrivateAlignment, Tag("terms")],
+    Discriminator(_form_of_alignment),
+]
+
+
 class Federation(Record):
     """The whole of ``federation.yaml``.
 
@@ -217,7 +242,8 @@ class Federation(Record):
         id: The column that names a person.
         alignment: How the people common to all parties are found: ``private``, by an oblivious
             exchange that shows nobody who else is in a table; ``keyed``, by digests under a key
-            that all parties share, for parties of one house.
+            that all parties share, for parties of one house. A mapping where exponents stay for
+            an epoch.
         domain: Bounds of the integers that features are mapped to.
         label: Every party's target; horizontal.
         features: Every party's columns; horizontal.
@@ -231,7 +257,7 @@ class Federation(Record):
     name: Name
     learning: Literal["vertical", "horizontal"] = "vertical"
     id: IdColumn
-    alignment: AlignmentMode = "keyed"
+    alignment: Alignment = "keyed"
     domain: DomainRange
     label: Label | None = None
     features: Mapping[FeatureName, Feature] = Field(default_factory=dict)
@@ -254,6 +280,17 @@ class Federation(Record):
     def most_values(self) -> int:
         """Most values that the domain may have: horizontal learning has no channel to build."""
         return MOST_SEARCHED if self.learning == "horizontal" else MOST_VALUES
+
+    @property
+    def alignment_mode(self) -> AlignmentMode:
+        """How the common people are found."""
+        found = self.alignment
+        return found.mode if isinstance(found, PrivateAlignment) else found
+
+    @property
+    def has_epoch(self) -> bool:
+        """Whether exponents of private alignment stay for an epoch."""
+        return isinstance(self.alignment, PrivateAlignment)
 
     @property
     def denoising(self) -> Literal["none", "redraw", "joint"]:

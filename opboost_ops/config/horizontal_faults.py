@@ -45,7 +45,7 @@ def horizontal_faults(federation: Federation) -> Iterator[Fault]:
                             f"move it to {key}, outside of parties")  # fmt: skip
         if party.shards:
             yield Fault(f"{where}.shards", "is only for feature holders", "take the line out")
-    if federation.alignment != "keyed":
+    if federation.alignment_mode != "keyed":
         yield Fault(
             "alignment",
             "is only for vertical learning",

@@ -214,8 +214,10 @@ def _fault(model: type[BaseModel], data: Any, error: Any) -> Fault:
     # pydantic's places name union members too; only what is in the file is kept.
     where: list[str] = []
     inside = data
-    for step in error["loc"]:
-        if isinstance(inside, dict) and (step in inside or error["type"] == "missing"):
+    last = len(error["loc"]) - 1
+    for at, step in enumerate(error["loc"]):
+        absent = error["type"] == "missing" and at == last
+        if isinstance(inside, dict) and (step in inside or absent):
             where.append(str(step))
             inside = inside.get(step)
         elif isinstance(inside, list) and isinstance(step, int) and step < len(inside):

@@ -111,13 +111,16 @@ class AlignmentRules(Record):
         allow: Which ways.
         max_asked: About how many people the label holder may ask in one run, ``private`` alone.
         max_asked_ever: About how many in all runs together, repeats included: that many guesses
-            of who is a customer it could have tested by now.
+            of who is a customer it could have tested by now. Where exponents stay for an epoch,
+            whoever is asked about again in the same one counts once.
+        max_new_asked: About how many different people in one epoch, where exponents stay for one.
         least_common: A run with fewer common people stops before anything is released.
     """
 
     allow: tuple[AlignmentMode, ...] = Field(default=("private", "keyed"), min_length=1)
     max_asked: int | None = Field(default=None, ge=0)
     max_asked_ever: int | None = Field(default=None, ge=0)
+    max_new_asked: int | None = Field(default=None, ge=0)
     least_common: LeastCommon = LeastCommon()
 
 

@@ -8,6 +8,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.order import MEMORY
+from opboost_ops.privacy.asked import Asked
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import Database, has_tables
 from opboost_ops.privacy.draws import Draws
@@ -33,6 +34,7 @@ class Books:
         database: Where ledger and audit log lie.
         draws: How its cells are held back and charged.
         heads: Where they stood when it took part in runs, and where others' did.
+        asked: What label holders asked it about in epochs of private alignment.
     """
 
     ledger: Ledger
@@ -42,6 +44,7 @@ class Books:
     database: Database
     draws: Draws
     heads: Heads
+    asked: Asked
 
     def together(self) -> AbstractContextManager[object]:
         """Lines of ledger and audit log that are added within it come all or not at all.
@@ -80,6 +83,7 @@ def open_books(site: Site, *, anew: bool = False) -> Iterator[Books]:
             database,
             Draws(database, cells, site.forgotten),
             Heads(database),
+            Asked(database),
         )
     finally:
         database.close()

@@ -104,7 +104,7 @@ def _forms(manifest: Manifest, federation: Federation | None) -> list[frozenset[
     """Which files an artifact of a kind may have."""
     if manifest.kind in _FILES:
         return [_FILES[manifest.kind]]
-    ways = (False, True) if federation is None else (federation.alignment == "private",)
+    ways = (False, True) if federation is None else (federation.alignment_mode == "private",)
     found = (alignment_files(manifest, private) for private in ways)
     return [files for files in found if files is not None]
 

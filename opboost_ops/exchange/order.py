@@ -37,7 +37,7 @@ def answers(plan: Plan) -> Mapping[Kind, Kind]:
     Args:
         plan: The run's.
     """
-    private = _PRIVATE if plan.federation.alignment == "private" else {}
+    private = _PRIVATE if plan.federation.alignment_mode == "private" else {}
     if plan.purpose == "train":
         routed: Mapping[Kind, Kind] = {"route_request": "split_values", "routes": "route_request"}
         return {

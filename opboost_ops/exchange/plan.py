@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
+from opboost_ops.alignment.epochs import is_epoch
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.errors import ConfigError
@@ -14,6 +15,8 @@ from opboost_ops.exchange.rejection import Rejected
 _KEYS = {"agreement", "protocol", "federation", "purpose", "model", "form"}
 #: Only there where it differs from the model.
 _REFERENCE = "reference"
+#: Only there where exponents of private alignment stay for an epoch.
+_EPOCH = "epoch"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -31,6 +34,8 @@ class Plan:
         form: What the trigger form asked for.
         reference: The version to which a training run compares its model, by `stages/reference.py`;
             the champion when absent. So a plan names two versions at most.
+        epoch: The one in which the label holder opened the run, where exponents of private
+            alignment stay for one.
     """
 
     federation: Federation
@@ -40,10 +45,13 @@ class Plan:
     protocol: int
     form: Mapping[str, Any] = field(default_factory=dict)
     reference: str | None = None
+    epoch: str | None = None
 
     def document(self) -> dict[str, Any]:
         """The document of the plan's artifact."""
         named = {} if self.reference is None else {_REFERENCE: self.reference}
+        if self.epoch is not None:
+            named[_EPOCH] = self.epoch
         return {
             **named,
             "agreement": self.agreement,
@@ -65,7 +73,7 @@ def parse_plan(document: Any, what: str) -> Plan:
     Raises:
         Rejected: It is none.
     """
-    if not isinstance(document, dict) or set(document) - {_REFERENCE} != _KEYS:
+    if not isinstance(document, dict) or set(document) - {_REFERENCE, _EPOCH} != _KEYS:
         raise Rejected("malformed", f"{what}: it is no plan.")
     purpose, model, form = document["purpose"], document["model"], document["form"]
     agreement, protocol = document["agreement"], document["protocol"]
@@ -80,4 +88,7 @@ def parse_plan(document: Any, what: str) -> Plan:
         federation = parse_federation(document["federation"], what)
     except ConfigError as error:
         raise Rejected("malformed", error.problem) from None
-    return Plan(federation, purpose, model, agreement, protocol, form, reference)
+    epoch = document.get(_EPOCH)
+    if epoch is not None if not federation.has_epoch else not is_epoch(epoch):
+        raise Rejected("malformed", f"{what}: it names no epoch, or needs none.")
+    return Plan(federation, purpose, model, agreement, protocol, form, reference, epoch)

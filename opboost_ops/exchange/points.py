@@ -88,7 +88,7 @@ def require_points(artifact: Artifact, federation: Federation, what: str) -> Non
     """
     if artifact.manifest.kind == "alignment":
         return
-    if federation.alignment == "keyed":
+    if federation.alignment_mode == "keyed":
         if not rising(digest_entries(artifact)):
             raise Rejected(
                 "malformed", f"{what}: its digests are not in rising order, or one comes twice."

@@ -22,7 +22,7 @@ from opboost_ops.alignment import curve, oprf
 from opboost_ops.alignment.engine import Engine
 from opboost_ops.alignment.ids import CANARY, messages
 from opboost_ops.alignment.parts import POINT_RECORD, Memory
-from opboost_ops.alignment.tags import rows_of, tags
+from opboost_ops.alignment.tags import rows_of, salt_of, tags
 from opboost_ops.config.federation import AlignmentMode
 from opboost_ops.config.loading import load_federation
 from opboost_ops.datasets.dataset import ID, Dataset, row_ids
@@ -103,14 +103,18 @@ def dictionary(people: int) -> dict[str, float]:
     keyed = sum(bytes(key) in have for key in tried)
 
     engine, holder, owner = Engine(), bytes([1]) * 32, bytes([2]) * 32
+    salt = salt_of("0" * 64)
     told = messages(customers, "string")
     points = oprf.own_points(engine, holder, federation, [told], len(told))
-    digests = {bytes(tag) for pair in points for tag in tags("tag", pair[1], pair[0])}
+    digests = {bytes(tag) for pair in points for tag in tags("tag", pair[1], pair[0], salt)}
     guessed = messages(guesses, "string")
     hashed = curve.hash_to_curve(guessed, oprf.domain_tag(federation))
     own = curve.multiply(oprf.Blind.of(owner).scalar, hashed)
     offline = sum(
-        len(digests & {bytes(tag) for tag in tags("tag", rows_of(b"".join(tries), 32), guessed)})
+        len(
+            digests
+            & {bytes(tag) for tag in tags("tag", rows_of(b"".join(tries), 32), guessed, salt)}
+        )
         for tries in (hashed, own)
     )
     asked = guessed[: people // 10]
@@ -120,7 +124,7 @@ def dictionary(people: int) -> dict[str, float]:
     answer = list(oprf.evaluate(engine, holder, [query], size))
     (unblinded,) = oprf.unblind(engine, owner, answer, size, "bank")
     ordered = [[*asked, CANARY][row] for row in rows]
-    online = len(digests & {bytes(tag) for tag in tags("tag", unblinded, ordered)}) - 1
+    online = len(digests & {bytes(tag) for tag in tags("tag", unblinded, ordered, salt)}) - 1
     count = len(customers)
     return {
         "guesses": people,

@@ -17,6 +17,11 @@ _SEVERAL = (
     "anybody else (exact, no epsilon)."
 )
 
+_EPOCH = (
+    " Exponents stay for a month: in each run of it {label} could look up everybody about whom it "
+    "asked in any of them, and {holders} saw how many of its people came and went."
+)
+
 
 def alignment_words(federation: Federation) -> str:
     """A sentence with ``{label}`` and ``{holders}`` in it.
@@ -24,6 +29,7 @@ def alignment_words(federation: Federation) -> str:
     Args:
         federation: As it was run.
     """
-    if federation.alignment == "keyed":
+    if federation.alignment_mode == "keyed":
         return _KEYED
-    return _ONE if len(federation.feature_holders) == 1 else _SEVERAL
+    found = _ONE if len(federation.feature_holders) == 1 else _SEVERAL
+    return found + _EPOCH if federation.has_epoch else found

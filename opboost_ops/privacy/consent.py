@@ -157,14 +157,19 @@ def require_splits_allowed(
 
 
 def _alignment(policy: Policy, federation: Federation) -> list[str]:
-    asked = federation.alignment
+    asked = federation.alignment_mode
     if federation.learning == "horizontal" or asked in policy.alignment.allow:
         return []
     return [f"alignment.allow: {asked} is not among them"]
 
 
 def require_asked_allowed(
-    policy: Policy, party: str, receiver: str, asked: int, before: int
+    policy: Policy,
+    party: str,
+    receiver: str,
+    asked: int,
+    before: int,
+    epoch: tuple[str, int] | None = None,
 ) -> None:
     """Refuse a question about more people than the policy allows.
 
@@ -174,6 +179,8 @@ def require_asked_allowed(
         receiver: Who asks.
         asked: About how many people in this run.
         before: About how many in other runs before it.
+        epoch: The run's, and about how many different people in it by now; this run's are then
+            counted in ``before``.
 
     Raises:
         PolicyError: Naming every rule that is broken.
@@ -181,7 +188,20 @@ def require_asked_allowed(
     rules, refused = policy.alignment, []
     if rules.max_asked is not None and asked > rules.max_asked:
         refused.append(f"alignment.max_asked is {rules.max_asked:,}, asked are {asked:,}")
-    if rules.max_asked_ever is not None and before + asked > rules.max_asked_ever:
+    if epoch is not None:
+        # How many are new is between the two parties alone: this text goes further.
+        name, people = epoch
+        if rules.max_new_asked is not None and people > rules.max_new_asked:
+            refused.append(
+                f"alignment.max_new_asked is {rules.max_new_asked:,}, and in {name} more different "
+                "people were asked about"
+            )
+        if rules.max_asked_ever is not None and before > rules.max_asked_ever:
+            refused.append(
+                f"alignment.max_asked_ever is {rules.max_asked_ever:,}, and more people were asked "
+                "about"
+            )
+    elif rules.max_asked_ever is not None and before + asked > rules.max_asked_ever:
         refused.append(
             f"alignment.max_asked_ever is {rules.max_asked_ever:,}, asked are {asked:,} after "
             f"{before:,} before"

@@ -20,6 +20,14 @@ _INSIDE_VERTICAL = {
     "trainer": "which booster learns from what was released; what leaves is the same",
 }
 
+_ALIGNED = {
+    "keyed": "who is in each table is open to whoever has the key that all parties share",
+    "private": "no shared key: the label holder learns whom all have, and tests an ID only by "
+    "asking",
+    "epoch": "exponents stay for a month: a person who is asked about again counts once, the "
+    "label holder can look up everybody of the month in each of its runs, and feature holders see "
+    "how many of its people came and went",
+}
 
 #: Loss(R - L) of one more draw, by what is charged and by epsilon.
 Costs = Mapping[str, Mapping[float, float]]
@@ -179,6 +187,8 @@ def _means(
                 "which column names a person, and how: digests of that column leave every party, "
                 f"and a person written otherwise is another one{_draw(party, costs)}"
             )
+        case ["federation", "alignment", *_]:
+            return _ALIGNED["epoch" if federation.has_epoch else federation.alignment_mode]
         case ["federation", "domain", *_]:
             return f"the integers on which every protected feature is released{_draw(party, costs)}"
         case ["federation", "parties", whose, "signing_key" | "signing_key_expires"]:

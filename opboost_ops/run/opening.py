@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from opboost_ops.alignment import epochs
 from opboost_ops.boosting import dask_engine, tuning
 from opboost_ops.boosting.trainer import BACKENDS, format_of
 from opboost_ops.config.agreement import PROTOCOL, digest_of, document
@@ -78,7 +79,8 @@ def open_run(
             lambda digest: book.standing(declared.name, digest) is not None,
         )
     borne = digest_of(document(federation))
-    plan = Plan(federation, purpose, model, borne, PROTOCOL, asked, compared)
+    epoch = _epoch(federation, earlier)
+    plan = Plan(federation, purpose, model, borne, PROTOCOL, asked, compared, epoch)
     home = home_of(site, declared.name, run)
     admit(party, plan, run, borne, home)
     signer = signer_of(site, plan.federation, me)
@@ -99,6 +101,14 @@ def open_run(
     timings.note(home, "open_run", {"seconds": seconds, "processor_seconds": processor})
     summary = {"run": run, "plan": digests[0][:16]}
     return summary if purpose == "train" else {**summary, "version": model}
+
+
+def _epoch(federation: Federation, earlier: Any) -> str | None:
+    """The month of this clock, or that in which the run was opened first."""
+    if not federation.has_epoch:
+        return None
+    found = earlier.get("epoch") if earlier else None
+    return str(found) if found else epochs.epoch_at(epochs.now())
 
 
 def _compared(

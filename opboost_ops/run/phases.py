@@ -150,7 +150,7 @@ _HORIZONTAL: Mapping[Purpose, tuple[Phase, ...]] = {
 def _alignment(federation: Federation, align: tuple[str, ...]) -> tuple[Phase, ...]:
     """How the common people are found, and what the label holder does then."""
     ids = Phase("ids", "feature_holder", _FIRST, beside=True)
-    if federation.alignment == "keyed":
+    if federation.alignment_mode == "keyed":
         return (
             Phase("open", "label_holder", _FIRST),
             ids,

@@ -116,7 +116,9 @@ def publish(
         # were charged before, when they were drawn.
         _require_charged(books.ledger, party.name, reserved)
         with books.together():
-            _require_asked(books.ledger, party, reserved)
+            _require_asked(books, party, reserved)
+            if federation.has_epoch:
+                _require_one_table(books.ledger, party.name, reserved)
             if reserved:
                 books.ledger.reserve(reserved, Budget(party.policy, features))
         for draft, manifest, files, receiver in sealed:
@@ -162,18 +164,40 @@ def standing(
     )
 
 
-def _require_asked(ledger: Ledger, party: Publisher, lines: list[Release]) -> None:
-    """Ask once more how many people were asked about: another run may have answered meanwhile."""
+def _require_asked(books: Books, party: Publisher, lines: list[Release]) -> None:
+    """Ask once more how many people were asked about: another run may have answered meanwhile.
+
+    What is asked in an epoch was counted by then.
+    """
     for line in lines:
-        if line.kind == "psi_answer" and not ledger.known([line.artifact]):
-            answered = [r for r in ledger.releases() if r.kind == "psi_answer"]
-            before = sum(
-                r.rows
-                for r in answered
-                if r.receiver == line.receiver
-                and (r.federation, r.run) != (line.federation, line.run)
+        if (
+            line.kind == "psi_answer"
+            and not books.ledger.known([line.artifact])
+            and not books.asked.has(line.federation, line.receiver, line.run)
+        ):
+            before = books.asked.before(
+                books.ledger.releases(), line.receiver, line.federation, line.run
             )
             require_asked_allowed(party.policy, party.name, line.receiver, line.rows, before)
+
+
+def _require_one_table(ledger: Ledger, party: str, lines: list[Release]) -> None:
+    """In an epoch exponents do not follow from the table, so a run has one table for ever.
+
+    Of two layouts of one run, whoever knows points of the epoch could see who is in both.
+    """
+    for line in lines:
+        place = (line.federation, line.run, line.receiver)
+        if line.kind == "digests" and any(
+            earlier.kind == "digests"
+            and (earlier.federation, earlier.run, earlier.receiver) == place
+            and earlier.artifact != line.artifact
+            for earlier in ledger.releases()
+        ):
+            raise ContractError(
+                f"{party} has laid out another table in this run, which has an epoch.",
+                "Trigger a new run.",
+            )
 
 
 def _require_charged(ledger: Ledger, party: str, lines: list[Release]) -> None:

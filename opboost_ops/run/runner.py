@@ -197,6 +197,7 @@ def _run_stage(
         purpose=purpose,
         model=acceptance.plan.model,
         reference=acceptance.plan.reference or acceptance.plan.model,
+        epoch=acceptance.plan.epoch,
         stages=stages,
         acceptance=acceptance,
         shard=shard,

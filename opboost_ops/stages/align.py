@@ -28,7 +28,7 @@ def align(context: Context) -> Outcome:
         ContractError: A party sends a digest twice or in another order than theirs, or too few
             people are common to all.
     """
-    way = alignment_of(context.federation.alignment)
+    way = alignment_of(context.federation.alignment_mode)
     common = way.find(context)
     if not len(common.rows):
         raise ContractError("No ID is common to all parties.", way.nobody())

@@ -31,7 +31,7 @@ def digest_ids(context: Context) -> Outcome:
             ORDER: order_table(order),
         }
         return Outcome(tables=tables, summary={"rows": len(order)})
-    laid = alignment_of(context.federation.alignment).lay_out(context)
+    laid = alignment_of(context.federation.alignment_mode).lay_out(context)
     secret = context.noise_secret()
     keys = keyed_people(binary(keyed_ids(context, secret)), secret)
     return Outcome(

@@ -115,7 +115,7 @@ def aligned_rows(context: Context, alignment: Artifact) -> np.ndarray:
 
 
 def _found(context: Context, alignment: Artifact) -> np.ndarray | None:
-    if context.federation.alignment == "keyed":
+    if context.federation.alignment_mode == "keyed":
         return _marked(context, alignment)
     if position_column(context.federation) == "look":
         return _looked_up(context, alignment)

@@ -22,26 +22,13 @@ from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.stages.alignment import Answer, Common, Laid, Told, common_order
 from opboost_ops.stages.keyed import MEMBERSHIP
 from opboost_ops.stages.positions import LOOKS, ORDER, binary, numbers, order_table
+from opboost_ops.stages.private_words import answered, asked, laid_out
 from opboost_ops.stages.psi_parts import LOOK, Sent, spill
 from opboost_ops.stages.psi_session import Session, pair_keys, session_of
 from opboost_ops.stages.stage import Context
 
 #: Name of the table that says which row each point of the query is of.
 QUERIED = "psi_query"
-
-ASKED = (
-    "row count; the points themselves tell nothing to anybody who lacks the label holder's "
-    "exponent of this run"
-)
-LAID_OUT = (
-    "row count; of its people nothing but what an answer to a query gives: no ID can be tested "
-    "by anybody else, nor later"
-)
-ANSWERED = {
-    1: "for each of the label holder's people, whether the table has them (membership)",
-    2: "for each of the label holder's people, whether all parties have them (membership); not "
-    "which of the parties has somebody whom another one lacks",
-}
 
 
 class Private:
@@ -56,13 +43,13 @@ class Private:
         waiting = spill(context.home, "digests", parts, RECORD)
         people = oprf.own_points(
             session.engine,
-            session.seed,
+            session.exponents,
             context.federation.name,
             session.messages(),
             session.rows,
         )
         pairs = pair_keys(context) if several else {}
-        looks = list(matching.deal_people(waiting, people, parts, pairs))
+        looks = list(matching.deal_people(waiting, people, parts, pairs, session.salt))
         made, rows = Sent(context.home, "digests", TAG), []
         document: dict[str, list[int]] = {"keys": [], "numbers": []}
         for part in range(parts):
@@ -86,7 +73,7 @@ class Private:
             document=document,
             rows=session.rows,
             answers=context.plan,
-            discloses=LAID_OUT,
+            discloses=laid_out(context.federation),
         )
         return Laid(draft, home)
 
@@ -128,8 +115,8 @@ class Private:
         """What leaves, exact, with no epsilon: from whom, to whom, and what."""
         owner = federation.label_holder
         for holder in federation.feature_holders:
-            yield owner, holder, ASKED
-            yield holder, owner, LAID_OUT
+            yield owner, holder, asked(federation)
+            yield holder, owner, laid_out(federation)
             yield holder, owner, answered(federation)
             yield owner, holder, MEMBERSHIP
 
@@ -139,15 +126,6 @@ class Private:
             "Keys and versions agree. Check that all mean the same ID column and type, and write "
             "IDs in one form (leading zeros, case)."
         )
-
-
-def answered(federation: Federation) -> str:
-    """What an answer tells the label holder.
-
-    Args:
-        federation: The plan's.
-    """
-    return ANSWERED[min(len(federation.feature_holders), 2)]
 
 
 def _match(
@@ -162,7 +140,7 @@ def _match(
     holders = context.federation.feature_holders
     sizes: list[int] = context.home.json(QUERIED)["parts"]
     canary = int(np.flatnonzero(rows == len(asked) - 1)[0])
-    match, looks = matching.Match(len(rows), canary, len(holders) > 1), {}
+    match, looks = matching.Match(len(rows), canary, len(holders) > 1, session.salt), {}
     for holder in holders:
         laid = context.receive("digests", holder)
         answer = context.receive("psi_answer", holder)
@@ -201,7 +179,7 @@ def _people(
 
     row, failed = 0, False
     try:
-        for points in oprf.unblind(session.engine, session.seed, parts(), len(rows), holder):
+        for points in oprf.unblind(session.engine, session.exponents, parts(), len(rows), holder):
             for at in range(0, len(points), BLOCK):
                 some = points[at : at + BLOCK]
                 yield asked.take(pa.array(rows[row : row + len(some)])).to_pylist(), some

@@ -8,7 +8,8 @@ from opboost_ops.alignment.curve import POINT
 from opboost_ops.alignment.parts import POINT_RECORD, part_count
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import smallest_integers
-from opboost_ops.stages.private import ASKED, QUERIED
+from opboost_ops.stages.private import QUERIED
+from opboost_ops.stages.private_words import asked
 from opboost_ops.stages.psi_parts import Sent, spill
 from opboost_ops.stages.psi_session import session_of
 from opboost_ops.stages.stage import Context, Outcome
@@ -25,7 +26,7 @@ def psi_query(context: Context) -> Outcome:
     waiting = spill(context.home, "query", part_count(session.rows + 1), POINT_RECORD)
     numbers = oprf.ask(
         session.engine,
-        session.seed,
+        session.exponents,
         context.federation.name,
         session.messages(),
         session.rows,
@@ -43,7 +44,7 @@ def psi_query(context: Context) -> Outcome:
             entries=made,
             rows=session.rows,
             answers=context.plan,
-            discloses=ASKED,
+            discloses=asked(context.federation),
         )
         for holder in context.federation.feature_holders
     )

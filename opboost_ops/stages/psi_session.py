@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from opboost_ops.alignment import zero_shares
+from opboost_ops.alignment import epochs, zero_shares
 from opboost_ops.alignment.engine import Engine, processors
 from opboost_ops.alignment.ids import Reader
+from opboost_ops.alignment.tags import salt_of
 from opboost_ops.errors import ContractError
 from opboost_ops.mechanisms import noise
 from opboost_ops.stages import raw_table
@@ -21,6 +22,9 @@ _LOG = logging.getLogger("opboost_ops")
 #: Name of what a party keeps at home of the set of its IDs.
 _PEOPLE = "psi_people"
 
+#: Name of what a party keeps at home once it has begun a run in its epoch.
+_EPOCH = "psi_epoch"
+
 #: Bytes of the sum that tells sets of IDs apart.
 _SUM = 64
 
@@ -32,15 +36,20 @@ class Session:
     Attributes:
         rows: Of its table.
         messages: Gives one a row, in the order of its table, block by block.
-        seed: What its exponents of this session follow from: its secret, the run, the plan, and
+        seed: What is the session's own: it follows from the party's secret, the run, the plan, and
             the set of its IDs. So a retry makes the same bytes, and no two runs, nor one run with
-            two tables, have an exponent in common.
+            two tables, have it in common.
+        exponents: What exponents follow from: the same, or where they stay for an epoch, the
+            party's secret, the epoch, and the label holder's name.
+        salt: Of all tags; of this run alone in any case.
         engine: Multiplies its points.
     """
 
     rows: int
     messages: Callable[[], Iterator[list[bytes]]]
     seed: bytes
+    exponents: bytes
+    salt: bytes
     engine: Engine
 
 
@@ -49,9 +58,10 @@ def session_of(context: Context) -> Session:
 
     Raises:
         ContractError: The table is not the one that was checked, or an ID is missing, or could be
-            written otherwise.
+            written otherwise; or by this party's clock it is not the plan's epoch.
     """
     require_unchanged(context)
+    _require_epoch(context)
     table = context.home.json("table")["sha256"]
     if not context.home.has(_PEOPLE) or context.home.json(_PEOPLE)["table"] != table:
         context.home.write_json(_PEOPLE, {"table": table, **_people(context)})
@@ -65,7 +75,39 @@ def session_of(context: Context) -> Session:
     engine = Engine(
         context.site.alignment_processes or processors(), _Blocks(context.home), _told(context)
     )
-    return Session(people["rows"], lambda: _messages(context, people["rows"]), seed, engine)
+    return Session(
+        people["rows"],
+        lambda: _messages(context, people["rows"]),
+        seed,
+        _exponents(context, seed),
+        salt_of(context.plan),
+        engine,
+    )
+
+
+def _exponents(context: Context, seed: bytes) -> bytes:
+    if context.epoch is None:
+        return seed
+    federation = context.federation
+    return noise.run_seed(
+        context.site.noise_secret(),
+        federation.name,
+        context.epoch,
+        b"psi-epoch:" + federation.label_holder.encode(),
+    )
+
+
+def _require_epoch(context: Context) -> None:
+    """Refuse to begin a run of another epoch than this clock's; what has begun may end."""
+    if context.epoch is None or context.home.has(_EPOCH):
+        return
+    if not epochs.may_begin(context.epoch, epochs.now()):
+        raise ContractError(
+            f"The run is of the epoch {context.epoch}, which by the clock of {context.party} is "
+            "over, or has not begun.",
+            "Compare the clocks of the parties, and trigger a new run.",
+        )
+    context.home.write_json(_EPOCH, {"epoch": context.epoch})
 
 
 def _messages(context: Context, rows: int) -> Iterator[list[bytes]]:

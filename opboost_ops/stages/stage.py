@@ -124,6 +124,7 @@ class Context:
         purpose: What the run is for.
         model: The version that a scoring run uses; in a training run, the champion before it.
         reference: The version to which a training run compares its model.
+        epoch: The one of the run's exponents in private alignment, where they stay for one.
         stages: All stages of the party in this run, in order.
         timeout: Seconds to wait for another party's artifact.
         acceptance: What the party accepts of the run; only stages that receive need it.
@@ -149,6 +150,7 @@ class Context:
     purpose: Purpose = "train"
     model: str | None = None
     reference: str | None = None
+    epoch: str | None = None
     stages: tuple[str, ...] = ()
     acceptance: Acceptance | None = None
     shard: int | None = None
@@ -199,7 +201,7 @@ class Context:
         In ``alignment: keyed`` all parties share it. In ``private`` it is the label holder's own,
         of its key file or, without one, of its noise secret.
         """
-        own = self.federation.alignment == "private" and not self.site.alignment_key.is_file()
+        own = self.federation.alignment_mode == "private" and not self.site.alignment_key.is_file()
         secret = self.site.noise_secret() if own else noise.read_secret(self.site.alignment_key)
         return noise.receiver_secret(secret, f"alignment:{self.federation.name}")
 

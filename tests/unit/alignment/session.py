@@ -8,7 +8,7 @@ import numpy as np
 from opboost_ops.alignment import matching, oprf, parts, zero_shares
 from opboost_ops.alignment.engine import Engine
 from opboost_ops.alignment.ids import CANARY
-from opboost_ops.alignment.tags import positions_in, sorting
+from opboost_ops.alignment.tags import positions_in, salt_of, sorting
 
 FEDERATION = "credit"
 
@@ -27,9 +27,18 @@ class Session:
     #: Of the federation, as the feature holders' software has it.
     name: str = FEDERATION
     engine: Engine = field(default_factory=Engine)
+    #: Of which exponents follow, where these stay for several sessions.
+    epoch: int | None = None
 
     def seed(self, party: int) -> bytes:
         return bytes([party + 1, self.number]) * 16
+
+    def exponents(self, party: int) -> bytes:
+        return self.seed(party) if self.epoch is None else bytes([party + 1, self.epoch]) * 16
+
+    @property
+    def salt(self) -> bytes:
+        return salt_of(f"{self.number:064x}"[::-1])
 
     def pairs(self, j: int) -> dict[str, bytes]:
         return {
@@ -41,7 +50,9 @@ class Session:
     def own(self, j: int) -> list[tuple[list[bytes], np.ndarray]]:
         own = self.holders[j]
         return list(
-            oprf.own_points(self.engine, self.seed(j + 1), self.name, [own[:3], own[3:]], len(own))
+            oprf.own_points(
+                self.engine, self.exponents(j + 1), self.name, [own[:3], own[3:]], len(own)
+            )
         )
 
     def points(self, j: int) -> np.ndarray:
@@ -51,7 +62,7 @@ class Session:
         """The parts of a holder's layout, and the row or the look-up tag of each entry."""
         spill, several = parts.Memory(), len(self.holders) > 1
         count = parts.part_count(len(self.holders[j]) + 1)
-        looks = list(matching.deal_people(spill, self.own(j), count, self.pairs(j)))
+        looks = list(matching.deal_people(spill, self.own(j), count, self.pairs(j), self.salt))
         made = [matching.layout_part(spill, i, self.seed(j + 1), several) for i in range(count)]
         home = np.concatenate(looks if several else [rows for _, rows in made])
         return [layout for layout, _ in made], home
@@ -65,7 +76,7 @@ class Session:
         """The parts of the query."""
         spill = parts.Memory(parts.POINT_RECORD)
         numbers = oprf.ask(
-            self.engine, self.seed(0), FEDERATION, [self.label], len(self.label), spill
+            self.engine, self.exponents(0), FEDERATION, [self.label], len(self.label), spill
         )
         return [Query(*oprf.query_part(spill, number)) for number in numbers]
 
@@ -86,11 +97,11 @@ class Session:
         messages = [*self.label, CANARY]
         rows = np.concatenate([part.rows for part in queries])
         canary = int(np.flatnonzero(rows == len(self.label))[0])
-        match, looks = matching.Match(len(rows), canary, len(self.holders) > 1), []
+        match, looks = matching.Match(len(rows), canary, len(self.holders) > 1, self.salt), []
         for j in range(len(self.holders)):
             asked = [part.points for part in queries]
-            answer = list(oprf.evaluate(self.engine, self.seed(j + 1), asked, len(rows)))
-            back = oprf.unblind(self.engine, self.seed(0), answer, len(rows), f"h{j}")
+            answer = list(oprf.evaluate(self.engine, self.exponents(j + 1), asked, len(rows)))
+            back = oprf.unblind(self.engine, self.exponents(0), answer, len(rows), f"h{j}")
             people = (
                 ([messages[row] for row in part.rows], points)
                 for part, points in zip(queries, back, strict=True)

@@ -119,9 +119,6 @@ def test_a_retry_makes_the_same_bytes_and_another_session_none_of_them(holders: 
     assert (first.query().points == again.query().points).all()
     assert (first.layout(0)[0].content == again.layout(0)[0].content).all()
 
-    def rows(points: np.ndarray) -> set[bytes]:
-        return {row.tobytes() for row in points}
-
     assert not rows(first.query().points) & rows(later.query().points)
     assert not rows(first.layout(0)[0].content) & rows(later.layout(0)[0].content)
     if holders == 2:
@@ -155,9 +152,9 @@ def test_no_tag_is_found_without_the_feature_holders_exponent() -> None:
     guessed = people(*range(40))
     guesses = curve.hash_to_curve(guessed, oprf.domain_tag(FEDERATION))
     for points in (guesses, curve.multiply(oprf.Blind.of(session.seed(0)).scalar, guesses)):
-        found = tags("tag", rows_of(b"".join(points), 32), guessed)
+        found = tags("tag", rows_of(b"".join(points), 32), guessed, session.salt)
         assert not layout & {row.tobytes() for row in found}
-    known = tags("tag", session.points(0), [*guessed, CANARY])
+    known = tags("tag", session.points(0), [*guessed, CANARY], session.salt)
     assert layout == {row.tobytes() for row in known}
 
 
@@ -178,7 +175,7 @@ def test_no_triple_of_slots_joins_two_tables_or_meets_a_share(size: int) -> None
     # The attack works where the mask is missing, so the test can fail.
     bare, _ = zero_shares.encode(
         session.seed(1),
-        tags("tag", session.points(0), keyless),
+        tags("tag", session.points(0), keyless, session.salt),
         zero_shares.shares(pairs, keyless),
     )
     shares = {row.tobytes() for row in zero_shares.shares(pairs, keyless)}
@@ -201,6 +198,41 @@ def test_no_triple_of_larger_tables_either(size: int) -> None:
         at = np.minimum(np.searchsorted(known, firsts), len(known) - 1)
         met += int((known[at] == firsts).sum())
     assert met == 0
+
+
+@pytest.mark.parametrize("stays", ["points", "points and salt"])
+def test_tables_of_one_epoch_cannot_be_joined(monkeypatch: pytest.MonkeyPatch, stays: str) -> None:
+    """What one mask in two runs would give: the masks fall out, and shares of holders compare."""
+    everyone, half = people(*range(90)), people(*range(45, 135))
+    if stays == "points and salt":
+        monkeypatch.setattr(Session, "salt", bytes(16))
+    runs = [Session(people(10**6), [everyone, half], number, epoch=7) for number in (1, 2)]
+    assert (runs[0].points(0) == runs[1].points(0)).all()
+    first, second = (
+        triples(runs[0].layout(j)[0].content ^ runs[1].layout(j)[0].content) for j in (0, 1)
+    )
+    # The canary and 45 people are in both tables.
+    assert len(first & second) == (0 if stays == "points" else 46)
+    assert not triples(runs[0].layout(0)[0].content) & triples(runs[1].layout(0)[0].content)
+
+
+def test_shares_of_an_asked_person_say_nothing_of_one_holder_in_an_epoch() -> None:
+    """The label holder has the points: what it unmasks of a table is noise in each run."""
+    everyone = people(*range(40))
+    values = []
+    for number in (1, 2):
+        session = Session(everyone, [everyone, people(*range(100, 140))], number, epoch=7)
+        layout, _ = session.layout(0)
+        points, told = session.points(0), [*everyone, CANARY]
+        keys, mask = (tags(use, points, told, session.salt) for use in ("tag", "mask"))
+        found = zero_shares.decode(layout.content, layout.number, keys) ^ mask
+        assert (found == zero_shares.shares(session.pairs(0), told)).all()
+        values.append(rows(found))
+    assert not values[0] & values[1]
+
+
+def rows(points: np.ndarray) -> set[bytes]:
+    return {row.tobytes() for row in points}
 
 
 def test_a_row_that_all_but_one_have_decodes_to_noise() -> None:

@@ -130,6 +130,10 @@ AGREED = {
         "epsilon": "required",
         "name": "'piecewise'",
     },
+    "PrivateAlignment": {
+        "epoch": "required",
+        "mode": "required",
+    },
     "PrivateTraining": {
         "colluding": "None",
         "columns": "None",

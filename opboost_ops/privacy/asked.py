@@ -1,0 +1,202 @@
+"""About how many people a label holder has asked in private alignment, over all runs.
+
+Where every run has exponents of its own, a point does not tell whose it is, and a person who is
+asked about again counts again. In an epoch the same person is the same point: then only new ones
+count. Of the epoch's points so much is kept as tells them apart, until the epoch is over.
+"""
+
+import base64
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import sqlalchemy as sa
+
+from opboost_ops.privacy.database import METADATA, Database
+from opboost_ops.privacy.events import Release
+
+_QUERIES = sa.Table(
+    "asked",
+    METADATA,
+    sa.Column("federation", sa.String(160), primary_key=True),
+    sa.Column("receiver", sa.String(160), primary_key=True),
+    sa.Column("epoch", sa.String(16), primary_key=True),
+    sa.Column("query", sa.String(64), primary_key=True),
+    sa.Column("run", sa.String(40), nullable=False),
+    sa.Column("people", sa.BigInteger, nullable=False),
+)
+_POINTS = sa.Table(
+    "asked_points",
+    METADATA,
+    sa.Column("federation", sa.String(160), primary_key=True),
+    sa.Column("receiver", sa.String(160), primary_key=True),
+    sa.Column("epoch", sa.String(16), primary_key=True),
+    sa.Column("query", sa.String(64), primary_key=True),
+    sa.Column("part", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("parts", sa.Integer, nullable=False),
+    # Base64: a backup writes rows as text.
+    sa.Column("points", sa.Text, nullable=False),
+)
+
+#: Bytes of a point that are kept. To make two points that agree in them takes 2^100 trials.
+KEPT = 16
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query of one run of an epoch.
+
+    Attributes:
+        federation: Name of the federation.
+        receiver: Who asks.
+        epoch: The run's.
+        query: Digest of the query.
+        run: The run's id.
+    """
+
+    federation: str
+    receiver: str
+    epoch: str
+    query: str
+    run: str
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What was asked.
+
+    Attributes:
+        epoch: About how many different people in the epoch, this query's among them.
+        ever: About how many in all runs together, where those of an epoch count once in it.
+    """
+
+    epoch: int
+    ever: int
+
+
+class Asked:
+    """A party's account of what label holders asked it.
+
+    Args:
+        database: The party's.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def before(self, releases: Iterable[Release], receiver: str, federation: str, run: str) -> int:
+        """About how many people a label holder has asked in all other runs.
+
+        Args:
+            releases: All lines of the ledger.
+            receiver: Who asks.
+            federation: Name of this run's federation.
+            run: Its id.
+        """
+        with self._database.reading() as connection:
+            return self._ever(connection, releases, receiver, (federation, run))
+
+    def has(self, federation: str, receiver: str, run: str) -> bool:
+        """Whether a run's query is counted in an epoch."""
+        with self._database.reading() as connection:
+            query = sa.select(_QUERIES.c.query).where(
+                _QUERIES.c.federation == federation,
+                _QUERIES.c.receiver == receiver,
+                _QUERIES.c.run == run,
+            )
+            return connection.execute(query).first() is not None
+
+    def count(
+        self,
+        question: Question,
+        parts: Iterable[np.ndarray],
+        of: int,
+        releases: Callable[[], Iterable[Release]],
+        kept: Collection[str],
+        require: Callable[[Counted], None],
+    ) -> Counted:
+        """Count a query in its epoch, before it is answered; no other writer comes between.
+
+        It is counted once: a retry finds it there.
+
+        Args:
+            question: Whose and which.
+            parts: Its points, sorted, uint8, shape (k, at least 16), part by part; parts are cut
+                by their first bits. One of the points is nobody's.
+            of: How many parts, a power of two.
+            releases: Gives all lines of the ledger.
+            kept: Epochs whose points are still needed; those of others are taken out.
+            require: Refuses by raising; then nothing was counted.
+        """
+        place = {
+            "federation": question.federation,
+            "receiver": question.receiver,
+            "epoch": question.epoch,
+        }
+        here = [_QUERIES.c[name] == value for name, value in place.items()]
+        with self._database.writing() as connection:
+            known = sa.select(_QUERIES.c.query).where(*here, _QUERIES.c.query == question.query)
+            if connection.execute(known).first() is None:
+                first = connection.execute(sa.select(_QUERIES.c.query).where(*here)).first() is None
+                new = 0
+                for number, points in enumerate(parts):
+                    fresh = _fresh(connection, place, points, number, of)
+                    new += len(fresh)
+                    line = {**place, "query": question.query, "part": number, "parts": of}
+                    connection.execute(
+                        sa.insert(_POINTS).values(
+                            {**line, "points": base64.b64encode(fresh.tobytes()).decode()}
+                        )
+                    )
+                # The message that every party adds is among the first query's points.
+                line = {**place, "query": question.query, "run": question.run}
+                people = new - 1 if first else new
+                connection.execute(sa.insert(_QUERIES).values({**line, "people": people}))
+            total = sa.select(sa.func.sum(_QUERIES.c.people)).where(*here)
+            counted = Counted(
+                int(connection.execute(total).scalar() or 0),
+                self._ever(connection, releases(), question.receiver),
+            )
+            require(counted)
+            connection.execute(sa.delete(_POINTS).where(_POINTS.c.epoch.not_in(kept)))
+        return counted
+
+    def _ever(
+        self,
+        connection: sa.Connection,
+        releases: Iterable[Release],
+        receiver: str,
+        but: tuple[str, str] | None = None,
+    ) -> int:
+        rows = connection.execute(
+            sa.select(_QUERIES.c.federation, _QUERIES.c.run, _QUERIES.c.people).where(
+                _QUERIES.c.receiver == receiver
+            )
+        ).all()
+        in_epochs = {(federation, run) for federation, run, _ in rows}
+        others = (people for federation, run, people in rows if (federation, run) != but)
+        return int(sum(others)) + sum(
+            line.rows
+            for line in releases
+            if line.kind == "psi_answer"
+            and line.receiver == receiver
+            and (line.federation, line.run) not in in_epochs | {but}
+        )
+
+
+def _fresh(
+    connection: sa.Connection, place: dict[str, str], points: np.ndarray, part: int, parts: int
+) -> np.ndarray:
+    """Which of a part's points no earlier query of the epoch has, shape (k,), 16 bytes each."""
+    found = np.ascontiguousarray(points[:, :KEPT]).view(f"V{KEPT}").ravel()
+    earlier = connection.execute(
+        sa.select(_POINTS.c.part, _POINTS.c.parts, _POINTS.c.points).where(
+            *(_POINTS.c[name] == value for name, value in place.items())
+        )
+    )
+    for other, of, kept in earlier:
+        # Parts are cut by first bits: of two one holds the other, or they have nothing in common.
+        if other * parts // of == part if of >= parts else part * of // parts == other:
+            seen = np.frombuffer(base64.b64decode(kept), dtype=f"V{KEPT}")
+            found = found[~np.isin(found, seen)]
+    return found

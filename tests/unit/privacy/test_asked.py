@@ -1,0 +1,145 @@
+"""About how many people were asked: in an epoch, whoever is asked about again counts once."""
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from opboost_ops.alignment.parts import part_of
+from opboost_ops.alignment.tags import sorting
+from opboost_ops.errors import PolicyError
+from opboost_ops.privacy import database as databases
+from opboost_ops.privacy.asked import Asked, Counted, Question
+from opboost_ops.privacy.database import METADATA, Database
+from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.rows import lines_of, replace_rows
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    opened = Database(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
+    yield opened
+    opened.close()
+
+
+def points(*people: int) -> np.ndarray:
+    """Sorted, with the message that is nobody's."""
+    made = np.random.default_rng(5).integers(0, 256, (2000, 32), dtype=np.uint8)
+    found = made[[0, *people]]
+    return found[sorting(found)]
+
+
+def line(run: str, rows: int, receiver: str = "lender") -> Release:
+    return Release(federation="credit", run=run, party="bank", receiver=receiver,
+                   kind="psi_answer", artifact=run * 4, account="exact", rows=rows)  # fmt: skip
+
+
+class Books:
+    def __init__(self, database: Database, lines: tuple[Release, ...] = ()) -> None:
+        self.asked = Asked(database)
+        self.lines = lines
+        self.kept = {"2026-11", "2026-12"}
+
+    def count(
+        self,
+        people: np.ndarray,
+        number: int,
+        parts: int = 1,
+        epoch: str = "2026-11",
+        most: int = 10**9,
+        federation: str = "credit",
+    ) -> Counted:
+        question = Question(federation, "lender", epoch, f"{number:064}", f"{number:016}")
+
+        def require(found: Counted) -> None:
+            if found.epoch > most:
+                raise PolicyError("too many")
+
+        cut = part_of(people, parts)
+        pieces = (people[cut == part] for part in range(parts))
+        return self.asked.count(question, pieces, parts, lambda: self.lines, self.kept, require)
+
+
+@pytest.mark.parametrize(("first", "then"), [(1, 1), (1, 8), (8, 1), (4, 16), (16, 16)])
+def test_only_new_people_count_in_an_epoch(database: Database, first: int, then: int) -> None:
+    books = Books(database)
+    assert books.count(points(*range(1, 501)), 1, first) == Counted(500, 500)
+    assert books.count(points(*range(301, 551)), 2, then) == Counted(550, 550)
+    # A retry is the same query.
+    assert books.count(points(*range(301, 551)), 2, then) == Counted(550, 550)
+    assert books.count(points(*range(1, 501)), 3, first) == Counted(550, 550)
+    # In another epoch everybody is new, and so are a label holder's in another federation.
+    assert books.count(points(*range(1, 501)), 4, then, "2026-12") == Counted(500, 1050)
+    assert books.count(points(1, 2), 5, federation="other") == Counted(2, 1052)
+
+
+def test_what_is_refused_was_not_counted(database: Database) -> None:
+    books = Books(database)
+    books.count(points(1, 2, 3), 1, most=3)
+    with pytest.raises(PolicyError):
+        books.count(points(1, 2, 3, 4), 2, most=3)
+    assert books.count(points(2, 3), 3, most=3) == Counted(3, 3)
+    assert not books.asked.has("credit", "lender", f"{2:016}")
+
+
+def test_runs_with_exponents_of_their_own_count_with_repeats(database: Database) -> None:
+    lines = (line("a" * 16, 40), line("b" * 16, 40), line("c" * 16, 7, "other"))
+    books = Books(database, lines)
+    assert books.asked.before(lines, "lender", "credit", "b" * 16) == 40
+    assert books.count(points(1, 2, 3), 1) == Counted(3, 83)
+    # The ledger's own line of a run that was counted here counts no more.
+    books.lines += (line(f"{1:016}", 3),)
+    assert books.count(points(1, 2, 3, 4), 2) == Counted(4, 84)
+    assert books.asked.before(books.lines, "lender", "credit", "a" * 16) == 44
+    assert books.asked.before(books.lines, "lender", "credit", f"{2:016}") == 83
+
+
+def kept(database: Database) -> dict[str, int]:
+    """Bytes of points by epoch."""
+    found: dict[str, int] = {}
+    with database.reading() as connection:
+        for row in connection.execute(sa.select(METADATA.tables["asked_points"])):
+            found[row.epoch] = found.get(row.epoch, 0) + len(base64.b64decode(row.points))
+    return found
+
+
+def test_points_are_kept_until_their_epoch_is_over_and_counts_for_ever(database: Database) -> None:
+    books = Books(database)
+    books.count(points(*range(1, 101)), 1, 4)
+    books.count(points(*range(1, 101)), 2, 4)
+    assert kept(database) == {"2026-11": 101 * 16}
+    books.kept = {"2026-12"}
+    assert books.count(points(1, 2), 3, epoch="2026-12") == Counted(2, 102)
+    assert kept(database) == {"2026-12": 3 * 16}
+    # Without them everybody is new again: it errs to the safe side.
+    books.kept = {"2026-11", "2026-12"}
+    assert books.count(points(1, 2), 4) == Counted(103, 105)
+
+
+def test_a_ledger_without_these_tables_gets_them(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ledger.sqlite'}"
+    older = Database(url)
+    with older.writing() as connection:
+        for name in ("asked", "asked_points"):
+            METADATA.tables[name].drop(connection)
+    older.close()
+    # Another process opens it.
+    databases._COMPLETE.discard(url)
+    opened = Database(url)
+    assert Books(opened).count(points(1), 1) == Counted(1, 1)
+    opened.close()
+
+
+def test_a_backup_takes_them_along(database: Database, tmp_path: Path) -> None:
+    Books(database).count(points(*range(1, 101)), 1)
+    with database.reading() as connection:
+        lines = {name: list(lines_of(connection, name)) for name in ("asked", "asked_points")}
+    other = Database(f"sqlite:///{tmp_path / 'other.sqlite'}")
+    with other.writing() as connection:
+        for name, rows in lines.items():
+            assert replace_rows(connection, name, rows) == 1
+    assert Books(other).count(points(*range(51, 151)), 2) == Counted(150, 150)
+    other.close()
