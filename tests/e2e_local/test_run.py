@@ -116,6 +116,7 @@ def test_one_seed_gives_one_model(seeded: tuple[Path, dict[str, Any]], tmp_path:
     assert read[0] == read[1]
 
 
+@pytest.mark.slow
 def test_people_are_found_either_way_and_the_model_is_the_same(
     seeded: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:

@@ -35,6 +35,7 @@ def started(module: str, *words: object, **environment: str) -> "subprocess.Pope
     )
 
 
+@pytest.mark.slow
 def test_every_charge_before_it_is_in_it_with_its_cells(tmp_path: Path) -> None:
     bank = tmp_path / "bank"
     bank.mkdir()

@@ -30,6 +30,7 @@ def test_its_version_is_said(tmp_path: Path) -> None:
     assert done.stdout.startswith("OpBoost Ops 0.")
 
 
+@pytest.mark.slow
 def test_a_federation_is_run(tmp_path: Path) -> None:
     done = opboost(tmp_path, "run", "--dataset", "credit", "--trees", "2", "--json")
     assert done.returncode == 0, done.stderr

@@ -14,6 +14,7 @@ def test_a_dictionary_finds_everybody_by_a_shared_key_and_nobody_without_one() -
     assert found["private_asked_about_a_tenth"] == 0.1
 
 
+@pytest.mark.slow
 def test_both_ways_are_measured_by_real_stages() -> None:
     found = alignment.measure(40, 3)
     assert set(found["ways"]["keyed"]["stages"]["label_holder"]) == {"digest_ids", "align"}

@@ -12,6 +12,7 @@ from opboost_ops.privacy.left_open import left_open
 from tests.federation import Workspace, small_credit
 
 
+@pytest.mark.slow
 def test_finding_9_nights_without_end_fit_and_a_second_declaration_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,7 +72,10 @@ def test_only_the_label_holder_needs_an_alignment_key_and_not_even_it(
     assert (again.home("a") / "alignment.arrow").read_bytes() == first
 
 
-@pytest.mark.parametrize(("parties", "size"), [(1, 1 << 20), (2, 1 << 20), (1, 100), (2, 100)])
+@pytest.mark.parametrize(
+    ("parties", "size"),
+    [(1, 1 << 20), (2, 1 << 20), pytest.param(1, 100, marks=pytest.mark.slow), (2, 100)],
+)
 def test_a_retry_writes_the_same_bytes_and_another_run_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parties: int, size: int
 ) -> None:

@@ -21,7 +21,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module", params=list(OPTIONS))
+@pytest.fixture(
+    scope="module",
+    params=["binary", pytest.param("multiclass", marks=pytest.mark.slow), "regression"],
+)
 def scored(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Workspace]]:

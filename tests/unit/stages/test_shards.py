@@ -126,7 +126,12 @@ def sent(workspace: Workspace) -> dict[str, Any]:
             continue
         if file == "manifest.json":
             manifest = parse_manifest(content, "").model_dump()
-            found[name] = {k: v for k, v in manifest.items() if k != "answers"}
+            # Heads are over the ledger, which has the lines of `list_shards`; see `books`.
+            heads = [manifest["head"], *manifest["seen"].values()]
+            found[name] = {
+                k: v for k, v in manifest.items() if k not in ("answers", "head", "seen")
+            }
+            found[name]["numbers"] = [head and head["number"] for head in heads]
         else:
             found[name] = content
     return found
