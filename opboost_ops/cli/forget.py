@@ -24,6 +24,7 @@ def command(
     from opboost_ops.errors import ConfigError
     from opboost_ops.exchange.books import open_books
     from opboost_ops.privacy.forgotten import Forgotten, cell_hashes
+    from opboost_ops.run.forgotten_rows import remove_rows
 
     declared, policy = load_site(site / "site.yaml"), load_policy(site / POLICY)
     given = sys.stdin.readline().strip() if person == "-" else person
@@ -48,8 +49,9 @@ def command(
         books.ledger.complete(forgotten)
         removed = books.cells.forget(hashes)
         books.audit.add("forgotten", "cells", declared.party, detail=f"{removed} cells")
+    copies = remove_rows(declared, policy, identities)
     found, unread = _tables_with(declared, policy, identities)
-    if removed or found:
+    if removed or found or copies:
         print(f"{declared.party} forgot the person: {removed} cell states were removed.")
     elif unread:
         print(
@@ -62,6 +64,8 @@ def command(
             "cell state has it. It is on the list all the same; check how it is written."
         )
     print("From its next run on no release holds a row of theirs.")
+    if copies:
+        print(f"Removed from the copies that runs of {', '.join(copies)} have made of a source.")
     artifacts = {(r.receiver, r.artifact) for r in releases if r.draw is None}
     if removed:
         for receiver in sorted({receiver for receiver, _ in artifacts}):
@@ -77,8 +81,8 @@ def command(
             "are whose in the states that were made under them, nobody can tell any more."
         )
     print(
-        "Still here: the row in the party's own table, and intermediate tables of earlier runs "
-        "until `opboost store gc` removes those runs."
+        "Still here: the row in the party's own table or source, and other intermediate tables of "
+        "earlier runs until `opboost store gc` removes those runs."
     )
 
 

@@ -24,6 +24,7 @@ The life of a run, in order, and the file of each step:
     others' stood, and refuses those that went back.
 15. `gaps` holds the party's books against all that lies elsewhere: `comparisons` of them with the
     `evidence` that there is. `recovery` charges what they lack, run by run by `lost_lines`.
+16. `forgotten_rows`: who is forgotten leaves the copies that runs have made of sources.
 
 Three ways of driving a run without Airflow: `local` starts a process a party, and `party_process`
 is what such a process does; `threads` runs all parties in this process. `leakage`: attacks that a

@@ -6,11 +6,10 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import polars as pl
-
 from opboost_ops.config.source import S3, Source, is_text
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.s3 import S3Bucket
+from opboost_ops.stages.source_text import text_part
 
 #: About how many bytes a gzipped byte stands for.
 _GZIPPED = 6
@@ -91,80 +90,11 @@ def _part(
 ) -> Path:
     if not is_text(path.name):
         return path
-    frame = read_text(path, source, text)
-    if frame is None:
+    target = folder / f"part-{number}.parquet"
+    if not text_part(path, source, target, text):
         raise ContractError(
             f"The CSV table of {party} cannot be read as site.yaml says.",
             "Look at separator, decimal and encoding there: `{at: ..., separator: ';', decimal: "
             "',', encoding: cp1252}`; and whether all lines have as many columns.",
         )
-    target = folder / f"part-{number}.parquet"
-    frame.write_parquet(target)
     return target
-
-
-def read_text(
-    path: Path, source: Source, text: frozenset[str] = frozenset()
-) -> pl.DataFrame | None:
-    """A CSV file, with dates, numbers and truth values as such; None if it is none.
-
-    Args:
-        path: The file, which may be gzipped.
-        source: How it is written.
-        text: Raw names of columns that are texts.
-    """
-    raw = path.read_bytes()
-    if path.name.endswith(".gz"):
-        import gzip
-
-        raw = gzip.decompress(raw)
-    try:
-        # Also where it is UTF-8: a byte order mark would be part of the first name.
-        plain = raw.decode("utf-8-sig" if source.encoding.lower() in _UTF else source.encoding)
-        names = pl.read_csv(
-            plain.encode(), separator=source.separator, n_rows=0, infer_schema=False
-        ).columns
-        separator = "\t" if ".tsv" in path.name and source.separator == "," else source.separator
-        frame = pl.read_csv(
-            plain.encode(),
-            separator=separator,
-            decimal_comma=source.decimal == ",",
-            null_values=list(source.missing),
-            schema_overrides={name: pl.String for name in names if name.strip() in text},
-            infer_schema_length=None,
-            try_parse_dates=True,
-        )
-    except (pl.exceptions.PolarsError, ValueError, LookupError, OSError):
-        return None
-    # A blank line at the end of a CSV is no person.
-    frame = frame.filter(~pl.all_horizontal(pl.all().is_null())) if frame.width else frame
-    if len({name.strip() for name in frame.columns}) == frame.width:
-        frame = frame.rename({name: name.strip() for name in frame.columns})
-    return frame.with_columns(
-        frame.get_column(name).str.strip_chars()
-        if name in text
-        else _plain(frame.get_column(name), source)
-        for name, kind in frame.schema.items()
-        if kind == pl.String
-    )
-
-
-_UTF = ("utf-8", "utf8")
-
-
-def _plain(values: pl.Series, source: Source) -> pl.Series:
-    """Texts that are numbers or truth values but for blanks around them and capitals, as such."""
-    stripped = values.str.strip_chars()
-    stripped = stripped.set(stripped.is_in(list(source.missing)), None)
-    present = stripped.drop_nulls().unique()
-    if not len(present):
-        return stripped
-    if len(present) <= 2 and set(present.str.to_lowercase()) <= {"true", "false"}:
-        return stripped.str.to_lowercase() == "true"
-    digits = present.str.replace(",", ".", literal=True) if source.decimal == "," else present
-    for kind in (pl.Int64, pl.Float64):
-        if not digits.cast(kind, strict=False).null_count():
-            whole = stripped.str.replace(",", ".", literal=True)
-            return (whole if source.decimal == "," else stripped).cast(kind)
-    # Blanks inside quotes may be meant; those of a separator with a blank are in every value.
-    return values

@@ -11,10 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import polars as pl
 
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError, OpBoostError
+from opboost_ops.privacy.forgotten import Forgotten
+from opboost_ops.stages.sorted_copy import Kept, write_sorted
 from opboost_ops.stages.source_files import local_parts, s3_parts
 from opboost_ops.stages.source_rows import database_parts
 from opboost_ops.stages.stage import COPY, Context, Home, table_of
@@ -39,7 +42,7 @@ def take(context: Context) -> None:
         return
     identity = context.federation.id.column
     copy(table, context.party, target, text_columns(context),
-         context.policy.raw_column(identity, identity))  # fmt: skip
+         context.policy.raw_column(identity, identity), _kept(context))  # fmt: skip
 
 
 @contextmanager
@@ -69,6 +72,24 @@ def borrowed(context: Context) -> Iterator[Context]:
         yield lent
 
 
+def _kept(context: Context) -> Kept | None:
+    """Leaves out whom the party has forgotten: the copy would hold what the source still has."""
+    forgotten = Forgotten(context.site.forgotten)
+    if not len(forgotten):
+        return None
+    kind = context.federation.id.type
+
+    def kept(ids: pl.Series) -> pl.Series:
+        # IDs of another type than declared, or missing ones, are for a later check.
+        plain = ids.cast(pl.String if kind == "string" else pl.Int64, strict=False)
+        known = plain.is_not_null().to_numpy()
+        mask = np.ones(len(plain), dtype=bool)
+        mask[known] = forgotten.keep(plain.drop_nulls().to_arrow(), kind)
+        return pl.Series(mask)
+
+    return kept
+
+
 def text_columns(context: Context) -> frozenset[str]:
     """Raw names of columns whose cells are texts, even where all look like numbers: 007 is no 7.
 
@@ -82,7 +103,14 @@ def text_columns(context: Context) -> frozenset[str]:
     return frozenset(context.policy.raw_column(name, identity.column) for name in names)
 
 
-def copy(source: Source, party: str, target: Path, text: Collection[str], identity: str) -> None:
+def copy(
+    source: Source,
+    party: str,
+    target: Path,
+    text: Collection[str],
+    identity: str,
+    kept: Kept | None = None,
+) -> None:
     """Copy a source into a Parquet file, sorted by ID; whole or not at all.
 
     Args:
@@ -91,6 +119,7 @@ def copy(source: Source, party: str, target: Path, text: Collection[str], identi
         target: The file.
         text: Raw names of columns that are texts, where that is not plain.
         identity: Raw name of the ID column; if it is not there, a later check says so.
+        kept: Which of some IDs may be in the copy; all when absent.
 
     Raises:
         OpBoostError: It cannot be read, or the disk has too little room.
@@ -100,7 +129,7 @@ def copy(source: Source, party: str, target: Path, text: Collection[str], identi
     failure: Exception | None = None
     with TemporaryDirectory(prefix=".source-", dir=target.parent) as folder:
         try:
-            _copy(source, party, Path(folder), target, frozenset(text), identity)
+            _copy(source, party, Path(folder), target, frozenset(text), identity, kept)
         except (OpBoostError, ConnectionError) as error:
             failure = error
         except (pl.exceptions.PolarsError, OSError, ValueError, LookupError) as error:
@@ -115,7 +144,13 @@ def copy(source: Source, party: str, target: Path, text: Collection[str], identi
 
 
 def _copy(
-    source: Source, party: str, folder: Path, target: Path, text: frozenset[str], identity: str
+    source: Source,
+    party: str,
+    folder: Path,
+    target: Path,
+    text: frozenset[str],
+    identity: str,
+    kept: Kept | None,
 ) -> None:
     def room(needed: int) -> None:
         """Refuse what the disk has no room for, before it is written."""
@@ -137,9 +172,6 @@ def _copy(
     scans = [pl.scan_parquet(part) for part in parts]
     table = pl.concat(scans, how="vertical_relaxed")
     names = {name.strip(): name for name in table.collect_schema().names()}
-    if identity.strip() in names:
-        table = table.sort(names[identity.strip()], maintain_order=True)
     whole = folder / "whole.parquet"
-    table.sink_parquet(whole, compression="zstd")
-    whole.chmod(0o600)
+    write_sorted(table, names.get(identity.strip()), whole, kept)
     whole.replace(target)

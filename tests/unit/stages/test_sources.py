@@ -12,12 +12,13 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
-from opboost_ops.cli import check
+from opboost_ops.cli import check, forget
 from opboost_ops.config.loading import load_site
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError
 from opboost_ops.run.table_watch import changed
 from opboost_ops.stages import sources
+from opboost_ops.stages.sorted_copy import write_sorted
 from opboost_ops.stages.sources import copy
 from tests.bad_input.faults import CANARY_TEXT
 from tests.federation import Workspace
@@ -75,6 +76,35 @@ def test_csv_in_another_encoding_with_dates_and_leading_zeros(tmp_path: Path) ->
     assert found.get_column("Größe").to_list() == [1.5, 2.0]
     assert found.schema["day"] == pl.Date
     assert found.get_column("code").to_list() == ["01", None]
+
+
+@pytest.mark.parametrize("cell", ["31.12.2020", "2020-12-31 10:20", "2020-12-31T10:20:30.5+02:00"])
+def test_what_a_column_holds_is_decided_by_all_of_its_cells(tmp_path: Path, cell: str) -> None:
+    """Not by its first ones: the last of 30,000 rows makes a number a decimal, a date a text."""
+    path = tmp_path / "bank.csv"
+    rows = [f"{i},{i},{cell},true" for i in range(30_000)]
+    path.write_text("\n".join(["id,a,b,c", *rows, "x,0.5,,"]))
+    found = read(tmp_path, at=str(path))
+    assert found.schema["a"] == pl.Float64 and found.get_column("a").max() == 29_999
+    assert found.schema["b"].is_temporal() and found.schema["c"] == pl.Boolean
+    path.write_text("\n".join(["id,a,b,c", *rows, "x,no number,31.02.2020,yes"]))
+    found = read(tmp_path, at=str(path))
+    assert [found.schema[name] for name in "abc"] == [pl.String] * 3
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 100])
+def test_a_table_is_sorted_some_rows_at_a_time(
+    tmp_path: Path, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opboost_ops.stages.sorted_copy._ROWS", rows)
+    ids = ["b", "a", None, "c", "b", "a", None, "b"]
+    table = pl.DataFrame({"id": ids, "x": range(8)})
+    write_sorted(table.lazy(), "id", tmp_path / "whole.parquet")
+    found = pl.read_parquet(tmp_path / "whole.parquet")
+    assert found.equals(table.sort("id", maintain_order=True))
+    write_sorted(table.lazy(), "id", tmp_path / "some.parquet", lambda part: part != "b")
+    some = pl.read_parquet(tmp_path / "some.parquet")
+    assert some.equals(found.filter(pl.col("id") != "b"))
 
 
 def test_a_pattern_of_files(tmp_path: Path) -> None:
@@ -223,3 +253,48 @@ def test_retention_removes_the_copy(workspace: Workspace) -> None:
     assert (workspace.home("bank") / "table.parquet").is_file()
     shutil.rmtree(workspace.home("bank"))
     assert not list((workspace.folder / "bank").rglob("table.parquet"))
+
+
+@pytest.mark.parametrize("kind", ["csv", "database"])
+def test_a_forgotten_person_leaves_the_copy_and_does_not_come_back(
+    workspace: Workspace, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither from a CSV file nor from a database, which go on having the row."""
+    table = workspace.table_path("bank")
+    bank = pl.read_parquet(table)
+    person, other = bank.get_column("id").sort()[:2].to_list()
+    source: Any = "people.csv"
+    if kind == "csv":
+        bank.write_csv(workspace.folder / "bank" / "people.csv")
+    else:
+        source = {"at": f"sqlite:///{tmp_path / 'bank.db'}", "query": "SELECT * FROM people"}
+        bank.write_database("people", source["at"], engine="sqlalchemy")
+    table.unlink()
+    workspace.edit_yaml(
+        "bank/site.yaml", lambda site: site["tables"]["credit_scoring"].update(train=source)
+    )
+    workspace.open()
+    workspace.step("bank", "check_table")
+    copied = workspace.home("bank") / "table.parquet"
+    before = pl.read_parquet(copied)
+    assert person in before.get_column("id")
+
+    forget.command(workspace.folder / "bank", str(person))
+    said = capsys.readouterr().out
+    assert "Removed from the copies that runs of credit_scoring have made of a source" in said
+    assert str(person) not in said
+    after = pl.read_parquet(copied)
+    assert after.equals(before.filter(pl.col("id") != person))
+    assert stat.S_IMODE(copied.stat().st_mode) == 0o600
+
+    other_run = Workspace(workspace.folder, "0" * 15 + "1")
+    other_run.open()
+    other_run.step("bank", "check_table")
+    again = other_run.home("bank") / "table.parquet"
+    assert pl.read_parquet(again).equals(after)
+    assert other in after.get_column("id")
+    # An ID that nobody has removes nothing.
+    kept = copied.read_bytes()
+    forget.command(workspace.folder / "bank", "nobody-at-all")
+    assert "Removed" not in capsys.readouterr().out
+    assert copied.read_bytes() == kept
