@@ -61,6 +61,8 @@ class OpBoostPlugin(AirflowPlugin):
         _view("models", "Models"),
         _view("exchange", "Exchange"),
         _view("quality", "Data quality"),
+        _view("monthly", "Month"),
+        _view("statement", "Statement"),
         {
             "name": "OpBoost",
             "href": f"{PREFIX}/run?dag={{DAG_ID}}&run={{RUN_ID}}",

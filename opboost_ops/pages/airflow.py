@@ -133,6 +133,17 @@ def latest(dags: Iterable[str], states: Iterable[str] = (), limit: int = 1) -> l
     return _runs(list(dags), states=list(states), limit=limit)
 
 
+def between(dags: Iterable[str], begin: datetime, end: datetime) -> list[Seen]:
+    """Runs of some DAGs that were due within a time, newest first.
+
+    Args:
+        dags: Ids of the DAGs.
+        begin: From when on.
+        end: Before when.
+    """
+    return _runs(list(dags), within=(begin, end))
+
+
 def tasks(seen: Seen) -> list[Task]:
     """The tasks of a run; first those that began first.
 
@@ -233,6 +244,7 @@ def _runs(
     name: str | None = None,
     states: list[str] | None = None,
     limit: int | None = None,
+    within: tuple[datetime, datetime] | None = None,
 ) -> list[Seen]:
     def ask(session: Any) -> list[Seen]:
         from airflow.models.dagrun import DagRun as Row
@@ -247,6 +259,8 @@ def _runs(
             asked = asked.where(Row.run_id == name)
         if states:
             asked = asked.where(Row.state.in_(states))
+        if within is not None:
+            asked = asked.where(Row.run_after >= within[0], Row.run_after < within[1])
         if limit is not None:
             asked = asked.limit(limit)
         return [

@@ -22,15 +22,24 @@ from opboost_ops.pages import (
     ledger,
     model_version,
     models,
+    monthly,
     quality,
     runs,
     state,
+    statement,
     status,
 )
 from opboost_ops.pages.access import LOGGED_IN, SeesDag
 from opboost_ops.pages.blocks import Block, Section, tables
 from opboost_ops.pages.deployment import Query, federations, guarded, parties, sections
-from opboost_ops.pages.rendering import PAGES, message_html, page_html, static, table_csv
+from opboost_ops.pages.rendering import (
+    PAGES,
+    Filter,
+    message_html,
+    page_html,
+    static,
+    table_csv,
+)
 
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -58,6 +67,7 @@ Boundary = Annotated[str, Path(pattern=_BOUNDARY)]
 AskedName = Annotated[str, Asked(pattern=rf"{_NAME}|^$")]
 AskedRun = Annotated[str, Asked(pattern=rf"{_RUN}|^$")]
 AskedPage = Annotated[int, Asked(ge=1, le=10**6)]
+AskedDay = Annotated[str, Asked(pattern=r"^\d{4}-\d{2}-\d{2}$|^$")]
 AskedCsv = Annotated[str, Asked(pattern=r"^([a-z][a-z0-9_]{0,47})?\.[a-z_0-9]{1,60}$|^$")]
 
 _BUILDERS = {
@@ -65,7 +75,11 @@ _BUILDERS = {
     "models": models.build,
     "exchange": exchange.build,
     "quality": quality.build,
+    "statement": statement.build,
 }
+#: Pages that tell of the days between two dates.
+_PERIODS = ("monthly", "statement")
+_DAYS = (Filter("since", "First day", "date"), Filter("until", "Last day", "date"))
 _STATIC = {
     "style.css": "text/css; charset=utf-8",
     "theme.js": "text/javascript; charset=utf-8",
@@ -86,8 +100,10 @@ def make_app() -> FastAPI:
     for name, media in _STATIC.items():
         app.get(f"/{name}")(partial(_static, name, media))
     app.get("/status", name="status")(_status)
-    for name, title, lead in PAGES[1:]:
-        app.get(f"/{name}", name=name)(_page(name, title, lead))
+    app.get("/monthly", name="monthly")(_monthly)
+    for name, title, lead in PAGES:
+        if name in _BUILDERS:
+            app.get(f"/{name}", name=name)(_page(name, title, lead))
     app.get("/status.json")(_state)
     app.get("/status.schema.json")(_state_schema)
     app.get("/run")(_run)
@@ -159,6 +175,8 @@ def _page(name: str, title: str, lead: str) -> Callable[..., Response]:
         page: AskedPage = 1,
         entries: AskedPage = 1,
         csv: AskedCsv = "",
+        since: AskedDay = "",
+        until: AskedDay = "",
     ) -> Response:
         query = Query(
             _sees(sees_dag),
@@ -168,16 +186,36 @@ def _page(name: str, title: str, lead: str) -> Callable[..., Response]:
             page,
             entries,
             bool(csv),
+            since,
+            until,
         )
         found = [part for part in sections(_BUILDERS[name], query) if part.blocks]
-        filters: list[tuple[str, str, list[str]]] = [("run", "Run", [])]
-        if len(known := federations(query)) > 1:
-            filters.insert(0, ("federation", "Federation", known))
+        days = name in _PERIODS
+        filters: list[Filter] = list(_DAYS) if days else [Filter("run", "Run", "run")]
+        if not days and len(known := federations(query)) > 1:
+            filters.insert(0, Filter("federation", "Federation", "choice", known))
         if len(mine := parties()) > 1:
-            filters.insert(0, ("party", "Party", mine))
+            filters.insert(0, Filter("party", "Party", "choice", mine))
         return _answer(request, name, title, lead, found, csv, filters if mine else [])
 
     return page
+
+
+def _monthly(
+    request: Request,
+    sees_dag: SeesDag,
+    federation: AskedName = "",
+    since: AskedDay = "",
+    until: AskedDay = "",
+    csv: AskedCsv = "",
+) -> Response:
+    _, title, lead = next(page for page in PAGES if page[0] == "monthly")
+    query = Query(_sees(sees_dag), federation=federation or None, since=since, until=until)
+    top = monthly.blocks(query) if parties() else []
+    known = federations(query)
+    filters = [Filter("federation", "Federation", "choice", known)] if len(known) > 1 else []
+    found = [Section("", tuple(top))] if csv else []
+    return _answer(request, "monthly", title, lead, found, csv, [*filters, *_DAYS], top=top)
 
 
 def _run(
@@ -307,7 +345,7 @@ def _answer(
     lead: str,
     found: Sequence[Section],
     csv: str,
-    filters: Sequence[tuple[str, str, Sequence[str]]] = (),
+    filters: Sequence[Filter] = (),
     back: tuple[str, str] | None = None,
     top: Sequence[Block] = (),
 ) -> Response:

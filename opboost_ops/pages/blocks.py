@@ -79,6 +79,8 @@ class Table:
     note: str = ""
     empty: str = "Nothing yet."
     pager: Pager | None = None
+    #: Names and values that stand above the head in its CSV.
+    preamble: tuple[tuple[str, str], ...] = ()
 
     @property
     def prose(self) -> bool:

@@ -34,6 +34,8 @@ class Query:
         page: Which page of a long list, from 1.
         entries: The same for the list of log entries.
         whole: All pages at once, for a download.
+        since: First day of a period, as 2026-01-31; empty for the default.
+        until: Its last day, likewise.
     """
 
     sees: Callable[[str], bool]
@@ -43,6 +45,8 @@ class Query:
     page: int = 1
     entries: int = 1
     whole: bool = False
+    since: str = ""
+    until: str = ""
 
     def wants(self, federation: str, run: str | None = None) -> bool:
         """Whether a run's things are to be shown."""

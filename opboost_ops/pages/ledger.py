@@ -160,15 +160,25 @@ def _of(budget: float | None) -> str:
 
 
 def _ends(dated: Dated, fits: int) -> str:
-    """When that many retrainings will be used up at the pace so far."""
+    day = pace(dated, fits)
+    return f", about {day} at the pace so far" if day else ""
+
+
+def pace(dated: Dated, fits: int) -> str:
+    """The day by which retrainings will be used up at the pace so far; empty if it cannot be told.
+
+    Args:
+        dated: Lines with their times, oldest first.
+        fits: How many retrainings are left.
+    """
     times = sorted({datetime.fromisoformat(at) for at, r in dated if r.account == "local_dp"})
     runs = len({(r.federation, r.run) for _, r in dated if r.account == "local_dp"})
     if runs < 2 or fits == 0:
         return ""
-    pace = (times[-1] - times[0]) / (runs - 1)
-    if pace < timedelta(hours=1) or pace * fits > timedelta(days=3650):
+    step = (times[-1] - times[0]) / (runs - 1)
+    if step < timedelta(hours=1) or step * fits > timedelta(days=3650):
         return ""
-    return f", about {(times[-1] + pace * fits).date()} at the pace so far"
+    return str((times[-1] + step * fits).date())
 
 
 def _columns(found: dict[UUID, Forecast], caps: AllFeatures, shown: Dated, query: Query) -> Table:

@@ -3,9 +3,10 @@
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -22,10 +23,29 @@ PAGES = (
     ("models", "Models", "Which version is in use, how it came to be, and on what it stands."),
     ("exchange", "Exchange", "Who sent what to whom, and whether it is what it claims to be."),
     ("quality", "Data quality", "Which checks passed, by run and boundary."),
+    ("monthly", "Month", "Is it on, what is it worth, what has it cost, and what went wrong."),
+    ("statement", "Statement", "What left in a period, what it cost, and who decided what."),
 )
 
 #: How spreadsheets recognise a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A field by which a page can be narrowed.
+
+    Attributes:
+        name: Of the field, as in the address.
+        label: For people.
+        kind: A run's id, a day, or one of some words.
+        choices: Those words.
+    """
+
+    name: str
+    label: str
+    kind: Literal["run", "date", "choice"]
+    choices: Sequence[str] = ()
 
 
 def page_html(
@@ -36,7 +56,7 @@ def page_html(
     lead: str,
     query: Mapping[str, str],
     parts: Sequence[Section],
-    filters: Sequence[tuple[str, str, Sequence[str]]] = (),
+    filters: Sequence[Filter] = (),
     back: tuple[str, str] | None = None,
     top: Sequence[Block] = (),
 ) -> str:
@@ -49,7 +69,7 @@ def page_html(
         lead: One sentence below the title.
         query: What was asked for; links on the page keep it.
         parts: By party.
-        filters: Fields of the filter: name, label, and what may be chosen; free text when empty.
+        filters: Fields by which the page can be narrowed.
         back: Text and path of the page above.
         top: What stands above the parties' parts.
     """
@@ -94,6 +114,7 @@ def table_csv(table: Table) -> bytes:
     """
     text = io.StringIO()
     writer = csv.writer(text)
+    writer.writerows([_cell(name), _cell(value)] for name, value in table.preamble)
     writer.writerow(table.columns)
     writer.writerows([_cell(cell.plain) for cell in row] for row in table.rows)
     return text.getvalue().encode()

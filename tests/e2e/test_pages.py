@@ -23,6 +23,8 @@ PAGES = {
     "Models": ("models", "Champion"),
     "Exchange": ("exchange", "unbroken"),
     "Data quality": ("quality", "Checks by run and boundary"),
+    "Month": ("monthly", "What it has cost in privacy, and what is left"),
+    "Statement": ("statement", "Told exactly in it, with no epsilon"),
 }
 
 

@@ -10,6 +10,7 @@ from opboost_ops.pages.app import make_app
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.pages.conftest import Reader
 
+PAGES = ("ledger", "models", "exchange", "quality", "monthly", "statement")
 EXAMPLES = {
     "party": "credit",
     "federation": "credit_scoring",
@@ -22,10 +23,8 @@ ROUTES = [re.sub(r"{(\w+)}", lambda m: EXAMPLES[m[1]], r.path) for r in make_app
 
 
 def test_all_pages_are_among_the_routes() -> None:
-    assert {"/ledger", "/models", "/exchange", "/quality", "/status", "/run", "/style.css"} <= set(
-        ROUTES
-    )
-    assert len(ROUTES) == 18
+    assert {*(f"/{page}" for page in PAGES), "/status", "/run", "/style.css"} <= set(ROUTES)
+    assert len(ROUTES) == 20
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -81,6 +80,8 @@ def test_every_answer_is_private_and_runs_nothing_of_others(
         "ledger?federation=../..",
         "ledger?party=..%2fcredit",
         "ledger?csv=credit.nothing",
+        "statement?since=2026-13",
+        "monthly?until=yesterday",
         "exchange?page=0",
         "run",
         "no_such_page",
@@ -105,7 +106,7 @@ def test_a_reader_sees_only_federations_whose_dag_he_may_see(
         return False
 
     monkeypatch.setattr(get_auth_manager(), "is_authorized_dag", refuse)
-    for page in ("ledger", "models", "exchange", "quality", f"run?id={FIRST_RUN}"):
+    for page in (*PAGES, f"run?id={FIRST_RUN}"):
         text = reader.page(page)
         assert "credit_scoring" not in text
         assert "income" not in text
@@ -141,14 +142,14 @@ def test_without_any_site_a_page_says_what_to_set(
 ) -> None:
     for name in untouched.environment():
         monkeypatch.delenv(name)
-    for page in ("ledger", "models", "exchange", "quality", f"run?id={FIRST_RUN}"):
+    for page in (*PAGES, f"run?id={FIRST_RUN}"):
         assert "Set OPBOOST_SITE_&lt;PARTY&gt;" in reader.page(page)
 
 
 def test_looking_makes_nothing(reader: Reader, shown: Workspace) -> None:
     (shown.folder / "bank" / "ledger.sqlite").unlink()
     before = set(shown.files())
-    for page in ("ledger", "models", "exchange", "quality", f"run?id={FIRST_RUN}"):
+    for page in (*PAGES, f"run?id={FIRST_RUN}"):
         reader.page(page)
     assert set(shown.files()) == before
     assert "Nothing was released yet" in reader.page("ledger?party=bank")

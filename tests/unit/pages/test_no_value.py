@@ -32,7 +32,16 @@ def test_nothing_of_a_table_is_shown(
     for name, value in Workspace(canaries.root).environment().items():
         monkeypatch.setenv(name, value)
     reader = Reader(application, cookies={"_token": token})
-    pages = ("ledger", "models", "exchange", "quality", "status", "status.json")
+    pages = (
+        "ledger",
+        "models",
+        "exchange",
+        "quality",
+        "monthly",
+        "statement",
+        "status",
+        "status.json",
+    )
     begin = {*pages, f"run?id={FIRST_RUN}"}
     waiting, seen = sorted(begin), set(begin)
     while waiting:

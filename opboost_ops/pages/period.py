@@ -1,0 +1,74 @@
+"""The days of which a page tells: those asked for, or else the last thirty."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+
+from opboost_ops.errors import ContractError
+from opboost_ops.pages.deployment import Query
+from opboost_ops.privacy.accountant import accounts, total
+from opboost_ops.privacy.events import Release
+
+#: How many days are told of when nothing is asked for.
+DAYS = 30
+
+
+@dataclass(frozen=True)
+class Period:
+    """Days in UTC, both ends included."""
+
+    first: date
+    last: date
+
+    @property
+    def begin(self) -> str:
+        """From when on, as ledger and log write it."""
+        return datetime.combine(self.first, time(), UTC).isoformat(timespec="seconds")
+
+    @property
+    def end(self) -> str:
+        """Before when; the first moment that no longer belongs to it."""
+        after = datetime.combine(self.last + timedelta(days=1), time(), UTC)
+        return after.isoformat(timespec="seconds")
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return f"{self.first} to {self.last}"
+
+    def has(self, at: str) -> bool:
+        """Whether a moment belongs to it.
+
+        Args:
+            at: In UTC, as ledger and log write it.
+        """
+        return self.begin <= at < self.end
+
+
+def asked_for(query: Query) -> Period:
+    """The period of a question.
+
+    Args:
+        query: What is asked for.
+
+    Raises:
+        ContractError: It names no day, or ends before it begins.
+    """
+    try:
+        last = date.fromisoformat(query.until) if query.until else datetime.now(UTC).date()
+        first = date.fromisoformat(query.since) if query.since else last - timedelta(days=DAYS - 1)
+    except (ValueError, OverflowError):
+        raise ContractError("A day of this period is none.", "Write it as 2026-01-31.") from None
+    if first > last:
+        raise ContractError("This period ends before it begins.", "Turn its days round.")
+    return Period(first, last)
+
+
+def sums(releases: Iterable[Release]) -> tuple[float, float]:
+    """What a person was charged at worst, over all columns: loss(1) and loss(R - L).
+
+    Args:
+        releases: Of one party, oldest first.
+    """
+    found = accounts(releases).values()
+    return float(total(a.step for a in found)), float(total(a.whole for a in found))

@@ -1,0 +1,183 @@
+"""A statement of a period: what a party released in it, what that cost, and who decided what."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from opboost_ops.config.policy import Policy
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ArtifactError
+from opboost_ops.exchange.audit import Entry
+from opboost_ops.exchange.books import Books, open_books
+from opboost_ops.pages.blocks import Block, Cell, Fact, Facts, Note, Table, count, moment, number
+from opboost_ops.pages.deployment import Query, of_books
+from opboost_ops.pages.kinds import kind_words
+from opboost_ops.pages.period import Period, asked_for, sums
+from opboost_ops.privacy.accountant import accounts, model_epsilon
+from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.statement import exact_lines, forecasts
+
+#: What a person has decided, or what was refused: the rest is the daily traffic.
+_DECISIONS = (
+    "refused",
+    "rejected",
+    "asked",
+    "approved",
+    "declined",
+    "forgotten",
+    "rotated",
+    "removed",
+    "agreed",
+    "withdrawn",
+)
+
+
+def build(party: str, query: Query) -> list[Block]:
+    """A party's statement.
+
+    Args:
+        party: Whose.
+        query: What is asked for, with the period's days.
+    """
+    absent = "Nothing was released yet: the party has no ledger."
+    return of_books(party, absent, lambda site, policy: _page(party, site, policy, query))
+
+
+def _page(party: str, site: Site, policy: Policy, query: Query) -> list[Block]:
+    period = asked_for(query)
+    with open_books(site) as books:
+        dated = books.ledger.dated()
+        head, entries = _log(books)
+    # Budgets are for all federations: a statement of a part of them would say too little.
+    hidden = any(r.federation != "all" and not query.sees(r.federation) for _, r in dated)
+    if hidden:
+        told = "This statement is of all federations of the party, and you may not see one of them."
+        return [Note("muted", told)]
+    before = [r for at, r in dated if at < period.begin]
+    until = [r for at, r in dated if at < period.end]
+    inside = [r for at, r in dated if period.has(at)]
+    preamble = (
+        ("party", party),
+        ("first day (UTC)", str(period.first)),
+        ("last day (UTC)", str(period.last)),
+        ("audit log, entries", str(head[0])),
+        ("audit log, head", head[1]),
+    )
+    decided = [entry for entry in entries if period.has(entry.at) and entry.action in _DECISIONS]
+    return [
+        *([] if head[0] else [Note("bad", "The audit log is broken, or empty.", _BROKEN)]),
+        _facts(period, before, until, inside, head),
+        _columns(before, until, inside, policy, preamble),
+        _exact(inside, preamble),
+        _decisions(decided, preamble),
+    ]
+
+
+_BROKEN = "`opboost audit verify` says where; this statement cannot be held against it."
+
+
+def _log(books: Books) -> tuple[tuple[int, str], list[Entry]]:
+    try:
+        return books.audit.verify(), [entry for _, entry, _ in books.audit.entries()]
+    except ArtifactError:
+        return (0, "broken"), []
+
+
+def _facts(
+    period: Period,
+    before: Sequence[Release],
+    until: Sequence[Release],
+    inside: Sequence[Release],
+    head: tuple[int, str],
+) -> Facts:
+    then, now = sums(before), sums(until)
+    facts = [
+        Fact("Period (UTC)", period.words, "both days included"),
+        Fact("Runs", f"{len({(r.federation, r.run) for r in inside if r.run}):,}"),
+        Fact("Ledger lines", f"{len(inside):,}", "each is one thing that left, or one draw"),
+    ]
+    for at, label in enumerate(("loss(1)", "loss(R-L)")):
+        hint = f"from {number(then[at]).text} to {number(now[at]).text}, worst case"
+        grown = number(now[at] - then[at] if now[at] != float("inf") else now[at]).text
+        facts.append(Fact(f"A person was charged: {label}", grown, hint))
+    if any(r.account == "model" for r in until):
+        spent = [float(model_epsilon(rs)) for rs in (before, until)]
+        hint = f"from {spent[0]:.3f} to {spent[1]:.3f}, worst case"
+        facts.append(Fact("Models: epsilon", f"{spent[1] - spent[0]:.3f}", hint))
+    facts.append(Fact("Audit log's head", head[1][:16], f"{head[0]:,} entries: {head[1]}"))
+    return Facts(tuple(facts))
+
+
+def _columns(
+    before: Sequence[Release],
+    until: Sequence[Release],
+    inside: Sequence[Release],
+    policy: Policy,
+    preamble: tuple[tuple[str, str], ...],
+) -> Table:
+    then, mine = accounts(before), accounts(inside)
+    rows = []
+    for uuid, found in forecasts(until, policy).items():
+        account = found.account
+        old = then.get(uuid)
+        rows.append(
+            (
+                Cell(found.feature),
+                Cell(str(uuid)),
+                count(mine[uuid].releases if uuid in mine else 0),
+                number(float(account.step) - (float(old.step) if old else 0.0)),
+                number(float(account.whole) - (float(old.whole) if old else 0.0)),
+                number(float(account.step)),
+                number(found.rule.budget_1),
+                number(float(account.whole)),
+                number(found.rule.budget_whole),
+            )
+        )
+    heads = (
+        "feature",
+        "column",
+        "draws in it",
+        "loss(1) in it",
+        "loss(R-L) in it",
+        "loss(1) at its end",
+        "budget(1) today",
+        "loss(R-L) at its end",
+        "budget(R-L) today",
+    )
+    note = "The worst case, from public facts alone, for a person at whom every value changed."
+    return Table(
+        "statement",
+        "What each feature has cost",
+        heads,
+        tuple(rows),
+        note,
+        "No randomised cell had left by its end.",
+        preamble=preamble,
+    )
+
+
+def _exact(inside: Sequence[Release], preamble: tuple[tuple[str, str], ...]) -> Table:
+    rows = tuple(
+        (count(line.times), Cell(kind_words(line.kind)), Cell(line.receiver), Cell(line.discloses))
+        for line in exact_lines(inside)
+    )
+    heads = ("times", "what", "told to", "what it discloses")
+    note = "None of this is differentially private, and no budget limits it."
+    title = "Told exactly in it, with no epsilon"
+    return Table("told", title, heads, rows, note, "Nothing.", preamble=preamble)
+
+
+def _decisions(entries: Sequence[Entry], preamble: tuple[tuple[str, str], ...]) -> Table:
+    rows = tuple(
+        (
+            moment(entry.at),
+            Cell(entry.action, state="bad" if entry.action in ("refused", "rejected") else ""),
+            Cell(entry.place),
+            Cell(entry.party),
+            Cell(entry.detail),
+        )
+        for entry in entries
+    )
+    heads = ("at (UTC)", "what", "where", "party", "detail")
+    found = ", ".join(f"{n} {action}" for action, n in Counter(e.action for e in entries).items())
+    title = "Agreements, approvals, refusals and all else that was decided in it"
+    return Table("decisions", title, heads, rows, found, "Nothing was decided.", preamble=preamble)

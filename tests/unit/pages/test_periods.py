@@ -1,0 +1,120 @@
+"""The page for who looks once a month, and the privacy officer's statement of a period."""
+
+import csv
+import io
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from opboost_ops.config.loading import load_site, site_of
+from opboost_ops.errors import BudgetError
+from opboost_ops.exchange.books import open_books
+from opboost_ops.privacy.accountant import accounts, total
+from opboost_ops.run.inbox import Run, note_refused
+from tests.federation import SECOND_RUN, Workspace
+from tests.unit.pages.airflow_runs import forget_runs, write_run
+from tests.unit.pages.conftest import Reader
+from tests.unit.pages.long_history import lengthen
+from tests.unit.pages.test_pages import plain, rows
+
+DAYS = "since=2026-01-08&until=2026-01-12"
+
+
+@pytest.fixture(scope="module")
+def month(trained_once: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A run in each night from 2026-01-06 to 2026-01-17."""
+    copy = trained_once.copy(tmp_path_factory.mktemp("month") / "federation", SECOND_RUN)
+    lengthen(copy, 12)
+    return copy
+
+
+@pytest.fixture
+def nights(month: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    month.known_to(monkeypatch)
+    return month
+
+
+def charged(folder: Path, first: str, last: str) -> float:
+    """loss(R - L) of the lines whose day is among some, by the ledger itself."""
+    with open_books(load_site(folder / "site.yaml")) as books:
+        lines = [r for at, r in books.ledger.dated() if first <= at[:10] <= last]
+    return float(total(account.whole for account in accounts(lines).values()))
+
+
+def test_a_statement_is_of_its_period_alone(reader: Reader, nights: Workspace) -> None:
+    reply = reader.get(f"/opboost/statement?party=bank&{DAYS}&csv=bank.statement")
+    lines = list(csv.reader(io.StringIO(reply.text)))
+    preamble = {line[0]: line[1] for line in lines[:5]}
+    with open_books(load_site(nights.folder / "bank" / "site.yaml")) as books:
+        entries, head = books.audit.verify()
+    assert preamble["audit log, head"] == head
+    assert preamble["audit log, entries"] == str(entries)
+    assert (preamble["first day (UTC)"], preamble["party"]) == ("2026-01-08", "bank")
+    heads, *found = lines[5:]
+    inside = [float(line[heads.index("loss(R-L) in it")]) for line in found]
+    bank = nights.folder / "bank"
+    assert sum(inside) == pytest.approx(charged(bank, "2026-01-08", "2026-01-12"))
+    at_end = [float(line[heads.index("loss(R-L) at its end")]) for line in found]
+    assert sum(at_end) == pytest.approx(charged(bank, "2026-01-01", "2026-01-12"))
+    assert {line[heads.index("draws in it")] for line in found} == {"5"}
+    text = plain(reader.page(f"statement?party=bank&{DAYS}"))
+    assert "2026-01-08 to 2026-01-12" in text
+    assert head in text
+    nothing = plain(reader.page("statement?party=bank&since=2025-01-01&until=2025-02-01"))
+    assert "No randomised cell had left by its end." in nothing
+
+
+def test_what_was_decided_is_on_the_statement(reader: Reader, shown: Workspace) -> None:
+    run = Run("credit_scoring", SECOND_RUN, "credit")
+    note_refused(site_of("bank")[0], run, "desensitize", BudgetError("No budget is left."))
+    text = plain(reader.page("statement?party=bank"))
+    assert "refused" in text and "No budget is left." in text
+    assert "1 agreed" in text
+    assert "This period ends before it begins" in plain(
+        reader.page("statement?party=bank&since=2026-02-01&until=2026-01-01")
+    )
+
+
+def test_a_month_on_one_page(reader: Reader, nights: Workspace) -> None:
+    forget_runs()
+    write_run("bad", "failed", {"credit_open.open_run": "failed"}, ago=timedelta(days=1))
+    write_run("good", "success", {"credit_open.open_run": "success"}, ago=timedelta(hours=1))
+    write_run("old", "failed", {"credit_open.open_run": "failed"}, ago=timedelta(days=90))
+    try:
+        text = plain(reader.page("monthly"))
+        assert "Runs in these days 2 1 failed" in text
+        listed = rows(reader, "monthly", ".incidents_credit_scoring")
+        assert [line["more"] for line in listed] == ["bad"]
+    finally:
+        forget_runs()
+    models = nights.folder / "credit" / "models" / "credit_scoring"
+    champion = json.loads((models / "champion.json").read_text())["version"]
+    evaluation = json.loads((models / champion / "evaluation.json").read_text())
+    gain = evaluation["gains"]["label_holder_alone"]["auc"]
+    assert f"{gain['value']:+.3f} 95 %: {gain['low']:+.3f} to {gain['high']:+.3f}" in text
+    assert "What each party&#39;s columns bring" in text
+    costs = {
+        line["party"]: line for line in rows(reader, f"monthly?{DAYS}", ".cost_credit_scoring")
+    }
+    for party in ("bank", "shop"):
+        cost = charged(nights.folder / party, "2026-01-08", "2026-01-12")
+        assert float(costs[party]["loss(R-L) in these days"]) == pytest.approx(cost)
+
+
+def test_a_gain_that_may_be_zero_is_no_gain(reader: Reader, shown: Workspace) -> None:
+    path = next((shown.folder / "credit" / "models" / "credit_scoring").glob("*/evaluation.json"))
+    evaluation = json.loads(path.read_text())
+    evaluation["gains"]["label_holder_alone"]["auc"] |= {"low": -0.01, "value": 0.02, "high": 0.05}
+    path.chmod(0o644)
+    path.write_text(json.dumps(evaluation))
+    assert "zero is among them: not shown to be worth anything" in plain(reader.page("monthly"))
+
+
+def test_one_partys_fault_leaves_the_month_of_the_others(reader: Reader, shown: Workspace) -> None:
+    (shown.folder / "bank" / "ledger.sqlite").write_text("{]")
+    text = plain(reader.page("monthly"))
+    assert "cannot be" in text
+    parties = [line["party"] for line in rows(reader, "monthly", ".cost_credit_scoring")]
+    assert parties == ["credit", "shop"]
