@@ -200,6 +200,20 @@ def test_no_triple_of_larger_tables_either(size: int) -> None:
     assert met == 0
 
 
+@pytest.mark.slow
+def test_no_triple_joins_larger_tables() -> None:
+    everyone = people(*range(400))
+    session = Session(people(10**6), [everyone, everyone])
+    # First halves of all 5 million triples of each; two agree with a chance of 10^-6.
+    found = []
+    for j in (0, 1):
+        slots = np.ascontiguousarray(session.layout(j)[0].content).view(np.uint64)
+        a, b, c = slots.reshape(3, -1, 2)[..., 0]
+        found.append((a[:, None, None] ^ b[None, :, None] ^ c[None, None]).ravel())
+    assert len(found[0]) > 5_000_000
+    assert not len(np.intersect1d(*found))
+
+
 @pytest.mark.parametrize("stays", ["points", "points and salt"])
 def test_tables_of_one_epoch_cannot_be_joined(monkeypatch: pytest.MonkeyPatch, stays: str) -> None:
     """What one mask in two runs would give: the masks fall out, and shares of holders compare."""

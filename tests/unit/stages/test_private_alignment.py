@@ -101,11 +101,23 @@ def test_a_retry_writes_the_same_bytes_and_another_run_others(
         assert not entries(workspace, kind) & entries(other, kind)
 
 
-@pytest.mark.parametrize("stage", ["psi_query", "digest_ids", "psi_answer", "align"])
+@pytest.mark.parametrize(
+    ("stage", "parties", "size"),
+    [
+        ("psi_query", 1, 1 << 20),
+        ("digest_ids", 1, 1 << 20),
+        ("psi_answer", 1, 1 << 20),
+        ("align", 1, 1 << 20),
+        # What waits for its part was left half written.
+        ("psi_query", 1, 100),
+        ("digest_ids", 2, 100),
+    ],
+)
 def test_a_task_that_is_killed_goes_on_and_ends_with_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, parties: int, size: int
 ) -> None:
-    workspace = private(tmp_path, monkeypatch)
+    monkeypatch.setattr(alignment_parts, "PART", size)
+    workspace = private(tmp_path, monkeypatch, parties)
     twin = workspace.copy(tmp_path / "twin", FIRST_RUN)
     party = "a" if stage in ("psi_query", "align") else "b0"
 
@@ -129,6 +141,7 @@ def test_a_task_that_is_killed_goes_on_and_ends_with_the_same_bytes(
     assert len(list((workspace.home(party) / "psi").iterdir())) == kept + 4
     monkeypatch.undo()
     with monkeypatch.context() as patch:
+        patch.setattr(alignment_parts, "PART", size)
         twin.known_to(patch)
         twin.until(stage, party)
         twin.step(party, stage)
@@ -187,6 +200,11 @@ def test_the_policy_caps_how_many_are_asked_about(
     later.until("psi_answer")
     with pytest.raises(PolicyError, match="max_asked_ever is 999, asked are 500 after 500 before"):
         later.step("b0", "psi_answer")
+    # As if the other run had answered after this one had asked.
+    monkeypatch.setattr("opboost_ops.stages.psi_answer._counted", lambda *_: "")
+    with pytest.raises(PolicyError, match="max_asked_ever is 999, asked are 500 after 500 before"):
+        later.step("b0", "psi_answer")
+    assert "psi_answer/b0" not in later.published()
 
 
 @pytest.mark.parametrize("way", ["keyed", "private"])
