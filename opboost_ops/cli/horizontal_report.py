@@ -25,11 +25,14 @@ def show(finished: Finished, models: Path, as_json: bool) -> None:
     console = Console()
     table = Table(title=f"{result['federation']}, run {result['run']}: each party's held-out rows")
     names = sorted({n for found in result["metrics"].values() for n in found["federated_local"]})
-    for head in ("party", *(f"{name}, {of}" for name in names for of in ("own rows", "all rows"))):
+    several = any("label_holder_alone" in found for found in result["metrics"].values())
+    trained = ("own rows", "all rows") if several else ("all rows",)
+    for head in ("party", *(f"{name}, {of}" for name in names for of in trained)):
         table.add_column(head)
     for party, found in result["metrics"].items():
-        alone, together = found["label_holder_alone"], found["federated_local"]
-        table.add_row(party, *(f"{f[name]:.4f}" for name in names for f in (alone, together)))
+        # A private run has no model of the own rows alone.
+        rows = [found[of] for of in ("label_holder_alone", "federated_local") if of in found]
+        table.add_row(party, *(f"{f[name]:.4f}" for name in names for f in rows))
     console.print(table)
     console.print(
         f"{result['rows']:,} training rows of {len(result['metrics'])} parties. Each sent "

@@ -95,7 +95,7 @@ class PrivateTraining(Record):
             ensembles share epsilon. DPBoost.
         regularisation: The paper's lambda. DPBoost.
         metrics_epsilon: What the metrics of one training cost a held-out row: they get noise, and
-            so does what the champion's gate goes by. Without it they are exact. DPBoost.
+            so does what the champion's gate goes by. Without it they are exact.
         delta: Below 1 / rows of all parties; horizontal.
         remain: t, how many parties' noise is in every sum, all of them when absent; horizontal.
         colluding: kappa, how many of them may pool what they know, the active one among them, or

@@ -31,7 +31,7 @@ def summed_faults(federation: Federation) -> Iterator[Fault]:
         yield Fault(f"{where}.delta", "is required of horizontal learning",
                     "less than 1 / rows of all parties, for example 1e-6")  # fmt: skip
     defaults = PrivateTraining(epsilon=private.epsilon)
-    for key in ("trees_per_ensemble", "regularisation", "metrics_epsilon"):
+    for key in ("trees_per_ensemble", "regularisation"):
         if getattr(private, key) != getattr(defaults, key):
             yield Fault(f"{where}.{key}", "is DPBoost's", "take it out")
     count = len(federation.parties)

@@ -88,6 +88,12 @@ _SUMMED = (
     "passed (exact, no epsilon).",
 )
 
+#: The same where metrics have noise, too.
+_METRICS_WITH_NOISE = (
+    "Everyone who sees the run learnt that all checks passed (exact, no epsilon), and the metrics "
+    "above, which have noise."
+)
+
 #: The same where sums have noise.
 _SUMMED_WITH_NOISE = (
     "{active} received sums over all parties with every party's noise, each party's part under "
@@ -281,7 +287,10 @@ def _training(federation: Federation, tuned: Mapping[str, Any]) -> dict[str, Any
 
 def _told(federation: Federation) -> tuple[str, ...]:
     if federation.learning == "horizontal":
-        summed = _SUMMED if federation.training.private is None else _SUMMED_WITH_NOISE
+        noisy = federation.training.private
+        summed = _SUMMED if noisy is None else _SUMMED_WITH_NOISE
+        if noisy is not None and noisy.metrics_epsilon is not None:
+            summed = (*_SUMMED_WITH_NOISE[:-1], _METRICS_WITH_NOISE)
         return tuple(line.format(active=federation.label_holder) for line in summed)
     holders = ", ".join(federation.feature_holders)
     people = alignment_words(federation)

@@ -42,9 +42,20 @@ _SUMMED = (
     "told from noisy hessians.",
     "It is the cost of this training alone. Trainings on the same rows add up, also one that broke "
     "off; each party's ledger has the sum (`opboost ledger show`).",
+    "{metrics}",
+)
+
+_SUMMED_EXACT = (
     "Not covered: how many rows are held out, metrics on them and whether the model became "
     "champion, which are exact functions of each party's own held-out rows; and pass or fail of "
-    "checks.",
+    "checks. The importance of features on this card is exact, too: the card stays with its party."
+)
+
+_SUMMED_NOISY = (
+    "Metrics on a party's held-out rows have noise, and by them it was decided whether the model "
+    "became its champion: epsilon {spent:g}, {twice_spent:g} for a row replaced. A row is either "
+    "trained on or held out. The importance of features would be exact and is left out. Not "
+    "covered: how many rows are held out; and pass or fail of checks."
 )
 
 
@@ -65,7 +76,10 @@ def private_words(federation: Federation) -> tuple[str, ...]:
             "twice": 2 * private.epsilon,
             "honest": f"{honest} of {count}",
             "active": federation.label_holder,
+            "metrics": _SUMMED_EXACT,
         }
+        if (spent := private.metrics_epsilon) is not None:
+            facts["metrics"] = _SUMMED_NOISY.format(spent=spent, twice_spent=2 * spent)
         return tuple(line.format(**facts) for line in _SUMMED)
     spent = private.metrics_epsilon
     metrics = _EXACT.format(label=federation.label_holder)

@@ -215,22 +215,32 @@ def _sums(site: Site, plan: Plan, one: Published) -> list[Release]:
     if budget is None or one.kind != "round_key":
         return []
     curve = noise_of(settings_of(plan.federation), budget).curve
-    return [
-        Release(
-            federation=one.federation,
-            run=one.run,
-            party=site.party,
-            receiver="all parties, and whoever is given the model",
-            kind="model",
-            artifact=_name(f"{one.federation}/{one.run}/sums"),
-            account="model",
-            epsilon=curve.epsilon,
-            curve=curve,
-            rows=0,
-            discloses="sums over all parties with noise; the line was lost, and rebuilt",
-            recovered=True,
-        )
-    ]
+    sums = Release(
+        federation=one.federation,
+        run=one.run,
+        party=site.party,
+        receiver="all parties, and whoever is given the model",
+        kind="model",
+        artifact=_name(f"{one.federation}/{one.run}/sums"),
+        account="model",
+        epsilon=curve.epsilon,
+        curve=curve,
+        rows=0,
+        discloses="sums over all parties with noise; the line was lost, and rebuilt",
+        recovered=True,
+    )
+    private = plan.federation.training.private
+    if private is None or private.metrics_epsilon is None:
+        return [sums]
+    metrics = {
+        "receiver": "everyone who sees the run",
+        "kind": "metrics",
+        "artifact": _name(f"{one.federation}/{one.run}/metrics"),
+        "epsilon": private.metrics_epsilon,
+        "curve": None,
+        "discloses": "metrics with noise; the line was lost, and rebuilt at worst",
+    }
+    return [sums, sums.model_copy(update=metrics)]
 
 
 def _name(place: str) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.boosting import federboost
+from opboost_ops.boosting.dp import noise
 from opboost_ops.boosting.federboost import Settings
 from opboost_ops.boosting.histogram import Growth
 from opboost_ops.boosting.histogram_text import ColumnText, text_of
@@ -36,6 +37,10 @@ def boost(context: Context) -> Outcome:
     federation = context.federation
     settings = settings_of(federation)
     columns, label = rows_of(context.home.table("rows"), federation)
+    declared = federation.training.private
+    if declared is not None and declared.metrics_epsilon is not None:
+        # Before anything is charged, not when the model is to be evaluated.
+        noise.require("training.private.metrics_epsilon is declared")
     mailbox = context.open_mailbox()
 
     def progress(done: int) -> None:

@@ -16,31 +16,44 @@ from opboost_ops.stages.gate import comparable_reference, gate
 from opboost_ops.stages.held_out import SCORING, pictures_of, scoring_of
 from opboost_ops.stages.interval_gate import ALONE, DISCLOSES, REFERENCE, interval_gate
 from opboost_ops.stages.materialise import materialised_model
+from opboost_ops.stages.noisy_metrics import noisy_metrics
 from opboost_ops.stages.reference import interval_rule, reference_of
 from opboost_ops.stages.stage import Context, Outcome
 
+#: What a private model's metrics say where they have no noise.
+_EXACT = "metrics of the model: exact functions of this party's held-out rows and their labels"
+
 
 def evaluate_own(context: Context) -> Outcome:
-    """Evaluate the common model beside one of this party's rows alone, and the champion."""
+    """Evaluate the common model beside one of this party's rows alone, and the champion.
+
+    With `training.private` there is no model of the own rows alone: it would have no noise.
+    """
     facts = context.home.json("frame")
     holdout = context.home.table("holdout_frame")
     truth = np.asarray(holdout.column(LABEL).to_numpy())
     matrix = frame_of(holdout, facts).matrix
     prediction = predict(materialised_model(context), matrix)
-    alone = _alone(context, matrix)
     mode, task = context.federation.scoring.mode, facts["task"]
     new = f"federated_{mode}"
     registry = Registry(context.site.models, context.federation.name)
     version = reference_of(context.federation, registry, context.run)
     reference = comparable_reference(context, facts, version)
-    compared = {ALONE: alone, new: prediction}
+    compared = {new: prediction}
     if reference is not None:
         compared[REFERENCE] = predict(reference, matrix)
     evaluation: dict[str, Any] = {"rows": len(truth), "mode": mode}
-    result = {name: metrics.evaluate(task, truth, of) for name, of in compared.items()}
+    private, charge = context.federation.training.private, None
+    if private is None:
+        compared = {ALONE: _alone(context, matrix), **compared}
+    if private is not None and private.metrics_epsilon is not None:
+        found, charge = noisy_metrics(context, task, truth, compared, private.metrics_epsilon)
+        result = {name: found[name] for name in compared}
+    else:
+        result = {name: metrics.evaluate(task, truth, of) for name, of in compared.items()}
     old = result.pop(REFERENCE, None)
     documents: dict[str, Any] = {}
-    if context.federation.training.private is None:
+    if private is None:
         comparison = Comparison(task, truth, compared)
         evaluation |= pictures_of(task, facts["classes"], truth, compared, comparison, new)
         documents[SCORING] = scoring_of(context.federation.scoring, task, truth, {mode: prediction})
@@ -54,7 +67,8 @@ def evaluate_own(context: Context) -> Outcome:
         tables={"predictions": pa.table({mode: pa.array(flat)})},
         documents={**documents, "evaluation": evaluation, "gate": decision},
         summary={"rows": len(truth), "mode": mode, "metrics": result, "gate": decision["why"]},
-        discloses=DISCLOSES,
+        discloses="" if charge else DISCLOSES if private is None else _EXACT,
+        model=charge,
     )
 
 

@@ -1,4 +1,4 @@
-"""Metrics of held-out rows with noise, drawn once a run: DPBoost's `training.private`."""
+"""Metrics of held-out rows with noise, drawn once a run, by `training.private`."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ def noisy_metrics(
     What is drawn is on the disk before it is used, so that a retry draws nothing again.
 
     Args:
-        context: The label holder's.
+        context: The label holder's; in horizontal learning that of a party.
         task: ``binary`` or ``regression``.
         truth: Labels, shape (n,).
         predictions: Of each model and mode, shape (n,).

@@ -26,13 +26,16 @@ KEY_BYTES = 32
 _WEIGHT_ERROR = 2.0**-49
 
 
-def require() -> None:
+def require(entry: str = "training.trainer is dpboost") -> None:
     """Make sure that OpenDP is there.
+
+    Args:
+        entry: What of the federation file needs it.
 
     Raises:
         ConfigError: It is not installed.
     """
-    require_extra("opendp", "OpenDP", "training.trainer is dpboost", "dpboost")
+    require_extra("opendp", "OpenDP", entry, "dpboost")
 
 
 def fresh_key() -> bytes:

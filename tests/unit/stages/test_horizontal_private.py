@@ -193,7 +193,7 @@ def test_a_delta_not_below_one_in_all_rows_is_one_refusal_at_every_party(tmp_pat
         ({"colluding": 3}, "leaves no party whose noise counts"),
         ({"remain": 4}, "training.private.remain: is 4, of 3 parties"),
         ({"delta": None}, "training.private.delta: is required"),
-        ({"metrics_epsilon": 1.0}, "is DPBoost's"),
+        ({"regularisation": 0.3}, "is DPBoost's"),
         ({"trees_per_ensemble": 3}, "is DPBoost's"),
         ({"colluding": 0}, "training.private.colluding"),
     ],

@@ -1,0 +1,90 @@
+"""Every file of a private version of horizontal learning, and each number in it, at each party."""
+
+import json
+from typing import Any
+
+import pytest
+
+from opboost_ops.boosting.dp.metrics import noisy_metric
+from opboost_ops.config.loading import load_site, site_of
+from opboost_ops.datasets.lenders import NAME
+from opboost_ops.exchange.books import open_books
+from opboost_ops.models.card import Card
+from opboost_ops.models.card_page import card_page
+from opboost_ops.models.registry import Registry
+from opboost_ops.privacy.accountant import model_epsilon
+from tests.unit.stages.test_horizontal_private import TRAINING, models
+from tests.unit.stages.test_horizontal_runs import TRAIN, Lenders
+from tests.unit.stages.test_private_version import ENTRIES as VERTICAL
+from tests.unit.stages.test_private_version import entries, fits
+
+#: What each entry of a version's JSON files depends on, where it is not as in vertical learning. A
+#: new entry belongs here, and what it may depend on is to be decided. Entries of metrics are exact
+#: lines of the ledger unless ``metrics_epsilon`` is declared; that of importance is at home alone.
+ENTRIES = {
+    file: {path: on for path, on in known.items() if "federated_desensitised" not in path}
+    for file, known in VERTICAL.items()
+}
+METRIC = {"metrics.federated_local.accuracy": "exact line, or charged: metrics"}
+ENTRIES["evaluation.json"] |= METRIC
+ENTRIES["card.json"] |= METRIC | {"training_rows": "charged: model"}
+
+#: Where metrics have no noise.
+EXACT = {
+    "evaluation.json": {"metrics.federated_local.auc": "exact line"},
+    "card.json": {"metrics.federated_local.auc": "exact line", "importance.*.*": "at home"},
+}
+
+
+@pytest.mark.parametrize("epsilon", [None, 0.5])
+def test_each_number_at_each_party_is_charged_declared_or_said_to_be_exact(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, epsilon: float | None
+) -> None:
+    private = {**TRAINING["private"], **({"metrics_epsilon": epsilon} if epsilon else {})}
+    lenders = Lenders(tmp_path / "all", monkeypatch, training={**TRAINING, "private": private})
+    said, errors = lenders.run()
+    assert not errors
+    for name in lenders.names:
+        site = load_site(lenders.folder / name / "site.yaml")
+        files = Registry(site.models, NAME).files(TRAIN)
+        # No scoring.json: nothing was fitted on held-out rows.
+        assert set(files) == {
+            *ENTRIES, "card.html", "federation.json", "model.txt", "sha256.json",
+        }  # fmt: skip
+        for file, known in ENTRIES.items():
+            patterns = {**known, **({} if epsilon else EXACT.get(file, {}))}
+            for path in entries(json.loads(files[file])):
+                assert any(fits(path, pattern) for pattern in patterns), f"{file}: {path}"
+
+        # Neither a model of the own rows alone, nor an interval, nor a curve: nor in what is told.
+        told = said[name, "evaluate_own"]
+        assert set(told["metrics"]) == {"federated_local"}
+        evaluation, card = json.loads(files["evaluation.json"]), json.loads(files["card.json"])
+        gate = json.loads((lenders.home(name) / "gate.json").read_text())
+        assert set(gate) == {"metric", "tolerance", "new", "version", "value", "promote", "why"}
+        assert told["metrics"] == evaluation["metrics"] == card["metrics"]
+        decision = gate["why"]
+        page = card_page(Card.model_validate(card), evaluation, None, decision)
+        assert files["card.html"].decode() == page and "<figcaption>" not in page
+
+        with open_books(site_of(name)[0]) as books:
+            exact = {r.kind: r.discloses for r in books.ledger.releases() if r.account == "exact"}
+        charged = {line.kind: line.epsilon for line in models(lenders, name)}
+        words = " ".join([*card["private"], *card["disclosed"]])
+        if epsilon is None:
+            assert set(charged) == {"model"}
+            assert exact["evaluate_own"].startswith("metrics of the model: exact functions")
+            assert "became champion" in exact["register"]
+            assert "which are exact functions of each party's own held-out rows" in words
+            assert card["importance"] and "the card stays with its party" in words
+            continue
+        # What is charged is what was drawn; whatever follows from it, the decision too, is free.
+        assert charged["metrics"] == epsilon and set(charged) == {"model", "metrics"}
+        assert model_epsilon(models(lenders, name)) > charged["model"]
+        assert not {"evaluate_own", "register"} & set(exact)
+        drawn = json.loads((lenders.home(name) / "drawn_metrics.jsonl").read_bytes())
+        found = noisy_metric("binary", drawn["sums"][0], evaluation["rows"], (0.0, 1.0))
+        assert evaluation["metrics"] == {"federated_local": found}
+        assert gate["new"] == found["accuracy"] and card["importance"] == []
+        assert "Metrics on a party's held-out rows have noise" in words
+        assert "exact functions" not in words
