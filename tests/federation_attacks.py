@@ -127,6 +127,11 @@ def attacks() -> Iterator[Attack]:
                  lambda s: s.seal("digests", "b0"), {"expired": "b0"})  # fmt: skip
     yield Attack("an expired plan", "expired_key", ("plan", LABEL), "b0",
                  lambda s: s.seal("plan", LABEL), {"expired": LABEL})  # fmt: skip
+    stolen = changed(by="stranger", named="b0")
+    yield Attack("a revoked key", "revoked_key", ranks, LABEL, stolen, {"revoked": "b0"})
+    for opened in (-40, -9, 2, 400):
+        yield Attack(f"a plan of {opened} days from now", "wrong_day", ("plan", LABEL), "b0",
+                     lambda s: s.seal("plan", LABEL), {"opened": opened})  # fmt: skip
     yield Attack("a neighbour's ranks", "not_for_me", ranks, "b1", lambda s: s.seal(*ranks))
     yield Attack("a neighbour's alignment", "not_for_me", ("alignment", "b0"), "b0",
                  lambda s: s.seal("alignment", "b1"))  # fmt: skip

@@ -90,6 +90,8 @@ class Simulation:
         holders: How many feature holders.
         encrypted: Whether the parties declare encryption keys.
         expired: A party whose signing key expired yesterday.
+        revoked: A party that had the stranger's key once, and has revoked it.
+        opened: How many days from today the plan says that it was opened; it says none if None.
         run: Its id.
         purpose: What it is for.
         mode: In which new rows are scored.
@@ -98,6 +100,8 @@ class Simulation:
     holders: int = 2
     encrypted: bool = True
     expired: str = ""
+    revoked: str = ""
+    opened: int | None = None
     run: str = RUN
     name: str = NAME
     purpose: Purpose = "train"
@@ -143,13 +147,14 @@ class Simulation:
     def draft(self, kind: Kind, about: str, **changes: Any) -> Draft:
         """What an honest party publishes, but for the changes."""
         first = [i % 3 + 1 for i in range(TRAIN)]
+        day = None if self.opened is None else TODAY + timedelta(days=self.opened)
         splits = {"kind": kind, "about": about, "rows": 1, "columns": ("x",)}
         train = TRAIN if self.purpose == "train" else 0
         values = {"table": columns([4, 5, 6]), "rows": HOLDOUT, "columns": ("x", "y")}
         facts: dict[Kind, dict[str, Any]] = {
             "plan": {
                 "document": Plan(
-                    self.federation, self.purpose, "f" * 16, "a" * 64, PROTOCOL
+                    self.federation, self.purpose, "f" * 16, "a" * 64, PROTOCOL, day=day
                 ).document(),
                 "rows": len(self.federation.parties),
             },
@@ -260,6 +265,8 @@ class Simulation:
                 spec["encryption_key"] = member.private.public
             if name == self.expired:
                 spec["signing_key_expires"] = str(TODAY - timedelta(days=1))
+            if name == self.revoked:
+                spec["revoked_keys"] = [self.members["stranger"].signer.public]
             if name == LABEL:
                 spec |= {"role": "label_holder", "label": {"column": "y", "task": "binary"}}  # type: ignore[dict-item]
             else:

@@ -9,6 +9,7 @@ import typer
 from opboost_ops.errors import ArtifactError, ConfigError
 
 if TYPE_CHECKING:
+    from opboost_ops.config.federation import Federation
     from opboost_ops.exchange.manifest import Manifest
 
 app = typer.Typer(help="Read and verify exchange artifacts.", no_args_is_help=True)
@@ -51,10 +52,13 @@ def verify(
         raise ConfigError("Name the signer's key: give either --key or --federation.")
     files, what = _read(path), path.name
     manifest = verification.read_manifest(files, what)
-    if federation is not None:
-        key = verification.declared_key(load_federation(federation), manifest, what)
-    assert key is not None
-    verification.verify(manifest, files, require_public_key(key), what)
+    declared = None if federation is None else load_federation(federation)
+    if declared is not None:
+        keys = verification.declared_keys(declared, manifest, what)
+    else:
+        assert key is not None
+        keys = (require_public_key(key),)
+    by = verification.verify(manifest, files, keys, what)
     extent = (
         "signature, form, and the digests and sizes of all files are right"
         if manifest.encrypted_to is None
@@ -62,7 +66,21 @@ def verify(
         f"receiver, who holds key {manifest.encrypted_to}, can check their content"
     )
     print(f"{manifest.reference}, signed by {manifest.party}: {extent}.")
+    if declared is not None and (of := _time_of(declared, manifest.party, by)):
+        print(of)
     print(f"Digest: {manifest.digest}")
+
+
+def _time_of(federation: "Federation", party: str, key: str) -> str:
+    """When a key was good that is not a party's present one; empty for that."""
+    from opboost_ops.exchange.encryption import key_name
+
+    former = [f.until for f in federation.parties[party].former_keys if f.key == key]
+    if not former:
+        return ""
+    return (
+        f"By its former key {key_name(key)}: good for runs that began on {max(former)} or before."
+    )
 
 
 def _read(path: Path) -> Mapping[str, bytes]:

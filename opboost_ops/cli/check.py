@@ -24,6 +24,7 @@ def command(
     from rich.console import Console
     from rich.table import Table
 
+    from opboost_ops.cli.key_faults import key_dates
     from opboost_ops.cli.table_faults import scorers, scoring_parties
     from opboost_ops.config.loading import POLICY, load_federation, load_policy
     from opboost_ops.privacy.left_open import left_open
@@ -98,6 +99,8 @@ def command(
     for party, file in local.site_files(path, federation).items():
         for line in left_open(load_policy(file.parent / POLICY)):
             console.print(f"{party}/{POLICY}: {line}", style="red", markup=False, soft_wrap=True)
+    for line in key_dates(federation):
+        console.print(f"Keys of {line}.", markup=False, soft_wrap=True)
     if not scoring_parties(federation, contexts):
         who = ", ".join(scorers(federation))
         console.print(
@@ -165,9 +168,8 @@ def _lost(party: str, site: "Site") -> list[Fault]:
 def _faults(
     federation: "Federation", party: str, file: Path
 ) -> "tuple[list[Fault], Context | None]":
+    from opboost_ops.cli.key_faults import key_faults
     from opboost_ops.config.loading import POLICY, load_policy, load_site
-    from opboost_ops.exchange.encryption import private_key
-    from opboost_ops.exchange.signing import Signer
     from opboost_ops.exchange.store import open_store
     from opboost_ops.mechanisms import noise
     from opboost_ops.privacy.consent import require_consent
@@ -199,22 +201,7 @@ def _faults(
             mailboxes.pinned_keys(party, policy, federation, own)
         except OpBoostError as error:
             faults.append(Fault(f"{party}/policy.yaml:receivers", error.problem, error.remedy))
-    try:
-        public = Signer.from_file(site.signing_key).public
-        if public != federation.parties[party].signing_key:
-            faults.append(
-                Fault(
-                    f"parties.{party}.signing_key",
-                    "is not the public key of the party's signing key",
-                    f"its site's is {public}",
-                )
-            )
-    except OpBoostError as error:
-        faults.append(Fault(f"{party}/site.yaml:signing_key", error.problem, error.remedy))
-    try:
-        private_key(site.encryption_key, federation.parties[party].encryption_key)
-    except OpBoostError as error:
-        faults.append(Fault(f"{party}/site.yaml:encryption_key", error.problem, error.remedy))
+    faults += key_faults(federation, party, site)
     try:
         require_consent(policy, federation, party)
     except OpBoostError as error:

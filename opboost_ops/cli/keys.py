@@ -1,7 +1,7 @@
 """`opboost keys`: a party's secrets."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -122,3 +122,33 @@ def rotate(
         if book.agreements:
             agreement_file.replace(declared.agreement, agreement_file.sealed(book, new))
     print(f"{declared.party}: noise secret {old} was replaced by {noise.fingerprint(new)}.")
+
+
+@app.command("renew")
+def renew(
+    site: Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")],
+    use: Annotated[str, typer.Argument(help="signing or encryption.")],
+    days: Annotated[
+        int, typer.Option(min=0, max=92, help="For how many days the old key stays good.")
+    ] = 14,
+    revoke: Annotated[
+        bool, typer.Option("--revoke", help="The old key is good no more, at once.")
+    ] = False,
+) -> None:
+    """Make a new signing or encryption key; print what the federation file needs.
+
+    The old key is kept beside the new one: runs under way, and those that begin while others have
+    not agreed to the new key yet, go on with it. Nothing changes until the federation file names
+    the new key and everybody has agreed to it.
+    """
+    from datetime import UTC, datetime, timedelta
+
+    from opboost_ops.cli.renewal import renew_key
+    from opboost_ops.config.public_keys import KeyUse
+
+    if use not in ("signing", "encryption"):
+        raise ConfigError(f"There is no {use} key to renew.", "Say signing or encryption.")
+    today = datetime.now(UTC).date()
+    until = None if revoke else today + timedelta(days=days)
+    for line in renew_key(site, cast(KeyUse, use), today, until):
+        print(line)

@@ -18,26 +18,31 @@ def show(
     from opboost_ops.config.key_sources import in_a_file
     from opboost_ops.config.loading import load_site
     from opboost_ops.exchange.encryption import PrivateKey, key_name
+    from opboost_ops.exchange.key_files import each
     from opboost_ops.exchange.signing import Signer
     from opboost_ops.mechanisms import noise
 
     declared = load_site(site / "site.yaml")
-    signing = Signer.from_file(declared.signing_key).public
-    found = {
+    signing, *before = (s.public for s in each(declared.signing_key, Signer.from_file))
+    found: dict[str, str | list[str]] = {
         "party": declared.party,
         "signing_key": signing,
         "signing_key_fingerprint": key_name(signing),
     }
     if declared.encryption_key.exists() or not in_a_file(declared.encryption_key):
-        encryption = PrivateKey.from_file(declared.encryption_key).public
+        keys = each(declared.encryption_key, PrivateKey.from_file)
+        encryption, *opening = (key.public for key in keys)
+        before += opening
         found["encryption_key"] = encryption
         found["encryption_key_fingerprint"] = key_name(encryption)
     found["noise_secret_fingerprint"] = noise.fingerprint(declared.noise_secret())
+    if before:
+        found["former_keys"] = before
     if as_json:
         print(json.dumps(found))
         return
     for name, value in found.items():
-        print(f"{name}: {value}")
+        print(f"{name}: {value if isinstance(value, str) else ', '.join(value)}")
 
 
 def trust(

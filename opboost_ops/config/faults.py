@@ -96,18 +96,30 @@ def _key_faults(federation: Federation) -> Iterator[Fault]:
     keys: dict[str, str] = {}
     for name, party in federation.parties.items():
         where = f"parties.{name}"
-        for kind in ("signing_key", "encryption_key"):
-            key = getattr(party, kind)
+        named: list[tuple[str, str | None]] = [
+            (kind, getattr(party, kind)) for kind in ("signing_key", "encryption_key")
+        ]
+        named += [(f"former_keys[{i}]", f.key) for i, f in enumerate(party.former_keys)]
+        for kind, key in named:
             if key is not None and key in keys:
+                same = keys[key] == name
+                other = "its signing key" if kind == "encryption_key" else "another key of its own"
                 yield Fault(
                     f"{where}.{kind}",
-                    f"is also that of {keys[key]}"
-                    if keys[key] != name
-                    else "is also its signing key",
+                    f"is also {other}" if same else f"is also that of {keys[key]}",
                     "each party makes its own with `opboost keys init`",
                 )
             elif key is not None:
                 keys[key] = name
+            if key in party.revoked_keys:
+                yield Fault(
+                    f"{where}.{kind}",
+                    "is revoked, too",
+                    "a key that was revoked is never good again: `opboost keys renew` makes one",
+                )
+        first, last = party.signing_key_from, party.signing_key_expires
+        if first is not None and last is not None and first > last:
+            yield Fault(f"{where}.signing_key_from", "is after signing_key_expires")
 
 
 def _alignment_faults(federation: Federation) -> Iterator[Fault]:

@@ -1,13 +1,13 @@
 """``federation.yaml``: the public description on which all parties agree."""
 
 from collections.abc import Mapping
-from datetime import date
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from opboost_ops.config.feature import DomainRange, Feature
-from opboost_ops.config.schema import FeatureName, Name, PublicKey, Record
+from opboost_ops.config.public_keys import PublicKeys
+from opboost_ops.config.schema import FeatureName, Name, Record
 from opboost_ops.config.scoring import Scoring as Scoring
 from opboost_ops.config.scoring import ScoringMode as ScoringMode
 from opboost_ops.config.tuning import ClassWeight, EarlyStopping, ObjectiveName, Tuning
@@ -47,17 +47,13 @@ class Label(Record):
     bounds: tuple[float, float] | None = None
 
 
-class Party(Record):
-    """One organisation, as the others see it.
+class Party(PublicKeys):
+    """One organisation, as the others see it; its keys are those of `PublicKeys`.
 
     Attributes:
         role: What it does.
         queue: Airflow queue of its workers.
         pool: Airflow pool of its tasks.
-        signing_key: Its Ed25519 public key.
-        signing_key_expires: The last day on which others accept what that key signed.
-        encryption_key: Its X25519 public key: what is addressed to it is encrypted. Without one
-            whoever reads the store reads all of it.
         label: The label holder's target.
         features: Its columns.
         shards: Its table is several files, and each is preprocessed and desensitised by a task of
@@ -67,9 +63,6 @@ class Party(Record):
     role: Role
     queue: str = "default"
     pool: str = "default_pool"
-    signing_key: PublicKey
-    signing_key_expires: date | None = None
-    encryption_key: PublicKey | None = None
     label: Label | None = None
     features: Mapping[FeatureName, Feature] = Field(default_factory=dict)
     shards: bool = False

@@ -10,8 +10,9 @@ digests beside that. A party sees the links that it signs or receives.
 The rules:
 
 1. The plan comes first, signed by the key that the party pins for the label holder.
-2. Every other artifact is signed by the party whose place it is, by the key that the plan declares,
-   and names by digest what it answers, which must have been accepted.
+2. Every other artifact is signed by the party whose place it is, by a key that the plan declares,
+   good on the plan's day and not revoked, and names by digest what it answers, which must have been
+   accepted.
 3. A place is taken once: the same bytes are taken again, others are refused.
 4. Nothing of another run is taken, whoever signed it.
 5. What is refused changes nothing of what was accepted.
@@ -34,7 +35,7 @@ opboost_ops.exchange.rejection.Rejected: toy/0000000000000001: its plan was not 
 ['alignment/b0', 'digests/b0', 'plan/lender']
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -43,6 +44,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.artifact import Artifact, Draft
 from opboost_ops.exchange.contents import Decrypt, listed_sizes, opened
 from opboost_ops.exchange.encryption import Envelope, PrivateKey, key_name
+from opboost_ops.exchange.key_days import judged_by, require_good, require_recent
 from opboost_ops.exchange.limits import Admit
 from opboost_ops.exchange.manifest import (
     MANIFEST,
@@ -91,6 +93,8 @@ class Acceptance:
         label_key: The key that this party pins for the label holder, base64.
         memory: What it accepted before.
         earlier: Digests that it accepted in other runs.
+        former: Keys that the pinned one has replaced, and that may be good still.
+        revoked: Keys that this party takes nothing from, whatever the plan says.
     """
 
     def __init__(
@@ -102,6 +106,8 @@ class Acceptance:
         label_key: str,
         memory: Memory | None = None,
         earlier: frozenset[str] = frozenset(),
+        former: Sequence[str] = (),
+        revoked: frozenset[str] = frozenset(),
     ) -> None:
         self.memory = memory or Memory()
         #: Set once the plan has said which keys are needed.
@@ -113,7 +119,8 @@ class Acceptance:
         self._name = federation
         self._run = run
         self._label_holder = label_holder
-        self._label_key = label_key
+        self._label_keys = (label_key, *former)
+        self._revoked = revoked
         self._earlier = earlier
         self._plan: Plan | None = None
         self._experiment = False
@@ -151,7 +158,7 @@ class Acceptance:
         def sizes(heads: Mapping[str, bytes]) -> Mapping[str, int]:
             what = reference(self._name, self._run, kind, about)
             sender = self._sender(kind, about, what)
-            manifest = self._signed(heads, sender, what)
+            manifest, _ = self._signed(heads, sender, what)
             self._require_place(manifest, kind, about, sender, what)
             plan = None if kind == "plan" else self.plan
             require_order(self.memory, manifest, self._label_holder, plan, what)
@@ -175,7 +182,7 @@ class Acceptance:
             kind: The place's kind.
             about: The place's party.
             files: What lies there.
-            today: The day on which keys must not have expired.
+            today: By this party's clock.
             rows: Its row count, where the reader knows it.
 
         Returns:
@@ -186,12 +193,14 @@ class Acceptance:
         """
         what = reference(self._name, self._run, kind, about)
         sender = self._sender(kind, about, what)
-        manifest = self._signed(files, sender, what)
+        manifest, key = self._signed(files, sender, what)
         self._require_place(manifest, kind, about, sender, what)
         plan = None if kind == "plan" else self.plan
         require_order(self.memory, manifest, self._label_holder, plan, what)
+        known = self.memory.digest(kind, about) == manifest.digest
         if kind != "plan":
-            _require_unexpired(self.federation, sender, today, what)
+            if not known:
+                require_good(self.federation, sender, key, self.day(today), what)
             decrypt = self._decrypt(manifest, sender, what)
             self._require_columns(manifest, what)
             self._require_guarantee(manifest, what)
@@ -199,12 +208,25 @@ class Acceptance:
             artifact = opened(manifest, files, decrypt, what, self.plan.purpose, self.federation)
         else:
             artifact = opened(manifest, files, None, what)
-            planned = self._planned(artifact, what)
-            _require_unexpired(planned.federation, sender, today, what)
+            planned = self._planned(artifact, key, what)
+            if not known:
+                if planned.day is not None:
+                    require_recent(planned.day, today, what)
+                require_good(planned.federation, sender, key, planned.day or today, what)
             self._plan, self._experiment = planned, manifest.experiment
         self.heads(manifest)
         self._remember(kind, about, manifest.digest, manifest.rows, manifest.columns)
+        if self.memory.since is None:
+            self.memory = self.memory.model_copy(update={"since": today})
         return artifact
+
+    def day(self, today: date) -> date:
+        """The day by which the run's keys are judged: the plan's, or when this party accepted it.
+
+        Args:
+            today: By this party's clock.
+        """
+        return judged_by(self.plan.day or self.memory.since, today)
 
     def published(self, draft: Draft, digest: str) -> None:
         """Remember what this party has put into the store itself.
@@ -242,23 +264,32 @@ class Acceptance:
             raise Rejected("not_for_me", f"{what}: it is not addressed to {self._party}.")
         return sender
 
-    def _signed(self, files: Mapping[str, bytes], sender: str, what: str) -> Manifest:
+    def _signed(self, files: Mapping[str, bytes], sender: str, what: str) -> tuple[Manifest, str]:
+        """The manifest, and by which of the sender's keys it is signed."""
         raw, signature = files.get(MANIFEST), files.get(SIGNATURE)
         if raw is None or signature is None:
             raise Rejected("malformed", f"{what}: manifest or signature is missing.")
-        # The label holder's key is the one that this party pins, whatever the plan says.
-        key = self._label_key
+        # The label holder's keys are those that this party pins, whatever the plan says.
+        keys = self._label_keys
         if sender != self._label_holder:
-            key = self.federation.parties[sender].signing_key
-        if not signed_by(key, raw, signature):
-            self._require_stranger(raw, signature, sender, what)
+            keys = self.federation.parties[sender].signed_ever
+        gone = self._revoked
+        if self._plan is not None:
+            gone |= frozenset(self._plan.federation.parties[sender].revoked_keys)
+        if any(signed_by(key, raw, signature) for key in gone):
             raise Rejected(
-                "bad_signature",
-                f"{what}: the signature is not by the pinned key of {sender}.",
+                "revoked_key", f"{what}: it is signed by a key of {sender} that is revoked."
             )
-        manifest = parse_manifest(raw, what)
-        require_protocol(manifest, what)
-        return manifest
+        for key in keys:
+            if signed_by(key, raw, signature):
+                manifest = parse_manifest(raw, what)
+                require_protocol(manifest, what)
+                return manifest, key
+        self._require_stranger(raw, signature, sender, what)
+        raise Rejected(
+            "bad_signature",
+            f"{what}: the signature is not by the pinned key of {sender}.",
+        )
 
     def _require_stranger(self, raw: bytes, signature: bytes, sender: str, what: str) -> None:
         """Say it, if the wrong signature is another's right one."""
@@ -271,7 +302,8 @@ class Acceptance:
         spec = self._plan.federation.parties.get(claimed)
         if spec is None:
             raise Rejected("unknown_party", f"{what}: it is signed in the name of no party.")
-        if claimed != sender and signed_by(spec.signing_key, raw, signature):
+        keys = spec.signed_ever if claimed != sender else ()
+        if any(signed_by(key, raw, signature) for key in keys):
             raise Rejected(
                 "wrong_party", f"{what}: the signature is by {claimed}, not by {sender}."
             )
@@ -314,14 +346,14 @@ class Acceptance:
             return self.keys.private.decrypt
         raise Rejected("not_for_me", f"{what}: {self._party} has no key that opens it.")
 
-    def _planned(self, artifact: Artifact, what: str) -> Plan:
+    def _planned(self, artifact: Artifact, key: str, what: str) -> Plan:
         plan = parse_plan(artifact.document, what)
         federation = plan.federation
         if federation.name != self._name:
             raise Rejected("wrong_federation", f"{what}: it plans another federation.")
         if federation.label_holder != self._label_holder:
             raise Rejected("wrong_party", f"{what}: it names another label holder.")
-        if federation.parties[self._label_holder].signing_key != self._label_key:
+        if key not in federation.parties[self._label_holder].signed_ever:
             raise Rejected("malformed", f"{what}: it names another key than it is signed with.")
         if self._party not in federation.parties:
             raise Rejected("unknown_party", f"{what}: {self._party} is no party of it.")
@@ -354,11 +386,3 @@ class Acceptance:
         if manifest.experiment != self._experiment:
             says = "to be an experiment" if manifest.experiment else "a guarantee"
             raise Rejected("wrong_guarantee", f"{what}: it says {says}, other than the run's plan.")
-
-
-def _require_unexpired(federation: Federation, sender: str, today: date, what: str) -> None:
-    expires = federation.parties[sender].signing_key_expires
-    if expires is not None and today > expires:
-        raise Rejected(
-            "expired_key", f"{what}: the signing key of {sender} has expired on {expires}."
-        )

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from opboost_ops.errors import ArtifactError, ConfigError
-from opboost_ops.exchange.key_files import read_key
+from opboost_ops.exchange.key_files import each, read_key
 from opboost_ops.exchange.rejection import Rejected
 
 #: What an encrypted file's name ends with.
@@ -212,7 +212,7 @@ def private_key(path: Path, declared: str | None) -> PrivateKey | None:
     """The private key of a party; None if it has declared no encryption key.
 
     Args:
-        path: Its file.
+        path: Its file; those that it has replaced may lie beside it.
         declared: The public key in the federation file, base64.
 
     Raises:
@@ -220,13 +220,15 @@ def private_key(path: Path, declared: str | None) -> PrivateKey | None:
     """
     if declared is None:
         return None
-    key = PrivateKey.from_file(path)
-    if key.public != declared:
-        raise ConfigError(
-            f"The encryption key {path.name} is not the one in the federation file.",
-            f"Put its public key there, which is {key.public}, or the right file into site.yaml.",
-        )
-    return key
+    newest = ""
+    for key in each(path, PrivateKey.from_file):
+        if key.public == declared:
+            return key
+        newest = newest or key.public
+    raise ConfigError(
+        f"The encryption key {path.name} is not the one in the federation file.",
+        f"Put its public key there, which is {newest}, or the right file into site.yaml.",
+    )
 
 
 def _decrypt(key: bytes, raw: bytes, digest: str, name: str) -> bytes:

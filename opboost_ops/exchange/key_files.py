@@ -2,7 +2,7 @@
 
 import base64
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -42,6 +42,32 @@ def read_key(path: Path, what: str, parse: Callable[[bytes], Key], remedy: str) 
     except ValueError:
         problem = f"{path.name} is not {what}."
     raise ConfigError(problem, remedy)
+
+
+def each(path: Path, read: Callable[[Path], Key]) -> Iterator[Key]:
+    """A key, then those that it has replaced: the party may need them for runs under way.
+
+    They lie beside it as ``NAME.until-...``, which `opboost keys renew` makes; of a key that lies
+    in no file, one may be kept under the same name with ``_FORMER`` behind it.
+
+    Args:
+        path: The key's place, as ``site.yaml`` names it.
+        read: Reads one.
+
+    Raises:
+        ConfigError: One of them cannot be read, as soon as it is asked for.
+    """
+    yield read(path)
+    if in_a_file(path):
+        for former in sorted(path.parent.glob(f"{path.name}.until-*")):
+            yield read(former)
+        return
+    beside = Path(f"{path}_FORMER")
+    try:
+        text_of(beside, "former key")
+    except ConfigError:
+        return
+    yield read(beside)
 
 
 def write_private(path: Path, content: bytes) -> None:

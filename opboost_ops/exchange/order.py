@@ -1,6 +1,7 @@
 """The order of the protocol, and what a party remembers of how far a run has come."""
 
 from collections.abc import Mapping
+from datetime import date
 
 from pydantic import Field
 
@@ -65,9 +66,11 @@ class Memory(Record):
 
     Attributes:
         accepted: By place, ``<kind>/<party>``.
+        since: The day on which it accepted the plan, by its own clock.
     """
 
     accepted: Mapping[str, Remembered] = Field(default_factory=dict)
+    since: date | None = None
 
     @property
     def digests(self) -> frozenset[str]:
@@ -85,7 +88,8 @@ class Memory(Record):
 
     def with_entry(self, kind: Kind, about: str, entry: Remembered) -> "Memory":
         """This memory and one more artifact."""
-        return Memory(accepted={**self.accepted, f"{kind}/{about}": entry})
+        accepted = {**self.accepted, f"{kind}/{about}": entry}
+        return self.model_copy(update={"accepted": accepted})
 
 
 def require_order(

@@ -1,8 +1,10 @@
 """The plan: what a run is to do, as the label holder signs it at the beginning."""
 
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any, get_args
 
 from opboost_ops.alignment.epochs import is_epoch
@@ -17,6 +19,9 @@ _KEYS = {"agreement", "protocol", "federation", "purpose", "model", "form"}
 _REFERENCE = "reference"
 #: Only there where exponents of private alignment stay for an epoch.
 _EPOCH = "epoch"
+#: Only there where it decides which keys are good.
+_DAY = "day"
+_OPTIONAL = {_REFERENCE, _EPOCH, _DAY}
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -36,6 +41,8 @@ class Plan:
             the champion when absent. So a plan names two versions at most.
         epoch: The one in which the label holder opened the run, where exponents of private
             alignment stay for one.
+        day: The day on which the run was opened, where keys have dates: all that the run makes is
+            judged by the keys of that day, however late it is read.
     """
 
     federation: Federation
@@ -46,12 +53,14 @@ class Plan:
     form: Mapping[str, Any] = field(default_factory=dict)
     reference: str | None = None
     epoch: str | None = None
+    day: date | None = None
 
     def document(self) -> dict[str, Any]:
         """The document of the plan's artifact."""
         named = {} if self.reference is None else {_REFERENCE: self.reference}
         if self.epoch is not None:
             named[_EPOCH] = self.epoch
+        named |= {} if self.day is None else {_DAY: self.day.isoformat()}
         return {
             **named,
             "agreement": self.agreement,
@@ -73,7 +82,7 @@ def parse_plan(document: Any, what: str) -> Plan:
     Raises:
         Rejected: It is none.
     """
-    if not isinstance(document, dict) or set(document) - {_REFERENCE, _EPOCH} != _KEYS:
+    if not isinstance(document, dict) or set(document) - _OPTIONAL != _KEYS:
         raise Rejected("malformed", f"{what}: it is no plan.")
     purpose, model, form = document["purpose"], document["model"], document["form"]
     agreement, protocol = document["agreement"], document["protocol"]
@@ -82,6 +91,12 @@ def parse_plan(document: Any, what: str) -> Plan:
     known = known and type(protocol) is int
     reference = document.get(_REFERENCE)
     known = known and (reference is None or (is_run_id(reference) and purpose == "train"))
+    day, opened = document.get(_DAY), None
+    if day is not None:
+        with contextlib.suppress(TypeError, ValueError):
+            opened = date.fromisoformat(day)
+        # One spelling alone: a plan's bytes are its name.
+        known = known and opened is not None and opened.isoformat() == day
     if not known or not (is_run_id(model) or (model is None and purpose == "train")):
         raise Rejected("malformed", f"{what}: it plans nothing that this software knows.")
     try:
@@ -91,4 +106,4 @@ def parse_plan(document: Any, what: str) -> Plan:
     epoch = document.get(_EPOCH)
     if epoch is not None if not federation.has_epoch else not is_epoch(epoch):
         raise Rejected("malformed", f"{what}: it names no epoch, or needs none.")
-    return Plan(federation, purpose, model, agreement, protocol, form, reference, epoch)
+    return Plan(federation, purpose, model, agreement, protocol, form, reference, epoch, opened)

@@ -20,6 +20,8 @@ Reason = Literal[
     "bad_signature",
     "unsupported_version",
     "expired_key",
+    "revoked_key",
+    "wrong_day",
     "not_for_me",
     "older_books",
     "malformed",
@@ -46,8 +48,12 @@ _REMEDIES: dict[Reason, str] = {
     "bad_digest": "It was changed on its way; nothing of it was used. Trigger a new run.",
     "bad_signature": "Ask that party which key it signs with; nothing of this artifact was used.",
     "unsupported_version": "Bring both parties to the same release, then trigger a new run.",
-    "expired_key": "Its party makes a new key with `opboost keys init`; put it into the federation "
-    "file and the policies.",
+    "expired_key": "Its party makes a new key with `opboost keys renew`; put it into the "
+    "federation file and the policies.",
+    "revoked_key": "Nothing of it was used. Its party signs with its new key, and the label holder "
+    "opens a new run under the newest agreement; find out who still has the old one.",
+    "wrong_day": "Nothing of it was used. Compare the clocks of both parties, and trigger a new "
+    "run.",
     "not_for_me": "Only the party that it is addressed to can use it. Look at the encryption keys "
     "in the federation file, and at who writes to the store.",
     "older_books": "Nothing of it was used. Its people look at `opboost ledger check SITE`, and "

@@ -17,6 +17,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.contents import Decrypt, listed_sizes, opened
 from opboost_ops.exchange.encryption import PrivateKey, key_name
+from opboost_ops.exchange.key_days import require_good
 from opboost_ops.exchange.limits import Admit
 from opboost_ops.exchange.manifest import (
     MANIFEST,
@@ -81,7 +82,7 @@ class Conversation:
         def sizes(heads: Mapping[str, bytes]) -> Mapping[str, int]:
             what = reference(self._federation.name, self._run, kind, about, round_name)
             sender = sender_of(kind, about, self._federation.label_holder)
-            return listed_sizes(self._signed(heads, sender, what))
+            return listed_sizes(self._signed(heads, sender, what)[0])
 
         return sizes
 
@@ -101,7 +102,7 @@ class Conversation:
             about: The place's party.
             round_name: The place's round.
             files: What lies there.
-            today: The day on which keys must not have expired.
+            today: The day on which keys must be good: the run's.
             rows: Integers of its vector, or 1 for a document.
 
         Returns:
@@ -113,7 +114,7 @@ class Conversation:
         name = self._federation.name
         what = reference(name, self._run, kind, about, round_name)
         sender = sender_of(kind, about, self._federation.label_holder)
-        manifest = self._signed(files, sender, what)
+        manifest, key = self._signed(files, sender, what)
         digest = manifest.digest
         if manifest.federation != name:
             raise Rejected("wrong_federation", f"{what}: it is of another federation.")
@@ -125,7 +126,7 @@ class Conversation:
             if digest in self._heard:
                 raise Rejected("replayed", f"{what}: it was accepted in an earlier round.")
             raise Rejected("out_of_order", f"{what}: it is of another round or kind.")
-        _require_unexpired(self._federation, sender, today, what)
+        require_good(self._federation, sender, key, today, what)
         if manifest.answers != self.head:
             raise Rejected("wrong_answer", f"{what}: it does not answer the decision before it.")
         if manifest.rows != rows:
@@ -143,7 +144,7 @@ class Conversation:
         Args:
             party: Whose.
             files: What lies at its place.
-            today: The day on which keys must not have expired.
+            today: The day on which keys must be good: the run's.
 
         Returns:
             The X25519 public key, 32 bytes.
@@ -176,19 +177,22 @@ class Conversation:
         self.head = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
         return self.head
 
-    def _signed(self, files: Mapping[str, bytes], sender: str, what: str) -> Manifest:
+    def _signed(self, files: Mapping[str, bytes], sender: str, what: str) -> tuple[Manifest, str]:
         if sender not in self._pinned:
             raise Rejected("unknown_party", f"{what}: no key of {sender} is pinned.")
         raw, signature = files.get(MANIFEST), files.get(SIGNATURE)
         if raw is None or signature is None:
             raise Rejected("malformed", f"{what}: manifest or signature is missing.")
-        if not signed_by(self._pinned[sender], raw, signature):
-            raise Rejected(
-                "bad_signature", f"{what}: the signature is not by the pinned key of {sender}."
-            )
-        manifest = parse_manifest(raw, what)
-        require_protocol(manifest, what)
-        return manifest
+        # With the key that is pinned come those that the plan says it has replaced.
+        pinned, declared = self._pinned[sender], self._federation.parties[sender].signed_ever
+        for key in declared if pinned in declared else (pinned,):
+            if signed_by(key, raw, signature):
+                manifest = parse_manifest(raw, what)
+                require_protocol(manifest, what)
+                return manifest, key
+        raise Rejected(
+            "bad_signature", f"{what}: the signature is not by the pinned key of {sender}."
+        )
 
     def _decrypt(self, manifest: Manifest, what: str) -> Decrypt | None:
         receiver = receiver_of(manifest.kind, manifest.about, self._federation.label_holder)
@@ -202,11 +206,3 @@ class Conversation:
         if self._private is None or self._private.public != key:
             raise Rejected("not_for_me", f"{what}: it is not addressed to this party.")
         return self._private.decrypt
-
-
-def _require_unexpired(federation: Federation, sender: str, today: date, what: str) -> None:
-    expires = federation.parties[sender].signing_key_expires
-    if expires is not None and today > expires:
-        raise Rejected(
-            "expired_key", f"{what}: the signing key of {sender} has expired on {expires}."
-        )

@@ -1,6 +1,7 @@
 """Whether a published artifact is what it claims to be, told by whoever sees the store."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import date
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.contents import opened
@@ -17,8 +18,10 @@ from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import signed_by
 
 
-def declared_key(federation: Federation, manifest: Manifest, what: str) -> str:
-    """The key of the one party that may publish an artifact, as the federation declares it.
+def declared_keys(federation: Federation, manifest: Manifest, what: str) -> tuple[str, ...]:
+    """The signing keys of the one party that may publish an artifact, as the federation names them.
+
+    Those that it has replaced are among them, newest first, whatever their dates; no revoked one.
 
     Args:
         federation: Whose artifact it is.
@@ -38,12 +41,12 @@ def declared_key(federation: Federation, manifest: Manifest, what: str) -> str:
             "wrong_party", f"{what}: {manifest.party} may not publish this {manifest.kind}."
         )
     receiver = receiver_of(manifest.kind, manifest.about, holder)
-    key = federation.parties[receiver].encryption_key if receiver else None
-    if manifest.encrypted_to != (key and key_name(key)):
+    keys = federation.parties[receiver].opening(date.min) if receiver else (None,)
+    if manifest.encrypted_to not in [key and key_name(key) for key in keys]:
         raise Rejected(
             "not_for_me", f"{what}: it is not encrypted to the declared key of its receiver."
         )
-    return federation.parties[manifest.party].signing_key
+    return federation.parties[manifest.party].signed_ever
 
 
 def read_manifest(files: Mapping[str, bytes], what: str) -> Manifest:
@@ -62,27 +65,32 @@ def read_manifest(files: Mapping[str, bytes], what: str) -> Manifest:
     return parse_manifest(files[MANIFEST], what)
 
 
-def verify(manifest: Manifest, files: Mapping[str, bytes], key: str, what: str) -> None:
+def verify(manifest: Manifest, files: Mapping[str, bytes], keys: Sequence[str], what: str) -> str:
     """Check signature, form, and the files' digests; of encrypted files their names and sizes.
 
     Args:
         manifest: As `read_manifest` gave it.
         files: All files of the artifact.
-        key: The signer's public key, base64.
+        keys: The signer's public keys, base64: one of them must have signed.
         what: Name of its place, for the error.
+
+    Returns:
+        The key that did.
 
     Raises:
         Rejected: One of them is wrong.
     """
-    if not signed_by(key, files[MANIFEST], files[SIGNATURE]):
+    signer = next((k for k in keys if signed_by(k, files[MANIFEST], files[SIGNATURE])), None)
+    if signer is None:
         raise Rejected(
             "bad_signature", f"{what}: the signature is not by this key of {manifest.party}."
         )
     if manifest.encrypted_to is None:
         opened(manifest, files, None, what)
-        return
+        return signer
     if set(files) != {MANIFEST, SIGNATURE, *(name + SUFFIX for name in manifest.files)}:
         raise Rejected("malformed", f"{what}: its files are not those it lists.")
     for name, file in manifest.files.items():
         if len(files[name + SUFFIX]) != file.size + OVERHEAD:
             raise Rejected("bad_digest", f"{what}: {name}{SUFFIX} does not have the right size.")
+    return signer

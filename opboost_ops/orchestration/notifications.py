@@ -165,7 +165,7 @@ _NOTICES: Mapping[str, tuple[Event, str]] = {
     ),
     "key_expires": (
         "key_expires",
-        "The party's signing key expires within two weeks: rotate it, as the runbook says.",
+        "The party's signing key expires within two weeks: `opboost keys renew` makes another.",
     ),
     "approval_waiting": (
         "approval_waiting",

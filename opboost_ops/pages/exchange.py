@@ -14,6 +14,7 @@ from opboost_ops.exchange.manifest import reference
 from opboost_ops.pages.artifacts import Place, artifacts
 from opboost_ops.pages.blocks import Block, Cell, Fact, Facts, Note, Table, count, moment
 from opboost_ops.pages.deployment import Query, guarded, has_books, of_books
+from opboost_ops.pages.keys import keys_table
 
 #: Runs and log entries on a page. All artifacts of a shown run are read and verified.
 _RUNS = 3
@@ -49,6 +50,7 @@ def _page(party: str, site: Site, policy: Policy, query: Query) -> list[Block]:
     blocks += rejections([entry for _, entry in entries])
     blocks += guarded(lambda: artifacts(party, site, policy, page, pager))
     blocks.append(_entries(entries, query))
+    blocks += guarded(lambda: [keys_table(site)])
     return blocks
 
 

@@ -1,6 +1,6 @@
 """A run's artifacts in the store, as far as a party may read them, each verified."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast, get_args
 
@@ -13,8 +13,8 @@ from opboost_ops.exchange import verification
 from opboost_ops.exchange.contents import opened
 from opboost_ops.exchange.manifest import Kind, Manifest, receiver_of, reference, sender_of
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import Store
+from opboost_ops.run.known_keys import signed_as
 
 
 @dataclass(frozen=True)
@@ -64,47 +64,41 @@ def inspect_run(
         return []
     trusted = (party, *policy.receivers)
     holder = next((name for name in holders if name in trusted), holders[0])
-    pinned = _pinned(party, holder, site, policy)
+    receiver = policy.receivers.get(holder)
+    pinned = signed_as(site, federation, holder, receiver.signing_key if receiver else None)
     plan_files = store.get(reference(federation, run, "plan", holder)) or {}
     plan, declared = _plan(plan_files, pinned, holder, reference(federation, run, "plan", holder))
     found = [plan]
     for kind, about in known:
         sender = sender_of(cast(Kind, kind), about, holder)
-        receiver = receiver_of(cast(Kind, kind), about, holder)
-        if kind == "plan" or party not in (sender, receiver):
+        addressed = receiver_of(cast(Kind, kind), about, holder)
+        if kind == "plan" or party not in (sender, addressed):
             continue
         what = reference(federation, run, kind, about)
         files = store.get(what)
         if files is not None:
-            place = Inspected(kind, about, sender, receiver, _size(files))
+            place = Inspected(kind, about, sender, addressed, _size(files))
             found.append(_inspected(place, files, declared, what))
     return found
 
 
-def _pinned(party: str, holder: str, site: Site, policy: Policy) -> str | None:
-    if party == holder:
-        return Signer.from_file(site.signing_key).public
-    receiver = policy.receivers.get(holder)
-    return receiver.signing_key if receiver else None
-
-
 def _plan(
-    files: Mapping[str, bytes], pinned: str | None, holder: str, what: str
+    files: Mapping[str, bytes], pinned: Sequence[str], holder: str, what: str
 ) -> tuple[Inspected, Federation | None]:
     place = Inspected("plan", holder, holder, None, _size(files))
     manifest: Manifest | None = None
     failure: Rejected
     try:
         manifest = verification.read_manifest(files, what)
-        if pinned is None:
+        if not pinned:
             raise Rejected("unknown_party", f"{what}: the policy pins no key of {holder}.")
-        verification.verify(manifest, files, pinned, what)
+        key = verification.verify(manifest, files, pinned, what)
         if manifest.reference != what:
             raise Rejected("wrong_run", f"{what}: it is of another run or place.")
         document = opened(manifest, files, None, what).document
         declared = parse_federation(document.get("federation"), what, stored=True)
         spec = declared.parties.get(holder)
-        if spec is None or spec.signing_key != pinned or declared.label_holder != holder:
+        if spec is None or key not in spec.signed_ever or declared.label_holder != holder:
             raise Rejected("malformed", f"{what}: it plans another party's run.")
         return Inspected("plan", holder, holder, None, _size(files), manifest), declared
     except Rejected as error:
@@ -126,8 +120,8 @@ def _inspected(
         manifest = verification.read_manifest(files, what)
         if declared is None:
             raise Rejected("out_of_order", f"{what}: the run's plan is not what it must be.")
-        key = verification.declared_key(declared, manifest, what)
-        verification.verify(manifest, files, key, what)
+        keys = verification.declared_keys(declared, manifest, what)
+        verification.verify(manifest, files, keys, what)
         if manifest.reference != what:
             raise Rejected("wrong_run", f"{what}: it is of another run or place.")
     except Rejected as error:

@@ -9,7 +9,8 @@ The life of a run, in order, and the file of each step:
    signed plan.
 4. `invitations`: a party in an Airflow of its own finds the runs that wait for it.
 5. `inbox`: a party takes the plan, and afterwards every artifact, in the order of the protocol.
-6. `admission`: the plan is held against agreement and policy before any table is opened.
+6. `admission`: the plan is held against agreement and policy before any table is opened;
+   `known_keys`: whose keys a party believes, and as of which day, by its own `clock`.
 7. `approval`: a person of the party is asked before a release, where its policy says so;
    `runner`: the one way to execute a stage: inputs, the stage itself, what it publishes, the books.
 8. `drawing`: a run's draw is numbered, held back and charged in one transaction.

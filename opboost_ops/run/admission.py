@@ -7,6 +7,7 @@ in ``errors/refused.txt`` of the run's home folder, and in the audit log.
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from datetime import date
 from types import MappingProxyType
 
 from opboost_ops import __version__
@@ -16,7 +17,7 @@ from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.heads import Head
-from opboost_ops.run import agreement_file
+from opboost_ops.run import agreement_file, known_keys
 from opboost_ops.run.first_check import gaps_before
 from opboost_ops.run.publication import Publisher
 from opboost_ops.stages.stage import Home
@@ -37,6 +38,7 @@ def admit(
     run: str,
     digest: str,
     home: Home,
+    day: date,
     seen: Mapping[str, Head] = MappingProxyType({}),
 ) -> None:
     """Refuse a plan that is not what the party has agreed to, or that its policy does not allow.
@@ -50,6 +52,7 @@ def admit(
         run: The run's id.
         digest: The plan's digest.
         home: The party's folder for the run.
+        day: As of when keys are judged.
         seen: By party, the last head that the label holder had seen when it opened the run.
 
     Raises:
@@ -61,7 +64,7 @@ def admit(
     compared = _compared(party, digest)
     if home.has(_ADMITTED) and home.json(_ADMITTED) == compared:
         return
-    what, reasons = "not agreed", reasons_against(party, plan)
+    what, reasons = "not agreed", reasons_against(party, plan, day)
     if not reasons:
         what, reasons = "gaps", gaps_before(party, plan.federation, run, seen)
     if reasons:
@@ -86,28 +89,30 @@ def refusal(party: str, federation: str, run: str) -> PolicyError:
     )
 
 
-def reasons_against(party: Publisher, plan: Plan) -> list[str]:
+def reasons_against(party: Publisher, plan: Plan, day: date) -> list[str]:
     """Why a party refuses a plan, for its own eyes; empty if it takes part.
 
     Args:
         party: Who is asked to take part.
         plan: The plan.
+        day: As of when keys are judged.
     """
     try:
         book = agreement_file.load(party.site)
     except OpBoostError as error:
         return [str(error)]
-    reasons = list(_against_agreement(book, plan))
+    reasons = list(_against_agreement(book, plan, day))
     # Only an agreed federation has channels that are worth building.
     if not reasons:
         try:
-            require_consent(party.policy, plan.federation, party.name)
+            policy = known_keys.for_run(party.policy, book, plan.federation)
+            require_consent(policy, plan.federation, party.name)
         except PolicyError as error:
             reasons.append(error.problem)
     return reasons
 
 
-def _against_agreement(book: agreement_file.Agreements, plan: Plan) -> Iterator[str]:
+def _against_agreement(book: agreement_file.Agreements, plan: Plan, day: date) -> Iterator[str]:
     name = plan.federation.name
     if not book.of(name):
         yield f"agreement: {book.party} has not agreed to {name}"
@@ -121,9 +126,12 @@ def _against_agreement(book: agreement_file.Agreements, plan: Plan) -> Iterator[
         if newest is None:
             yield "agreement: the newest one was withdrawn"
             return
-        if borne is None or borne.digest != newest.digest:
-            yield f"agreement: the plan does not bear the newest, number {newest.number}"
         pinned = newest
+        if borne is not None and known_keys.alike_but_for_keys(borne, newest):
+            # Parties agree to a new key one after the other, and runs go on.
+            pinned = borne
+        elif borne is None or borne.digest != newest.digest:
+            yield f"agreement: the plan does not bear the newest, number {newest.number}"
     elif borne is None:
         yield "agreement: the plan bears none that stands"
         if newest is None:
@@ -133,6 +141,7 @@ def _against_agreement(book: agreement_file.Agreements, plan: Plan) -> Iterator[
         pinned = borne
     if new := fields(pinned.content, plan.federation):
         yield f"differs from agreement {pinned.number} in {', '.join(new)}"
+    yield from known_keys.against_newest(book, plan.federation, day)
 
 
 def _compared(party: Publisher, digest: str) -> str:

@@ -14,7 +14,9 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.books import open_books
 from opboost_ops.mechanisms import noise
+from opboost_ops.run import clock
 from opboost_ops.run.agreement_file import Agreed, Agreements, load, replace, sealed
+from opboost_ops.run.known_keys import require_honest
 
 #: Beside ``site.yaml``: its party is one of a demonstration or an experiment.
 MADE_UP = ".made-up"
@@ -34,7 +36,8 @@ def agree(site: Site, federation: Federation) -> Agreed:
         The agreement that stands now.
 
     Raises:
-        ConfigError: The party is not in the federation, or its file was changed, or is gone.
+        ConfigError: The party is not in the federation, its file was changed, or is gone; or the
+            federation names keys that it may not.
     """
     require_member(site, federation)
     content = document(federation)
@@ -44,6 +47,7 @@ def agree(site: Site, federation: Federation) -> Agreed:
         if newest is not None and newest.digest == digest:
             return newest
         _require_not_lost(site, book)
+        require_honest(book, federation, clock.today())
         made = Agreed(
             number=_highest(site, book) + 1,
             federation=federation.name,

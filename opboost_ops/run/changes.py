@@ -191,7 +191,19 @@ def _means(
             return _ALIGNED["epoch" if federation.has_epoch else federation.alignment_mode]
         case ["federation", "domain", *_]:
             return f"the integers on which every protected feature is released{_draw(party, costs)}"
-        case ["federation", "parties", whose, "signing_key" | "signing_key_expires"]:
+        case ["federation", "parties", whose, "revoked_keys"]:
+            return f"nothing that these keys of {whose} sign is taken any more, for ever"
+        case ["federation", "parties", whose, "former_keys"]:
+            return (
+                f"keys that {whose} has replaced; until its date one still speaks for {whose}, or "
+                "opens what runs under way address to it"
+            )
+        case [
+            "federation",
+            "parties",
+            whose,
+            "signing_key" | "signing_key_from" | "signing_key_expires",
+        ]:
             return f"who speaks for {whose}: compare the key by another way before agreeing"
         case ["federation", "parties", whose, "encryption_key"]:
             return (

@@ -23,9 +23,10 @@ from opboost_ops.exchange.manifest import (
 )
 from opboost_ops.exchange.order import MEMORY, Memory
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.signing import Signer, signed_by
+from opboost_ops.exchange.signing import signed_by
 from opboost_ops.exchange.store import Store
 from opboost_ops.privacy.heads import Given, Head
+from opboost_ops.run.known_keys import signed_as
 from opboost_ops.stages.stage import Home
 
 #: Where a run's home keeps what was told of others' seeing this party's books.
@@ -238,7 +239,8 @@ def manifests_in(site: Site, store: Store, federation: str) -> Iterator[tuple[Ma
         store: The exchange.
         federation: Name of the federation.
     """
-    public = Signer.from_file(site.signing_key).public
+    # Also what it signed by keys that it has replaced since: that was released as well.
+    keys = signed_as(site, federation, site.party, None)
     for run in store.runs(federation):
         places = store.list(f"{federation}/{run}")
         plans = [place.split("/")[3] for place in places if place.split("/")[2:3] == ["plan"]]
@@ -250,5 +252,5 @@ def manifests_in(site: Site, store: Store, federation: str) -> Iterator[tuple[Ma
             if found is None or found[0].party != site.party or found[0].reference != place:
                 continue
             manifest, raw, signature = found
-            if signed_by(public, raw, signature):
+            if any(signed_by(key, raw, signature) for key in keys):
                 yield manifest, plans[0] if plans else ""

@@ -5,7 +5,10 @@ from collections.abc import Iterator
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.key_files import each
+from opboost_ops.exchange.signing import Signer
 from opboost_ops.privacy.statement import forecasts
+from opboost_ops.run import clock
 from opboost_ops.run.publication import Publisher
 
 #: The stage at which a party looks ahead: its first.
@@ -35,7 +38,25 @@ def ahead(party: Publisher, federation: Federation) -> Iterator[str]:
     ]
     if left and min(left) <= _FEW:
         yield "budget_low"
-    today = datetime.datetime.now(datetime.UTC).date()
-    expires = federation.parties[party.name].signing_key_expires
-    if expires is not None and expires - today <= datetime.timedelta(days=_DAYS):
+    today = clock.today()
+    last = last_day(party, federation)
+    if last is not None and last - today <= datetime.timedelta(days=_DAYS):
         yield "key_expires"
+
+
+def last_day(party: Publisher, federation: Federation) -> datetime.date | None:
+    """The last day on which a party can sign with a key that it has; None if there is none.
+
+    Args:
+        party: Whose.
+        federation: The plan's.
+    """
+    spec = federation.parties[party.name]
+    dates: list[datetime.date] = []
+    held = [signer.public for signer in each(party.site.signing_key, Signer.from_file)]
+    if spec.signing_key in held:
+        if spec.signing_key_expires is None:
+            return None
+        dates.append(spec.signing_key_expires)
+    dates += [f.until for f in spec.former_keys if f.use == "signing" and f.key in held]
+    return max(dates, default=None)

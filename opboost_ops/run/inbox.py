@@ -3,17 +3,18 @@
 import contextlib
 import os
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import cast
 
 from opboost_ops.config.site import Site
-from opboost_ops.errors import BudgetError, PolicyError
+from opboost_ops.errors import BudgetError, ConfigError, PolicyError
 from opboost_ops.exchange.acceptance import Acceptance, Memory
 from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.manifest import Kind, receiver_of, reference
 from opboost_ops.exchange.order import MEMORY
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer
+from opboost_ops.run import agreement_file, clock, known_keys
 from opboost_ops.run.admission import admit
 from opboost_ops.run.publication import Publisher
 from opboost_ops.run.watch import Watch
@@ -107,10 +108,11 @@ def accept_plan(party: Publisher, run: Run) -> tuple[Acceptance, str]:
     acceptance = acceptance_of(party, run)
     place = reference(run.federation, run.run, "plan", run.label_holder)
     files = party.store.wait(place, run.timeout, acceptance.admit("plan", run.label_holder))
-    today = datetime.now(UTC).date()
+    today = clock.today()
     plan = acceptance.accept("plan", run.label_holder, files, today)
     home = home_of(party.site, run.federation, run.run)
-    admit(party, acceptance.plan, run.run, plan.digest, home, plan.manifest.seen)
+    day = acceptance.day(today)
+    admit(party, acceptance.plan, run.run, plan.digest, home, day, plan.manifest.seen)
     return acceptance, plan.digest
 
 
@@ -124,18 +126,50 @@ def acceptance_of(party: Publisher, run: Run) -> Acceptance:
     Raises:
         PolicyError: The party's policy does not know the label holder.
     """
-    key = pinned_key(party, run.label_holder)
     memories = {
         path.parent.name: Memory.model_validate_json(path.read_bytes())
         for path in (party.site.home / run.federation).glob(f"*/{MEMORY}.json")
     }
     own = memories.pop(run.run, Memory())
     earlier = frozenset[str]().union(*(memory.digests for memory in memories.values()))
-    acceptance = Acceptance(
-        party.name, run.federation, run.run, run.label_holder, key, own, earlier
-    )
+    acceptance = accepting(party, run.federation, run.run, run.label_holder, own, earlier)
     acceptance.heads = Watch(party, run.federation, run.run, run.label_holder).see
     return acceptance
+
+
+def accepting(
+    party: Publisher,
+    federation: str,
+    run: str,
+    label_holder: str,
+    own: Memory | None = None,
+    earlier: frozenset[str] = frozenset(),
+) -> Acceptance:
+    """What a party accepts of a run, by the keys that its policy and agreements name.
+
+    Args:
+        party: Whose.
+        federation: Name of the federation.
+        run: The run's id.
+        label_holder: Who opened it.
+        own: What it has accepted of it before.
+        earlier: Digests that it accepted in other runs.
+
+    Raises:
+        PolicyError: The party's policy does not know the label holder.
+    """
+    key = pinned_key(party, label_holder)
+    former: tuple[str, ...] = ()
+    gone: frozenset[str] = frozenset()
+    # Where agreements cannot be read, `admit` refuses the plan, and says so.
+    with contextlib.suppress(ConfigError):
+        book = agreement_file.load(party.site)
+        former = known_keys.replaced(book, federation, label_holder, key)
+        gone = known_keys.revoked(book, federation)
+    if party.name == label_holder:
+        held = [signer.public for signer in each(party.site.signing_key, Signer.from_file)]
+        former = tuple(k for k in (*held, *former) if k not in (key, *gone))
+    return Acceptance(party.name, federation, run, label_holder, key, own, earlier, former, gone)
 
 
 def pinned_key(party: Publisher, label_holder: str) -> str:

@@ -8,22 +8,22 @@ run that is over, where it waits in vain, as it may withhold a plan.
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import ConfigError, PolicyError
-from opboost_ops.exchange.acceptance import Acceptance
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.store import open_store
 from opboost_ops.models.registry import Registry
+from opboost_ops.run import clock
 from opboost_ops.run.admission import admit
 from opboost_ops.run.inbox import (
     Run,
     accept_plan,
+    accepting,
     has_part,
     home_of,
     keep,
@@ -172,13 +172,13 @@ def newer(party: str, run: Run, purpose: Purpose, patience: float) -> str | None
 
 def _opened(me: Publisher, federation: str, label_holder: str, patience: float) -> Iterator[Opened]:
     """Runs that may still go on, oldest first."""
-    key = pinned_key(me, label_holder)
-    today = datetime.now(UTC).date()
+    pinned_key(me, label_holder)  # Who is not pinned opens nothing, even where there is no plan.
+    today = clock.today()
     for run, at in _plans(me, federation, label_holder):
         if time.time() - at > patience:
             continue
         place = reference(federation, run, "plan", label_holder)
-        acceptance = Acceptance(me.name, federation, run, label_holder, key)
+        acceptance = accepting(me, federation, run, label_holder)
         try:
             files = me.store.get(place, acceptance.admit("plan", label_holder))
             if files is None:
@@ -186,7 +186,8 @@ def _opened(me: Publisher, federation: str, label_holder: str, patience: float) 
             digest = acceptance.accept("plan", label_holder, files, today).digest
             plan = acceptance.plan
             if me.name not in plan.federation.parties or _has_stages(me, plan):
-                admit(me, plan, run, digest, Home(me.site.home / federation / run))
+                home = Home(me.site.home / federation / run)
+                admit(me, plan, run, digest, home, acceptance.day(today))
         except (Rejected, PolicyError) as error:
             yield Opened(run, at, refused=error)
         else:

@@ -15,12 +15,13 @@ from opboost_ops.exchange.artifact import DOCUMENT
 from opboost_ops.exchange.json_text import read_json
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, receiver_of, reference
 from opboost_ops.exchange.plan import Plan, parse_plan
-from opboost_ops.exchange.signing import Signer, signed_by
+from opboost_ops.exchange.signing import signed_by
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.events import Release
 from opboost_ops.run import agreement_file
 from opboost_ops.run.evidence import HomeRun, Published
+from opboost_ops.run.known_keys import signed_as
 from opboost_ops.stages.boost import private_of, settings_of
 from opboost_ops.stages.publish import disclosed_edges
 
@@ -88,12 +89,10 @@ def _plan(
 ) -> Plan | None:
     place = reference(federation, run, "plan", holder)
     known = policy.receivers.get(holder)
-    key = known.signing_key if known else None
-    if holder == site.party:
-        key = Signer.from_file(site.signing_key).public
+    keys = signed_as(site, federation, holder, known.signing_key if known else None)
     try:
-        files = store.get(place) if holder and key else None
-        if files and key and signed_by(key, files[MANIFEST], files[SIGNATURE]):
+        files = store.get(place) if holder and keys else None
+        if files and any(signed_by(key, files[MANIFEST], files[SIGNATURE]) for key in keys):
             return parse_plan(read_json(files[DOCUMENT]), place)
     except (OpBoostError, KeyError, ValueError):
         pass

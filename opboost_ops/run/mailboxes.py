@@ -1,6 +1,7 @@
 """A party's side of the rounds: policy and ledger first, and the audit log at the end."""
 
 from collections.abc import Callable
+from datetime import date
 
 import numpy as np
 
@@ -37,6 +38,7 @@ def open_mailbox(
     private: PrivateKey | None,
     home: Home,
     heads: Callable[[Manifest], None],
+    day: date,
 ) -> Mailbox:
     """Open a party's side of the rounds; the ledger says what will leave before anything does.
 
@@ -49,13 +51,15 @@ def open_mailbox(
         private: Its private encryption key, if it has declared one.
         home: Its private folder for the run.
         heads: Looks at where others' books stand; see `Acceptance.heads`.
+        day: As of when keys are judged.
 
     Raises:
         PolicyError: The party's policy does not name another party, or names another key of it.
         BudgetError: The policy's cap on all models would be passed.
         ContractError: The run's session was held before and removed.
     """
-    pinned = pinned_keys(party.name, party.policy, federation, signer.public)
+    own = federation.parties[party.name].signing_key
+    pinned = pinned_keys(party.name, party.policy, federation, own)
     secret = party.site.noise_secret()
     experiment = experiment_of(party, federation)
     with open_books(party.site) as books:
@@ -84,6 +88,7 @@ def open_mailbox(
         conversation,
         home.folder / "rounds",
         patience_of(federation),
+        today=lambda: day,
     )
 
 

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from opboost_ops.boosting.trainer import BACKENDS, format_of
 from opboost_ops.config.agreement import PROTOCOL, digest_of, document
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation, parse_federation, site_of
+from opboost_ops.config.public_keys import PublicKeys
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import DOCUMENT, Draft
 from opboost_ops.exchange.manifest import reference
@@ -19,7 +21,7 @@ from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.charges import Charges
-from opboost_ops.run import agreement_file, timings
+from opboost_ops.run import agreement_file, clock, timings
 from opboost_ops.run.admission import admit
 from opboost_ops.run.form_values import asked_for, with_form
 from opboost_ops.run.inbox import Run, acceptance_of, home_of, keep
@@ -80,10 +82,12 @@ def open_run(
         )
     borne = digest_of(document(federation))
     epoch = _epoch(federation, earlier)
-    plan = Plan(federation, purpose, model, borne, PROTOCOL, asked, compared, epoch)
+    today = clock.today()
+    day = _day(federation, earlier, today)
+    plan = Plan(federation, purpose, model, borne, PROTOCOL, asked, compared, epoch, day)
     home = home_of(site, declared.name, run)
-    admit(party, plan, run, borne, home)
-    signer = signer_of(site, plan.federation, me)
+    admit(party, plan, run, borne, home, plan.day or today)
+    signer = signer_of(site, plan.federation, me, plan.day or today, home)
     draft = Draft(
         kind="plan",
         about=me,
@@ -122,6 +126,14 @@ def _compared(
         return str(found) if found else None
     found = reference_of(federation, registry)
     return None if found == model else found
+
+
+def _day(federation: Federation, earlier: Any, today: date) -> date | None:
+    """The day that decides about keys, where it does; that of a run that is cleared stays."""
+    if earlier:
+        found = earlier.get("day")
+        return date.fromisoformat(found) if found else None
+    return today if any(spec.dated for spec in federation.parties.values()) else None
 
 
 def for_model(
@@ -206,8 +218,7 @@ def _as_then(declared: Federation, trained: Federation) -> Federation:
 
 
 def _keys(federation: Federation, party: str) -> Any:
-    spec = federation.parties[party]
-    return spec.signing_key, spec.signing_key_expires, spec.encryption_key
+    return tuple(getattr(federation.parties[party], name) for name in PublicKeys.model_fields)
 
 
 def _require_boosters(declared: Federation, purpose: Purpose, model: frozenset[str]) -> None:

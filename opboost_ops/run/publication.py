@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from opboost_ops.config.columns import Column, columns_of
@@ -13,6 +14,7 @@ from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.audit import Action
 from opboost_ops.exchange.books import Books, open_books
 from opboost_ops.exchange.encryption import Envelope
+from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.manifest import Kind, Manifest, head_towards, receiver_of
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import Store
@@ -24,9 +26,14 @@ from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.heads import Given
 from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.run.evidence import KINDS, require_not_published
+from opboost_ops.stages.stage import Home
 
 #: A noise secret that begins so was made from a public seed.
 SEEDED = b"opboost-seeded:"
+
+
+#: Where a run's home keeps by which key the party signs, where it could be several.
+_SIGNED_BY = "signed_by"
 
 
 @dataclass(frozen=True)
@@ -281,16 +288,36 @@ def experiment_of(party: Publisher, federation: Federation) -> bool:
     return seeded or bool(private)
 
 
-def signer_of(site: Site, federation: Federation, party: str) -> Signer:
-    """The party's signing key.
+def signer_of(site: Site, federation: Federation, party: str, day: date, home: Home) -> Signer:
+    """The party's signing key for a run: the newest that it has of those that are good.
+
+    Args:
+        site: The party's.
+        federation: The plan's.
+        party: Its name.
+        day: As of when keys are judged.
+        home: Its folder for the run, where it keeps which key that was: a retry signs likewise.
 
     Raises:
-        ConfigError: It is not the one that the federation file names.
+        ConfigError: None of its keys is one that the federation file names as good.
     """
-    signer = Signer.from_file(site.signing_key)
-    if signer.public != federation.parties[party].signing_key:
+    good = federation.parties[party].signing(day)
+    if home.has(_SIGNED_BY) and (noted := home.json(_SIGNED_BY)) in good:
+        good = (noted,)
+    spec, late = federation.parties[party], ""
+    for signer in each(site.signing_key, Signer.from_file):
+        if signer.public in good:
+            if len(good) > 1:
+                home.write_json(_SIGNED_BY, signer.public)
+            return signer
+        if signer.public in spec.signed_ever:
+            late = late or spec.fault_on(signer.public, day)
+    if late:
         raise ConfigError(
-            f"The signing key of {party}'s site is not the one in the federation file.",
-            "Put its public key there, or the right key file into its site.yaml.",
+            f"The signing key of {party} {late}; nothing was signed.",
+            "Make another one with `opboost keys renew SITE signing`, and let all parties agree.",
         )
-    return signer
+    raise ConfigError(
+        f"The signing key of {party}'s site is not the one in the federation file.",
+        "Put its public key there, or the right key file into its site.yaml.",
+    )

@@ -34,6 +34,7 @@ import sqlite3
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from opboost_ops.aggregation.mailbox import Mailbox
@@ -43,7 +44,7 @@ from opboost_ops.exchange.acceptance import Keys
 from opboost_ops.exchange.encryption import private_key
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.store import open_store
-from opboost_ops.run import agreement_file, approval, forewarnings, timings
+from opboost_ops.run import agreement_file, approval, clock, forewarnings, known_keys, timings
 from opboost_ops.run.disclosures import announce, charge_model
 from opboost_ops.run.drawing import drawing
 from opboost_ops.run.inbox import (
@@ -154,6 +155,8 @@ def _run_stage(
 ) -> dict[str, Any]:
     acceptance, plan = accept_plan(party, run)
     federation = acceptance.federation
+    book = agreement_file.load(party.site)
+    party = replace(party, policy=known_keys.for_run(party.policy, book, federation))
     role = federation.parties[party.name].role
     purpose = acceptance.plan.purpose
     stages = stages_of(federation, purpose, party.name)
@@ -170,7 +173,8 @@ def _run_stage(
         raise ConfigError(f"{stage} of {party.name} is not run for single files of its table.")
     if stage == approval.STAGE:
         approval.require(party, federation, run.run, plan)
-    signer = signer_of(party.site, federation, party.name)
+    day = acceptance.day(clock.today())
+    signer = signer_of(party.site, federation, party.name, day, home)
     declared = federation.parties[party.name].encryption_key
     acceptance.keys = Keys(
         party.site.noise_secret(), private_key(party.site.encryption_key, declared)
@@ -180,7 +184,9 @@ def _run_stage(
     def mailboxes() -> Mailbox:
         private = acceptance.keys.private if acceptance.keys else None
         opened.append(
-            open_mailbox(party, federation, run.run, plan, signer, private, home, acceptance.heads)
+            open_mailbox(
+                party, federation, run.run, plan, signer, private, home, acceptance.heads, day
+            )
         )
         return opened[0]
 
@@ -202,7 +208,7 @@ def _run_stage(
         acceptance=acceptance,
         shard=shard,
         open_mailbox=mailboxes,
-        recorded=agreement_file.load(party.site).columns,
+        recorded=book.columns,
         take_draw=drawing(party, federation, run.run),
     )
     known_before = set(acceptance.memory.accepted)

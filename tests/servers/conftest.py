@@ -20,15 +20,20 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def created(server: str, template: str = "template1") -> str:
+    """URL of a new database with what another one holds, which nobody may use meanwhile."""
+    name = f"books_{uuid.uuid4().hex}"
+    engine = sa.create_engine(f"{server}/postgres", isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(sa.text(f'CREATE DATABASE {name} TEMPLATE "{template}"'))
+    engine.dispose()
+    return f"{server}/{name}"
+
+
 @pytest.fixture
 def postgres(postgres_server: str) -> str:
     """URL of an empty database."""
-    name = f"books_{uuid.uuid4().hex}"
-    engine = sa.create_engine(f"{postgres_server}/postgres", isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(sa.text(f"CREATE DATABASE {name}"))
-    engine.dispose()
-    return f"{postgres_server}/{name}"
+    return created(postgres_server)
 
 
 @pytest.fixture(scope="session")

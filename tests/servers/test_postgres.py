@@ -1,5 +1,6 @@
-"""The books on PostgreSQL: a race for the last of a budget, and a whole run."""
+"""The books on PostgreSQL: races for a budget, whole runs, and older books put back."""
 
+import os
 import uuid
 from pathlib import Path
 
@@ -7,9 +8,7 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
-from opboost_ops.config.loading import load_policy, load_site
 from opboost_ops.domain import Domain
-from opboost_ops.errors import PolicyError
 from opboost_ops.mechanisms import GlobalMap
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import Database
@@ -17,10 +16,10 @@ from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.privacy.migrations import upgrade
-from opboost_ops.run.gaps import check
-from opboost_ops.run.recovery import recover
 from tests.books import books_of
-from tests.federation import Workspace
+from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
+from tests.older_books import OLDER, PARTY, drill, found, put_back, two_nights
+from tests.servers.conftest import created
 from tests.unit.privacy.test_race import FITS, PROCESSES, race
 
 pytestmark = pytest.mark.slow
@@ -36,71 +35,99 @@ def test_racing_processes_never_pass_the_cap_on_changes(postgres: str, tmp_path:
     assert len(set(race(postgres, tmp_path / "cells", PROCESSES, 2))) == 2
 
 
-@pytest.fixture
-def kept_there(tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    """A federation whose bank keeps its books on PostgreSQL from the beginning."""
-    workspace = Workspace.write(tmp_path / "federation")
-    monkeypatch.setenv("BANK_LEDGER", postgres)
-    folder = workspace.folder / "bank"
-    site = yaml.safe_load((folder / "site.yaml").read_text())
-    (folder / "site.yaml").write_text(yaml.safe_dump({**site, "ledger": "env:BANK_LEDGER"}))
+def name_of(url: str) -> str:
+    return url.rpartition("/")[2]
+
+
+@pytest.fixture(scope="module")
+def nights(
+    tmp_path_factory: pytest.TempPathFactory, postgres_server: str
+) -> tuple[Workspace, Workspace, str, str]:
+    """Two runs of a federation whose bank keeps its books on PostgreSQL from the beginning.
+
+    The federation after the first and after the second, with a database for each.
+    """
+    folder = tmp_path_factory.mktemp("nights")
+    first = Workspace.write(folder / "first")
+    bank = first.folder / PARTY
+    site = yaml.safe_load((bank / "site.yaml").read_text())
+    (bank / "site.yaml").write_text(yaml.safe_dump({**site, "ledger": "env:BANK_LEDGER"}))
     # What it has agreed to is in its books, too.
-    (folder / "agreement.json").unlink()
-    (folder / "ledger.sqlite").unlink()
-    workspace.known_to(monkeypatch)
-    workspace.agree()
-    return workspace
+    (bank / "agreement.json").unlink()
+    (bank / "ledger.sqlite").unlink()
+    urls = [created(postgres_server)]
+    with pytest.MonkeyPatch.context() as patch:
+
+        def move_on(made: Workspace) -> None:
+            urls.append(created(postgres_server, name_of(urls[0])))
+            patch.setenv("BANK_LEDGER", urls[1])
+            made.known_to(patch)
+
+        patch.setenv("BANK_LEDGER", urls[0])
+        first.known_to(patch)
+        first.agree()
+        second = two_nights(folder / "second", first, move_on)
+    return first, second, urls[0], urls[1]
 
 
-def test_a_whole_run_with_its_books_there(kept_there: Workspace) -> None:
-    workspace = kept_there
-    workspace.all()
-    with books_of(workspace, "bank") as books:
-        kinds = {r.kind for r in books.ledger.releases() if r.run == workspace.run}
-        assert {"digests", "ranks", "holdout", "split_values"} <= kinds
+@pytest.fixture
+def now(
+    nights: tuple[Workspace, Workspace, str, str],
+    postgres_server: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Workspace:
+    """A copy of it after its second run, about to begin its third."""
+    copy = nights[1].copy(tmp_path / "federation", "0" * 15 + "3")
+    copy.known_to(monkeypatch)
+    monkeypatch.setenv("BANK_LEDGER", created(postgres_server, name_of(nights[3])))
+    return copy
+
+
+def test_whole_runs_with_their_books_there(now: Workspace) -> None:
+    with books_of(now, PARTY) as books:
+        for run in (FIRST_RUN, SECOND_RUN):
+            kinds = {r.kind for r in books.ledger.releases() if r.run == run}
+            assert {"digests", "ranks", "holdout", "split_values"} <= kinds
         assert books.ledger.uncommitted() == []
         entries, _ = books.audit.verify()
-        assert entries >= 6
+        assert entries >= 12
+    assert found(now) == []
 
 
-def test_an_older_database_is_found_refused_and_charged(
-    kept_there: Workspace, postgres: str
+@pytest.mark.parametrize("names", OLDER, ids="+".join)
+def test_what_is_older_is_found_refused_and_charged(
+    nights: tuple[Workspace, Workspace, str, str],
+    now: Workspace,
+    postgres_server: str,
+    monkeypatch: pytest.MonkeyPatch,
+    names: tuple[str, ...],
 ) -> None:
-    kept_there.all()
-    engine = sa.create_engine(postgres)
+    def put() -> None:
+        put_back(now, nights[0], *(name for name in names if name != "database"))
+        if "database" in names:
+            monkeypatch.setenv("BANK_LEDGER", created(postgres_server, name_of(nights[2])))
+
+    def copied() -> bool:
+        engine = sa.create_engine(os.environ["BANK_LEDGER"])
+        with engine.connect() as connection:
+            kept = connection.execute(sa.text("SELECT count(*) FROM releases_before_recovered"))
+            there = bool(kept.scalar())
+        engine.dispose()
+        return there
+
+    drill(put, now, names, copied)
+
+
+def test_a_database_that_is_emptied_is_not_made_anew(now: Workspace) -> None:
+    engine = sa.create_engine(os.environ["BANK_LEDGER"])
     tables = sa.MetaData()
     tables.reflect(engine)
     with engine.begin() as connection:
-        older = {
-            table: [dict(row._mapping) for row in connection.execute(sa.select(table))]
-            for table in tables.sorted_tables
-        }
-    second = Workspace(kept_there.folder, "0" * 15 + "2")
-    second.edit_table("bank", lambda t: t.with_columns(t["income"].reverse()))
-    second.all()
-    folder = second.folder / "bank"
-    site, policy = load_site(folder / "site.yaml"), load_policy(folder / "policy.yaml")
-    assert check(site) == []
-    with engine.begin() as connection:
-        for table, rows in older.items():
+        for table in tables.sorted_tables:
             connection.execute(sa.delete(table))
-            if rows:
-                connection.execute(sa.insert(table), rows)
-    assert {gap.lacks for gap in check(site)} >= {"ledger", "audit", "heads"}
-    third = Workspace(kept_there.folder, "0" * 15 + "3")
-    step, error = third.first_failure()
-    assert step == "bank.check_table"
-    assert isinstance(error, PolicyError)
-    assert "run number 2 of bank" in third.reason("bank")
-    assert recover(site, policy).lines
-    assert check(site) == []
-    with engine.connect() as connection:
-        kept = connection.execute(sa.text("SELECT count(*) FROM releases_before_recovered"))
-        assert kept.scalar() == len(older[tables.tables["releases"]])
-    with engine.begin() as connection:
-        for table in older:
-            connection.execute(sa.delete(table))
-    assert [gap.missing for gap in check(site)] == ["all of it: the database is gone, or empty"]
+    engine.dispose()
+    assert [gap.missing for gap in found(now)] == ["all of it: the database is gone, or empty"]
 
 
 def test_a_former_ledger_is_migrated_with_copies_beside(postgres: str, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from opboost_ops.config.schema import Record
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.exchange.store import LocalStore, Store, open_store
-from opboost_ops.exchange.verification import declared_key, read_manifest, verify
+from opboost_ops.exchange.verification import declared_keys, read_manifest, verify
 from opboost_ops.lab.drill.armed import FOLDER, SITECUSTOMIZE
 from opboost_ops.orchestration.parties.places import make, write
 from opboost_ops.orchestration.parties.topology import Topology
@@ -240,7 +240,7 @@ class Drill:
             files = store.get(reference) or {}
             try:
                 manifest = read_manifest(files, kind)
-                verify(manifest, files, declared_key(declared, manifest, kind), kind)
+                verify(manifest, files, declared_keys(declared, manifest, kind), kind)
             except OpBoostError as error:
                 problems.append(str(error))
         return problems

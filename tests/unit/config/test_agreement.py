@@ -81,6 +81,11 @@ AGREED = {
         "bit": "None",
         "fill": "required",
     },
+    "FormerKey": {
+        "key": "required",
+        "until": "required",
+        "use": "required",
+    },
     "GeneralisedResponse": {
         "epsilon": "required",
         "name": "'grr'",
@@ -121,10 +126,13 @@ AGREED = {
     "Party": {
         "encryption_key": "None",
         "features": "{}",
+        "former_keys": "()",
         "label": "None",
+        "revoked_keys": "()",
         "role": "required",
         "signing_key": "required",
         "signing_key_expires": "None",
+        "signing_key_from": "None",
     },
     "Piecewise": {
         "epsilon": "required",

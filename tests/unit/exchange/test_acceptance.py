@@ -217,15 +217,14 @@ def test_a_second_plan(released: Workspace) -> None:
         assert caught.value.reason == "superseded"
 
 
-def test_an_expired_key(workspace: Workspace) -> None:
+def test_an_expired_key_signs_nothing_more(workspace: Workspace) -> None:
     workspace.edit_yaml(
         "federation.yaml", lambda d: d["parties"][BANK].update(signing_key_expires="2020-02-29")
     )
     failed, error = workspace.first_failure()
-    assert failed == "credit.align"
-    assert isinstance(error, Rejected)
-    assert error.reason == "expired_key"
-    message_is_right(error, BANK, "2020-02-29", "opboost keys init")
+    assert failed == f"{BANK}.check_table"
+    assert isinstance(error, ConfigError)
+    message_is_right(error, BANK, "2020-02-29", "opboost keys renew")
 
 
 def test_a_key_that_expires_today_is_still_good(workspace: Workspace) -> None:

@@ -5,6 +5,8 @@ import io
 import json
 import re
 import sqlite3
+from datetime import date, timedelta
+from typing import Any
 
 import pytest
 
@@ -193,6 +195,24 @@ def test_the_exchange_is_what_was_sent(reader: Reader, untouched: Workspace) -> 
     text = plain(reader.page("exchange?party=bank"))
     assert "unbroken" in text
     assert "Runs 1 Sent" in text, "the agreement is no run"
+
+
+def test_the_keys_are_those_that_were_agreed_to_with_their_dates(
+    reader: Reader, shown: Workspace
+) -> None:
+    last = date.today() + timedelta(days=3)
+
+    def change(data: Any) -> None:
+        data["parties"]["bank"].update(signing_key_expires=last)
+
+    shown.edit_yaml("federation.yaml", change)
+    found = rows(reader, "exchange", "shop.keys")
+    keys = {(line["party"], line["for"]): line for line in found}
+    assert len(keys) == 2 * len(shown.declared.parties)
+    bank = keys["bank", "signing"]
+    assert (bank["until"], bank["state"]) == (str(last), "expires soon")
+    assert bank["key"] == shown.declared.parties["bank"].signing_key
+    assert keys["shop", "signing"]["state"] == "good"
 
 
 def test_what_was_changed_on_its_way_is_said(reader: Reader, shown: Workspace) -> None:

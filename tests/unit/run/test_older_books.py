@@ -10,45 +10,24 @@ import pytest
 from typer.testing import CliRunner
 
 from opboost_ops.cli import app
-from opboost_ops.config.loading import load_policy, load_site
-from opboost_ops.errors import PolicyError
+from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.privacy.accountant import accounts
 from opboost_ops.run import admission
-from opboost_ops.run.gaps import Gap, check
-from opboost_ops.run.recovery import Recovered, recover
+from opboost_ops.run.gaps import check
 from tests.books import books_of
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
-
-PARTY = "bank"
-
-#: Where each of a party's memories lies, from the federation's folder.
-PLACES = {
-    "database": f"{PARTY}/ledger.sqlite",
-    "cells": f"{PARTY}/cells",
-    "home": f"{PARTY}/home",
-    "agreement": f"{PARTY}/agreement.json",
-    "store": "exchange",
-}
-
-#: What is put back as it was after the first run, and which memories are then found to lack much.
-OLDER = {
-    ("database",): {"ledger", "audit"},
-    ("cells",): {"cells"},
-    ("home",): {"home"},
-    ("store",): {"store"},
-    ("agreement",): {"agreement"},
-    ("database", "cells"): {"ledger", "audit"},
-    ("database", "home"): {"ledger", "audit"},
-    ("database", "store"): {"ledger", "audit"},
-    ("database", "agreement"): {"ledger", "audit"},
-    ("cells", "home"): {"cells", "home"},
-    ("cells", "store"): {"cells", "store"},
-    ("home", "store"): {"home", "store"},
-    ("database", "cells", "home"): {"ledger"},
-    ("database", "cells", "agreement"): {"ledger", "audit"},
-    ("database", "cells", "home", "agreement"): {"ledger"},
-}
+from tests.older_books import (
+    OLDER,
+    PARTY,
+    PLACES,
+    charged,
+    drill,
+    found,
+    put_back,
+    recovered,
+    refused,
+    two_nights,
+)
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +37,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspace
     first = Workspace.write(folder / "first")
     with pytest.MonkeyPatch.context() as patch:
         first.known_to(patch)
-        first.all()
-    second = first.copy(folder / "second", SECOND_RUN)
-    with pytest.MonkeyPatch.context() as patch:
-        second.known_to(patch)
-        second.edit_table(PARTY, lambda t: t.with_columns(t["income"].reverse()))
-        second.edit_yaml("federation.yaml", lambda data: data["training"].update(holdout=0.25))
-        second.all()
+        second = two_nights(folder / "second", first, lambda made: made.known_to(patch))
     yield first, second
 
 
@@ -78,75 +51,18 @@ def now(
     return copy
 
 
-def put_back(now: Workspace, before: Workspace, *names: str) -> None:
-    for name in names:
-        old, new = before.folder / PLACES[name], now.folder / PLACES[name]
-        if old.is_file():
-            shutil.copy(old, new)
-        else:
-            shutil.rmtree(new)
-            shutil.copytree(old, new)
-
-
-def found(workspace: Workspace) -> list[Gap]:
-    return check(load_site(workspace.folder / PARTY / "site.yaml"))
-
-
 def test_whole_books_have_no_gap(nights: tuple[Workspace, Workspace]) -> None:
     for night in nights:
         for party in night.declared.parties:
             assert check(load_site(night.folder / party / "site.yaml")) == []
 
 
-def charged(workspace: Workspace) -> dict[str, tuple[float, float]]:
-    with books_of(workspace, PARTY) as books:
-        found = accounts(books.ledger.releases()).values()
-    return {account.feature: (float(account.step), float(account.whole)) for account in found}
-
-
-def recovered(workspace: Workspace) -> Recovered:
-    folder = workspace.folder / PARTY
-    return recover(load_site(folder / "site.yaml"), load_policy(folder / "policy.yaml"))
-
-
-def refused(workspace: Workspace) -> str:
-    """The party's first task of a run is refused, and nothing of it has left; why."""
-    workspace.open()
-    with pytest.raises(PolicyError, match=f"{PARTY} refused run"):
-        workspace.step(PARTY, "check_table")
-    assert not [place for place in workspace.published() if place.endswith(f"/{PARTY}")]
-    return workspace.reason(PARTY)
-
-
 @pytest.mark.parametrize("names", OLDER, ids="+".join)
 def test_what_is_older_is_found_refused_and_charged(
     nights: tuple[Workspace, Workspace], now: Workspace, names: tuple[str, ...]
 ) -> None:
-    before = charged(now)
-    put_back(now, nights[0], *names)
-    gaps = found(now)
-    assert {gap.lacks for gap in gaps} >= OLDER[names]
-    # Of the run that was lost, and of no other.
-    assert {gap.run for gap in gaps} <= {SECOND_RUN, ""}
-    # What the store alone has lost is no gap in the books, and stops no run.
-    if names != ("store",):
-        assert refused(now)
-    done = recovered(now)
-    after = charged(now)
-    assert all(after[name][i] >= before[name][i] for name in before for i in (0, 1))
-    assert all(line.recovered for line in done.lines)
-    assert (now.folder / PARTY / "ledger.sqlite.before-recovered").is_file()
-    # What was agreed to is the party's to say again.
-    left = {"agreement"} if names == ("agreement",) else set()
-    assert {gap.lacks for gap in found(now)} == left
-    again = recovered(now)
-    assert (again.lines, again.accepted, again.entries, again.heads) == ((), 0, 0, 0)
-    assert charged(now) == after
-    later = Workspace(now.folder, "0" * 15 + "4")
-    now.agree()
-    later.open()
-    later.step(PARTY, "check_table")
-    assert found(now) == []
+    copy = now.folder / PARTY / "ledger.sqlite.before-recovered"
+    drill(lambda: put_back(now, nights[0], *names), now, names, copy.is_file)
 
 
 def test_where_everything_was_put_back_others_have_seen_it(
