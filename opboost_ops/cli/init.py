@@ -1,6 +1,7 @@
 """`opboost init`: the files of a new federation, from the tables that there are."""
 
 import shlex
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -155,6 +156,8 @@ def _label(values: Any, positive: str | None) -> dict[str, Any]:
     whole = values.cast(pl.Int64) if number else values.cast(pl.String)
     known = whole.unique().sort().to_list()
     if positive is None and not number:
+        positive = _asked(values.name, known)
+    if positive is None and not number:
         raise ConfigError(
             f"The label {values.name} has the classes {known[0]} and {known[1]}: which one is the "
             "positive one?",
@@ -166,6 +169,21 @@ def _label(values: Any, positive: str | None) -> dict[str, Any]:
             raise ConfigError(f"--positive {positive} is none of the classes {listed}.")
         known.sort(key=lambda one: str(one) == positive)
     return {"column": values.name, "task": "binary", "classes": known}
+
+
+def _asked(label: str, classes: list[str]) -> str | None:
+    """Which class a person at a terminal says is positive; None where nobody can be asked."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+
+    def known(answer: str) -> str:
+        if answer not in classes:
+            raise typer.BadParameter(f"it is {' or '.join(classes)}")
+        return answer
+
+    question = f"Scores are the probability of one class of {label}. Which: {' or '.join(classes)}"
+    answer: str = typer.prompt(question, value_proc=known, err=True)
+    return answer
 
 
 def _entries(entries: list[str], option: str, form: str) -> dict[str, str]:

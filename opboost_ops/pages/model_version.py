@@ -101,6 +101,8 @@ def _card(card: Mapping[str, Any], champion: bool) -> list[Block]:
             )
         )
     )
+    if words := tuple(card.get("training_words", ())):
+        blocks.append(Note("", "How it was trained", lines=words))
     metrics = card.get("metrics", {})
     names = sorted({name for of in metrics.values() for name in of})
     blocks.append(

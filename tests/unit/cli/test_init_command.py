@@ -1,5 +1,10 @@
 """`opboost init`: policies that allow what is declared and no more, and one UUID for a column."""
 
+import os
+import pty
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +156,32 @@ def test_init_declares_which_class_is_positive(
     done = opboost("init", tmp_path / "other", *tables, "--label", "lender.default", "--id", "id")
     assert done.code != 0
     assert "which one is the positive" in f"{done}"
+
+
+def test_at_a_terminal_init_asks_which_class_is_positive(tmp_path: Path, tables: list[str]) -> None:
+    """Again where the answer is none of them; nobody is asked where no terminal is."""
+    classes = ["default", "no"]
+    pl.DataFrame({"id": [f"P{i}" for i in range(40)], "default": classes * 20}).write_parquet(
+        tmp_path / "lender.parquet"
+    )
+    entry = "import sys; from opboost_ops.cli import main; sys.argv[0] = 'opboost'; main()"
+    command = [sys.executable, "-c", entry, "init", str(tmp_path / "new"), *tables,
+               "--label", "lender.default", "--id", "id"]  # fmt: skip
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        os.write(ours, b"maybe\ndefault\n")
+        said = b""
+        with suppress(OSError):  # A terminal whose other end is gone.
+            while chunk := os.read(ours, 1024):
+                said += chunk
+        assert process.wait(60) == 0, said
+    os.close(ours)
+    assert said.count(b"Which: default or no") == 2 and b"it is default or no" in said
+    data = yaml.safe_load((tmp_path / "new" / "federation.yaml").read_text())
+    assert data["parties"]["lender"]["label"]["classes"] == ["no", "default"]
+    silent = subprocess.run(
+        [*command[:4], str(tmp_path / "other"), *command[5:]],
+        stdin=subprocess.PIPE, capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert silent.returncode == 1 and b"--positive no" in silent.stderr

@@ -161,16 +161,22 @@ def test_curves_and_intervals_stand_beside_the_label_holder_alone(
     assert float(listed["auc"]["gain over label holder alone"]) == gain
 
 
-def test_importance_of_the_card_where_it_has_one(reader: Reader, shown: Workspace) -> None:
+def test_importance_and_training_of_the_card_where_it_has_them(
+    reader: Reader, shown: Workspace
+) -> None:
     path = shown.folder / "credit" / "models" / "credit_scoring" / FIRST_RUN / "card.json"
     card = json.loads(path.read_text())
+    assert "How it was trained" not in reader.page(f"models/credit/credit_scoring/{FIRST_RUN}")
+    card["training_words"] = ["Training rows counted by the column w.", "That is a proxy: <so>"]
     card["importance"] = [{"party": "bank", "feature": "income", "value": 2.5, "share": 1.0}]
     path.chmod(0o644)
     path.write_text(json.dumps(card))
     page = f"models/credit/credit_scoring/{FIRST_RUN}"
     first = rows(reader, page, "credit.features")[0]
     assert (first["party"], first["feature"], first["share"]) == ("bank", "income", "1.0")
-    assert "mean absolute contribution" in plain(reader.page(page))
+    text = reader.page(page)
+    assert "mean absolute contribution" in plain(text)
+    assert "Training rows counted by the column w." in text and "proxy: &lt;so&gt;" in text
 
 
 def test_the_exchange_is_what_was_sent(reader: Reader, untouched: Workspace) -> None:
