@@ -24,12 +24,15 @@ _EPOCH = (
 
 
 def alignment_words(federation: Federation) -> str:
-    """A sentence with ``{label}`` and ``{holders}`` in it.
+    """Who learnt what when the common people were found, in a vertical run.
 
     Args:
         federation: As it was run.
     """
     if federation.alignment_mode == "keyed":
-        return _KEYED
-    found = _ONE if len(federation.feature_holders) == 1 else _SEVERAL
-    return found + _EPOCH if federation.has_epoch else found
+        found = _KEYED
+    else:
+        found = _ONE if len(federation.feature_holders) == 1 else _SEVERAL
+        found += _EPOCH if federation.has_epoch else ""
+    holders = ", ".join(federation.feature_holders)
+    return found.format(label=federation.label_holder, holders=holders)

@@ -293,9 +293,9 @@ def _told(federation: Federation) -> tuple[str, ...]:
             summed = (*_SUMMED_WITH_NOISE[:-1], _METRICS_WITH_NOISE)
         return tuple(line.format(active=federation.label_holder) for line in summed)
     holders = ", ".join(federation.feature_holders)
-    people = alignment_words(federation)
-    lines = (people, *_TOLD, *_ROUTED) if "routed" in federation.scoring.modes else (people, *_TOLD)
+    lines = (*_TOLD, *_ROUTED) if "routed" in federation.scoring.modes else _TOLD
     told = tuple(line.format(label=federation.label_holder, holders=holders) for line in lines)
+    told = (alignment_words(federation), *told)
     private = federation.training.private
     if private is None:
         return told

@@ -9,6 +9,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.manifest import Kind
 from opboost_ops.exchange.store import Store, open_store
+from opboost_ops.models.alignment_words import alignment_words
 from opboost_ops.pages.blocks import (
     Block,
     Cell,
@@ -58,9 +59,12 @@ def artifacts(
     store = open_store(site.store)
     rows: list[tuple[Cell, ...]] = []
     figures: list[Figure] = []
+    told: dict[str, None] = {}
     for run in runs:
         found = _inspect(store, party, site, policy, run)
         rows += [_row(run, one, run.noted.get(f"{one.kind}/{one.about}")) for one in found]
+        plans = [one.declared for one in found if one.declared is not None]
+        told |= {alignment_words(plan): None for plan in plans if plan.learning == "vertical"}
         if found:
             figures.append(_picture(run, found))
     columns = (
@@ -84,7 +88,7 @@ def artifacts(
         "Verified now: the signature is by the pinned or declared key, and the files have the "
         "digests of the manifest; of encrypted files only their receiver can tell more than names "
         "and sizes. In the log: the digest is the one that this party noted when it was sent or "
-        "received.",
+        f"received.{''.join(f' To find common people: {words}' for words in told)}",
         pager=pager,
     )
     blocks: list[Block] = []

@@ -30,6 +30,7 @@ class Inspected:
         manifest: What it says of itself, if that can be read.
         rejected: Why it is not what it must be; None if it is.
         gone: It is no longer in the store.
+        declared: The federation of a plan that is what it must be.
     """
 
     kind: str
@@ -40,6 +41,7 @@ class Inspected:
     manifest: Manifest | None = None
     rejected: Rejected | None = None
     gone: bool = False
+    declared: Federation | None = None
 
 
 def inspect_run(
@@ -100,7 +102,8 @@ def _plan(
         spec = declared.parties.get(holder)
         if spec is None or key not in spec.signed_ever or declared.label_holder != holder:
             raise Rejected("malformed", f"{what}: it plans another party's run.")
-        return Inspected("plan", holder, holder, None, _size(files), manifest), declared
+        seen = Inspected("plan", holder, holder, None, _size(files), manifest, declared=declared)
+        return seen, declared
     except Rejected as error:
         failure = error
     except ConfigError as error:

@@ -13,6 +13,7 @@ import pytest
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import BudgetError
 from opboost_ops.exchange.run_id import run_id
+from opboost_ops.models.alignment_words import alignment_words
 from opboost_ops.pages.blocks import Cell, Table
 from opboost_ops.pages.pictures import Curve, bars, chart
 from opboost_ops.pages.rendering import table_csv
@@ -199,6 +200,7 @@ def test_the_exchange_is_what_was_sent(reader: Reader, untouched: Workspace) -> 
     assert int(ranks["rows"]) == json.loads((manifest / "manifest.json").read_text())["rows"]
     assert (ranks["from"], ranks["to"], ranks["encrypted"]) == ("bank", "credit", "yes")
     text = plain(reader.page("exchange?party=bank"))
+    assert f"To find common people: {alignment_words(untouched.declared)}" in text
     assert "unbroken" in text
     assert "Runs 1 Sent" in text, "the agreement is no run"
 
