@@ -21,10 +21,10 @@ from opboost_ops.lab.experiment import Progress, run, summary
 from opboost_ops.lab.two_parties import TwoParties
 from opboost_ops.mechanisms import GlobalMap
 
-DATASETS = ("adult", "credit_default", "casp", "powerplant")
+DATASETS = ("adult", "credit_default", "give_me_some_credit", "casp", "powerplant")
 EPSILONS = (1.28, 5.12)
 MODES = ("desensitised", "clear")
-TRIALS, FOLDS, ROWS = 12, 3, 4_000
+TRIALS, FOLDS, ROWS = 20, 3, 30_000
 
 
 def experiment(

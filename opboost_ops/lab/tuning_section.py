@@ -35,11 +35,11 @@ def section(found: Mapping[str, Any], folder: Path) -> str:  # noqa: ARG001 (has
     return f"""## Tuning on released rows
 
 {found["trials"]} trials in {found["folds"]} folds of the training rows, beside {trees}.
-{found["table_rows"]:,} rows of each table, drawn evenly, a fifth of them held out; Global-map on
-[1, 10]; {seeds} seeds of rows, split, draw and search. AUC, or R2 (casp, powerplant), mean and
-standard deviation. *Above, below* counts the seeds of which the gain's paired 95 % interval
-(bootstrap of the held-out rows) lies wholly above or below zero. Trials see released rows alone:
-for mode clear, which routed and local scoring meet, they are a proxy.
+At most {found["table_rows"]:,} rows of each table, drawn evenly, a fifth of them held out;
+Global-map on [1, 10]; {seeds} seeds of rows, split, draw and search. AUC, or R2 (casp, powerplant),
+mean and standard deviation. *Above, below* counts the seeds of which the gain's paired 95 %
+interval (bootstrap of the held-out rows) lies wholly above or below zero. Trials see released rows
+alone: for mode clear, which routed and local scoring meet, they are a proxy.
 
 Above zero with every seed: {_named(better)}. Below with every seed: {_named(worse)}. Of all
 {len(rows)} settings.
