@@ -1,11 +1,13 @@
 """The cheap part of `gaps`, before a party's first task of a run: nothing is released over a gap.
 
-It looks at what the run itself needs and at the run before it, never at all runs or lines: the last
-heads, the cell states that will be drawn by, the agreements, and the folders of the last runs.
+It looks at what the run itself needs and at the runs before it, never at all runs or lines: the
+last heads, the cell states that will be drawn by, the agreements, and the folders of the last runs
+of each federation.
 """
 
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
@@ -17,10 +19,10 @@ from opboost_ops.privacy.draws import read_mark
 from opboost_ops.privacy.heads import Head
 from opboost_ops.run import agreement_file
 from opboost_ops.run.comparisons import against_agreement
-from opboost_ops.run.evidence import home_run
+from opboost_ops.run.evidence import HomeRun, home_run
 from opboost_ops.run.publication import Publisher
 
-#: How many of the last runs at home are looked at.
+#: How many of the last runs of each federation at home are looked at.
 _LAST = 3
 
 
@@ -75,27 +77,40 @@ def went_back(
 
 
 def _lost_at_home(books: Books, site: Site, federation: Federation, run: str) -> Iterator[str]:
-    folder = site.home / federation.name
+    # Of every federation: a column is charged over all of them, and so is what was lost of one.
+    for name in sorted(_folders(site.home)):
+        for folder in _folders(site.home / name)[-_LAST - 1 :]:
+            if (name, folder) != (federation.name, run):
+                yield from _lost_run(books, site, home_run(site, site.home / name / folder))
+    last = books.heads.last_run(federation.name, federation.label_holder)
+    # Where all is lost, recovery gives a number that no run here has.
+    if is_run_id(last) and last != run and not (site.home / federation.name / last).is_dir():
+        place = f"{federation.name}/{last}"
+        if all(entry.place != place for entry in books.audit.of("removed")):
+            yield f"home: the folder of run {last} is gone"
+
+
+def _folders(folder: Path) -> list[str]:
+    """Names of the folders in one, that which changed last at the end."""
     try:
         with os.scandir(folder) as entries:
             dated = [(e.stat().st_mtime_ns, e.name) for e in entries if e.is_dir()]
     except FileNotFoundError:
-        dated = []
-    for _, name in sorted(dated)[-_LAST - 1 :]:
-        if name == run:
-            continue
-        known = home_run(site, folder / name)
-        named = {one.digest: f"{one.kind}/{one.about}" for one in known.own}
-        named |= {draw: f"draw of {charge}" for charge, draw in known.draws.items()}
-        lost = sorted(named[digest] for digest in named.keys() - books.ledger.known(named))
-        if lost:
-            yield f"ledger: it lacks {', '.join(lost)} of run {name}, which is in the home folder"
-    last = books.heads.last_run(federation.name, federation.label_holder)
-    # Where all is lost, recovery gives a number that no run here has.
-    if is_run_id(last) and last != run and not (folder / last).is_dir():
-        place = f"{federation.name}/{last}"
-        if all(entry.place != place for entry in books.audit.of("removed")):
-            yield f"home: the folder of run {last} is gone"
+        return []
+    return [name for _, name in sorted(dated)]
+
+
+def _lost_run(books: Books, site: Site, known: HomeRun) -> Iterator[str]:
+    named = {one.digest: f"{one.kind}/{one.about}" for one in known.own}
+    named |= {draw: f"draw of {charge}" for charge, draw in known.draws.items()}
+    lost = sorted(named[digest] for digest in named.keys() - books.ledger.known(named))
+    if lost:
+        yield (
+            f"ledger: it lacks {', '.join(lost)} of run {known.run} of {known.federation}, which "
+            "is in the home folder"
+        )
+    if known.seen is not None and known.holder:
+        yield from went_back(books, site.party, known.federation, known.holder, known.seen)
 
 
 def _cells_behind(books: Books, party: Publisher, federation: Federation) -> Iterator[str]:

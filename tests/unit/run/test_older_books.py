@@ -11,9 +11,15 @@ from typer.testing import CliRunner
 
 from opboost_ops.cli import app
 from opboost_ops.config.loading import load_site
+from opboost_ops.datasets.workspace import agree_for_all
+from opboost_ops.errors import PolicyError
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.run import admission
+from opboost_ops.run.admission import REFUSED
 from opboost_ops.run.gaps import check
+from opboost_ops.run.inbox import Run
+from opboost_ops.run.opening import open_run
+from opboost_ops.run.runner import run_stage
 from tests.books import books_of
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.older_books import (
@@ -100,6 +106,23 @@ def test_whoever_publishes_over_older_books_is_refused_by_the_receiver(
     later = Workspace(now.folder, "0" * 15 + "4")
     later.known_to(monkeypatch)
     assert "run number 2 of bank" in refused(later)
+
+
+def test_what_one_federation_has_lost_stops_the_next_run_of_another(
+    nights: tuple[Workspace, Workspace], now: Workspace
+) -> None:
+    """The same columns are charged in both, so going over to the other one is no way around."""
+    put_back(now, nights[0], "database", "cells")
+    other = now.file.with_name("other.yaml")
+    other.write_text(now.file.read_text().replace("credit_scoring", "another"))
+    for path in now.folder.glob("*/site.yaml"):
+        path.write_text(path.read_text().replace("  credit_scoring:", "  another:"))
+    agree_for_all(other)
+    open_run(other, now.run, {})
+    with pytest.raises(PolicyError, match=f"{PARTY} refused run"):
+        run_stage(PARTY, "check_table", Run("another", now.run, "credit"))
+    why = (now.folder / PARTY / "home" / "another" / now.run / REFUSED).read_text()
+    assert f"of run {SECOND_RUN} of credit_scoring" in why
 
 
 def test_a_run_goes_on_after_recovery(nights: tuple[Workspace, Workspace], now: Workspace) -> None:
