@@ -36,7 +36,7 @@ EXACT = {
 }
 
 
-@pytest.mark.parametrize("epsilon", [None, 0.5])
+@pytest.mark.parametrize("epsilon", [pytest.param(None, marks=pytest.mark.slow), 0.5])
 def test_each_number_at_each_party_is_charged_declared_or_said_to_be_exact(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, epsilon: float | None
 ) -> None:
