@@ -58,8 +58,10 @@ def replaced(book: Agreements, federation: str, party: str, pinned: str) -> tupl
     spec = keys_in(made[-1]).get(party) if made else None
     if spec is None or spec.signing_key != pinned:
         return ()
-    gone = revoked(book, federation)
-    return tuple(key for key in spec.signed_ever if key not in (pinned, *gone))
+    # Whoever joins later has never compared the key that was good before: it knows the new one.
+    earlier = {keys[party].signing_key for keys in map(keys_in, made) if party in keys}
+    believed = earlier - {pinned, *revoked(book, federation)}
+    return tuple(key for key in spec.signed_ever if key in believed)
 
 
 def for_run(policy: Policy, book: Agreements, federation: Federation) -> Policy:

@@ -1,5 +1,6 @@
 """Opening a run: federation file and trigger form become the signed plan."""
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -131,8 +132,10 @@ def _compared(
 def _day(federation: Federation, earlier: Any, today: date) -> date | None:
     """The day that decides about keys, where it does; that of a run that is cleared stays."""
     if earlier:
-        found = earlier.get("day")
-        return date.fromisoformat(found) if found else None
+        # What lies there may be anybody's: then ours is refused at its place.
+        with contextlib.suppress(TypeError, ValueError):
+            return date.fromisoformat(earlier.get("day"))
+        return None
     return today if any(spec.dated for spec in federation.parties.values()) else None
 
 

@@ -11,7 +11,9 @@ import yaml
 from typer.testing import CliRunner
 
 from opboost_ops.cli import app
+from opboost_ops.config.agreement import document
 from opboost_ops.config.loading import load_site
+from opboost_ops.datasets.lenders import write_lenders
 from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
 from opboost_ops.exchange.encryption import key_name, new_encryption_key
 from opboost_ops.exchange.key_files import each
@@ -19,7 +21,10 @@ from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Manifest, parse_m
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer, new_signing_key, signed_by
 from opboost_ops.run import agreement, clock
+from opboost_ops.run.agreement_file import Agreed, Agreements, load
 from opboost_ops.run.gaps import check
+from opboost_ops.run.known_keys import replaced
+from opboost_ops.run.local import run_federation
 from tests.federation import SECOND_RUN, Workspace
 
 LABEL, BANK, SHOP = "credit", "bank", "shop"
@@ -147,6 +152,22 @@ def test_keys_are_replaced_in_the_middle_of_a_run(
     assert str(after[BANK].former_keys[0].until) in told
 
 
+@pytest.mark.slow
+def test_keys_are_replaced_in_horizontal_learning(tmp_path: Path) -> None:
+    """One site has the old signing key alone, as if the new one had not come there yet."""
+    file = write_lenders(tmp_path / "w", rows=600, seed=3, training={"trees": 2})
+    lenders = Workspace(file.parent)
+    names = list(lenders.declared.parties)
+    for name in names[:2]:
+        for use in ("signing", "encryption"):
+            declare(lenders, name, renewed(lenders, name, use))
+    for name in names[:2]:
+        pin(lenders, name)
+    behind = lenders.folder / names[1] / "keys"
+    next(behind.glob("signing.key.until-*")).rename(behind / "signing.key")
+    assert set(run_federation(file, {}).summaries) == set(names)
+
+
 def test_in_the_overlap_either_key_signs_and_after_it_the_new_one_alone(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,6 +285,24 @@ def test_nobody_slips_in_a_key_as_a_former_one(
     with pytest.raises(ConfigError, match=says):
         agreement.agree(site, workspace.declared)
     assert site.agreement.read_bytes() == before
+
+
+def test_whoever_joins_later_believes_no_former_key(workspace: Workspace) -> None:
+    old = signers(workspace, LABEL)[0].public
+    declare(workspace, LABEL, renewed(workspace, LABEL, "signing"), agree=False)
+    site = load_site(workspace.folder / BANK / "site.yaml")
+    new = workspace.declared.parties[LABEL].signing_key
+    newest = Agreed(
+        number=1,
+        federation="credit_scoring",
+        at="",
+        digest="",
+        content=document(workspace.declared),
+    )
+    joined = Agreements(party=BANK, agreements=(newest,))
+    assert replaced(joined, "credit_scoring", LABEL, new) == ()
+    agreement.agree(site, workspace.declared)
+    assert replaced(load(site), "credit_scoring", LABEL, new) == (old,)
 
 
 def test_a_revoked_key_never_comes_back(workspace: Workspace) -> None:
