@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.encryption import key_name
 from opboost_ops.mechanisms import noise
 from opboost_ops.run import clock
 from opboost_ops.run.agreement_file import Agreed, Agreements, load, replace, sealed
@@ -20,6 +22,9 @@ from opboost_ops.run.known_keys import require_honest
 
 #: Beside ``site.yaml``: its party is one of a demonstration or an experiment.
 MADE_UP = ".made-up"
+
+#: Which keys an agreement has revoked, in the log's words.
+_REVOKED = re.compile(r"revoked ([0-9a-f ]+),")
 
 #: Most fields that a line names; `opboost agree` shows all.
 _NAMED = 20
@@ -47,7 +52,7 @@ def agree(site: Site, federation: Federation) -> Agreed:
         if newest is not None and newest.digest == digest:
             return newest
         _require_not_lost(site, book)
-        require_honest(book, federation, clock.today())
+        require_honest(book, federation, clock.today(), _revoked(site, federation.name))
         made = Agreed(
             number=_highest(site, book) + 1,
             federation=federation.name,
@@ -67,7 +72,9 @@ def agree(site: Site, federation: Federation) -> Agreed:
             }
         )
         secret = noise.fingerprint(site.noise_secret())
-        detail = f"number {made.number}, noise secret {secret}"
+        gone = [key_name(k) for spec in federation.parties.values() for k in spec.revoked_keys]
+        revoked = f"revoked {' '.join(gone)}, " if gone else ""
+        detail = f"number {made.number}, {revoked}noise secret {secret}"
         _write(site, changed, "agreed", made, federation.label_holder, detail)
     return made
 
@@ -146,6 +153,16 @@ def _highest(site: Site, book: Agreements) -> int:
         places = [entry.place for entry in books.audit.of("agreed")]
     told = [int(place.rpartition("/")[2]) for place in places]
     return max([*told, *(a.number for a in book.agreements)], default=0)
+
+
+def _revoked(site: Site, federation: str) -> frozenset[str]:
+    """Names of the keys that were ever revoked, also where an older file was put back."""
+    with open_books(site) as books:
+        entries = books.audit.of("agreed")
+    found = [
+        _REVOKED.search(e.detail) for e in entries if e.place.startswith(f"{federation}/agreement/")
+    ]
+    return frozenset(name for match in found if match for name in match[1].split())
 
 
 @contextmanager

@@ -134,13 +134,17 @@ def alike_but_for_keys(one: Agreed, other: Agreed) -> bool:
     return _without_keys(one) == _without_keys(other)
 
 
-def require_honest(book: Agreements, federation: Federation, today: date) -> None:
+def require_honest(
+    book: Agreements, federation: Federation, today: date, logged: frozenset[str] = frozenset()
+) -> None:
     """Refuse to agree to keys as replaced that never were the party's, or are good for long.
 
     Args:
         book: What the party has agreed to before.
         federation: What it is asked to agree to.
         today: By its own clock.
+        logged: Names of keys that were revoked, as the audit log knows them: the book may be an
+            older one.
 
     Raises:
         ConfigError: Saying which.
@@ -149,8 +153,8 @@ def require_honest(book: Agreements, federation: Federation, today: date) -> Non
     before = [keys_in(one) for one in made]
     for name, spec in federation.parties.items():
         where = f"parties.{name} of {federation.name}"
-        named = {spec.signing_key, spec.encryption_key, *(f.key for f in spec.former_keys)} - {None}
-        for key in sorted(map(str, named & gone)):
+        named = {spec.signing_key, spec.encryption_key, *(f.key for f in spec.former_keys)}
+        for key in sorted(k for k in named if k and (k in gone or key_name(k) in logged)):
             raise ConfigError(
                 f"{where} names key {key_name(key)}, which was revoked.",
                 "Nothing was agreed to. A revoked key is never good again: its party makes another "

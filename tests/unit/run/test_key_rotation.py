@@ -305,11 +305,18 @@ def test_whoever_joins_later_believes_no_former_key(workspace: Workspace) -> Non
     assert replaced(load(site), "credit_scoring", LABEL, new) == (old,)
 
 
-def test_a_revoked_key_never_comes_back(workspace: Workspace) -> None:
-    text = workspace.file.read_text()
+@pytest.mark.parametrize("older", [False, True])
+def test_a_revoked_key_never_comes_back(workspace: Workspace, older: bool) -> None:
+    """Nor where the file of agreements that revoked it was replaced by an older one."""
+    site = load_site(workspace.folder / SHOP / "site.yaml")
+    text, book = workspace.file.read_text(), site.agreement.read_bytes()
     declare(workspace, BANK, renewed(workspace, BANK, "signing", "--revoke"))
     workspace.file.write_text(text)
-    site = load_site(workspace.folder / SHOP / "site.yaml")
+    if older:
+        site.agreement.write_bytes(book)
+        workspace.edit_yaml(
+            "federation.yaml", lambda d: d["training"].update(holdout=0.3), agree=False
+        )
     with pytest.raises(ConfigError, match="was revoked"):
         agreement.agree(site, workspace.declared)
 
