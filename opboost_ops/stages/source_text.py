@@ -5,6 +5,7 @@ is decided by all of its cells, one column at a time.
 """
 
 import codecs
+import errno
 import gzip
 import zlib
 from collections.abc import Iterator
@@ -34,6 +35,9 @@ def text_part(path: Path, source: Source, target: Path, text: frozenset[str] = f
 
     Returns:
         False if it is no such file: then nothing is left but rubbish beside the target.
+
+    Raises:
+        OSError, PolarsError: The disk is full; see `no_room`.
     """
     plain, texts = target.with_suffix(".plain"), target.with_suffix(".texts")
     separator = "\t" if ".tsv" in path.name and source.separator == "," else source.separator
@@ -48,7 +52,16 @@ def text_part(path: Path, source: Source, target: Path, text: frozenset[str] = f
         if len({name.strip() for name in names}) == len(names):
             raw = raw.rename({name: name.strip() for name in names})
         raw.sink_parquet(texts, compression="lz4")
-    except (pl.exceptions.PolarsError, ValueError, LookupError, OSError, EOFError, zlib.error):
+    except (
+        pl.exceptions.PolarsError,
+        ValueError,
+        LookupError,
+        OSError,
+        EOFError,
+        zlib.error,
+    ) as error:
+        if no_room(error):
+            raise
         return False
     plain.unlink()
     scan = pl.scan_parquet(texts)
@@ -59,6 +72,18 @@ def text_part(path: Path, source: Source, target: Path, text: frozenset[str] = f
     scan.select(ways).sink_parquet(target)
     texts.unlink()
     return True
+
+
+def no_room(error: Exception) -> bool:
+    """Whether a disk is full, or has no room for a file so large.
+
+    Args:
+        error: Of the operating system, or of polars, which tells its number in the text.
+    """
+    numbers = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+    said = str(error)
+    known = getattr(error, "errno", None)
+    return known in numbers or any(f"(os error {number})" in said for number in numbers)
 
 
 def _lay_down(path: Path, source: Source, plain: Path) -> None:

@@ -20,6 +20,7 @@ from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.stages.sorted_copy import Kept, write_sorted
 from opboost_ops.stages.source_files import local_parts, s3_parts
 from opboost_ops.stages.source_rows import database_parts
+from opboost_ops.stages.source_text import no_room
 from opboost_ops.stages.stage import COPY, Context, Home, table_of
 
 #: Bytes at home for each byte of a source, while it is sorted.
@@ -134,13 +135,22 @@ def copy(
             failure = error
         except (pl.exceptions.PolarsError, OSError, ValueError, LookupError) as error:
             # Their texts print cells, paths and URLs.
-            failure = ContractError(
-                f"The table of {party} cannot be read from its source ({type(error).__name__}).",
-                "Look at tables in its site.yaml: at, separator, decimal, encoding, query; and at "
-                "the job that writes it.",
-            )
+            failure = _fault(error, party)
     if failure is not None:
         raise failure
+
+
+def _fault(error: Exception, party: str) -> ContractError:
+    if no_room(error):
+        return ContractError(
+            f"The disk of {party}'s home has become full while its table was copied.",
+            "Free some, set retention_days, or move home in site.yaml to a larger disk.",
+        )
+    return ContractError(
+        f"The table of {party} cannot be read from its source ({type(error).__name__}).",
+        "Look at tables in its site.yaml: at, separator, decimal, encoding, query; and at the job "
+        "that writes it.",
+    )
 
 
 def _copy(

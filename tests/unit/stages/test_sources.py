@@ -1,9 +1,12 @@
 """Tables that are no local Parquet file: read once a run into a copy at the party's home."""
 
 import gzip
+import hashlib
 import shutil
 import sqlite3
 import stat
+import subprocess
+import sys
 from collections import namedtuple
 from pathlib import Path
 from typing import Any
@@ -187,6 +190,36 @@ def test_a_disk_without_room_is_told_before_anything_is_written(
     with pytest.raises(ContractError, match="0 MB are free") as caught:
         read(tmp_path, at=str(path))
     assert "retention_days" in str(caught.value)
+
+
+#: Files beyond some bytes are refused by the operating system, as they are by a full disk.
+FULL = """
+import resource, sys
+from pathlib import Path
+from opboost_ops.config.source import Source
+from opboost_ops.errors import ContractError
+from opboost_ops.stages.sources import copy
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
+try:
+    copy(Source(at=sys.argv[2]), "bank", Path(sys.argv[3]) / "table.parquet", {"id"}, "id")
+except ContractError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("more", [-100_000, 100])
+def test_a_disk_that_becomes_full_is_told_as_one_and_nothing_is_left(
+    tmp_path: Path, more: int
+) -> None:
+    """While the text is laid down, and while Parquet is written, which is larger here."""
+    path = tmp_path / "bank.csv"
+    ids = (hashlib.sha256(bytes([i % 256, i // 256])).hexdigest()[:8] for i in range(30_000))
+    path.write_text("\n".join(["id", *ids]))
+    most = str(path.stat().st_size + more)
+    command = [sys.executable, "-c", FULL, most, str(path), str(tmp_path / "home")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert "has become full while its table was copied" in done.stdout, done
+    assert list((tmp_path / "home").iterdir()) == []
 
 
 def test_finding_9_urls_are_not_mangled(workspace: Workspace) -> None:
