@@ -179,9 +179,11 @@ def run_blocks(party: str, federation: str, run: str) -> list[Block]:
         run: Its id.
     """
     site, policy = site_of(party)
-    entries = _log(site)[1] if has_books(site) else []
-    start = reference(federation, run, "", "").rstrip("/")
-    mine = [(n, e) for n, e in entries if e.place.startswith(f"{start}/")]
+    mine: list[tuple[int, Entry]] = []
+    if has_books(site):
+        start = reference(federation, run, "", "").rstrip("/")
+        with open_books(site) as books:
+            mine = books.audit.below(f"{start}/")[::-1]
     places = _runs(mine) or [Place(federation, run, {})]
     return [
         *rejections([entry for _, entry in mine]),

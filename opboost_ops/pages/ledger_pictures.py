@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from operator import attrgetter
 from uuid import UUID
 
 from opboost_ops.pages.blocks import Figure, Figures
 from opboost_ops.pages.pictures import KINDS, Curve, chart
-from opboost_ops.privacy.accountant import Forecast, accounts
+from opboost_ops.privacy.accountant import Account, Forecast, running
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.privacy.statement import latest_curves
@@ -30,16 +29,11 @@ def history(dated: Dated, found: dict[UUID, Forecast]) -> Figures:
     picked = [end for i, end in enumerate(reversed(ends)) if i % every == 0][::-1]
     order = sorted(found, key=lambda uuid: found[uuid].account.whole, reverse=True)
     figures = []
-    for label, budget, of in (
-        ("loss(1)", "budget_1", attrgetter("step")),
-        ("loss(R-L)", "budget_whole", attrgetter("whole")),
-    ):
-        lines: dict[UUID, list[tuple[float, float]]] = {uuid: [] for uuid in order}
-        for end in picked:
-            at = datetime.fromisoformat(dated[end][0]).timestamp()
-            for uuid, account in accounts(r for _, r in dated[: end + 1]).items():
-                if uuid in lines:
-                    lines[uuid].append((at, float(of(account))))
+    heights = _heights(dated, picked, order)
+    for label, budget, end in (("loss(1)", "budget_1", 0), ("loss(R-L)", "budget_whole", 1)):
+        lines = {
+            uuid: [(at, both[end]) for at, both in found_at] for uuid, found_at in heights.items()
+        }
         curves = [Curve(name, points, steps=True) for name, points in _together(found, lines)]
         caps: dict[float, list[str]] = {}
         for uuid in lines:
@@ -63,6 +57,22 @@ def history(dated: Dated, found: dict[UUID, Forecast]) -> Figures:
         figures.append(Figure(svg, f"Sum of {label}"))
     note = f"At most {KINDS} different curves, of the features that cost most."
     return Figures("Charged over time", tuple(figures), note)
+
+
+def _heights(
+    dated: Dated, picked: Sequence[int], order: Sequence[UUID]
+) -> dict[UUID, list[tuple[float, tuple[float, float]]]]:
+    """At some lines when they were written, and both losses of each column by then."""
+    found: dict[UUID, list[tuple[float, tuple[float, float]]]] = {uuid: [] for uuid in order}
+    so_far: dict[UUID, Account] = {}
+    wanted = set(picked)
+    for number, _ in enumerate(running((r for _, r in dated), so_far)):
+        if number in wanted:
+            at = datetime.fromisoformat(dated[number][0]).timestamp()
+            for uuid, account in so_far.items():
+                if uuid in found:
+                    found[uuid].append((at, (float(account.step), float(account.whole))))
+    return found
 
 
 def _together(

@@ -19,7 +19,7 @@ def refusals(site: Site, query: Query) -> list[Block]:
     """
     with open_books(site) as books:
         try:
-            found = [entry for _, entry, _ in books.audit.entries() if entry.action == "refused"]
+            found = books.audit.of("refused")
         except ArtifactError:
             return [Note("bad", "The audit log is damaged: what was refused cannot be listed.")]
     rows = []

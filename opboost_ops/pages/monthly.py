@@ -152,7 +152,7 @@ def _party(
     with open_books(site) as books:
         dated = books.ledger.dated()
         try:
-            entries = [entry for _, entry, _ in books.audit.entries()]
+            entries = books.audit.of("refused", "rejected")
         except ArtifactError:
             entries = []
     before = [r for at, r in dated if at < period.begin]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError
-from opboost_ops.exchange.audit import Entry
+from opboost_ops.exchange.audit import Action, Entry
 from opboost_ops.exchange.books import Books, open_books
 from opboost_ops.pages.blocks import Block, Cell, Fact, Facts, Note, Table, count, moment, number
 from opboost_ops.pages.deployment import Query, of_books
@@ -17,7 +17,7 @@ from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.statement import exact_lines, forecasts
 
 #: What a person has decided, or what was refused: the rest is the daily traffic.
-_DECISIONS = (
+_DECISIONS: tuple[Action, ...] = (
     "refused",
     "rejected",
     "asked",
@@ -62,7 +62,7 @@ def _page(party: str, site: Site, policy: Policy, query: Query) -> list[Block]:
         ("audit log, entries", str(head[0])),
         ("audit log, head", head[1]),
     )
-    decided = [entry for entry in entries if period.has(entry.at) and entry.action in _DECISIONS]
+    decided = [entry for entry in entries if period.has(entry.at)]
     return [
         *([] if head[0] else [Note("bad", "The audit log is broken, or empty.", _BROKEN)]),
         _facts(period, before, until, inside, head),
@@ -77,7 +77,7 @@ _BROKEN = "`opboost audit verify` says where; this statement cannot be held agai
 
 def _log(books: Books) -> tuple[tuple[int, str], list[Entry]]:
     try:
-        return books.audit.verify(), [entry for _, entry, _ in books.audit.entries()]
+        return books.audit.verify(), books.audit.of(*_DECISIONS)
     except ArtifactError:
         return (0, "broken"), []
 

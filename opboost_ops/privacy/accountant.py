@@ -1,9 +1,10 @@
 """What releases add up to, from public facts alone: worst cases, budgets, structure."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from uuid import UUID
 
 from opboost_ops.config.columns import MISSING
@@ -83,36 +84,52 @@ def accounts(releases: Iterable[Release]) -> dict[UUID, Account]:
         releases: Of one party.
     """
     found: dict[UUID, Account] = {}
-    for release in releases:
-        if release.account == "exact" or release.column is None:
-            continue
-        name = release.feature or ""
-        # By UUID, not by name: a renamed column is the same one, and is charged for both.
-        feature, _, bit = name.partition("=")
-        account = found.setdefault(release.column, Account(feature))
-        account.feature = feature
-        exactly = release.account == "structural" and bit == MISSING
-        account.structure.add(release.edges, release.span, exactly)
-        draw, loss = release.draw, release.loss
-        if draw is None or loss is None:
-            continue
-        stands_for = 0 if release.kind == "accepted" else draw.stands_for
-        account.releases += 0 if bit else stands_for
-        account.step += times(exact(loss.loss[0]), draw.added)
-        account.whole += times(exact(loss.loss[-1]), draw.added)
-        place = (bit, release.cells or "")
-        before = account.keys.pop(place, None)
-        account.keys[place] = Key(
-            bit=bit,
-            cells=release.cells or "",
-            receiver=release.receiver,
-            draws=stands_for + (before.draws if before else 0),
-            worst=Worst(draw.worst, draw.base, draw.number),
-            most=draw.most,
-            inputs=draw.inputs,
-            loss=loss,
-        )
+    for _ in running(releases, found):
+        pass
     return found
+
+
+def running(releases: Iterable[Release], found: dict[UUID, Account]) -> Iterator[Release]:
+    """The same line by line: each is given back once it is in the accounts.
+
+    Args:
+        releases: Of one party.
+        found: The accounts so far, which grow.
+    """
+    for release in releases:
+        _add(found, release)
+        yield release
+
+
+def _add(found: dict[UUID, Account], release: Release) -> None:
+    if release.account == "exact" or release.column is None:
+        return
+    name = release.feature or ""
+    # By UUID, not by name: a renamed column is the same one, and is charged for both.
+    feature, _, bit = name.partition("=")
+    account = found.setdefault(release.column, Account(feature))
+    account.feature = feature
+    exactly = release.account == "structural" and bit == MISSING
+    account.structure.add(release.edges, release.span, exactly)
+    draw, loss = release.draw, release.loss
+    if draw is None or loss is None:
+        return
+    stands_for = 0 if release.kind == "accepted" else draw.stands_for
+    account.releases += 0 if bit else stands_for
+    account.step += times(exact(loss.loss[0]), draw.added)
+    account.whole += times(exact(loss.loss[-1]), draw.added)
+    place = (bit, release.cells or "")
+    before = account.keys.pop(place, None)
+    account.keys[place] = Key(
+        bit=bit,
+        cells=release.cells or "",
+        receiver=release.receiver,
+        draws=stands_for + (before.draws if before else 0),
+        worst=Worst(draw.worst, draw.base, draw.number),
+        most=draw.most,
+        inputs=draw.inputs,
+        loss=loss,
+    )
 
 
 @dataclass(frozen=True)
@@ -269,6 +286,7 @@ def model_delta(releases: Iterable[Release]) -> float:
     return min((release.curve.delta for release in releases if release.curve), default=0.0)
 
 
+@lru_cache(maxsize=4096)
 def exact(loss: float | str) -> Loss:
     """A published loss as the number that it is."""
     return math.inf if loss == "inf" else Fraction(loss)
@@ -281,7 +299,7 @@ def total(losses: Iterable[Loss]) -> Loss:
 
 def times(loss: Loss, count: int) -> Loss:
     """A loss so many times; none of an infinite one is nothing."""
-    return loss * count if count else Fraction(0)
+    return loss if count == 1 else loss * count if count else Fraction(0)
 
 
 def _at_once(new: Sequence[Release]) -> tuple[Loss, Loss]:

@@ -1,7 +1,9 @@
 """The ledger: every release of a party, reserved before it leaves, in lines only ever added."""
 
 import datetime
+import json
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -50,6 +52,9 @@ _FORGOTTEN = sa.Table(
     sa.Column("key", sa.String(64), primary_key=True),
     sa.Column("person", sa.String(32), primary_key=True),
 )
+
+#: A line's event as its text, which databases keep in kinds of JSON of their own.
+_TEXT = sa.cast(_RELEASES.c.event, sa.Text)
 
 #: Called with all releases so far and the new ones; raises `BudgetError` to refuse them.
 Rule = Callable[[Sequence[Release], Sequence[Release]], None]
@@ -213,9 +218,9 @@ class Ledger:
         """The same, each with when it was reserved (UTC)."""
         with self._database.reading() as connection:
             rows = connection.execute(
-                sa.select(_RELEASES.c.recorded_at, _RELEASES.c.event).order_by(_RELEASES.c.id)
+                sa.select(_RELEASES.c.recorded_at, _TEXT).order_by(_RELEASES.c.id)
             )
-            return [(at, Release.model_validate(event)) for at, event in rows]
+            return [(at, _release(event)) for at, event in rows]
 
     def uncommitted(self) -> list[Release]:
         """Artifacts that are charged and of which it is not known that they were published."""
@@ -279,11 +284,9 @@ def lines_after(connection: sa.Connection, line: int) -> list[tuple[int, Release
         line: Number of the line; 0 for all.
     """
     rows = connection.execute(
-        sa.select(_RELEASES.c.id, _RELEASES.c.event)
-        .where(_RELEASES.c.id > line)
-        .order_by(_RELEASES.c.id)
+        sa.select(_RELEASES.c.id, _TEXT).where(_RELEASES.c.id > line).order_by(_RELEASES.c.id)
     )
-    return [(number, Release.model_validate(event)) for number, event in rows]
+    return [(number, _release(event)) for number, event in rows]
 
 
 def all_releases(connection: sa.Connection) -> list[Release]:
@@ -292,17 +295,21 @@ def all_releases(connection: sa.Connection) -> list[Release]:
     Args:
         connection: To the database.
     """
-    rows = connection.execute(sa.select(_RELEASES.c.event).order_by(_RELEASES.c.id))
-    return [Release.model_validate(event) for (event,) in rows]
+    rows = connection.execute(sa.select(_TEXT).order_by(_RELEASES.c.id))
+    return [_release(event) for (event,) in rows]
 
 
 def _charged(connection: sa.Connection) -> list[Release]:
     """The lines that cost anything: most lines are exact, and no budget looks at them."""
     account = _RELEASES.c.event["account"].as_string()
-    rows = connection.execute(
-        sa.select(_RELEASES.c.event).where(account != "exact").order_by(_RELEASES.c.id)
-    )
-    return [Release.model_validate(event) for (event,) in rows]
+    rows = connection.execute(sa.select(_TEXT).where(account != "exact").order_by(_RELEASES.c.id))
+    return [_release(event) for (event,) in rows]
+
+
+@lru_cache(maxsize=1 << 16)
+def _release(text: str) -> Release:
+    """A line as it was written; what the same text says does not change, so it is read once."""
+    return Release.model_validate(json.loads(text))
 
 
 def _now() -> str:

@@ -226,3 +226,17 @@ def test_actions_and_keys_are_a_closed_list() -> None:
     for changes in ({"action": "leaked"}, {"value": 3}):
         with pytest.raises(ValidationError):
             Entry.model_validate({**known, **changes})
+
+
+def test_entries_below_a_place_are_found_and_no_others(tmp_path: Path) -> None:
+    audit = Audit(Database(f"sqlite:///{tmp_path / 'books.sqlite'}"))
+    audit.add("sent", "credit/0001/plan/a", "a")
+    audit.add("sent", "credit_2/0001/plan/a", "a", detail='"place":"credit/0001/')
+    audit.add("received", "credit/0001/ranks/b", "b")
+    audit.add("sent", "credit/0010/plan/a", "a")
+    found = audit.below("credit/0001/")
+    assert [(number, entry.place) for number, entry in found] == [
+        (1, "credit/0001/plan/a"),
+        (3, "credit/0001/ranks/b"),
+    ]
+    assert audit.below("credit/____/") == []

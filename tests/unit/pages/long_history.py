@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from airflow.models.dagrun import DagRun
+from airflow.utils.session import create_session
+from sqlalchemy import insert
 
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange import audit
@@ -18,10 +21,14 @@ from opboost_ops.exchange.books import open_books
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy import ledger
 from tests.federation import FIRST_RUN, Workspace
+from tests.unit.pages.airflow_runs import TRAIN
 
 #: When the first of the nights was.
 BEGIN = datetime(2026, 1, 5, 3, tzinfo=UTC)
 _NIGHT = timedelta(days=1)
+
+#: So many of the newest runs have files; of older ones there are the folders alone.
+_WHOLE = 250
 
 
 def run_of(night: int) -> str:
@@ -49,7 +56,10 @@ def lengthen(workspace: Workspace, nights: int, lines: int | None = None) -> Non
         _books(folder, nights, lines)
         home = folder / "home" / "credit_scoring"
         for night in range(2, nights + 1):
-            shutil.copytree(home / FIRST_RUN / "quality", home / run_of(night) / "quality")
+            if night > nights - _WHOLE:
+                shutil.copytree(home / FIRST_RUN / "quality", home / run_of(night) / "quality")
+            else:
+                (home / run_of(night) / "quality").mkdir(parents=True)
         for night in range(1, nights + 1):
             at = (BEGIN + night * _NIGHT).timestamp()
             os.utime(home / run_of(night) / "quality", (at, at))
@@ -103,7 +113,14 @@ def _versions(models: Path, nights: int) -> None:
     first = registry.files(FIRST_RUN)
     chance = random.Random(7)
     decisions = [json.loads((models / "credit_scoring" / "history.jsonl").read_text())]
-    for night in range(2, nights + 1):
+    for night in range(2, max(2, nights - _WHOLE)):
+        folder = models / "credit_scoring" / run_of(night)
+        folder.mkdir()
+        at = BEGIN + night * _NIGHT
+        os.utime(folder, (at.timestamp(), at.timestamp()))
+        told = {"at": at.isoformat(timespec="seconds"), "version": run_of(night)}
+        decisions.append({**told, "event": "kept", "why": "worse"})
+    for night in range(max(2, nights - _WHOLE), nights + 1):
         files = {name: content for name, content in first.items() if name != "sha256.json"}
         evaluation, card = json.loads(files["evaluation.json"]), json.loads(files["card.json"])
         step = chance.uniform(-0.02, 0.03)
@@ -141,3 +158,19 @@ def _versions(models: Path, nights: int) -> None:
     decisions[0]["at"] = (BEGIN + _NIGHT).isoformat(timespec="seconds")
     history = "".join(json.dumps(decision) + "\n" for decision in decisions)
     (models / "credit_scoring" / "history.jsonl").write_text(history)
+
+
+def airflow_runs(nights: int) -> None:
+    """Tell Airflow's database of as many runs of training, all of them good.
+
+    Args:
+        nights: How many.
+    """
+    with create_session() as session:
+        rows = []
+        for night in range(1, nights + 1):
+            at = BEGIN + night * _NIGHT
+            name = f"scheduled__{at.isoformat()}"
+            fields = {"run_type": "scheduled", "state": "success", "run_after": at}
+            rows.append({"dag_id": TRAIN, "run_id": name, "start_date": at, **fields})
+        session.execute(insert(DagRun.__table__), rows)
