@@ -61,10 +61,10 @@ class Pager:
 
 
 #: Widths of a table's place, in hundreds of pixels, at which the style sheet can say something.
-WIDTHS = (3, 4, 6, 8, 10, 12)
+WIDTHS = tuple(range(3, 13))
 
-#: Pixels that a letter takes on average.
-_LETTER, _LETTER_OF_HEADS = 6.9, 7.3
+#: Pixels that a letter takes, rather too many than too few, and the ends of a badge.
+_LETTER, _LETTER_OF_HEADS, _BADGE = 7.4, 8.0, 16.0
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,11 @@ class Table:
         for at, head in enumerate(self.columns):
             texts = [len(row[at].text) for row in self.rows]
             most = max(texts, default=0)
-            # What stands in the last column may go on in the next line.
-            cells = min(most, 24) if at + 1 == len(self.columns) else most
-            whole += 28 + max(_LETTER * cells, _LETTER_OF_HEADS * len(head))
+            if at + 1 == len(self.columns) and not any(row[at].number for row in self.rows):
+                # What stands there may go on in the next line, but has so much room.
+                most = 48 if self.prose else 24
+            badge = _BADGE if any(row[at].state for row in self.rows) else 0.0
+            whole += 28 + max(_LETTER * most + badge, _LETTER_OF_HEADS * len(head))
         return tuple(step for step in WIDTHS if 100 * step < whole)
 
 
