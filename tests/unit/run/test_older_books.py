@@ -108,6 +108,23 @@ def test_whoever_publishes_over_older_books_is_refused_by_the_receiver(
     assert "run number 2 of bank" in refused(later)
 
 
+def test_a_label_holder_whose_books_went_back_is_refused_before_anything_leaves(
+    nights: tuple[Workspace, Workspace], now: Workspace
+) -> None:
+    for name in ("ledger.sqlite", "agreement.json", "home"):
+        old, new = (night.folder / "credit" / name for night in (nights[0], now))
+        shutil.rmtree(new) if new.is_dir() else new.unlink()
+        shutil.copytree(old, new) if old.is_dir() else shutil.copy(old, new)
+    now.edit_yaml("federation.yaml", lambda data: None)
+    step, error = now.first_failure()
+    assert step in (f"{PARTY}.check_table", "shop.check_table"), error
+    assert isinstance(error, Rejected)
+    assert error.reason == "older_books"
+    assert {place.rpartition("/")[2] for place in now.published()} == {"credit"}
+    gaps = check(load_site(now.folder / "credit" / "site.yaml"))
+    assert {gap.lacks for gap in gaps} >= {"ledger", "heads"}
+
+
 def test_what_one_federation_has_lost_stops_the_next_run_of_another(
     nights: tuple[Workspace, Workspace], now: Workspace
 ) -> None:
