@@ -27,6 +27,8 @@ def history(dated: Dated, found: dict[UUID, Forecast]) -> Figures:
     ends = [i for i in range(len(dated)) if i + 1 == len(dated) or dated[i + 1][0] != dated[i][0]]
     every = max(1, -(-len(ends) // _POINTS))
     picked = [end for i, end in enumerate(reversed(ends)) if i % every == 0][::-1]
+    # However many are passed over, a history begins where it begins.
+    picked = picked if picked[0] == ends[0] else [ends[0], *picked]
     order = sorted(found, key=lambda uuid: found[uuid].account.whole, reverse=True)
     figures = []
     heights = _heights(dated, picked, order)
