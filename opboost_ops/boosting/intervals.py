@@ -62,12 +62,13 @@ class Comparison:
     def __init__(
         self, task: Task, label: np.ndarray, predictions: Mapping[str, np.ndarray], seed: int = 0
     ) -> None:
+        # Of the rows as they lie: to the last bit what the evaluation says of them.
+        self._values = {name: all_metrics(task, label, of) for name, of in predictions.items()}
         # The order of a table is nobody's business: the same rows give the same in any order.
         columns = [np.atleast_2d(of.T) for of in [*predictions.values()][::-1]]
         order = np.lexsort(np.concatenate([*columns, label[None]]))
         label = label[order]
         predictions = {name: of[order] for name, of in predictions.items()}
-        self._values = {name: all_metrics(task, label, of) for name, of in predictions.items()}
         self._drawn = not influence.enough(task, label)
         if self._drawn:
             count = bootstrap.replicates_of(len(label))
