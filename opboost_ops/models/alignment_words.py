@@ -23,16 +23,17 @@ _EPOCH = (
 )
 
 
-def alignment_words(federation: Federation) -> str:
+def alignment_words(federation: Federation, holders: str | None = None) -> str:
     """Who learnt what when the common people were found, in a vertical run.
 
     Args:
         federation: As it was run.
+        holders: What the feature holders are called; by their names when absent.
     """
     if federation.alignment_mode == "keyed":
         found = _KEYED
     else:
         found = _ONE if len(federation.feature_holders) == 1 else _SEVERAL
         found += _EPOCH if federation.has_epoch else ""
-    holders = ", ".join(federation.feature_holders)
-    return found.format(label=federation.label_holder, holders=holders)
+    names = ", ".join(federation.feature_holders)
+    return found.format(label=federation.label_holder, holders=holders or names)

@@ -64,7 +64,12 @@ def artifacts(
         found = _inspect(store, party, site, policy, run)
         rows += [_row(run, one, run.noted.get(f"{one.kind}/{one.about}")) for one in found]
         plans = [one.declared for one in found if one.declared is not None]
-        told |= {alignment_words(plan): None for plan in plans if plan.learning == "vertical"}
+        # Whom else the label holder asked is nothing of a feature holder's page.
+        told |= {
+            alignment_words(plan, "each feature holder"): None
+            for plan in plans
+            if plan.learning == "vertical"
+        }
         if found:
             figures.append(_picture(run, found))
     columns = (

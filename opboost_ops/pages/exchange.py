@@ -50,7 +50,7 @@ def _page(party: str, site: Site, policy: Policy, query: Query) -> list[Block]:
     blocks += rejections([entry for _, entry in entries])
     blocks += guarded(lambda: artifacts(party, site, policy, page, pager))
     blocks.append(_entries(entries, query))
-    blocks += guarded(lambda: [keys_table(site)])
+    blocks += guarded(lambda: [keys_table(site, policy, query.wants)])
     return blocks
 
 

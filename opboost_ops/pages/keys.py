@@ -1,14 +1,15 @@
 """The table of keys: who speaks for whom, from when and until when, as a party has agreed."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, timedelta
 
+from opboost_ops.config.policy import Policy
 from opboost_ops.config.public_keys import PublicKeys
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.encryption import key_name
 from opboost_ops.pages.blocks import Cell, State, Table
 from opboost_ops.run import clock, known_keys
-from opboost_ops.run.agreement_file import load
+from opboost_ops.run.agreement_file import Agreed, load
 
 #: So many days before its last day a key is marked.
 _SOON = timedelta(days=14)
@@ -17,23 +18,32 @@ _SOON = timedelta(days=14)
 _Shown = tuple[str, State]
 
 
-def keys_table(site: Site) -> Table:
-    """The keys of all parties, by the newest agreement with each federation.
+def keys_table(site: Site, policy: Policy, wanted: Callable[[str], bool]) -> Table:
+    """The keys of those with whom a party deals, by the newest agreement with each federation.
 
     Args:
         site: Whose agreements.
+        policy: Its policy: a feature holder deals with those that this pins.
+        wanted: Whether a federation is to be shown, by its name.
     """
     book = load(site)
     newest = {made.federation: made for made in book.agreements if made.withdrawn is None}
     rows = [
         (Cell(name), Cell(party), *cells)
         for name, made in newest.items()
+        if wanted(name)
         for party, spec in known_keys.keys_in(made).items()
+        if party in {site.party, *policy.receivers} or _opens(site.party, made)
         for cells in _rows(spec, clock.today())
     ]
     note = "As agreed. `opboost keys show` prints one's own; compare them over another channel."
     columns = ("federation", "party", "key", "for", "from", "until", "state")
     return Table("keys", "Keys", columns, tuple(rows), note)
+
+
+def _opens(party: str, made: Agreed) -> bool:
+    spec = made.content["federation"]["parties"].get(party, {})
+    return bool(spec.get("role") == "label_holder")
 
 
 def _rows(spec: PublicKeys, today: date) -> Iterator[tuple[Cell, ...]]:

@@ -200,7 +200,10 @@ def test_the_exchange_is_what_was_sent(reader: Reader, untouched: Workspace) -> 
     assert int(ranks["rows"]) == json.loads((manifest / "manifest.json").read_text())["rows"]
     assert (ranks["from"], ranks["to"], ranks["encrypted"]) == ("bank", "credit", "yes")
     text = plain(reader.page("exchange?party=bank"))
-    assert f"To find common people: {alignment_words(untouched.declared)}" in text
+    assert (
+        f"To find common people: {alignment_words(untouched.declared, 'each feature holder')}"
+        in text
+    )
     assert "unbroken" in text
     assert "Runs 1 Sent" in text, "the agreement is no run"
 
@@ -214,13 +217,15 @@ def test_the_keys_are_those_that_were_agreed_to_with_their_dates(
         data["parties"]["bank"].update(signing_key_expires=last)
 
     shown.edit_yaml("federation.yaml", change)
-    found = rows(reader, "exchange", "shop.keys")
+    found = rows(reader, "exchange", "credit.keys")
     keys = {(line["party"], line["for"]): line for line in found}
     assert len(keys) == 2 * len(shown.declared.parties)
     bank = keys["bank", "signing"]
     assert (bank["until"], bank["state"]) == (str(last), "expires soon")
     assert bank["key"] == shown.declared.parties["bank"].signing_key
     assert keys["shop", "signing"]["state"] == "good"
+    # A feature holder deals with those that its policy pins.
+    assert {line["party"] for line in rows(reader, "exchange", "shop.keys")} == {"credit", "shop"}
 
 
 def test_what_was_changed_on_its_way_is_said(reader: Reader, shown: Workspace) -> None:
