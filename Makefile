@@ -6,6 +6,8 @@ VENV    := .venv
 BIN     := $(CURDIR)/$(VENV)/bin
 STAMP   := $(VENV)/.setup
 DATASET ?= credit
+# Slow tests that need no server, and so may run beside each other.
+ALONE   := tests/noninterference tests/unit tests/leakage/test_canaries.py
 PARTIES ?= /var/lib/opboost-parties
 # The first Python that the project supports; name another with PYTHON=.
 PYTHON  ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
@@ -60,8 +62,8 @@ test: setup lint type ## run linters, types and all tests that need nothing but 
 	pytest -n auto --dist worksteal
 
 test-slow: setup ## run the tests that need a browser or a server, and long ones
-	pytest -m slow -n auto --dist worksteal tests/noninterference tests/unit
-	pytest -m slow --ignore tests/noninterference --ignore tests/unit --durations 25
+	pytest -m slow -n auto --dist worksteal $(ALONE)
+	pytest -m slow $(ALONE:%=--ignore %) --durations 25
 
 test-deployments: setup ## run the tests of whole deployments, half an hour of them, as root
 	pytest -m deployment

@@ -23,6 +23,7 @@ def canaries(tmp_path_factory: pytest.TempPathFactory) -> Canaries:
     return plant(tmp_path_factory.mktemp("leakage") / "parties")
 
 
+@pytest.mark.slow
 def test_through_airflow_whole_and_failing_in_each_stage(
     canaries: Canaries, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ from opboost_ops.lab import cost, cost_section, release_timing
 from tests.unit.cli.conftest import Opboost, opboost  # noqa: F401
 
 
+@pytest.mark.slow
 def test_costs_of_a_small_run(tmp_path: Path, opboost: Opboost) -> None:  # noqa: F811
     summary = tmp_path / "cost.json"
     opboost("evaluate", "cost", "--quick", "--work", tmp_path, "--summary", summary)

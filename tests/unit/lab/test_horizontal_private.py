@@ -14,7 +14,9 @@ def table(monkeypatch):
     monkeypatch.setattr(horizontal, "pooled", lambda _: (columns, label, np.column_stack(columns)))
 
 
-@pytest.mark.parametrize("method", ["exact", "alone", "noisy", "dpboost"])
+@pytest.mark.parametrize(
+    "method", ["exact", "alone", "noisy", pytest.param("dpboost", marks=pytest.mark.slow)]
+)
 def test_every_method_is_measured(table, method):
     cell = {"dataset": "made", "method": method, "parties": 3, "epsilon": 8.0, "seed": 0}
     found = horizontal_private.measure(cell)["auc"]

@@ -73,6 +73,7 @@ def test_the_noise_to_signal_ratio_falls_with_epsilon() -> None:
     assert ratio(0.08) > 10 * ratio(0.5) > 100 * ratio(5) > 0
 
 
+@pytest.mark.slow
 def test_federation(
     opboost: Opboost,  # noqa: F811
     tmp_path: Path,

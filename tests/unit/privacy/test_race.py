@@ -46,7 +46,7 @@ def test_racing_processes_never_overspend(tmp_path: Path) -> None:
     assert len(Ledger(Database(url)).releases()) == FITS
 
 
-@pytest.mark.parametrize("most", [1, 3])
+@pytest.mark.parametrize("most", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_racing_processes_never_pass_the_cap_on_changes(tmp_path: Path, most: int) -> None:
     """No write of one process is lost in another's, so the cap is on all of them together."""
     url = f"sqlite:///{tmp_path / 'ledger.sqlite'}"
