@@ -157,6 +157,14 @@ def _federation(name: str, next_run: datetime | None, query: Query) -> Federatio
     )
 
 
+#: Airflow's states that say nothing to whoever does not know Airflow.
+_WORDS = {
+    "up_for_reschedule": "waits, and looks again by itself",
+    "up_for_retry": "failed, and will be tried again",
+    "deferred": "waits",
+}
+
+
 def _run(seen: airflow.Seen) -> Run:
     found = airflow.tasks(seen) if seen.state != "success" else []
     now = datetime.now(UTC)
@@ -173,7 +181,7 @@ def _run(seen: airflow.Seen) -> Run:
             if task.state == "failed"
         ),
         waiting={
-            f"{task.title} ({task.state.replace('_', ' ')})": round(
+            f"{task.title} ({_WORDS.get(task.state, task.state)})": round(
                 (now - airflow.aware(task.since)).total_seconds()
             )
             for task in found

@@ -96,16 +96,20 @@ def test_a_program_asks_with_a_token(
         assert reply.json()
 
 
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [("queued", "queued"), ("up_for_reschedule", "waits, and looks again by itself")],
+)
 def test_what_is_stuck_and_for_how_long(
-    reader: Reader, untouched: Workspace, scheduled: None
+    reader: Reader, untouched: Workspace, scheduled: None, state: str, words: str
 ) -> None:
-    write_run("now", "running", {TASK: "queued"}, ago=timedelta(hours=3))
+    write_run("now", "running", {TASK: state}, ago=timedelta(hours=3))
     (one,) = reader.get("/opboost/status.json").json()["federations"]
     (seconds,) = one["last_run"]["waiting"].values()
     assert 3 * 3600 <= seconds < 4 * 3600
     page = reader.page("status")
     assert 'class="note warn"' in page
-    assert "bank: desensitize (queued), 3 h" in plain(page)
+    assert f"bank: desensitize ({words}), 3 h" in plain(page)
 
 
 def test_a_party_that_cannot_be_read_is_said_and_spares_the_rest(
