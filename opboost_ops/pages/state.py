@@ -24,6 +24,13 @@ _VERSIONS = 20
 
 Metrics = Mapping[str, Mapping[str, float]]
 
+#: Airflow's states that say nothing to whoever does not know Airflow.
+_WORDS = {
+    "up_for_reschedule": "waits, and looks again by itself",
+    "up_for_retry": "failed, and will be tried again",
+    "deferred": "waits",
+}
+
 
 class Run(Record):
     """A run of a DAG.
@@ -155,14 +162,6 @@ def _federation(name: str, next_run: datetime | None, query: Query) -> Federatio
         versions=versions,
         parties=tuple(shown),
     )
-
-
-#: Airflow's states that say nothing to whoever does not know Airflow.
-_WORDS = {
-    "up_for_reschedule": "waits, and looks again by itself",
-    "up_for_retry": "failed, and will be tried again",
-    "deferred": "waits",
-}
 
 
 def _run(seen: airflow.Seen) -> Run:
