@@ -19,7 +19,7 @@ from opboost_ops.models.alignment_words import alignment_words
 from opboost_ops.run.agreement_file import load as agreements
 from opboost_ops.run.changes import changes
 from tests.federation import SECOND_RUN, Workspace
-from tests.unit.stages.test_private_alignment import private, published
+from tests.unit.stages.private_federation import private, published
 
 THIRD_RUN = "0" * 15 + "3"
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pyarrow.feather as feather
 import pytest
 
@@ -18,16 +17,8 @@ from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.stages import psi_session
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
+from tests.unit.stages.private_federation import private
 from tests.unit.stages.test_whole_runs import NAME, dataset
-
-
-def private(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, parties: int = 1, **options: object
-) -> Workspace:
-    made = dataset("binary", parties=parties)
-    workspace = Workspace.write(folder / "federation", made, alignment="private", **options)
-    workspace.known_to(monkeypatch)
-    return workspace
 
 
 @pytest.mark.parametrize("parties", [1, 2, 3])
@@ -305,125 +296,6 @@ def test_integer_ids_with_0_and_the_label_0_survive_to_the_model(
     assert 0 in labels.to_numpy()
 
 
-# What another party may send, and what becomes of it.
-
-FORGED: dict[str, tuple[str, int, Callable[[np.ndarray], np.ndarray], str]] = {
-    "a top bit": ("psi_query", 1, lambda p: p | (np.arange(32) == 31) * np.uint8(128),
-                  "malformed"),
-    # 2^255 - 1, which is above the field's prime.
-    "another name of a point": ("psi_query", 1, lambda p: np.vstack(
-        [p[:-1], np.array([255] * 31 + [127], dtype=np.uint8)]), "malformed"),
-    "small order": ("psi_query", 1, lambda p: np.vstack([p[:0], 0 * p[:1], p[1:]]), "malformed"),
-    "another order": ("psi_query", 1, lambda p: p[::-1], "malformed"),
-    "a point twice": ("psi_query", 1, lambda p: np.vstack([p[:1], p[:-1]]), "malformed"),
-    "too short": ("psi_query", 1, lambda p: p[:-1], "wrong_row_count"),
-    "too long": ("psi_query", 1, lambda p: np.vstack([p, p[-1:] + 1]), "wrong_row_count"),
-    "half a point": ("psi_query", 1, lambda p: p.ravel()[:-5], "wrong_row_count"),
-    "an answer twice": ("psi_answer", 1, lambda p: np.vstack([p[:1], p[:-1]]), "malformed"),
-    "answers missing": ("psi_answer", 1, lambda p: p[:-1], "wrong_row_count"),
-    "an answer of small order": ("psi_answer", 1, lambda p: np.vstack([0 * p[:1], p[1:]]),
-                                 "malformed"),
-    "unsorted digests": ("digests", 1, lambda p: p[::-1], "malformed"),
-    "digests missing": ("digests", 1, lambda p: p[:-1], "wrong_row_count"),
-    "a table of another size": ("digests", 2, lambda p: p[:-3], "wrong_row_count"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", FORGED)
-def test_what_is_no_list_of_points_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    kind, parties, change, reason = FORGED[name]
-    workspace = private(tmp_path, monkeypatch, parties)
-    workspace.until("psi_answer" if kind == "psi_query" else "align")
-    points = published(workspace, kind)
-    signer = "a" if kind == "psi_query" else "b0"
-    document = {"document": {"keys": [501], "numbers": [0]}} if kind == "digests" else {}
-    workspace.forge(kind, "b0", signer, entries=change(points), **document)
-    with pytest.raises(Rejected) as caught:
-        workspace.step(*(("b0", "psi_answer") if kind == "psi_query" else ("a", "align")))
-    assert caught.value.reason == reason
-
-
-def published(workspace: Workspace, kind: str) -> np.ndarray:
-    """What lies in the store, opened by the one who sent it."""
-    from opboost_ops.exchange.encryption import Envelope
-    from opboost_ops.exchange.manifest import parse_manifest
-    from opboost_ops.exchange.salting import unsalted
-
-    sender, receiver = ("a", "b0") if kind == "psi_query" else ("b0", "a")
-    files = workspace.store.get(f"{NAME}/{workspace.run}/{kind}/b0")
-    assert files is not None
-    manifest = parse_manifest(files["manifest.json"], kind)
-    public = workspace.declared.parties[receiver].encryption_key
-    secret = load_site(workspace.folder / sender / "site.yaml").noise_secret()
-    raw = Envelope(secret, str(public)).decrypt(
-        files["entries.bin.enc"], manifest.digest, "entries.bin"
-    )
-    width = 16 if kind == "digests" else 32
-    return np.frombuffer(unsalted(raw, kind), dtype=np.uint8).reshape(-1, width)
-
-
-PARTS: dict[str, tuple[str, int, Callable[[list[np.ndarray]], list[np.ndarray]], str]] = {
-    "parts swapped": ("psi_query", 1, lambda p: [p[1], p[0], *p[2:]], "malformed"),
-    "a part too few": ("psi_query", 1, lambda p: [np.concatenate(p[:2]), *p[2:]], "malformed"),
-    "a point less": ("psi_query", 1, lambda p: [p[0][1:], *p[1:]], "wrong_row_count"),
-    "an answer in another part": (
-        "psi_answer", 1, lambda p: [p[0][1:], np.vstack([p[1], p[0][:1]]), *p[2:]],
-        "wrong_row_count",
-    ),
-    "an answer twice": ("psi_answer", 1, lambda p: [np.vstack([p[1][:1], p[0][1:]]), *p[1:]],
-                        "malformed"),
-    "tags swapped": ("digests", 1, lambda p: [p[1], p[0], *p[2:]], "wrong_row_count|malformed"),
-    "a slot less": ("digests", 2, lambda p: [p[0][1:], *p[1:]], "wrong_row_count"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", PARTS)
-def test_parts_that_are_not_those_of_a_list_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    kind, parties, change, reason = PARTS[name]
-    monkeypatch.setattr(alignment_parts, "PART", 100)
-    workspace = private(tmp_path, monkeypatch, parties)
-    workspace.until("psi_answer" if kind == "psi_query" else "align")
-    signer, sent = {"psi_query": ("a", "query"), "psi_answer": ("b0", "answer"),
-                    "digests": ("b0", "digests")}[kind]  # fmt: skip
-    width = 16 if kind == "digests" else 32
-    files = sorted((workspace.home(signer) / "psi-sent").glob(f"{sent}-*"))
-    assert len(files) == 8
-    points = [np.frombuffer(f.read_bytes(), dtype=np.uint8).reshape(-1, width) for f in files]
-    document = {}
-    if kind == "digests":
-        keys = [len(p) for p in points] if parties == 1 else [63] * 7 + [60]
-        document = {"document": {"keys": keys, "numbers": [0] * 8}}
-    workspace.forge(kind, "b0", signer, entries=change(points), **document)
-    with pytest.raises(Rejected) as caught:
-        workspace.step(*(("b0", "psi_answer") if kind == "psi_query" else ("a", "align")))
-    assert caught.value.reason in reason.split("|")
-
-
-def test_a_part_that_is_changed_in_the_store_or_gone_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(alignment_parts, "PART", 100)
-    workspace = private(tmp_path, monkeypatch)
-    workspace.until("psi_answer")
-    place = workspace.folder / "exchange" / NAME / workspace.run / "psi_query" / "b0"
-    last = sorted(place.glob("entries-*"))[-1]
-    whole = last.read_bytes()
-    for damaged in (whole[:-1] + bytes([whole[-1] ^ 1]), whole[:-1], whole + b"x"):
-        last.write_bytes(damaged)
-        with pytest.raises(Rejected) as caught:
-            workspace.step("b0", "psi_answer")
-        assert caught.value.reason == "bad_digest"
-    last.unlink()
-    with pytest.raises(Rejected, match="its files are not those it lists"):
-        workspace.step("b0", "psi_answer")
-    last.write_bytes(whole)
-    workspace.step("b0", "psi_answer")
-
-
 def test_what_waits_for_its_part_is_read_by_its_owner_alone_and_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -451,30 +323,6 @@ def test_a_second_query_in_one_run_is_refused(
     with pytest.raises(Rejected) as caught:
         workspace.step("b0", "psi_answer")
     assert caught.value.reason == "superseded"
-
-
-@pytest.mark.parametrize(("parties", "column"), [(1, "position"), (2, "look")])
-@pytest.mark.parametrize("fault", ["twice", "unknown", "the common message"])
-def test_an_alignment_that_names_nobody_or_somebody_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parties: int, column: str, fault: str
-) -> None:
-    workspace = private(tmp_path, monkeypatch, parties)
-    workspace.until("preprocess")
-    if parties == 1:
-        rows = feather.read_table(workspace.home("b0") / "digest_order.arrow")["row"].to_numpy()
-        canary = int(np.flatnonzero(rows == 500)[0])
-        values: list[object] = [int(np.flatnonzero(rows == row)[0]) for row in range(500)]
-        values[0] = {"twice": values[1], "unknown": 501, "the common message": canary}[fault]
-        table = pa.table({column: pa.array(values, pa.uint16())})
-    else:
-        own = feather.read_table(workspace.home("b0") / "look_order.arrow")
-        values = own["look"].to_pylist()
-        values[0] = values[1] if fault == "twice" else bytes(16)
-        table = pa.table({column: pa.array(values, pa.binary(16))})
-    document = workspace.home_json("a", "alignment")
-    workspace.forge("alignment", "b0", "a", table=table, document=document)
-    with pytest.raises(ContractError, match="names a row twice, or a row that the table does not"):
-        workspace.step("b0", "preprocess")
 
 
 def test_a_party_without_an_encryption_key_has_no_part_in_it(
