@@ -66,10 +66,15 @@ def profile(
     """
     read = _frames(table)
     bins = _domain_bins(read, features, domain)
+    whole: dict[str, Histogram] = {}
     for name, feature in features.items():
-        if name not in bins:
-            bins[name] = _bins(read, name, feature)
-    return _counted(read, features, {name: bins[name] for name in features})
+        if feature.type != "numeric":
+            found = feature.categories or _categories(read, name)
+            bins[name] = Histogram(categories=found, counts=(), clipped=0)
+        elif name not in bins:
+            whole[name] = _deciles(read, name)
+    counted = whole | _counted(read, features, bins).features
+    return Profile(features={name: counted[name] for name in features})
 
 
 def _frames(table: pl.DataFrame | Frames) -> Frames:
@@ -198,21 +203,22 @@ def _lower_quantiles(counts: np.ndarray, parts: int) -> np.ndarray:
     return np.asarray(np.searchsorted(np.cumsum(counts), places, side="right"))
 
 
-def _bins(read: Frames, name: str, feature: Feature) -> Histogram:
-    """Bins, without counts, of a feature without bounds."""
-    if feature.type != "numeric":
-        found = feature.categories or _categories(read, name)
-        return Histogram(categories=found, counts=(), clipped=0)
-    # The one column that is held whole: only the label holder's own numbers have no bounds.
+def _deciles(read: Frames, name: str) -> Histogram:
+    """A numeric feature without bounds, which only the label holder's own has.
+
+    The one column that is held whole, and so it is counted at once.
+    """
     values = np.concatenate([_numbers(frame.get_column(name)) for frame in read([name])])
-    values = values[np.isfinite(values)]
-    shares = np.arange(1, _UNDECLARED) / _UNDECLARED
-    # Of sorted numbers, as `np.quantile(..., method="lower")`; polars sorts three times as fast.
-    places = np.floor(shares * (len(values) - 1)).astype(np.int64)
-    # Adding 0 leaves one zero, whatever the order of rows.
+    rows, values = len(values), values[np.isfinite(values)]
+    # Polars sorts three times as fast as numpy. Adding 0 leaves one zero, whatever the order.
     values = pl.Series(values + 0.0).sort().to_numpy()
+    # As `np.quantile(..., method="lower")` of k / _UNDECLARED.
+    shares = np.arange(1, _UNDECLARED) / _UNDECLARED
+    places = np.floor(shares * (len(values) - 1)).astype(np.int64)
     edges = np.unique(values[places]) if len(values) else values
-    return Histogram(edges=tuple(float(edge) for edge in edges), counts=(), clipped=0)
+    at_most = np.searchsorted(values, edges, side="right")
+    counts = (*np.diff([0, *at_most, len(values)]).tolist(), rows - len(values))
+    return Histogram(edges=tuple(float(edge) for edge in edges), counts=counts, clipped=0)
 
 
 def _categories(read: Frames, name: str) -> tuple[str, ...]:

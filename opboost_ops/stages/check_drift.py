@@ -5,6 +5,7 @@ import time
 import polars as pl
 
 from opboost_ops.quality import drift
+from opboost_ops.quality.blockwise import rows_of_block
 from opboost_ops.quality.drift import Profile
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import Context, Outcome
@@ -56,9 +57,8 @@ def check_drift(context: Context) -> Outcome:
 
 
 def _table(context: Context, features: list[str]) -> pl.DataFrame | drift.Frames:
-    """The table itself if it is one block, else how to read it as often as need be."""
-    read = blocks(context, features)
-    first = next(read)
-    if next(read, None) is None:
-        return first
+    """The table itself if it is no more than a block, else how to read it as often as need be."""
+    rows = sum(block.height for block in blocks(context, features[:1]))
+    if rows <= rows_of_block(len(features)):
+        return pl.concat(blocks(context, features))
     return lambda columns: blocks(context, columns)
