@@ -73,7 +73,7 @@ def profile(
             bins[name] = Histogram(categories=found, counts=(), clipped=0)
         elif name not in bins:
             whole[name] = _deciles(read, name)
-    counted = whole | _counted(read, features, bins).features
+    counted = {**whole, **_counted(read, features, bins).features}
     return Profile(features={name: counted[name] for name in features})
 
 
@@ -243,9 +243,9 @@ def _histogram(column: pl.Series, feature: Feature, bins: Histogram) -> Histogra
     clipped = 0
     if feature.bounds is not None:
         lower, upper = feature.bounds
-        clipped = np.count_nonzero(values < lower) + np.count_nonzero(values > upper)
+        clipped = int(np.count_nonzero(values < lower) + np.count_nonzero(values > upper))
     with_missing = (*counts.tolist(), len(column) - len(values))
-    return bins.model_copy(update={"counts": with_missing, "clipped": int(clipped)})
+    return bins.model_copy(update={"counts": with_missing, "clipped": clipped})
 
 
 def _numbers(column: pl.Series) -> np.ndarray:
