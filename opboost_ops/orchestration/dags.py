@@ -25,6 +25,7 @@ from opboost_ops.orchestration.documentation import documentation
 from opboost_ops.orchestration.form import scoring_form, training_form
 from opboost_ops.orchestration.groups import add_groups
 from opboost_ops.orchestration.halves import MARGIN, add_half, here_of, join_dag, takes_part
+from opboost_ops.orchestration.lineage import leave_out, mark
 from opboost_ops.orchestration.listened import TAG
 from opboost_ops.orchestration.notifications import CALLBACKS
 from opboost_ops.orchestration.remnants import remnants
@@ -92,10 +93,13 @@ def _build(path: Path, others: Mapping[str, DAG], parties: Sequence[str] | None)
     _check_crons(federation, path)
     here = here_of(federation, parties)
     if here is not None and federation.label_holder not in here:
-        return _joining(federation, path, here)
-    made = [train_dag(federation, path, here), score_dag(federation, path, here)]
-    if federation.schedule.on_tables is not None:
-        made.append(tables_dag(federation, task_defaults(federation), here))
+        made = _joining(federation, path, here)
+    else:
+        made = [train_dag(federation, path, here), score_dag(federation, path, here)]
+        if federation.schedule.on_tables is not None:
+            made.append(tables_dag(federation, task_defaults(federation), here))
+    for dag in made:
+        leave_out(dag)
     return made
 
 
@@ -133,6 +137,7 @@ def _invalid(dag_id: str, problem: str, owner: str, cron: str | None = None) -> 
         default_args={"owner": owner, **CALLBACKS},
     ) as dag:
         task(task_id="federation_file", multiple_outputs=False)(tasks.invalid)(problem)
+    mark(dag, *dag.tasks)
     return dag
 
 

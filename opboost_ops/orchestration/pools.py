@@ -16,11 +16,13 @@ from typing import Any
 
 from airflow.listeners import hookimpl
 
+from opboost_ops.orchestration.lineage import PARAMETER
 from opboost_ops.orchestration.listened import our_session
 from opboost_ops.run.phases import ROUNDS
 
 _KEY = "missing_pools"
 _SLOTS = "too_few_slots"
+_OURS = (_KEY, _SLOTS, PARAMETER)
 
 
 def missing_pools(conf: Mapping[str, Any] | None) -> tuple[str, ...]:
@@ -44,10 +46,12 @@ def too_few_slots(conf: Mapping[str, Any] | None) -> tuple[str, ...]:
 def asked_for(conf: Mapping[str, Any] | None) -> dict[str, Any]:
     """What the trigger form gave: a run's configuration without what is found here.
 
+    A form hands on what it does not show, too.
+
     Args:
         conf: The run's configuration.
     """
-    return {name: value for name, value in (conf or {}).items() if name not in (_KEY, _SLOTS)}
+    return {name: value for name, value in (conf or {}).items() if name not in _OURS}
 
 
 def lacking(wanted: Counter[str], slots: Mapping[str, int], parallelism: int) -> list[str]:

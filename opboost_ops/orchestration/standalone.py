@@ -240,8 +240,6 @@ class Standalone:
                     "dag_processor.min_file_process_interval": 10,
                     "dag_processor.refresh_interval": 10,
                     "database.sql_alchemy_conn": f"sqlite:///{self.home / 'airflow.db'}",
-                    # A collector would get tracebacks, sources and tasks' arguments.
-                    "openlineage.disabled": True,
                     "scheduler.scheduler_idle_sleep_time": 0.1,
                     "usage_data_collection.enabled": False,
                     "workers.execution_api_timeout": 30,

@@ -19,6 +19,7 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.orchestration.assets import champion_asset, scores_asset
 from opboost_ops.orchestration.form import scoring_form, training_form
 from opboost_ops.orchestration.groups import add_groups
+from opboost_ops.orchestration.lineage import leave_out
 from opboost_ops.orchestration.listened import TAG
 from opboost_ops.orchestration.task_defaults import task_defaults
 
@@ -42,8 +43,8 @@ class FederationTaskGroup(TaskGroup):
         **more: As of `airflow.sdk.TaskGroup`: ``tooltip``, ``prefix_group_id``, ...
 
     Raises:
-        ConfigError: The file has faults, the form has no such field, or the DAG has a group of this
-            federation already.
+        ConfigError: The file has faults, the form has no such field, the DAG has a group of this
+            federation already, or OpenLineage would send events of its tasks.
     """
 
     def __init__(
@@ -80,5 +81,7 @@ class FederationTaskGroup(TaskGroup):
             if purpose == "train"
             else {"write_scores": scores_asset(federation)}
         )
+        before = set(dag.task_ids)
         with self:
             add_groups(federation, purpose, path, outlets, dict(form or {}))
+        leave_out(dag, [dag.get_task(name) for name in dag.task_ids if name not in before])

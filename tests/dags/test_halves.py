@@ -25,6 +25,7 @@ from opboost_ops.models.registry import Registry
 from opboost_ops.orchestration import tasks, waiting
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.halves import names_in
+from opboost_ops.orchestration.lineage import PARAMETER
 from tests.federation import Workspace
 
 NAME = "credit_scoring"
@@ -133,7 +134,7 @@ def test_the_label_holders_half_has_schedule_and_form_and_the_others_join(routed
         "credit_new_rows",
     }
     assert "shop_table" not in serialized(holder)
-    assert holder[f"{NAME}_train"].params and not others[f"{NAME}_train"].params
+    assert set(holder[f"{NAME}_train"].params) > {PARAMETER} == set(others[f"{NAME}_train"].params)
     for purpose in ("train", "score"):
         half = others[f"{NAME}_{purpose}"]
         assert half.schedule is None

@@ -9,6 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from opboost_ops.datasets.lenders import write_lenders
 from opboost_ops.orchestration import pools, tasks
 from opboost_ops.orchestration.dags import build_dags
+from opboost_ops.orchestration.lineage import PARAMETER
 
 LEARN = ["encode_rows", "boost", "check_model", "evaluate_own", "register"]
 
@@ -33,7 +34,7 @@ def test_all_parties_train_side_by_side_and_nobody_waits_in_between(dags: dict[s
         assert task.upstream_task_ids == {f"{task.task_id.partition('.')[0]}.encode_rows"}
     assert dag.max_active_tasks >= len(names)
     # All of its training decides which sums leave: that is agreed, and no form changes it.
-    assert not dag.params
+    assert set(dag.params) == {PARAMETER}
     assert "17 parties" in dag.doc_md and "same time" in dag.doc_md
     assert set(dags) == {"lenders_train", "lenders_score"}
 

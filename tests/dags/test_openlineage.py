@@ -1,23 +1,93 @@
-"""No lineage leaves: the provider is not installed, and it is switched off where it would be."""
+"""Nothing of ours becomes lineage, and everybody else's does: judged by the real provider."""
 
-from importlib.metadata import distributions
+import json
+import os
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
-import pytest
+ROOT = Path(__file__).parents[2]
 
-from opboost_ops.orchestration.standalone import Standalone
+#: Makes the DAGs of a folder and one of somebody's own, and asks the provider of each of them, as
+#: it is built and as the scheduler has it.
+_ASK = """
+import json, sys
+from pathlib import Path
+from airflow.providers.openlineage.utils.emission_policy import (
+    resolve_dag_emission_policy as of_dag, resolve_task_emission_policy as of_task,
+)
+from airflow.sdk import DAG, task
+from airflow.serialization.serialized_objects import DagSerialization
+from opboost_ops.orchestration.dags import build_dags
+from opboost_ops.orchestration.task_group import FederationTaskGroup
+
+folder = Path(sys.argv[1])
+dags = build_dags(folder)
+with DAG("mine", schedule=None) as mine:
+    @task
+    def before(): ...
+    try:
+        before() >> FederationTaskGroup(folder / "credit.yaml", group_id="credit")
+    except Exception as error:
+        print(error, file=sys.stderr)
+dags["mine"] = mine
+sent = {}
+for name, dag in dags.items():
+    for form in (dag, DagSerialization.from_dict(DagSerialization.to_dict(dag))):
+        sent.setdefault(name, []).append(of_dag(name, form).emit)
+        for one in form.tasks:
+            emits = of_task(one, name, one.task_id).emit
+            sent.setdefault(f"{name}.{one.task_id}", []).append(emits)
+print(json.dumps([sent, {name: sorted(dag.tags) for name, dag in dags.items()}]))
+"""
 
 
-def test_our_own_airflow_switches_it_off_whatever_the_environment_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def asked(federations: Path, tmp_path: Path, **more: str) -> tuple[dict[str, list[bool]], ...]:
+    environment = {
+        **os.environ,
+        "AIRFLOW_HOME": str(tmp_path),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__OPENLINEAGE__TRANSPORT": '{"type": "console"}',
+        **more,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", _ASK, str(federations)],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return (*json.loads(done.stdout.splitlines()[-1]), done.stderr)
+
+
+def test_the_provider_makes_no_event_of_ours_and_all_of_others(
+    federations: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("AIRFLOW__OPENLINEAGE__DISABLED", "False")
-    monkeypatch.setenv("AIRFLOW__OPENLINEAGE__TRANSPORT", '{"type": "http", "url": "http://x"}')
-    environment = Standalone(tmp_path / "airflow", tmp_path, {}).environment
-    settings = {n: v for n, v in environment.items() if n.startswith("AIRFLOW__OPENLINEAGE__")}
-    assert settings == {"AIRFLOW__OPENLINEAGE__DISABLED": "True"}
+    (federations / "faulty.yaml").write_text("version: 1\n")
+    sent, _, _ = asked(federations, tmp_path)
+    on = {name for name, emits in sent.items() if emits == [True, True]}
+    assert on == {"mine", "mine.before"}
+    off = {name for name, emits in sent.items() if emits == [False, False]}
+    assert on | off == set(sent)
+    assert {"credit_scoring_train", "credit_scoring_score.credit_open.open_run"} <= off
+    assert {"mine.credit.bank_release.publish", "faulty_train.federation_file"} <= off
+
+
+def test_where_it_would_be_sent_all_the_same_no_dag_of_ours_is_made(
+    federations: Path, tmp_path: Path
+) -> None:
+    locked = [{"scope": {}, "controls": {"emit": True}, "locked": True}]
+    policy = json.dumps(locked)
+    sent, tags, told = asked(federations, tmp_path, AIRFLOW__OPENLINEAGE__EMISSION_POLICY=policy)
+    assert "invalid" in tags["credit_scoring_train"]
+    assert "credit_scoring_train.credit_open.open_run" not in sent
+    assert "OpenLineage would send events of this federation's tasks." in told
 
 
 def test_the_package_does_not_bring_the_provider() -> None:
-    names = {found.metadata["Name"] for found in distributions()}
-    assert [name for name in names if "openlineage" in name] == []
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    assert "openlineage" in str(extras.pop("dev"))
+    assert "openlineage" not in str([project["dependencies"], extras])

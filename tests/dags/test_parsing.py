@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from opboost_ops.orchestration.lineage import PARAMETER
+
 ROOT = Path(__file__).parents[2]
 
 _MEASURE = """
@@ -55,7 +57,7 @@ def test_airflow_parses_the_folder(federations: Path, monkeypatch: pytest.Monkey
         assert dag.doc_md
         assert all(task.owner not in ("", "airflow") for task in dag.tasks)
         # Copies of the form at every task took a third of a parse.
-        assert not any(task.params for task in dag.tasks)
+        assert all(list(task.params) == [PARAMETER] for task in dag.tasks)
 
 
 def test_without_a_folder_there_is_no_dag(monkeypatch: pytest.MonkeyPatch) -> None:

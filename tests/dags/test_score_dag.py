@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.orchestration.dags import build_dags
+from opboost_ops.orchestration.lineage import PARAMETER
 from opboost_ops.run.form_values import FORM
 
 IDS = ["check_table", "check_drift", "digest_ids"]
@@ -158,8 +159,8 @@ def test_assets_are_emitted_by_the_last_tasks_alone(federations: Path) -> None:
 
 def test_the_form_asks_for_a_version_that_may_stay_empty(federations: Path) -> None:
     dag = dag_of(federations)
-    assert set(dag.params) == set(FORM["score"])
-    assert dag.params.validate() == {"version": None}
+    assert set(dag.params) == {*FORM["score"], PARAMETER}
+    assert dag.params.validate()["version"] is None
     version = dag.params.get_param("version")
     for good in ("0123456789abcdef", ""):
         assert version.resolve(good) == good

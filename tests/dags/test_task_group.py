@@ -107,6 +107,9 @@ def test_the_example_trains_what_the_form_says_and_tells_the_version(tmp_path: P
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__DAGS_FOLDER": str(tmp_path / "dags"),
         "CREDIT_FEDERATION": str(workspace.folder / "federation.yaml"),
+        "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
+            {"type": "file", "log_file_path": str(tmp_path / "lineage"), "append": True}
+        ),
     }
     for command in (["-m", "airflow", "db", "migrate"], ["-c", run, str(tmp_path / "done")]):
         done = subprocess.run(
@@ -120,3 +123,11 @@ def test_the_example_trains_what_the_form_says_and_tells_the_version(tmp_path: P
     assert json.loads(card.read_text())["training"]["trees"] == 3
     told = done.stdout.decode() + done.stderr.decode()
     assert f"credit has version {card.parent.name}" in told
+    lineage = (tmp_path / "lineage").read_text()
+    # Of people's own DAG and tasks events are sent; of a federation's between them none.
+    assert {json.loads(event)["job"]["name"] for event in lineage.splitlines()} == {
+        "nightly_credit",
+        "nightly_credit.refresh_tables",
+        "nightly_credit.tell_people",
+    }
+    assert "federation.yaml" not in lineage

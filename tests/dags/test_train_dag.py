@@ -13,6 +13,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from opboost_ops.config.federation import ScoringMode
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.orchestration.dags import build_dags
+from opboost_ops.orchestration.lineage import PARAMETER
 from opboost_ops.orchestration.phases import DESCRIPTIONS, TITLES
 from opboost_ops.run.form_values import FORM
 from opboost_ops.run.phases import PhaseName, phases
@@ -154,8 +155,8 @@ def test_the_schedule_is_the_declared_cron(federations: Path, dag: DAG) -> None:
 
 
 def test_the_form_has_the_runners_fields_and_may_stay_empty(dag: DAG) -> None:
-    assert set(dag.params) == set(FORM["train"])
-    assert all(value is None for value in dag.params.validate().values())
+    assert set(dag.params) == {*FORM["train"], PARAMETER}
+    assert {name for name, value in dag.params.validate().items() if value} == {PARAMETER}
 
 
 @pytest.mark.parametrize(
@@ -180,7 +181,7 @@ def test_the_form_validates_ranges(dag: DAG, field: str, good: list[Any], bad: l
 
 def test_each_field_tells_what_is_declared_its_range_and_its_cost(dag: DAG) -> None:
     """Finding 8: the form stated no declared epsilon, no range and no cost."""
-    found = {name: dag.params.get_param(name) for name in dag.params}
+    found = {name: dag.params.get_param(name) for name in FORM["train"]}
     assert all(str(param.description).startswith("Declared: ") for param in found.values())
     assert "from 1 to 10000" in str(found["trees"].description)
     assert "from above 0 to 1" in str(found["learning_rate"].description)

@@ -150,8 +150,6 @@ def _airflow(python: Path, state: State, broker: str) -> dict[str, str]:
             "core.execution_api_server_url": f"{api}/execution/",
             "core.executor": "CeleryExecutor",
             "core.load_examples": False,
-            # A collector would get tracebacks, sources and tasks' arguments.
-            "openlineage.disabled": True,
             "usage_data_collection.enabled": False,
         }
     )
