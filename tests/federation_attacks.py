@@ -115,7 +115,7 @@ def attacks() -> Iterator[Attack]:
                    changed(by="stranger", named="b0"))  # fmt: skip
     yield Attack("a plan by another key", "bad_signature", ("plan", LABEL), "b0",
                  lambda s: s.seal("plan", LABEL, by="b1", named=LABEL))  # fmt: skip
-    yield on_ranks("a later format", "unsupported_version", restated(version=3))
+    yield on_ranks("a later format", "unsupported_version", restated(version=4))
     yield on_ranks("a later protocol", "unsupported_version", restated(protocol=3))
     yield on_ranks("the former protocol", "unsupported_version", restated(protocol=1))
     yield on_ranks("no loss at all", "wrong_guarantee", changed(losses={}))

@@ -10,6 +10,8 @@ by nobody but their own party, which refuses them before anything leaves.
     [[0, 2], [False, True]]
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from opboost_ops.errors import ContractError
@@ -52,6 +54,33 @@ def rising(short: np.ndarray) -> bool:
     first, rest = _halves(short)
     less = (first[:-1] < first[1:]) | ((first[:-1] == first[1:]) & (rest[:-1] < rest[1:]))
     return bool(less.all())
+
+
+def places_in(parts: Iterable[np.ndarray], wanted: np.ndarray) -> np.ndarray:
+    """Where short digests stand in a list of them that comes in parts.
+
+    Args:
+        parts: uint8, shape (k, 10) each, rising from the first to the last.
+        wanted: uint8, shape (m, 10), rising.
+
+    Returns:
+        int64, shape (m,); -1 for one that is not there.
+    """
+    found = np.full(len(wanted), -1, dtype=np.int64)
+    firsts, _ = _halves(wanted)
+    before = 0
+    for part in parts:
+        if not len(part):
+            continue
+        edge, _ = _halves(part[[0, -1]])
+        # Those that share 64 bits with the last one may be in this part and in the next.
+        begin = int(np.searchsorted(firsts, edge[0]))
+        end = int(np.searchsorted(firsts, edge[1], side="right"))
+        at = places(part, wanted[begin:end])
+        here = at >= 0
+        found[begin:end][here] = at[here] + before
+        before += len(part)
+    return found
 
 
 def places(short: np.ndarray, wanted: np.ndarray) -> np.ndarray:

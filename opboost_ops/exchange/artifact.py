@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -14,24 +14,27 @@ from opboost_ops import __version__
 from opboost_ops.config.agreement import PROTOCOL
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.encoding import table_from_bytes, table_to_bytes
-from opboost_ops.exchange.encryption import SUFFIX, Envelope
-from opboost_ops.exchange.files import ENTRIES, Files, is_part, part_names
+from opboost_ops.exchange.encryption import OVERHEAD, SUFFIX, Envelope
+from opboost_ops.exchange.files import ENTRIES, TABLE, Files, is_part, part_names
 from opboost_ops.exchange.json_text import read_json
 from opboost_ops.exchange.manifest import (
     MANIFEST,
+    PARTED,
     SIGNATURE,
+    WHOLE,
     File,
     Kind,
     Manifest,
     reference,
 )
+from opboost_ops.exchange.part_sizes import part_rows
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.salting import salted
 from opboost_ops.exchange.signing import Signer
+from opboost_ops.exchange.spool import Spool
 from opboost_ops.privacy.heads import Given
 from opboost_ops.privacy.loss import LossCurve
 
-TABLE = "table.parquet"
 DOCUMENT = "document.json"
 VECTOR = "vector.bin"
 
@@ -81,6 +84,7 @@ class Draft:
         experiment: bool,
         envelope: Envelope | None = None,
         given: Given | None = None,
+        spool: Spool | None = None,
     ) -> tuple[Manifest, Mapping[str, bytes]]:
         """Sign the draft, and encrypt its files.
 
@@ -92,12 +96,19 @@ class Draft:
             experiment: Whether it carries no guarantee.
             envelope: How to encrypt to the receiver; None leaves the files as they are.
             given: Where the party's books stand.
+            spool: Where parts of a table wait, which take long to make; without one, they are made
+                each time.
 
         Returns:
             The manifest, and all files to publish, manifest and signature among them.
+
+        Raises:
+            ContractError: The home's disk has no room for the parts.
         """
         place = reference(federation, run, self.kind, self.about, self.round)
         contents = self._contents()
+        if spool is not None and self.table is not None and len(self._spans()) > 1:
+            spool.require_room(self.table.nbytes)
 
         def content(name: str) -> bytes:
             raw = contents[name]()
@@ -107,12 +118,15 @@ class Draft:
 
         listed: dict[str, File] = {}
         ready: dict[str, bytes] = {}
-        for name in contents:
+        for name in list(contents):
+            if spool is not None and is_part(name) and self.table is not None:
+                contents[name] = spool.keep(f"{self.kind}-{name}", contents[name]())
             raw = content(name)
             listed[name] = File(sha256=hashlib.sha256(raw).hexdigest(), size=len(raw))
             if not is_part(name):
                 ready[name] = raw
         manifest = Manifest(
+            version=PARTED if self._in_new_parts(listed) else WHOLE,
             protocol=PROTOCOL,
             federation=federation,
             run=run,
@@ -147,13 +161,27 @@ class Draft:
         files = {name + end: closed(name, raw) for name, raw in ready.items()}
         files |= {MANIFEST: head, SIGNATURE: signer.sign(head)}
         later = {name + end: partial(part, name) for name in listed if name not in ready}
-        return manifest, Files(files, later) if later else files
+        more = OVERHEAD if envelope else 0
+        sizes = {name + end: listed[name].size + more for name in listed if name not in ready}
+        return manifest, Files(files, later, sizes) if later else files
+
+    def _in_new_parts(self, names: Mapping[str, File]) -> bool:
+        """Whether it has parts that releases before manifests of version 3 cannot read."""
+        keyed = self.kind == "digests" and self.document is None
+        return (self.table is not None or keyed) and any(map(is_part, names))
+
+    def _spans(self) -> list[int]:
+        return part_rows(self.kind, self.rows, len(self.columns))
 
     def _contents(self) -> dict[str, Callable[[], bytes]]:
         """What gives each file; a part is made each time, so that no two are in memory."""
         found: dict[str, Callable[[], bytes]] = {}
         if self.table is not None:
-            found[TABLE] = partial(table_to_bytes, self.table)
+            begin, spans = 0, self._spans()
+            for name, rows in zip(part_names(len(spans), TABLE), spans, strict=True):
+                part = self.table if len(spans) == 1 else self.table.slice(begin, rows)
+                found[name] = partial(table_to_bytes, part)
+                begin += rows
         if self.document is not None:
             text = json.dumps(self.document, separators=(",", ":"), allow_nan=False)
             found[DOCUMENT] = text.encode
@@ -190,8 +218,20 @@ class Artifact:
 
     @cached_property
     def table(self) -> pa.Table:
-        """Its table."""
-        return table_from_bytes(self._file(TABLE), self.manifest.reference, self.manifest.rows)
+        """Its whole table; `tables` has no more than a part in memory."""
+        if self.parts == 1:
+            return table_from_bytes(self._file(TABLE), self.manifest.reference, self.manifest.rows)
+        return pa.concat_tables(self.tables())
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Its table, one part after the other."""
+        if self.parts == 1:
+            yield self.table
+            return
+        about = self.manifest
+        spans = part_rows(about.kind, about.rows, len(about.columns))
+        for name, rows in zip(part_names(self.parts, TABLE), spans, strict=True):
+            yield table_from_bytes(self._file(name), about.reference, rows)
 
     @property
     def vector(self) -> np.ndarray:
@@ -219,7 +259,7 @@ class Artifact:
 
     @property
     def parts(self) -> int:
-        """How many files its points or tags have."""
+        """How many files its table, points or tags have."""
         return max(1, sum(map(is_part, self.manifest.files)))
 
     def part(self, number: int, width: int) -> np.ndarray:
@@ -229,7 +269,7 @@ class Artifact:
             number: Which.
             width: Bytes of each.
         """
-        raw = self._file(part_names(self.parts)[number])
+        raw = self._file(part_names(self.parts, ENTRIES)[number])
         if len(raw) % width:
             raise Rejected(
                 "wrong_row_count", f"{self.manifest.reference}: its entries have another length."

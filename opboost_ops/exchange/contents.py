@@ -8,10 +8,11 @@ import pyarrow as pa
 
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.errors import ArtifactError
-from opboost_ops.exchange.artifact import DOCUMENT, TABLE, VECTOR, Artifact
+from opboost_ops.exchange.artifact import DOCUMENT, VECTOR, Artifact
 from opboost_ops.exchange.encryption import OVERHEAD, SUFFIX
-from opboost_ops.exchange.files import ENTRIES, Files, is_part
-from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Kind, Manifest
+from opboost_ops.exchange.files import ENTRIES, TABLE, Files, is_part, part_names
+from opboost_ops.exchange.manifest import MANIFEST, PARTED, SIGNATURE, Kind, Manifest
+from opboost_ops.exchange.part_sizes import part_rows
 from opboost_ops.exchange.points import alignment_files, position_column, require_points
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.salting import unsalted
@@ -84,17 +85,20 @@ def opened(
         # Files of the former format were not salted; they are still read for people.
         return unsalted(raw, f"{what}: {name}") if decrypt and manifest.version > 1 else raw
 
+    if manifest.version == PARTED and not any(map(is_part, manifest.files)):
+        raise Rejected("malformed", f"{what}: it has no parts, and says that it has.")
     plain = {name: files[name] for name in (MANIFEST, SIGNATURE)}
     parts = {name: partial(content, name) for name in manifest.files if is_part(name)}
     plain |= {name: content(name) for name in manifest.files if name not in parts}
     artifact = Artifact(manifest, Files(plain, parts) if parts else plain)
-    if TABLE in manifest.files:
+    tabled = TABLE in manifest.files or part_names(2, TABLE)[0] in manifest.files
+    if tabled:
         _require_table(artifact, what, federation)
     if DOCUMENT in manifest.files:
         _require_document(artifact, what, purpose)
-    if federation is not None and (parts or ENTRIES in manifest.files):
+    if federation is not None and not tabled and (parts or ENTRIES in manifest.files):
         require_points(artifact, federation, what)
-    elif parts:
+    elif parts and not tabled:
         for part in parts.values():
             part()
     return artifact
@@ -103,28 +107,54 @@ def opened(
 def _forms(manifest: Manifest, federation: Federation | None) -> list[frozenset[str]]:
     """Which files an artifact of a kind may have."""
     if manifest.kind in _FILES:
-        return [_FILES[manifest.kind]]
+        return [_parted(manifest, _FILES[manifest.kind])]
     ways = (False, True) if federation is None else (federation.alignment_mode == "private",)
     found = (alignment_files(manifest, private) for private in ways)
-    return [files for files in found if files is not None]
+    return [_parted(manifest, files) for files in found if files is not None]
+
+
+def _parted(manifest: Manifest, files: frozenset[str]) -> frozenset[str]:
+    """The same with the table in parts, where the manifest is of the version that has such.
+
+    How many there are follows from public counts: there is one form alone.
+    """
+    if TABLE not in files or manifest.version != PARTED:
+        return files
+    spans = part_rows(manifest.kind, manifest.rows, len(manifest.columns))
+    return files - {TABLE} | set(part_names(len(spans), TABLE))
 
 
 def _require_table(artifact: Artifact, what: str, federation: Federation | None) -> None:
-    manifest = artifact.manifest
-    try:
-        table = artifact.table
-    except ArtifactError as error:
-        raise Rejected("malformed", error.problem) from None
-    names = manifest.columns
-    if manifest.kind == "alignment":
+    about = artifact.manifest
+    spans = [about.rows]
+    if artifact.parts > 1:
+        spans = part_rows(about.kind, about.rows, len(about.columns))
+    tables, first = artifact.tables(), None
+    for rows in spans:
+        try:
+            table = next(tables)
+        except Rejected:
+            raise
+        except ArtifactError as error:
+            raise Rejected("malformed", error.problem) from None
+        _require_columns(table, artifact, rows, what, federation)
+        first = first or table.schema
+        if table.schema != first:
+            raise Rejected("malformed", f"{what}: the parts of its table have other types.")
+
+
+def _require_columns(
+    table: pa.Table, artifact: Artifact, rows: int, what: str, federation: Federation | None
+) -> None:
+    kind, names = artifact.manifest.kind, artifact.manifest.columns
+    if kind == "alignment":
         names = (_position(table, federation),)
     if tuple(table.column_names) != names:
         raise Rejected("unknown_column", f"{what}: its table has other columns than it says.")
     # Routes of a party whose features no tree uses have no column, and so no rows.
-    if names and table.num_rows != manifest.rows:
+    if names and table.num_rows != rows:
         raise Rejected("wrong_row_count", f"{what}: its table has other rows than it says.")
-    looks = (manifest.kind, names) == ("alignment", ("look",))
-    right = _is_digest if looks else pa.types.is_integer
+    right = _is_digest if (kind, names) == ("alignment", ("look",)) else pa.types.is_integer
     if any(not right(column.type) or column.null_count for column in table.columns):
         raise Rejected("malformed", f"{what}: a column of its table has the wrong type or gaps.")
 

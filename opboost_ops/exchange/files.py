@@ -1,4 +1,4 @@
-"""The files of an artifact: small ones in memory, parts of a long list read when looked at.
+"""The files of an artifact: small ones in memory, parts of a long one read when looked at.
 
 >>> files = Files({"manifest.json": b"{}"}, {"entries-0000.bin": lambda: b"part"})
 >>> sorted(files), files["entries-0000.bin"]
@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 #: The one file of a list of points, tags or bits that is no longer than a part.
 ENTRIES = "entries.bin"
 
-_PART = re.compile(r"^entries-[0-9]{4}\.bin(\.enc)?$")
+#: The one file of a table that is no larger than a part.
+TABLE = "table.parquet"
+
+_PART = re.compile(r"^(entries-[0-9]{4}\.bin|table-[0-9]{4}\.parquet)(\.enc)?$")
 
 #: Most parts of an artifact.
 MOST_PARTS = 1 << 12
@@ -23,13 +26,18 @@ class Files(Mapping[str, bytes]):
     Args:
         ready: Those that are.
         later: What gives each of the others, as often as it is asked.
+        sizes: Bytes of those, where they are known.
     """
 
     def __init__(
-        self, ready: Mapping[str, bytes], later: Mapping[str, Callable[[], bytes]]
+        self,
+        ready: Mapping[str, bytes],
+        later: Mapping[str, Callable[[], bytes]],
+        sizes: Mapping[str, int] | None = None,
     ) -> None:
         self._ready = ready
         self._later = later
+        self._sizes = sizes or {}
 
     def __getitem__(self, name: str) -> bytes:
         """A file's content."""
@@ -44,14 +52,36 @@ class Files(Mapping[str, bytes]):
         """How many files there are."""
         return len(self._ready) + len(self._later)
 
+    def size(self, name: str) -> int:
+        """Bytes of a file; one whose size is known is not made for that.
 
-def part_names(count: int) -> list[str]:
-    """Names of the files of a list, in its order.
+        Args:
+            name: Its name.
+        """
+        known = self._sizes.get(name)
+        return len(self[name]) if known is None else known
+
+
+def sizes_of(files: Mapping[str, bytes]) -> dict[str, int]:
+    """Bytes of each file.
+
+    Args:
+        files: By name.
+    """
+    if isinstance(files, Files):
+        return {name: files.size(name) for name in files}
+    return {name: len(raw) for name, raw in files.items()}
+
+
+def part_names(count: int, whole: str = ENTRIES) -> list[str]:
+    """Names of the files of a list or table, in its order.
 
     Args:
         count: How many parts it has.
+        whole: Name of its file where it has but one.
     """
-    return [ENTRIES] if count == 1 else [f"entries-{i:04}.bin" for i in range(count)]
+    stem, _, end = whole.partition(".")
+    return [whole] if count == 1 else [f"{stem}-{i:04}.{end}" for i in range(count)]
 
 
 def is_part(name: str) -> bool:

@@ -77,7 +77,7 @@ def read_within(
             raise Rejected("bad_digest", f"{what}: {name} was changed.")
         files[name] = raw
         left -= len(raw)
-    return Files(files, later) if later else files
+    return Files(files, later, {name: sizes[name] for name in later}) if later else files
 
 
 def _part(read: Callable[[str, int], bytes | None], name: str, size: int, what: str) -> bytes:

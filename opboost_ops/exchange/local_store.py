@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from opboost_ops.errors import ArtifactError
+from opboost_ops.exchange.files import sizes_of
 from opboost_ops.exchange.limits import HEADS, MOST_FILES, Admit, read_within, too_large
 from opboost_ops.exchange.manifest import MANIFEST, is_run_id
 from opboost_ops.exchange.places import conflict, manifest_last, parts_of, run_of, wait_for
@@ -61,6 +62,7 @@ class LocalStore:
             found = _mine(place, reference, files)
             if found is None:
                 _make(place.parent, self._folder)
+                _require_room(place.parent, reference, sum(sizes_of(files).values()))
                 if _move_in(place, names, files, durable):
                     return True
                 found = _mine(place, reference, files)
@@ -151,7 +153,7 @@ def _mine(place: Path, reference: str, files: Mapping[str, bytes]) -> bool | Non
     """Whether these files lie at a place; None if nothing does."""
 
     def sizes(_: Mapping[str, bytes]) -> Mapping[str, int]:
-        return {name: len(raw) for name, raw in files.items() if name not in HEADS}
+        return {name: size for name, size in sizes_of(files).items() if name not in HEADS}
 
     try:
         found = _read(place, reference, sizes)
@@ -256,6 +258,19 @@ def _make(folder: Path, root: Path) -> None:
         except FileExistsError:
             continue
         place.chmod(mode)
+
+
+def _require_room(folder: Path, what: str, needed: int) -> None:
+    """Refuse what the disk cannot hold, before a byte of it is written."""
+    room = shutil.disk_usage(folder)
+    # A mount that does not say how large it is may hold anything.
+    if room.total and needed > room.free:
+        raise ArtifactError(
+            f"{what}: it needs {needed / 1e6:,.1f} MB in the store's folder, and "
+            f"{room.free / 1e6:,.1f} MB are free.",
+            "Free some, or give the store a larger disk; then clear this task: nothing of it was "
+            "written.",
+        )
 
 
 def _move_in(place: Path, names: list[str], files: Mapping[str, bytes], durable: bool) -> bool:

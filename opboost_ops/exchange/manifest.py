@@ -51,7 +51,10 @@ KeyName = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"
 
-_VERSIONS = (1, 2)
+#: Versions of the format: a table, or keyed digests, in one file each; and in parts.
+WHOLE, PARTED = 2, 3
+
+_VERSIONS = (1, WHOLE, PARTED)
 
 
 class File(Record):
@@ -65,7 +68,9 @@ class Manifest(Record):
     """What an artifact is; it carries no time, so that a retry makes the same bytes.
 
     Attributes:
-        version: Of this format; 1 was version 0.1.0's, without ``protocol`` among its bytes.
+        version: Of this format; 1 was version 0.1.0's, without ``protocol`` among its bytes. 3 has
+            a table or keyed digests in several files, and all else as in 2: releases that do not
+            know such files refuse it by its version, and say that they have to be upgraded.
         protocol: What the signer speaks with other parties; see `PROTOCOL`.
         federation: Which federation.
         run: Which run of it.
@@ -90,7 +95,7 @@ class Manifest(Record):
         seen: By party, the last head that the signer had seen of it then, likewise.
     """
 
-    version: Literal[1, 2] = 2
+    version: Literal[1, 2, 3] = 2
     protocol: int = Field(default=1, ge=1)
     federation: Name
     run: RunId
@@ -199,8 +204,8 @@ def parse_manifest(raw: bytes, what: str) -> Manifest:
         if isinstance(version, int) and version > 0 and version not in _VERSIONS:
             raise Rejected(
                 "unsupported_version",
-                f"{what}: its manifest has format version {version}; this software reads 1 and 2, "
-                "and has to be upgraded.",
+                f"{what}: its manifest has format version {version}; this software reads 1 to "
+                f"{_VERSIONS[-1]}, and has to be upgraded.",
             ) from None
         raise Rejected("malformed", f"{what}: its manifest is damaged.") from None
     if manifest.to_bytes() != raw:
@@ -218,7 +223,7 @@ def require_protocol(manifest: Manifest, what: str) -> None:
     Raises:
         Rejected: Saying which party has to upgrade.
     """
-    spoken = manifest.version == _VERSIONS[-1] and manifest.protocol == PROTOCOL
+    spoken = manifest.version >= WHOLE and manifest.protocol == PROTOCOL
     apart = too_far_apart(__version__, manifest.software) if spoken else 0
     if spoken and not apart:
         return

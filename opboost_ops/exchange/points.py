@@ -4,6 +4,8 @@ A point with two names, or one of few that a multiplication can reach, would tel
 exponent or of a person; a list that is not sorted tells the order of a table.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from opboost_ops.alignment.curve import POINT, are_points
@@ -12,9 +14,10 @@ from opboost_ops.alignment.parts import part_count, part_of
 from opboost_ops.alignment.short_digests import SHORT, rising
 from opboost_ops.alignment.tags import TAG, sorting, strictly_rising
 from opboost_ops.config.federation import Federation
-from opboost_ops.exchange.artifact import DOCUMENT, TABLE, Artifact
-from opboost_ops.exchange.files import ENTRIES, part_names
-from opboost_ops.exchange.manifest import Kind, Manifest
+from opboost_ops.exchange.artifact import DOCUMENT, Artifact
+from opboost_ops.exchange.files import ENTRIES, TABLE, part_names
+from opboost_ops.exchange.manifest import PARTED, Kind, Manifest
+from opboost_ops.exchange.part_sizes import digest_parts
 from opboost_ops.exchange.rejection import Rejected
 
 #: The kinds of private alignment whose points or tags may have several parts.
@@ -33,13 +36,21 @@ def position_column(federation: Federation) -> str:
     return "look" if len(federation.feature_holders) > 1 else "position"
 
 
-def digest_entries(artifact: Artifact) -> np.ndarray:
-    """Keyed digests as they travel, uint8, shape (rows, 10).
+def digest_entries(artifact: Artifact) -> Iterator[np.ndarray]:
+    """Keyed digests as they travel, uint8, shape (k, 10), one part after the other.
 
     Args:
         artifact: The accepted artifact.
     """
-    return artifact.entries(artifact.manifest.rows, SHORT)
+    if artifact.parts == 1:
+        yield artifact.entries(artifact.manifest.rows, SHORT)
+        return
+    for number, rows in enumerate(digest_parts(artifact.manifest.rows)):
+        part = artifact.part(number, SHORT)
+        if len(part) != rows:
+            where = artifact.manifest.reference
+            raise Rejected("wrong_row_count", f"{where}: its entries have another length.")
+        yield part
 
 
 def alignment_files(manifest: Manifest, private: bool) -> frozenset[str] | None:
@@ -55,7 +66,10 @@ def alignment_files(manifest: Manifest, private: bool) -> frozenset[str] | None:
     if kind == "alignment":
         return frozenset({TABLE if private else ENTRIES, DOCUMENT})
     if not private:
-        return frozenset({ENTRIES}) if kind == "digests" else None
+        if kind != "digests":
+            return None
+        parted = manifest.version == PARTED
+        return frozenset(part_names(len(digest_parts(manifest.rows)) if parted else 1))
     if kind not in _PARTED:
         return None
     # The canary is one more.
@@ -89,10 +103,13 @@ def require_points(artifact: Artifact, federation: Federation, what: str) -> Non
     if artifact.manifest.kind == "alignment":
         return
     if federation.alignment_mode == "keyed":
-        if not rising(digest_entries(artifact)):
-            raise Rejected(
-                "malformed", f"{what}: its digests are not in rising order, or one comes twice."
-            )
+        last = np.empty((0, SHORT), dtype=np.uint8)
+        for part in digest_entries(artifact):
+            if not rising(np.concatenate([last, part])):
+                raise Rejected(
+                    "malformed", f"{what}: its digests are not in rising order, or one comes twice."
+                )
+            last = part[-1:]
         return
     if artifact.manifest.kind == "digests":
         _require_layout(artifact, federation, what)

@@ -17,6 +17,7 @@ from opboost_ops.exchange.encryption import Envelope
 from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.manifest import Kind, Manifest, head_towards, receiver_of
 from opboost_ops.exchange.signing import Signer
+from opboost_ops.exchange.spool import spooling
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.accountant import Budget
@@ -34,6 +35,9 @@ SEEDED = b"opboost-seeded:"
 
 #: Where a run's home keeps by which key the party signs, where it could be several.
 _SIGNED_BY = "signed_by"
+
+#: Where in a run's home parts wait until they are sent.
+_SENDING = "sending"
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,10 @@ def publish(
 
     Raises:
         BudgetError: A budget of the party's policy would be passed; nothing was published.
-        ContractError: Randomised cells were not charged; nothing was published.
-        ArtifactError: The run has already published something else at one of their places.
+        ContractError: Randomised cells were not charged, or the home has no room for the parts;
+            nothing was published.
+        ArtifactError: The run has already published something else at one of their places, or the
+            store has no room for them.
     """
     experiment = experiment_of(party, federation)
     protected = party.name in federation.feature_holders
@@ -87,7 +93,8 @@ def publish(
     spans = {column.charge: declared[column.feature].span for column in columns}
     sealed: list[tuple[Draft, Manifest, Mapping[str, bytes], str]] = []
     reserved: list[Release] = []
-    with open_books(party.site) as books:
+    waiting = party.site.home / federation.name / run / _SENDING
+    with open_books(party.site) as books, spooling(waiting, party.name) as spool:
         for draft in drafts:
             addressed = receiver_of(draft.kind, draft.about, federation.label_holder)
             # The plan is for all, and says which keys there are.
@@ -96,7 +103,7 @@ def publish(
             envelope = Envelope(party.site.noise_secret(), key) if key else None
             given = standing(books, party, federation, run, draft.kind, draft.about)
             manifest, files = draft.seal(
-                signer, federation.name, run, party.name, experiment, envelope, given
+                signer, federation.name, run, party.name, experiment, envelope, given, spool
             )
             shared: dict[str, Any] = {
                 "federation": federation.name,

@@ -6,10 +6,12 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.alignment import short_digests
+from opboost_ops.alignment.parts import spans
 from opboost_ops.alignment.short_digests import shortened
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.manifest import Kind
+from opboost_ops.exchange.part_sizes import digest_parts
 from opboost_ops.exchange.points import digest_entries
 from opboost_ops.mechanisms import noise
 from opboost_ops.stages.alignment import Answer, Common, Laid, Told
@@ -33,10 +35,11 @@ class Keyed:
         """A feature holder's digests in rising order: no order of the table leaves."""
         digests = keyed_ids(context, context.alignment_key())
         order = rising(digests)
+        short = shortened(digests[order], context.party)
         draft = Draft(
             kind="digests",
             about=context.party,
-            entries=shortened(digests[order], context.party),
+            entries=[short[begin:end] for begin, end in spans(digest_parts(len(short)))],
             rows=len(order),
             answers=context.plan,
             discloses=DISCLOSES,
@@ -56,7 +59,7 @@ class Keyed:
         common = np.ones(len(own), dtype=bool)
         for holder in context.federation.feature_holders:
             artifact = context.receive("digests", holder)
-            at = short_digests.places(digest_entries(artifact), own)
+            at = short_digests.places_in(digest_entries(artifact), own)
             common &= at >= 0
             rows[holder], places[holder] = artifact.manifest.rows, at
         found = np.flatnonzero(common)

@@ -130,7 +130,7 @@ AT_ACCEPT: list[tuple[str, Reason, Tamper]] = [
     ("other plaintext than it says", "bad_digest", lambda w: lie(w, "ranks")),
     ("a changed signature", "bad_signature", lambda w: flip(path(w, "ranks") / SIGNATURE)),
     ("a changed manifest", "bad_signature", lambda w: flip(path(w, "ranks") / MANIFEST, 2)),
-    ("a later format", "unsupported_version", lambda w: restate(w, "ranks", version=3)),
+    ("a later format", "unsupported_version", lambda w: restate(w, "ranks", version=4)),
     ("encryption stripped off", "not_for_me", lambda w: restate(w, "ranks", encrypted_to=None)),
     ("encrypted to another", "not_for_me", lambda w: restate(w, "ranks", encrypted_to="f" * 16)),
     ("a field too many", "malformed", lambda w: restate(w, "ranks", more=1)),

@@ -101,8 +101,8 @@ def test_another_content_has_another_digest_and_other_bytes(encrypted: bool) -> 
 
 
 def test_another_format_version_says_so() -> None:
-    data = {**json.loads(sealed(False)[1][MANIFEST]), "version": 3}
-    with pytest.raises(Rejected, match="format version 3") as caught:
+    data = {**json.loads(sealed(False)[1][MANIFEST]), "version": 4}
+    with pytest.raises(Rejected, match="format version 4") as caught:
         parse_manifest(json.dumps(data).encode(), "x")
     assert caught.value.reason == "unsupported_version"
 

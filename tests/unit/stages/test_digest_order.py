@@ -44,7 +44,11 @@ def received(workspace: Workspace, kind: str, party: str) -> Artifact:
 
 def digests_of(workspace: Workspace, party: str) -> list[bytes]:
     """What a party has published of its IDs."""
-    return [row.tobytes() for row in digest_entries(received(workspace, "digests", party))]
+    return [
+        row.tobytes()
+        for part in digest_entries(received(workspace, "digests", party))
+        for row in part
+    ]
 
 
 def places_of(workspace: Workspace, party: str) -> np.ndarray:
@@ -124,7 +128,7 @@ def test_positions_are_translated_once_and_every_row_meets_itself(
 @pytest.mark.parametrize("fault", ["swapped", "twice"])
 def test_digests_in_another_order_are_not_aligned(sorted_by_income: Workspace, fault: str) -> None:
     sorted_by_income.until("align")
-    listed = digest_entries(received(sorted_by_income, "digests", "bank"))
+    (listed,) = digest_entries(received(sorted_by_income, "digests", "bank"))
     order = {"swapped": [1, 0, *range(2, len(listed))], "twice": [0, 0, *range(2, len(listed))]}
     sorted_by_income.forge("digests", "bank", "bank", entries=listed[order[fault]])
     with pytest.raises(Rejected, match="not in rising order, or one comes twice"):
