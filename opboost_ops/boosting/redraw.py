@@ -65,7 +65,7 @@ def redrawn(
             others = [i for i in range(len(frame.names)) if i != column]
             guess = _guess(frame, others, ranks, strata)
             groups = levels.astype(np.int64) * _STRATA + guess
-            matrix[:, column] = _draw(ranks, groups, _law(channel), words[name])
+            matrix[:, column] = _draw(ranks, groups, channel.square(), words[name])
     return replace(frame, matrix=matrix)
 
 
@@ -87,12 +87,6 @@ def _guess(frame: Frame, others: list[int], ranks: np.ndarray, strata: int) -> n
 def _levels(values: np.ndarray, count: int) -> np.ndarray:
     edges = np.quantile(values, np.arange(1, count) / count)
     return np.asarray(np.searchsorted(edges, values))
-
-
-def _law(channel: Channel) -> np.ndarray:
-    """Pr[output | value], one value for each output: those of a bucket have the same row."""
-    law = channel.probabilities()
-    return np.asarray(law[channel.span(channel.outputs)[:, 0] - channel.inputs[0]])
 
 
 def _draw(ranks: np.ndarray, groups: np.ndarray, law: np.ndarray, words: np.ndarray) -> np.ndarray:

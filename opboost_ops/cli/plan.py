@@ -72,7 +72,8 @@ def command(
         name: planner.rank(found[caps[name]], domain, marginal)
         for name, marginal in marginals.items()
     }
-    picture = (out or home) / f"plan-{declared.name}-{holder}.html"
+    folder = out or home
+    picture = folder / f"plan-{declared.name}-{holder}.html"
     title = f"A plan for {holder} in {declared.name}"
     picture.parent.mkdir(parents=True, exist_ok=True)
     picture.write_text(plan_report(title, ranked), encoding="utf-8")
@@ -83,13 +84,15 @@ def command(
         "party": holder,
         "caps": {n: {"loss_1": c.step, "loss_whole": c.whole} for n, c in caps.items()},
         "tuned_on": "public sample" if sample else "private table",
-        "features": {name: [_entry(s, c) for s, c in pairs] for name, pairs in ranked.items()},
+        "features": {
+            name: [_entry(s, c, folder) for s, c in pairs] for name, pairs in ranked.items()
+        },
         "picture": str(picture),
     }
     if as_json:
         print(json.dumps(result))
         return
-    _show(ranked)
+    _show(ranked, folder)
     print(f"Picture: {picture}")
     if sample is None:
         print(_ITSELF)
@@ -185,16 +188,32 @@ def _marginals(
     return found, home
 
 
-def _entry(score: float, candidate: "Candidate") -> dict[str, Any]:
+def _declaration(candidate: "Candidate", folder: Path) -> dict[str, Any]:
+    """The ``mechanism`` entry; a designed channel's table goes into a file beside the picture."""
+    from opboost_ops.config.channel_files import table_digest, table_text
+    from opboost_ops.mechanisms.designed import Designed, Table
+
+    mechanism, found = candidate.mechanism, candidate.declaration()
+    if not isinstance(mechanism, Designed):
+        return found
+    assert isinstance(mechanism.table, Table)
+    file = folder / f"channel-{table_digest(mechanism.table)[:16]}.json"
+    if not file.exists():
+        made = {"epsilon": mechanism.epsilon, "most": mechanism.most, "cost": "absolute"}
+        file.write_text(table_text(mechanism.table, {**made, "prior": "even"}), encoding="utf-8")
+    return {**found, "table": file.name}
+
+
+def _entry(score: float, candidate: "Candidate", folder: Path) -> dict[str, Any]:
     return {
-        "mechanism": candidate.declaration(),
+        "mechanism": _declaration(candidate, folder),
         "expected_weighted_kendall": round(score, 6),
         "loss": list(candidate.curve.loss),
         "certificate": candidate.curve.certificate,
     }
 
 
-def _show(ranked: dict[str, list[tuple[float, "Candidate"]]]) -> None:
+def _show(ranked: dict[str, list[tuple[float, "Candidate"]]], folder: Path) -> None:
     import yaml
     from rich.console import Console
     from rich.table import Table
@@ -209,6 +228,8 @@ def _show(ranked: dict[str, list[tuple[float, "Candidate"]]]) -> None:
             cells = (v if isinstance(v, str) else f"{v:.3f}" for v in (first, last))
             table.add_row(candidate.curve.mechanism, f"{score:.4f}", *cells)
         console.print(table)
-    block = {name: {"mechanism": pairs[0][1].declaration()} for name, pairs in ranked.items()}
+    block = {
+        name: {"mechanism": _declaration(pairs[0][1], folder)} for name, pairs in ranked.items()
+    }
     console.print("For federation.yaml, under the party's features:")
     print(yaml.safe_dump(block, sort_keys=False))

@@ -11,11 +11,13 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from opboost_ops.config.channel_files import table_digest
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.declared_map import canonical, differing
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.shared_columns import shared_columns
-from opboost_ops.mechanisms import MissingBit
+from opboost_ops.mechanisms import Designed, MissingBit
+from opboost_ops.mechanisms.designed import Table
 
 #: Raised when a message, an order of messages or a default of a declared file changes its meaning.
 #: 0.1.0, which had no number, was 1.
@@ -85,6 +87,8 @@ def declared(federation: Federation) -> dict[str, Any]:
                 entry = found["parties"][name]["features"][feature]
                 del entry["mechanism"]["epsilon"]
                 entry["epsilons"] = list(spec.agreed_epsilons)
+                if isinstance(spec.mechanism, Designed) and isinstance(spec.mechanism.table, Table):
+                    entry["mechanism"]["table"] = table_digest(spec.mechanism.table)
     for key in ("training", "scoring"):
         if not found.get(key):
             found.pop(key, None)

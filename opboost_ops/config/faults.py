@@ -16,7 +16,7 @@ from opboost_ops.config.scoring import scoring_faults
 from opboost_ops.config.training_faults import training_faults
 from opboost_ops.config.value_faults import value_faults
 from opboost_ops.errors import ConfigError, Fault
-from opboost_ops.mechanisms import BucketResponse, UnaryEncoding
+from opboost_ops.mechanisms import BucketResponse, Designed, UnaryEncoding
 
 #: Up to here 32-bit floats hold every midpoint of two integers, also of as many ranks.
 _XGBOOST_FARTHEST = 2**22
@@ -279,10 +279,29 @@ def _protection_faults(federation: Federation, where: str, feature: Feature) -> 
             domain = federation.domain.to_domain()
             feature.domain_map(domain)
             if feature.mechanism is not None:
-                for epsilon in feature.agreed_epsilons:
+                single = isinstance(feature.mechanism, Designed)
+                kinds = (feature.mechanism.epsilon,) if single else feature.agreed_epsilons
+                for epsilon in kinds:
                     feature.mechanism.model_copy(update={"epsilon": epsilon}).require(domain)
         except ConfigError as error:
             yield Fault(where, error.problem, error.remedy)
+        yield from _table_faults(where, feature)
+
+
+def _table_faults(where: str, feature: Feature) -> Iterator[Fault]:
+    if not isinstance(feature.mechanism, Designed):
+        return
+    if isinstance(feature.mechanism.table, str):
+        yield Fault(
+            f"{where}.mechanism.table",
+            "names a file, and only federation.yaml can: here the table itself must stand",
+        )
+    if feature.epsilons:
+        yield Fault(
+            f"{where}.epsilons",
+            "is not for a designed channel, whose table is for one epsilon",
+            "leave it out",
+        )
 
 
 def _bucket_faults(federation: Federation, where: str, feature: Feature) -> Iterator[Fault]:

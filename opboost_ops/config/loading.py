@@ -3,7 +3,7 @@
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from opboost_ops.config.channel_files import read_tables
 from opboost_ops.config.fault_groups import grouped
 from opboost_ops.config.faults import federation_faults
 from opboost_ops.config.federation import Federation
@@ -38,10 +39,13 @@ def load_federation(path: Path) -> Federation:
     Raises:
         ConfigError: With all its faults.
     """
-    return parse_federation(read_yaml(path), path.name)
+    data = read_yaml(path)
+    return parse_federation(data, path.name, known=read_tables(data, path.parent))
 
 
-def parse_federation(data: Any, file: str, *, stored: bool = False) -> Federation:
+def parse_federation(
+    data: Any, file: str, *, stored: bool = False, known: Sequence[Fault] = ()
+) -> Federation:
     """Validate a federation file's content.
 
     Args:
@@ -49,11 +53,13 @@ def parse_federation(data: Any, file: str, *, stored: bool = False) -> Federatio
         file: Its name, for the error.
         stored: It lies with a model version or is only shown: nothing is released by it, so its
             domain may be larger than is allowed now.
+        known: Faults that are known already, told with the others.
 
     Raises:
         ConfigError: With all its faults.
     """
-    return _parse(Federation, data, file, federation_faults if stored else _new_faults).dealt()
+    more = federation_faults if stored else _new_faults
+    return _parse(Federation, data, file, more, known).dealt()
 
 
 def _new_faults(federation: Federation) -> Iterator[Fault]:
@@ -175,7 +181,11 @@ def _variable(party: str) -> str:
 
 
 def _parse(
-    model: type[_Model], data: Any, file: str, more: Callable[[_Model], Iterator[Fault]]
+    model: type[_Model],
+    data: Any,
+    file: str,
+    more: Callable[[_Model], Iterator[Fault]],
+    known: Sequence[Fault] = (),
 ) -> _Model:
     faults: list[Fault] = []
     parsed: _Model | None = None
@@ -193,6 +203,8 @@ def _parse(
             faults = [Fault("", error.problem, error.remedy)]
     if parsed is not None:
         faults = list(more(parsed))
+    places = {fault.where for fault in known}
+    faults = [*known, *(fault for fault in faults if fault.where not in places)]
     if faults or parsed is None:
         unique = tuple(grouped(dict.fromkeys(faults)))
         count = "1 fault" if len(unique) == 1 else f"{len(unique)} faults"

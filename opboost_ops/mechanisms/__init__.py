@@ -6,6 +6,7 @@ from pydantic import Field
 
 from opboost_ops.mechanisms import (
     adj_map,
+    designed,
     geometric,
     global_map,
     local_map,
@@ -13,6 +14,7 @@ from opboost_ops.mechanisms import (
     randomised_response,
 )
 from opboost_ops.mechanisms.adj_map import AdjMap
+from opboost_ops.mechanisms.designed import Designed
 from opboost_ops.mechanisms.geometric import Geometric
 from opboost_ops.mechanisms.global_map import GlobalMap
 from opboost_ops.mechanisms.local_map import LocalMap
@@ -26,6 +28,7 @@ from opboost_ops.mechanisms.unary import UnaryEncoding
 Mechanism = Annotated[
     GlobalMap
     | Geometric
+    | Designed
     | AdjMap
     | LocalMap
     | BucketResponse
@@ -38,6 +41,7 @@ Mechanism = Annotated[
 __all__ = [
     "AdjMap",
     "BucketResponse",
+    "Designed",
     "GeneralisedResponse",
     "Geometric",
     "GlobalMap",
@@ -52,5 +56,13 @@ __all__ = [
 
 def forget_channels() -> None:
     """Let go of all channels that were built: one over 1,024 values holds 60 MB."""
-    for module in (adj_map, geometric, global_map, local_map, piecewise, randomised_response):
+    for module in (
+        adj_map,
+        designed,
+        geometric,
+        global_map,
+        local_map,
+        piecewise,
+        randomised_response,
+    ):
         module._channel.cache_clear()

@@ -87,6 +87,18 @@ class Channel:
             return np.stack([released, released], axis=1)
         return np.asarray(self.spans[np.searchsorted(self.outputs, released)])
 
+    def square(self) -> np.ndarray:
+        """Pr[output | value] with one value for each output, float64, shape (outputs, outputs).
+
+        Of an output that stands for several values their mean; those of a bucket are the same.
+        """
+        law = self.probabilities()
+        rows = []
+        for first, last in self.span(self.outputs) - self.inputs[0]:
+            mine = law[first : last + 1]
+            rows.append(mine[0] if (mine == mine[0]).all() else mine.mean(axis=0))
+        return np.array(rows)
+
     def digest(self) -> bytes:
         """Sha256 of values and counts."""
         return self._digest

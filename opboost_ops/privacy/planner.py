@@ -19,6 +19,9 @@ from opboost_ops.mechanisms import (
     Mechanism,
     Piecewise,
 )
+from opboost_ops.mechanisms.designed import MOST_DESIGNED
+from opboost_ops.mechanisms.geometric import LEAST_EPSILON
+from opboost_ops.privacy.design import design
 from opboost_ops.privacy.loss import LossCurve, loss_curve
 from opboost_ops.privacy.order import expected_weighted_kendall
 
@@ -87,7 +90,7 @@ def candidates(
         Those for which some epsilon of at least 0.001 keeps the caps.
     """
     makers = list(_makers(domain))
-    found = []
+    found = list(_designed(domain, caps))
     for done, make in enumerate(makers, start=1):
         candidate = _fit(make, domain, caps)
         if candidate is not None:
@@ -112,6 +115,17 @@ def rank(
     """
     scored = [(expected_weighted_kendall(marginal, c.mechanism.channel(domain)), c) for c in found]
     return sorted(scored, key=lambda pair: -pair[0])
+
+
+def _designed(domain: Domain, caps: Caps) -> Iterator[Candidate]:
+    """A channel designed for both caps; where the far one cuts nothing off, geometric is best."""
+    if caps.whole is None or domain.size > MOST_DESIGNED:
+        return
+    step = min(caps.step or caps.whole, caps.whole)
+    if step >= LEAST_EPSILON and caps.whole < step * (domain.size - 1):
+        made = design(domain, step, caps.whole)
+        if made is not None:
+            yield Candidate(made.mechanism, loss_curve(made.mechanism, domain))
 
 
 def _makers(domain: Domain) -> Iterator[Callable[[float], Mechanism]]:

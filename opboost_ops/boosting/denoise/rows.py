@@ -75,8 +75,7 @@ def drawable(frame: Frame, channels: Mapping[str, Channel]) -> dict[str, np.ndar
         ranks = frame.matrix[:, frame.names.index(name)]
         among = np.isin(channel.outputs, channel.inputs).all()
         if among and len(np.unique(ranks)) == len(channel.outputs):
-            law = channel.probabilities()
-            laws[name] = law[channel.span(channel.outputs)[:, 0] - channel.inputs[0]]
+            laws[name] = channel.square()
     return laws
 
 

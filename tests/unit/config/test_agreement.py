@@ -43,6 +43,12 @@ AGREED = {
         "name": "'bucket_response'",
         "source": "'declared'",
     },
+    "Designed": {
+        "epsilon": "required",
+        "most": "required",
+        "name": "'designed'",
+        "table": "required",
+    },
     "DomainRange": {
         "lower": "required",
         "upper": "required",
@@ -166,6 +172,12 @@ AGREED = {
         "metric": "None",
         "minutes": "None",
         "trials": "30",
+    },
+    "Table": {
+        "counts": "required",
+        "lower": "required",
+        "outputs": "required",
+        "upper": "required",
     },
     "Training": {
         "active": "None",

@@ -4,8 +4,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from opboost_ops.cli.channel import command
+from opboost_ops.errors import ConfigError
 
 OPBOOST = Path(sys.executable).with_name("opboost")
 
@@ -17,10 +21,18 @@ def channel(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["global", "geometric", "adj", "local", "bucket", "grr", "piecewise"]
+    "name", ["global", "geometric", "designed", "adj", "local", "bucket", "grr", "piecewise"]
 )
 def test_every_mechanism_takes_every_parameter(name: str) -> None:
-    options = {"lower": 1, "upper": 10, "epsilon": 1, "theta": 4, "alpha": 10, "buckets": 5}
+    options = {
+        "lower": 1,
+        "upper": 10,
+        "epsilon": 1,
+        "theta": 4,
+        "alpha": 10,
+        "buckets": 5,
+        "most": 4,
+    }
     flags = [text for option, value in options.items() for text in (f"--{option}", str(value))]
     done = channel(name, *flags, "--json")
     assert done.returncode == 0, done.stderr
@@ -61,3 +73,37 @@ def test_finding_11_1024_values_take_seconds() -> None:
         timeout=60,
     )
     assert len(json.loads(done.stdout)["loss"]) == 1023
+
+
+def test_a_designed_channel_is_kept_in_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file is what was printed; a second time it is not overwritten."""
+    file = tmp_path / "near-and-far.json"
+    asked = {"upper": 6, "most": 2.0, "prior": "1,2,3,3,2,1", "out": file, "as_json": True}
+    command("designed", **asked)  # type: ignore[arg-type]
+    found, kept = json.loads(capsys.readouterr().out), json.loads(file.read_text())
+    assert kept["counts"] == found["counts"]
+    assert found["declaration"]["table"] == file.name
+    assert found["expected_cost"]["channel"] == pytest.approx(found["expected_cost"]["programme"])
+    with pytest.raises(ConfigError, match="there already"):
+        command("designed", **asked)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"most": None}, "Give it with --most"),
+        ({"most": -1.0}, "must be of 0.001 to 1000"),
+        ({"epsilon": 0.0}, "must be of 0.001 to 1000"),
+        ({"cost": "cubic"}, "Known are absolute, squared"),
+        ({"prior": "1,x"}, "no list of numbers"),
+        ({"prior": "1,2"}, "has 10 weights here"),
+        ({"prior": ",".join(["nan"] * 10)}, "has 10 weights here"),
+        ({"upper": 65}, "at most 64 values"),
+        ({"prior": "1" + ",0" * 9}, "geometric mechanism at epsilon 0.222222"),
+    ],
+)
+def test_what_cannot_be_designed_is_one_message(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        command("designed", **{"most": 2.0, **options})

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
-from opboost_ops.mechanisms import Geometric, GlobalMap, geometric
+from opboost_ops.mechanisms import Geometric, GlobalMap, certificate, geometric
 from opboost_ops.mechanisms.channel import FLOOR
 from opboost_ops.privacy.loss import loss_curve
 
@@ -70,7 +70,7 @@ def test_epsilon_has_a_least_value(epsilon: float) -> None:
 def test_a_table_that_does_not_keep_its_loss_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the floor, rounding alone breaks the bound somewhere in the tails."""
     geometric._channel.cache_clear()
-    monkeypatch.setattr(geometric, "FLOOR", 0)
+    monkeypatch.setattr(certificate, "FLOOR", 0)
     with pytest.raises(ConfigError, match="does not keep its own loss"):
         Geometric(epsilon=3.0).channel(Domain(1, 12))
     geometric._channel.cache_clear()
@@ -78,8 +78,8 @@ def test_a_table_that_does_not_keep_its_loss_is_refused(monkeypatch: pytest.Monk
 
 def test_one_count_too_many_is_not_certified() -> None:
     counts = [list(row) for row in Geometric(epsilon=0.5).channel(Domain(1, 5)).counts]
-    assert geometric._certified(counts, 0.5)
+    assert certificate.keeps_steps(counts, 0.5)
     room = int(FLOOR * (2.718281828459045**0.5 - 1)) + 2
     counts[0][0] += room
     counts[0][1] -= room
-    assert not geometric._certified(counts, 0.5)
+    assert not certificate.keeps_steps(counts, 0.5)
