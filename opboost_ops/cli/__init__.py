@@ -33,6 +33,7 @@ from opboost_ops.cli import (
     score,
     simulate,
     sites,
+    stop,
     store,
     trust,
 )
@@ -65,6 +66,8 @@ app.command("init")(init.command)
 app.command("bounds")(bounds.command)
 app.command("agree", cls=agree.YesWithDigest)(agree.command)
 app.command("approve")(approve.command)
+app.command("stop")(stop.stop)
+app.command("resume")(stop.resume)
 app.command("check")(check.command)
 app.command("run")(run.command)
 app.command("score")(score.command)

@@ -55,6 +55,25 @@ def show(
     _conclude(count, head)
 
 
+@app.command("note")
+def note(
+    site: _Site,
+    run: Annotated[str, typer.Argument(help="The run of Airflow's by which it was asked.")],
+    because: Annotated[str, typer.Option(help="Why; it stays at home.")],
+) -> None:
+    """Add why something was asked through Airflow, in words that Airflow's database never has."""
+    import getpass
+
+    from opboost_ops.config.loading import load_site
+    from opboost_ops.errors import ConfigError
+    from opboost_ops.run import acts
+
+    if not because.strip():
+        raise ConfigError("It needs a reason.", "Give it with --because.")
+    asked = acts.note(load_site(site / "site.yaml"), run, getpass.getuser(), because.strip())
+    print(f"Noted beside: {asked.action} at {asked.at}, {asked.detail}.")
+
+
 @app.command("verify")
 def verify(
     site: _Site,

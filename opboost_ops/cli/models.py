@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -137,8 +137,7 @@ def promote(
     federation: Federation = None,
 ) -> None:
     """Make a version champion, whatever the gate said."""
-    _registry(site, federation).promote(version, because)
-    print(f"{version} is champion.")
+    print(f"{_put_into_use(site, federation, 'promote', because, version)} is champion.")
 
 
 @app.command("rollback")
@@ -151,7 +150,25 @@ def rollback(
     federation: Federation = None,
 ) -> None:
     """Make a former champion champion again: the one before the present one, or the one named."""
-    print(f"{_registry(site, federation).rollback(because, version)} is champion again.")
+    now = _put_into_use(site, federation, "roll_back", because, version)
+    print(f"{now} is champion again.")
+
+
+def _put_into_use(
+    site: Path,
+    federation: str | None,
+    act: Literal["promote", "roll_back"],
+    because: str,
+    version: str | None,
+) -> str:
+    import getpass
+
+    from opboost_ops.config.loading import load_site
+    from opboost_ops.run.acts import Asked, do
+
+    declared = load_site(site / "site.yaml")
+    name = _named(declared.models, federation)
+    return do(declared, name, Asked(act, because, getpass.getuser(), version))
 
 
 def _files(site: Path, version: str | None, federation: str | None) -> "dict[str, bytes]":
@@ -167,10 +184,14 @@ def _registry(site: Path, federation: str | None) -> "Registry":
     from opboost_ops.models.registry import Registry
 
     models = load_site(site / "site.yaml").models
+    return Registry(models, _named(models, federation))
+
+
+def _named(models: Path, federation: str | None) -> str:
     found = sorted(p.name for p in models.iterdir() if p.is_dir()) if models.is_dir() else []
     if federation is None and len(found) == 1:
-        federation = found[0]
-    if federation not in found:
+        return found[0]
+    if federation is None or federation not in found:
         told = f"They are {', '.join(found)}." if found else "There are none yet."
         raise ConfigError("Name a federation that has models with --federation.", told)
-    return Registry(models, federation)
+    return federation

@@ -28,6 +28,12 @@ Action = Literal[
     "removed",
     "agreed",
     "withdrawn",
+    "promoted",
+    "rolled_back",
+    "stopped",
+    "resumed",
+    "act_refused",
+    "noted",
 ]
 
 _AUDIT = sa.Table(

@@ -20,6 +20,7 @@ from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.orchestration import tasks
+from opboost_ops.orchestration.acts_dag import acts_dag
 from opboost_ops.orchestration.assets import champion_asset, scores_asset, table_assets
 from opboost_ops.orchestration.documentation import documentation
 from opboost_ops.orchestration.form import scoring_form, training_form
@@ -95,7 +96,11 @@ def _build(path: Path, others: Mapping[str, DAG], parties: Sequence[str] | None)
     if here is not None and federation.label_holder not in here:
         made = _joining(federation, path, here)
     else:
-        made = [train_dag(federation, path, here), score_dag(federation, path, here)]
+        made = [
+            train_dag(federation, path, here),
+            score_dag(federation, path, here),
+            acts_dag(federation, task_defaults(federation), here),
+        ]
         if federation.schedule.on_tables is not None:
             made.append(tables_dag(federation, task_defaults(federation), here))
     for dag in made:
@@ -121,7 +126,8 @@ def _joining(federation: Federation, path: Path, here: Sequence[str]) -> list[DA
     made = [train_dag(federation, path, here)]
     if takes_part(federation, "score", here):
         made.append(score_dag(federation, path, here))
-    return [*made, join_dag(federation, here, task_defaults(federation))]
+    defaults = task_defaults(federation)
+    return [*made, acts_dag(federation, defaults, here), join_dag(federation, here, defaults)]
 
 
 def _invalid(dag_id: str, problem: str, owner: str, cron: str | None = None) -> DAG:

@@ -5,6 +5,9 @@ from typing import Any
 #: Every DAG of ours has it.
 TAG = "opboost"
 
+#: The DAG by which people act has it besides.
+ACTS_TAG = "acts"
+
 
 def our_session(dag_run: Any) -> Any:
     """The scheduler's session, where a run is one of ours; None otherwise.

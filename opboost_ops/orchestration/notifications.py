@@ -22,7 +22,7 @@ VARIABLE = "OPBOOST_NOTIFIERS"
 
 Event = Literal[
     "failure", "refused_budget", "champion_changed", "model_kept", "drift", "approval_waiting",
-    "budget_low", "key_expires",
+    "budget_low", "key_expires", "agreement_needed", "schedule_stopped",
 ]  # fmt: skip
 
 #: Events by name, in the order in which the documentation has them.
@@ -145,6 +145,21 @@ def notice(context: Mapping[str, Any], name: str) -> None:
     """
     event, message = _NOTICES[name]
     _tell(event, context, message)
+
+
+def acted(context: Mapping[str, Any], done: Mapping[str, Any]) -> None:
+    """Tell the party's own people what a person did through Airflow.
+
+    Args:
+        context: Airflow's.
+        done: The act's summary.
+    """
+    if done["act"] == "stop":
+        words = f"{done['party']} has stopped taking part; `opboost resume` ends that."
+        _tell("schedule_stopped", context, words)
+    else:
+        words = f"Model version {done['version']} is the champion: a person decided it."
+        _tell("champion_changed", context, words)
 
 
 #: For a DAG's default arguments. Task by task, so that each runs on its party's own worker.

@@ -187,6 +187,34 @@ def look_at_table(
 
 
 @plainly
+def act(party: str, federation: str) -> dict[str, Any]:
+    """Do what a person asks of a party: promote, roll back, stop taking part.
+
+    Args:
+        party: Whose.
+        federation: Name of the federation.
+    """
+    context = get_current_context()
+    dag_run = context["dag_run"]
+
+    def work() -> Mapping[str, Any]:
+        from opboost_ops.exchange.run_id import run_id
+        from opboost_ops.run import acts
+
+        # Airflow drops what its form does not know, such as a misspelt field.
+        form = {**context["params"], **asked_for(dag_run.conf)}
+        if form.pop("party", None) != party:
+            return {"skip": "nothing is asked of this party"}
+        this = run_id(dag_run.dag_id, dag_run.run_id)
+        who = getattr(dag_run, "triggering_user_name", None)
+        done = acts.from_airflow(party, federation, this, who, form)
+        notifications.acted(context, done)
+        return done
+
+    return execute(f"what is asked of {party}", work)
+
+
+@plainly
 def invalid(problem: str) -> None:
     """Fail with what is wrong in a federation file.
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 _WORDS: Mapping[str, str] = {
     "psi_query": "blinded IDs",
     "psi_answer": "answer to blinded IDs",
+    "stopped": "stopped taking part",
+    "resumed": "takes part again",
 }
 
 

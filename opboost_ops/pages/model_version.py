@@ -8,6 +8,7 @@ from opboost_ops.config.loading import site_of
 from opboost_ops.config.shared_columns import EVERYONE
 from opboost_ops.errors import ContractError
 from opboost_ops.models.registry import Registry
+from opboost_ops.pages.acting import on_version
 from opboost_ops.pages.blocks import (
     Block,
     Cell,
@@ -60,6 +61,7 @@ def version(party: str, federation: str, name: str) -> list[Block]:
     blocks: list[Block] = guarded(lambda: _card(json.loads(made), registry.champion() == name))
     held_out = json.loads(registry.file(name, "evaluation.json"))
     blocks += guarded(lambda: curve_blocks(held_out))
+    blocks += guarded(lambda: [_acts(party, federation, name, registry)])
     return [*blocks, links, Heading("Card"), Frame(f"Card of {name}", f"{start}/card.html")]
 
 
@@ -83,6 +85,13 @@ def _registry(party: str, federation: str) -> Registry:
     if federation not in federations(site.models):
         raise ContractError(f"{party} keeps no models of {federation}.")
     return Registry(site.models, federation)
+
+
+def _acts(party: str, federation: str, name: str, registry: Registry) -> Note:
+    _, policy = site_of(party)
+    used = any(e.version == name and e.event != "kept" for e in registry.history())
+    champion = registry.champion() == name
+    return on_version(party, federation, name, champion=champion, former=used, allowed=policy.acts)
 
 
 def _card(card: Mapping[str, Any], champion: bool) -> list[Block]:

@@ -18,6 +18,7 @@ from opboost_ops.models.registry import Registry
 from opboost_ops.pages import airflow
 from opboost_ops.pages.deployment import Query, federations, has_books, parties
 from opboost_ops.privacy.statement import forecasts
+from opboost_ops.run.acts import stopped
 
 #: Versions that are listed.
 _VERSIONS = 20
@@ -92,12 +93,21 @@ class Account(Record):
 
 
 class Party(Record):
-    """A party of this deployment: what its columns have cost, and what cannot be read."""
+    """A party of this deployment: what its columns have cost, and what cannot be read.
+
+    Attributes:
+        party: Its name.
+        ledger: What each column has cost.
+        retrainings: How many more fit; null where no budget ends them.
+        fault: What cannot be read.
+        stopped: Since when it takes part in no run; null where it takes part.
+    """
 
     party: str
     ledger: tuple[Account, ...] = ()
     retrainings: int | None = None
     fault: str = ""
+    stopped: datetime | None = None
 
 
 class Federation(Record):
@@ -194,6 +204,7 @@ def _party(party: str, federation: str, site: Site, policy: Policy) -> Party:
         return Party(party=party)
     with open_books(site) as books:
         releases = books.ledger.releases()
+        stop = stopped(books, federation)
     mine = {r.column for r in releases if r.federation == federation}
     found = [
         Account(
@@ -210,7 +221,12 @@ def _party(party: str, federation: str, site: Site, policy: Policy) -> Party:
         if column in mine
     ]
     left = [account.retrainings for account in found if account.retrainings is not None]
-    return Party(party=party, ledger=tuple(found), retrainings=min(left, default=None))
+    return Party(
+        party=party,
+        ledger=tuple(found),
+        retrainings=min(left, default=None),
+        stopped=datetime.fromisoformat(stop.at) if stop else None,
+    )
 
 
 def _versions(registry: Registry) -> tuple[Version, ...]:

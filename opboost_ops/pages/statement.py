@@ -28,7 +28,15 @@ _DECISIONS: tuple[Action, ...] = (
     "removed",
     "agreed",
     "withdrawn",
+    "promoted",
+    "rolled_back",
+    "stopped",
+    "resumed",
+    "act_refused",
+    "noted",
 )
+
+_BAD: tuple[Action, ...] = ("refused", "rejected", "act_refused")
 
 
 def build(party: str, query: Query) -> list[Block]:
@@ -170,7 +178,7 @@ def _decisions(entries: Sequence[Entry], preamble: tuple[tuple[str, str], ...]) 
     rows = tuple(
         (
             moment(entry.at),
-            Cell(entry.action, state="bad" if entry.action in ("refused", "rejected") else ""),
+            Cell(entry.action.replace("_", " "), state="bad" if entry.action in _BAD else ""),
             Cell(entry.place),
             Cell(entry.party),
             Cell(entry.detail),

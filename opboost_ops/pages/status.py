@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from opboost_ops.pages.acting import on_federation
 from opboost_ops.pages.airflow import Seen, ago
 from opboost_ops.pages.blocks import Block, Cell, Fact, Facts, Heading, Note, State, Table
-from opboost_ops.pages.state import Federation, Run
+from opboost_ops.pages.state import Federation, Party, Run
 
 #: A run that has been under way for longer is looked at, in seconds.
 _LONG = 3600
@@ -25,6 +26,7 @@ def blocks(found: Sequence[Federation]) -> list[Block]:
         made += _problems(one)
         made.append(Facts((*_times(one), _champion(one), _nights(one))))
         made.append(_parties(one))
+        made.append(on_federation(one.federation))
     return made
 
 
@@ -42,6 +44,10 @@ def _problems(one: Federation) -> list[Block]:
         state: State = "warn" if longest > _LONG else ""
         found.append(Note(state, text, "", lines, _links(last)))
     for party in one.parties:
+        if party.stopped:
+            text = f"{party.party} has stopped taking part, {ago(party.stopped)} ago."
+            remedy = "Its own people end that: `opboost resume SITE FEDERATION`."
+            found.append(Note("warn", text, remedy))
         if party.fault:
             found.append(Note("bad", f"{party.party}: {party.fault}", "Its other pages say more."))
     return found
@@ -105,11 +111,25 @@ def _parties(one: Federation) -> Table:
                 Cell(str(len(party.ledger)), len(party.ledger)),
                 Cell("no end" if left is None else f"{left:,}", left, state),
                 Cell(tightest.feature if tightest else ""),
+                _part(party),
                 Cell(party.fault or "can be read", state="bad" if party.fault else "good"),
             )
         )
-    heads = ("party", "columns released", "retrainings left", "first to end", "site and books")
+    heads = (
+        "party",
+        "columns released",
+        "retrainings left",
+        "first to end",
+        "takes part",
+        "site and books",
+    )
     return Table(f"parties_{one.federation}"[:40], "Parties", heads, tuple(rows))
+
+
+def _part(party: Party) -> Cell:
+    if party.fault:
+        return Cell("", "")
+    return Cell(f"no, since {_at(party.stopped)}", state="warn") if party.stopped else Cell("yes")
 
 
 def _at(moment: datetime | None) -> str:

@@ -18,6 +18,7 @@ from opboost_ops.exchange.plan import Plan
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.heads import Head
 from opboost_ops.run import agreement_file, known_keys
+from opboost_ops.run.acts import stopped
 from opboost_ops.run.first_check import gaps_before
 from opboost_ops.run.publication import Publisher
 from opboost_ops.stages.stage import Home
@@ -61,10 +62,14 @@ def admit(
     """
     # Without its secret a party can answer nothing, whatever is asked: that tells of no plan.
     party.site.noise_secret()
+    with open_books(party.site) as books:
+        since = stopped(books, plan.federation.name)
     compared = _compared(party, digest)
-    if home.has(_ADMITTED) and home.json(_ADMITTED) == compared:
+    if since is None and home.has(_ADMITTED) and home.json(_ADMITTED) == compared:
         return
     what, reasons = "not agreed", reasons_against(party, plan, day)
+    if since is not None:
+        what, reasons = "stopped", [f"this party takes part in no run of it since {since.at}"]
     if not reasons:
         what, reasons = "gaps", gaps_before(party, plan.federation, run, seen)
     if reasons:
@@ -84,8 +89,9 @@ def refusal(party: str, federation: str, run: str) -> PolicyError:
     return PolicyError(
         f"{party} refused run {run} of {federation}; from now on it releases nothing of it.",
         f"Its own people find why in its home folder, in {federation}/{run}/{REFUSED}; "
-        "`opboost agree SITE FEDERATION` shows what is new in a federation file, and "
-        "`opboost ledger check SITE` what the party's books have lost.",
+        "`opboost agree SITE FEDERATION` shows what is new in a federation file, "
+        "`opboost ledger check SITE` what the party's books have lost, and `opboost resume SITE "
+        "FEDERATION` ends a stop.",
     )
 
 

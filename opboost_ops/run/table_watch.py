@@ -13,6 +13,7 @@ from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError, PolicyError
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.events import Release
+from opboost_ops.run.acts import require_taking_part
 from opboost_ops.run.agreement_file import load
 from opboost_ops.run.disclosures import enter
 from opboost_ops.stages.sources import copy
@@ -44,7 +45,8 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
     Raises:
         ConfigError: ``site.yaml`` names no table for the federation.
         ContractError: The table cannot be read.
-        PolicyError: The party has agreed to nothing in the federation, or has withdrawn it.
+        PolicyError: The party has agreed to nothing in the federation, or has withdrawn it, or has
+            stopped taking part.
     """
     site, policy = site_of(party)
     tables = site.tables.get(federation)
@@ -58,6 +60,7 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
             f"{party} has not agreed to {federation}.",
             "Its own people may: `opboost agree SITE FEDERATION`.",
         )
+    require_taking_part(site, federation)
     key = noise.receiver_secret(site.noise_secret(), ":table")
     identity, names = _agreed_columns(agreed.content["federation"], party, purpose)
     columns = [policy.raw_column(name, identity) for name in names]

@@ -36,7 +36,7 @@ def test_all_parties_train_side_by_side_and_nobody_waits_in_between(dags: dict[s
     # All of its training decides which sums leave: that is agreed, and no form changes it.
     assert set(dag.params) == {PARAMETER}
     assert "17 parties" in dag.doc_md and "same time" in dag.doc_md
-    assert set(dags) == {"lenders_train", "lenders_score"}
+    assert set(dags) == {"lenders_train", "lenders_score", "lenders_acts"}
 
 
 def test_too_few_slots_end_a_run_before_anybody_waits(monkeypatch: pytest.MonkeyPatch) -> None:

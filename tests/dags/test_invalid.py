@@ -25,7 +25,9 @@ def test_all_faults_of_a_broken_file_beside_a_good_one(federations: Path) -> Non
     data["training"]["tress"] = 5
     (federations / "Broken-One.yaml").write_text(yaml.safe_dump(data))
     dags = build_dags(federations)
-    assert set(dags) == {"credit_scoring_train", "credit_scoring_score", "broken_one_train"}
+    assert set(dags) == {"credit_scoring_train", "credit_scoring_score", "broken_one_train"} | {
+        "credit_scoring_acts"
+    }
     assert "invalid" not in dags["credit_scoring_train"].tags
     problem = problem_of(dags["broken_one_train"])
     assert "Broken-One.yaml" in problem
@@ -47,7 +49,7 @@ def test_a_broken_file_never_displaces_a_good_dag(federations: Path) -> None:
     (federations / "credit_scoring").mkdir()
     (federations / "credit_scoring" / "federation.yaml").write_text("version: 2")
     dags = build_dags(federations)
-    assert len(dags) == 3
+    assert len(dags) == 4
     assert sum("invalid" in dag.tags for dag in dags.values()) == 1
 
 
@@ -75,7 +77,8 @@ def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
 def test_files_in_folders_of_their_own(federations: Path) -> None:
     (federations / "bureau").mkdir()
     (federations / "credit.yaml").rename(federations / "bureau" / "federation.yaml")
-    assert set(build_dags(federations)) == {"credit_scoring_train", "credit_scoring_score"}
+    names = {f"credit_scoring_{what}" for what in ("train", "score", "acts")}
+    assert set(build_dags(federations)) == names
 
 
 def test_a_task_builds_the_dags_of_its_own_federation_alone(federations: Path) -> None:
@@ -83,7 +86,9 @@ def test_a_task_builds_the_dags_of_its_own_federation_alone(federations: Path) -
     (federations / "other.yaml").write_text(yaml.safe_dump({**data, "name": "other"}))
     (federations / "broken.yaml").write_text("version: 2")
     everything = build_dags(federations)
-    assert set(build_dags(federations, only="other_score")) == {"other_train", "other_score"}
+    assert set(build_dags(federations, only="other_score")) == {
+        f"other_{what}" for what in ("train", "score", "acts")
+    }
     for dag in everything:
         assert dag in build_dags(federations, only=dag)
 

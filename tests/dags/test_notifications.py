@@ -168,7 +168,7 @@ def test_all_tasks_of_all_dags_have_the_callbacks(federations: Path) -> None:
     data["schedule"] = {"on_tables": "*/5 * * * *"}
     path.write_text(yaml.safe_dump(data))
     dags = build_dags(federations)
-    assert len(dags) == 3
+    assert len(dags) == 4
     for dag in dags.values():
         for task in dag.tasks:
             assert list(task.on_failure_callback) == [notifications.on_failure]

@@ -13,6 +13,9 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import delete, insert
 
+from opboost_ops.config.loading import load_site
+from opboost_ops.models.registry import Registry
+from opboost_ops.run.acts import Asked, do
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.pages.airflow_runs import TRAIN, forget_runs, write_run
 from tests.unit.pages.conftest import Reader
@@ -131,3 +134,44 @@ def test_nothing_of_a_federation_that_may_not_be_seen(
     monkeypatch.setattr(get_auth_manager(), "is_authorized_dag", lambda **_: False)
     assert reader.get("/opboost/status.json").json()["federations"] == []
     assert "credit_scoring" not in reader.page("status")
+
+
+def test_a_party_that_has_stopped_is_said_with_what_ends_it(
+    reader: Reader, shown: Workspace, scheduled: None
+) -> None:
+    site = load_site(shown.folder / "bank" / "site.yaml")
+    do(site, "credit_scoring", Asked("stop", "Alice Meyer left", "ann"))
+    reply = reader.get("/opboost/status.json")
+    found = reply.json()
+    jsonschema.validate(found, reader.get("/opboost/status.schema.json").json())
+    (one,) = found["federations"]
+    stopped = {party["party"]: party["stopped"] for party in one["parties"]}
+    assert datetime.fromisoformat(stopped.pop("bank")).tzinfo
+    assert set(stopped.values()) == {None}
+    page = reader.page("status")
+    assert "bank has stopped taking part" in plain(page)
+    assert 'href="/dags/credit_scoring_acts" data-airflow' in page
+    assert "Alice" not in reply.text + page
+    # Only the statement, which is the party's own, has the reason.
+    assert "Alice" in reader.page("statement?party=bank")
+
+
+def test_a_version_says_how_it_is_put_into_use(reader: Reader, shown: Workspace) -> None:
+    registry = Registry(shown.folder / "credit" / "models", "credit_scoring")
+    files = {n: c for n, c in registry.files(FIRST_RUN).items() if n != "sha256.json"}
+    registry.register("a" * 16, files)
+    registry.decide("a" * 16, False, "worse")
+    path = f"models/credit/credit_scoring/{'a' * 16}"
+    text = reader.page(path)
+    assert f"what promote, version {'a' * 16}" in text
+    assert 'href="/dags/credit_scoring_acts" data-airflow' in text
+    assert 'href="/dags/credit_scoring_score" data-airflow' in text
+    shown.edit_yaml("credit/policy.yaml", lambda policy: policy.update(acts=[]))
+    text = reader.page(path)
+    assert "credit_scoring_acts" not in text
+    assert "opboost models promote SITE" in plain(text)
+    champion = reader.page(f"models/credit/credit_scoring/{FIRST_RUN}")
+    assert "It is the champion" in champion
+    registry.promote("a" * 16, "by hand")
+    shown.edit_yaml("credit/policy.yaml", lambda policy: policy.update(acts=["roll_back"]))
+    assert "what roll_back" in reader.page(f"models/credit/credit_scoring/{FIRST_RUN}")

@@ -1,0 +1,42 @@
+"""`opboost stop` and `opboost resume`: whether a party takes part in a federation's runs."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+Site = Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")]
+Federation = Annotated[str, typer.Argument(help="The federation's name.")]
+Because = Annotated[str, typer.Option(help="Why; it is kept in the audit log, at home.")]
+
+
+def stop(site: Site, federation: Federation, because: Because) -> None:
+    """Take part in no run of a federation any more, also not in one under way, until resumed."""
+    party = _do(site, federation, "stop", because)
+    print(
+        f"{party} takes part in no run of {federation} from now on; others see that it refuses. "
+        f"`opboost resume {site} {federation}` ends that."
+    )
+
+
+def resume(site: Site, federation: Federation, because: Because) -> None:
+    """Take part in a federation's runs again."""
+    party = _do(site, federation, "resume", because)
+    print(
+        f"{party} takes part in runs of {federation} again. Where its DAGs were paused in "
+        "Airflow, let them go on there."
+    )
+
+
+def _do(site: Path, federation: str, act: Literal["stop", "resume"], because: str) -> str:
+    import getpass
+
+    from opboost_ops.config.loading import load_site
+    from opboost_ops.errors import ConfigError
+    from opboost_ops.run.acts import Asked, do
+
+    if not because.strip():
+        raise ConfigError("It needs a reason.", "Give it with --because.")
+    mine = load_site(site / "site.yaml")
+    do(mine, federation, Asked(act, because.strip(), getpass.getuser()))
+    return mine.party

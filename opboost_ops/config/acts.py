@@ -1,0 +1,21 @@
+"""What a person may ask of one party through Airflow, and for which reasons."""
+
+from typing import Literal, get_args
+
+Act = Literal["promote", "roll_back", "stop"]
+ACTS: tuple[Act, ...] = get_args(Act)
+
+#: Why it is asked, in public words: what is typed into a form lies in Airflow's database, where
+#: whoever sees the DAG reads it. In words of one's own it is said at home.
+Reason = Literal[
+    "better in use",
+    "worse in use",
+    "drift",
+    "fault in the data",
+    "privacy",
+    "law or contract",
+    "maintenance",
+    "a trial",
+    "told at home",
+]
+REASONS: tuple[Reason, ...] = get_args(Reason)

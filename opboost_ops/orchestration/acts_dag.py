@@ -1,0 +1,91 @@
+"""The DAG by which a person acts on a federation at one party: promote, roll back, stop."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.sdk import DAG, Param, task
+from airflow.sdk.definitions.param import ParamsDict
+
+from opboost_ops.config.acts import ACTS, REASONS
+from opboost_ops.config.federation import Federation
+from opboost_ops.orchestration import tasks
+from opboost_ops.orchestration.groups import common_of
+from opboost_ops.orchestration.listened import ACTS_TAG, TAG
+
+_WORDS = {
+    "promote": "promote: the version becomes champion, whatever the gate said",
+    "roll_back": "roll back: a former champion becomes champion again",
+    "stop": "stop: the party takes part in no run any more, until its own people resume",
+}
+
+
+def acts_dag(
+    federation: Federation, defaults: dict[str, Any], here: Sequence[str] | None = None
+) -> DAG:
+    """A DAG with a task a party, on its own queue, of which each run runs one.
+
+    Args:
+        federation: What its file says.
+        defaults: Default arguments of its tasks.
+        here: The parties of this Airflow; all when absent.
+    """
+    parties = list(federation.parties if here is None else here)
+    with DAG(
+        dag_id=f"{federation.name}_acts",
+        description=f"Promote, roll back, or stop taking part in {federation.name}.",
+        doc_md=(
+            "A run of this DAG does one thing at one party, in that party's own task; the others "
+            "are skipped. It is an entry of the party's audit log, with who has triggered it, as "
+            "Airflow says, and why. What is typed here lies in Airflow's database, so the reason "
+            "is chosen from public words, and the run's note is no place for others either. A "
+            "party's `policy.yaml` may allow less with `acts`. To score with a version, trigger "
+            f"`{federation.name}_score`."
+        ),
+        schedule=None,
+        catchup=False,
+        # It has no times of its own, and is needed when things go wrong.
+        is_paused_upon_creation=False,
+        tags=[TAG, ACTS_TAG, federation.name, *parties],
+        default_args=defaults,
+    ) as dag:
+        for party in parties:
+            task(
+                task_id=f"{party}_act",
+                doc_md="Does what is asked of this party, and writes it into its books.",
+                **common_of(federation.parties[party], party),
+            )(tasks.act)(party, federation.name)
+    # Set last, as for the other DAGs: each operator would copy them.
+    dag.params = ParamsDict(_form(federation, parties))
+    return dag
+
+
+def _form(federation: Federation, parties: Sequence[str]) -> dict[str, Param]:
+    keeps = "any party" if federation.learning == "horizontal" else federation.label_holder
+    return {
+        "party": Param(title="Party", description="Whose.", type="string", enum=list(parties)),
+        "act": Param(
+            title="What",
+            description=f"Models are kept by {keeps}.",
+            type="string",
+            enum=list(ACTS),
+            values_display=_WORDS,
+        ),
+        "version": Param(
+            None,
+            title="Model version",
+            description=(
+                "To promote, or to roll back to: the 16 digits and letters that the models page "
+                "shows."
+            ),
+            type=["null", "string"],
+            pattern="^([0-9a-f]{16})?$",
+        ),
+        "reason": Param(
+            title="Why",
+            description=(
+                "Whoever sees this DAG can read it. Own words: at home, with `opboost audit note`."
+            ),
+            type="string",
+            enum=list(REASONS),
+        ),
+    }

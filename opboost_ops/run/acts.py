@@ -1,0 +1,291 @@
+"""What a person does to a federation at one party: promote, roll back, stop taking part, resume.
+
+Each is an entry of the party's own audit log with who, when and why; asked through Airflow or at
+home, it is the same. Who asked is what Airflow says, which the party cannot verify: its policy
+decides what may be asked that way. A party that has stopped refuses every plan of the federation,
+also of runs under way, until its own people resume.
+"""
+
+import contextlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from opboost_ops.config.acts import ACTS, REASONS, Act, Reason
+from opboost_ops.config.loading import site_of
+from opboost_ops.config.schema import Record
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
+from opboost_ops.exchange.audit import Action, Entry
+from opboost_ops.exchange.books import Books, open_books
+from opboost_ops.models.registry import Registry
+from opboost_ops.privacy.events import Release
+
+_ACTIONS: dict[Act | Literal["resume"], Action] = {
+    "promote": "promoted",
+    "roll_back": "rolled_back",
+    "stop": "stopped",
+    "resume": "resumed",
+}
+
+#: What others learn of it; a promotion at home tells nobody anything.
+_TELLS: dict[Action, str] = {
+    "promoted": "which version is champion, and that a person decided it",
+    "rolled_back": "which version is champion, and that a person decided it",
+    "stopped": "that the party takes part in no run of the federation from now on",
+    "resumed": "that the party takes part in runs of the federation again",
+}
+
+#: Most letters of a name that Airflow gives.
+_LONGEST = 100
+
+
+class Form(Record):
+    """What a form of Airflow's asks of a party.
+
+    Attributes:
+        act: What.
+        version: Which version, for those acts that need one.
+        reason: Why.
+    """
+
+    act: Act
+    version: str | None = None
+    reason: Reason
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a party.
+
+    Attributes:
+        act: What.
+        why: The reason.
+        who: The person, as far as it is known.
+        version: Which version, for those acts that need one.
+        run: OpBoost's id of the run of Airflow's by which it is asked; empty at home.
+    """
+
+    act: Act | Literal["resume"]
+    why: str
+    who: str
+    version: str | None = None
+    run: str = ""
+
+
+def from_airflow(
+    party: str, federation: str, run: str, who: str | None, given: Mapping[str, Any]
+) -> dict[str, str]:
+    """Do what a form of Airflow's asks of a party, once for each run.
+
+    Args:
+        party: Whose.
+        federation: Name of the federation.
+        run: OpBoost's id of the run that asks.
+        who: The user who has triggered it, as Airflow says.
+        given: The form's fields; see `Form`.
+
+    Returns:
+        A summary that anybody may see; the reason is not in it.
+
+    Raises:
+        ConfigError: The form asks for what there is not.
+        PolicyError: The party's policy allows no such act through Airflow.
+        ContractError: There is no such version, or it cannot be put into use.
+    """
+    site, policy = site_of(party)
+    form = _form(party, given)
+    named = "".join(c for c in who or "" if c.isprintable())[:_LONGEST] or "somebody"
+    asked = Asked(form.act, form.reason, f"{named} through Airflow", form.version or None, run)
+    with open_books(site) as books:
+        before = _before(books, federation, asked)
+    # A task that is cleared does nothing a second time.
+    if before is None:
+        do(site, federation, asked, policy.acts)
+    version = {"version": asked.version} if asked.version else {}
+    return {"act": form.act, "party": party, "run": run, **version}
+
+
+def do(site: Site, federation: str, asked: Asked, allowed: Collection[str] | None = None) -> str:
+    """Do what is asked, and write it into the party's books; or that it was refused.
+
+    Args:
+        site: The party's.
+        federation: Name of the federation.
+        asked: What.
+        allowed: What may be asked; everything when absent.
+
+    Returns:
+        The version that is champion now; empty where none was asked for.
+
+    Raises:
+        ConfigError: A version is missing, or the party has no part in the federation.
+        PolicyError: It is not allowed.
+        ContractError: There is no such version, or it cannot be put into use.
+    """
+    place = _place(federation, asked)
+    try:
+        if allowed is not None and asked.act not in allowed:
+            raise PolicyError(
+                f"The policy of {site.party} does not let {asked.act} be asked for through "
+                "Airflow.",
+                "Its own people do it at home, or allow it with `acts` in policy.yaml.",
+            )
+        # Nobody else writes meanwhile: nothing is done that the log does not get.
+        with open_books(site) as books, books.together():
+            version = _done(books, site, federation, asked)
+            action = _ACTIONS[asked.act]
+            named = f"version {version}: " if version else ""
+            detail = f"{asked.who}: {named}{asked.why}"
+            # Its place in the chain is a name that nothing else has.
+            name = books.audit.add(action, place, site.party, detail=detail)
+            if asked.run or not version:
+                books.ledger.reserve([_line(site, federation, action, name)])
+                books.ledger.commit(name)
+    except OpBoostError as error:
+        detail = f"{asked.who}: {asked.act} {asked.version or ''}: {asked.why}: {error.problem}"
+        with open_books(site) as books:
+            books.audit.add("act_refused", place, site.party, detail=detail)
+        raise
+    return version
+
+
+def note(site: Site, run: str, who: str, why: str) -> Entry:
+    """Add to the log, at home, why something was asked through Airflow.
+
+    Args:
+        site: The party's.
+        run: OpBoost's id of the run by which it was asked.
+        who: The person.
+        why: The reason, in words of one's own.
+
+    Returns:
+        The entry that it is about.
+
+    Raises:
+        ConfigError: No such run has asked anything.
+    """
+    with open_books(site) as books:
+        asked = books.audit.of(*_ACTIONS.values(), "act_refused")
+        found = [entry for entry in asked if entry.place.endswith(f"/{run}/act")]
+        if not found:
+            raise ConfigError(
+                f"Run {run} has asked nothing of {site.party}.",
+                "The summary of its task, and the page Statement, name the run.",
+            )
+        books.audit.add("noted", found[0].place, site.party, detail=f"{who}: {why}")
+    return found[0]
+
+
+def stopped(books: Books, federation: str) -> Entry | None:
+    """With which entry a party has stopped taking part; None if it takes part.
+
+    Args:
+        books: The party's.
+        federation: Name of the federation.
+    """
+    found = [e for e in books.audit.of("stopped", "resumed") if _of(e.place, federation)]
+    return found[-1] if found and found[-1].action == "stopped" else None
+
+
+def require_taking_part(site: Site, federation: str) -> None:
+    """Refuse what a party that has stopped taking part does not answer.
+
+    Args:
+        site: The party's.
+        federation: Name of the federation.
+
+    Raises:
+        PolicyError: The party has stopped.
+    """
+    with open_books(site) as books:
+        since = stopped(books, federation)
+    if since is not None:
+        raise PolicyError(
+            f"{site.party} has stopped taking part in {federation}.",
+            "Its own people decide when it does again: `opboost resume SITE FEDERATION`.",
+        )
+
+
+def _form(party: str, given: Mapping[str, Any]) -> Form:
+    with contextlib.suppress(ValidationError):
+        return Form.model_validate(given)
+    # What was typed may be a reason in somebody's own words: it is not repeated.
+    raise ConfigError(
+        f"What is asked of {party} cannot be read; nothing was done.",
+        f"An act is one of {', '.join(ACTS)}; a reason one of: {', '.join(REASONS)}.",
+    )
+
+
+def _of(place: str, federation: str) -> bool:
+    return place.partition("/")[0] == federation
+
+
+def _place(federation: str, asked: Asked) -> str:
+    return f"{federation}/{asked.run or 'home'}/act"
+
+
+def _before(books: Books, federation: str, asked: Asked) -> Entry | None:
+    place = _place(federation, asked)
+    return next((e for e in books.audit.of(*_ACTIONS.values()) if e.place == place), None)
+
+
+def _line(site: Site, federation: str, action: Action, name: str) -> Release:
+    return Release(
+        federation=federation,
+        run="",
+        party=site.party,
+        receiver="everyone who sees the run",
+        kind=action,
+        artifact=name,
+        account="exact",
+        rows=0,
+        discloses=_TELLS[action],
+    )
+
+
+def _done(books: Books, site: Site, federation: str, asked: Asked) -> str:
+    if asked.act in ("promote", "roll_back"):
+        return _put_into_use(site, federation, asked)
+    if federation not in site.tables:
+        known = ", ".join(sorted(site.tables)) or "none"
+        raise ConfigError(
+            f"{site.party} has no part in {federation}.", f"Its federations are: {known}."
+        )
+    since = stopped(books, federation)
+    if asked.act == "resume" and since is None:
+        raise ConfigError(f"{site.party} has not stopped taking part in {federation}.")
+    if asked.act == "stop" and since is not None:
+        raise ConfigError(
+            f"{site.party} has stopped taking part in {federation} already, at {since.at}.",
+            "`opboost resume SITE FEDERATION` lets it take part again.",
+        )
+    return ""
+
+
+def _put_into_use(site: Site, federation: str, asked: Asked) -> str:
+    if not (site.models / federation).is_dir():
+        raise ContractError(
+            f"{site.party} keeps no models of {federation}.",
+            "Ask it of the label holder, or of a party that has trained together with others.",
+        )
+    registry = Registry(site.models, federation)
+    if asked.version is not None:
+        if asked.version not in registry.versions():
+            was = any(entry.version == asked.version for entry in registry.history())
+            raise ContractError(
+                f"{site.party} {'no longer keeps' if was else 'has no'} model version "
+                f"{asked.version} of {federation}.",
+                "The models page and `opboost models list` show those that it keeps.",
+            )
+        # A damaged one is not put into use.
+        registry.files(asked.version)
+    elif asked.run or asked.act == "promote":
+        raise ConfigError("No version is named.", "Name one: the models page shows all.")
+    if asked.act == "promote":
+        assert asked.version is not None
+        registry.promote(asked.version, asked.why)
+        return asked.version
+    return registry.rollback(asked.why, asked.version)

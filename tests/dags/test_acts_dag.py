@@ -1,0 +1,149 @@
+"""The DAG by which people act: a task a party, a form without own words, others skipped."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, ParamValidationError
+from airflow.serialization.serialized_objects import DagSerialization
+
+from opboost_ops.orchestration import act_runs, tasks
+from opboost_ops.orchestration.dags import build_dags
+from tests.books import books_of
+from tests.dags.test_notifications import Keeping
+from tests.federation import FIRST_RUN, Workspace
+
+NAME = "credit_scoring"
+WORDS = "Alice Meyer has asked for it"
+
+
+@pytest.fixture
+def dag(federations: Path) -> DAG:
+    return build_dags(federations)[f"{NAME}_acts"]
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
+    monkeypatch.setenv("OPBOOST_NOTIFIERS", "tests.dags.test_notifications:GOOD")
+    Keeping.told.clear()
+    yield Keeping.told
+    Keeping.told.clear()
+
+
+def test_each_party_has_a_task_on_its_own_queue(federations: Path) -> None:
+    path = federations / "credit.yaml"
+    path.write_text(path.read_text().replace("  bank:\n", "  bank:\n    queue: bank_queue\n", 1))
+    dag = build_dags(federations)[f"{NAME}_acts"]
+    assert {task.task_id: (task.owner, task.queue, task.pool) for task in dag.tasks} == {
+        "credit_act": ("credit", "default", "default_pool"),
+        "shop_act": ("shop", "default", "default_pool"),
+        "bank_act": ("bank", "bank_queue", "default_pool"),
+    }
+    assert not any(task.upstream_task_ids for task in dag.tasks)
+    again = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
+    assert set(again.task_dict) == set(dag.task_ids)
+    half = build_dags(federations, ["bank"])[f"{NAME}_acts"]
+    assert half.task_ids == ["bank_act"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"party": "bank", "act": "stop"},
+        {"party": "bank", "act": "stop", "reason": WORDS},
+        {"party": "lender", "act": "stop", "reason": "drift"},
+        {"party": "bank", "act": "resume", "reason": "drift"},
+        {"party": "bank", "act": "promote", "reason": "drift", "version": "../keys"},
+    ],
+)
+def test_a_form_that_lacks_a_field_or_has_own_words_is_refused_by_airflow(
+    dag: DAG, given: dict[str, str]
+) -> None:
+    with pytest.raises(ParamValidationError):
+        dag.params.update(given)
+        dag.params.validate()
+
+
+def run(
+    monkeypatch: pytest.MonkeyPatch, party: str, form: dict[str, Any], **more: Any
+) -> dict[str, Any]:
+    """What a party's task returns, in a context as Airflow gives it."""
+    left: dict[str, Any] = {}
+    ti = SimpleNamespace(
+        dag_id=f"{NAME}_acts",
+        task_id=f"{party}_act",
+        run_id="manual__1",
+        xcom_push=lambda key, value: left.update({key: value}),
+    )
+    fields = {"dag_id": ti.dag_id, "run_id": ti.run_id, "triggering_user_name": "ann"}
+    context = {
+        "dag_run": SimpleNamespace(**fields, conf={**form, **more}),
+        "params": {"version": None, **form},
+        "task": SimpleNamespace(owner=party, op_kwargs={"federation": NAME}),
+        "ti": ti,
+    }
+    monkeypatch.setattr(tasks, "get_current_context", lambda: context)
+    return tasks.act(party, NAME)
+
+
+def test_a_party_does_what_is_asked_of_it_alone(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, told: list[dict[str, Any]]
+) -> None:
+    stop = {"party": "bank", "act": "stop", "reason": "privacy"}
+    with pytest.raises(AirflowSkipException, match="nothing is asked of this party"):
+        run(monkeypatch, "shop", stop)
+    done = run(monkeypatch, "bank", stop)
+    assert "privacy" not in str(done)
+    with books_of(workspace, "bank") as books:
+        (entry,) = books.audit.of("stopped")
+    assert entry.detail == "ann through Airflow: privacy"
+    assert [(t["event"], t["party"]) for t in told] == [("schedule_stopped", "bank")]
+    with books_of(workspace, "shop") as books:
+        assert books.audit.of("stopped") == []
+    promote = {"party": "credit", "act": "promote", "version": FIRST_RUN, "reason": "a trial"}
+    assert run(monkeypatch, "credit", promote)["version"] == FIRST_RUN
+    assert told[-1]["event"] == "champion_changed"
+    assert "a trial" not in str(told)
+
+
+def test_own_words_in_an_unknown_field_are_refused_and_not_repeated(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stop = {"party": "bank", "act": "stop", "reason": "privacy"}
+    with pytest.raises(AirflowFailException, match="nothing was done") as caught:
+        run(monkeypatch, "bank", stop, because=WORDS)
+    assert "Alice" not in str(caught.value) + caplog.text
+    with books_of(workspace, "bank") as books:
+        assert books.audit.of("stopped", "act_refused") == []
+
+
+class _Instance(SimpleNamespace):
+    def set_state(self, state: str, session: object) -> None:
+        assert session is not None
+        self.state = state
+
+
+@pytest.mark.parametrize(
+    ("tags", "party", "expected"),
+    [
+        ({"opboost", "acts"}, "bank", {"bank_act": None, "shop_act": "skipped"}),
+        ({"opboost", "acts"}, "nobody", {"bank_act": None, "shop_act": None}),
+        ({"opboost", "train"}, "bank", {"bank_act": None, "shop_act": None}),
+    ],
+)
+def test_tasks_of_other_parties_need_no_worker(
+    monkeypatch: pytest.MonkeyPatch, tags: set[str], party: str, expected: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(act_runs, "our_session", lambda _: object())
+    instances = [_Instance(task_id=name, state=None) for name in expected]
+    run = SimpleNamespace(
+        dag=SimpleNamespace(tags=tags),
+        conf={"party": party},
+        get_task_instances=lambda session: instances,
+    )
+    act_runs.on_dag_run_running(run)
+    assert {ti.task_id: ti.state for ti in instances} == expected

@@ -1,0 +1,218 @@
+"""What people do to a federation at one party is done once, written down, or refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from opboost_ops.cli import app
+from opboost_ops.config.loading import load_site
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
+from opboost_ops.exchange.audit import Entry
+from opboost_ops.models.registry import Registry
+from opboost_ops.run import acts, table_watch
+from opboost_ops.run.acts import Asked
+from tests.books import books_of
+from tests.federation import FIRST_RUN, Workspace
+
+NAME = "credit_scoring"
+ASKING = "a" * 16
+OTHER = "0" * 15 + "9"
+
+
+@pytest.fixture
+def two(workspace: Workspace) -> Workspace:
+    """Two versions, the first of which is champion."""
+    registry = registry_of(workspace)
+    files = {n: c for n, c in registry.files(FIRST_RUN).items() if n != "sha256.json"}
+    registry.register(OTHER, files)
+    registry.decide(OTHER, False, "worse")
+    return workspace
+
+
+def registry_of(workspace: Workspace) -> Registry:
+    return Registry(workspace.folder / "credit" / "models", NAME)
+
+
+def site(workspace: Workspace, party: str) -> Site:
+    return load_site(workspace.folder / party / "site.yaml")
+
+
+def form(**given: Any) -> dict[str, Any]:
+    return {"act": "promote", "version": OTHER, "reason": "drift", **given}
+
+
+def ask(workspace: Workspace, party: str = "credit", run: str = ASKING, **given: Any) -> Any:
+    return acts.from_airflow(party, NAME, run, "ann", form(**given))
+
+
+def entries(workspace: Workspace, party: str) -> list[Entry]:
+    known = ("promoted", "rolled_back", "stopped", "resumed", "act_refused")
+    with books_of(workspace, party) as books:
+        books.audit.verify()
+        return books.audit.of(*known)  # type: ignore[arg-type]
+
+
+def told(workspace: Workspace, party: str) -> list[tuple[str, str, str]]:
+    with books_of(workspace, party) as books:
+        lines = [r for r in books.ledger.releases() if r.kind in acts._TELLS]
+    return [(r.account, r.kind, r.federation) for r in lines]
+
+
+def command(workspace: Workspace, party: str, *words: str) -> str:
+    """What a command prints, or the error with which it ends."""
+    at = 1 if words[0] in ("stop", "resume") else 2
+    site = str(workspace.folder / party)
+    done = CliRunner().invoke(app, [*words[:at], site, *words[at:]])
+    return done.output + str(done.exception or "")
+
+
+def test_promoted_through_airflow_and_rolled_back(two: Workspace) -> None:
+    registry = registry_of(two)
+    assert ask(two) == {
+        "act": "promote",
+        "party": "credit",
+        "run": ASKING,
+        "version": OTHER,
+    }
+    assert registry.champion() == OTHER
+    (done,) = entries(two, "credit")
+    assert (done.action, done.place) == ("promoted", f"{NAME}/{ASKING}/act")
+    assert done.detail == f"ann through Airflow: version {OTHER}: drift"
+    assert told(two, "credit") == [("exact", "promoted", NAME)]
+    ask(two, run="b" * 16, act="roll_back", version=FIRST_RUN)
+    assert registry.champion() == FIRST_RUN
+    assert registry.history()[-1].event == "rolled back"
+    # A task that is cleared does nothing a second time.
+    ask(two)
+    assert registry.champion() == FIRST_RUN
+    assert [entry.action for entry in entries(two, "credit")] == ["promoted", "rolled_back"]
+
+
+@pytest.mark.parametrize(
+    ("party", "given", "error", "words"),
+    [
+        ("credit", {"version": "f" * 16}, ContractError, "credit has no model version ffff"),
+        ("credit", {"version": None}, ConfigError, "No version is named"),
+        ("bank", {}, ContractError, "bank keeps no models of credit_scoring"),
+        ("credit", {"act": "roll_back"}, ContractError, "was not champion before"),
+        ("credit", {"version": "../../keys"}, ContractError, "has no model version"),
+    ],
+)
+def test_what_cannot_be_put_into_use_is_refused_and_written_down(
+    two: Workspace, party: str, given: dict[str, Any], error: type[OpBoostError], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        ask(two, party, **given)
+    assert registry_of(two).champion() == FIRST_RUN
+    (refused,) = entries(two, party)
+    assert refused.action == "act_refused"
+    assert refused.detail.startswith("ann through Airflow: ")
+    assert told(two, party) == []
+
+
+def test_a_version_that_is_gone_or_damaged_is_not_put_into_use(two: Workspace) -> None:
+    folder = two.folder / "credit" / "models" / NAME / OTHER
+    (folder / "model.txt").chmod(0o644)
+    (folder / "model.txt").write_text("tree\n")
+    with pytest.raises(ContractError, match="is damaged"):
+        ask(two)
+    folder.rename(two.folder / "elsewhere")
+    with pytest.raises(ContractError, match="credit no longer keeps model version"):
+        ask(two, run="b" * 16)
+    assert registry_of(two).champion() == FIRST_RUN
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"reason": "because Alice left"},
+        {"reason": None},
+        {"act": "forget"},
+        {"act": ["promote"]},
+        {"version": 7},
+        {"why": "Alice"},
+    ],
+)
+def test_a_form_that_cannot_be_read_is_not_repeated(two: Workspace, given: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="nothing was done") as caught:
+        ask(two, **given)
+    assert "Alice" not in str(caught.value)
+    assert entries(two, "credit") == []
+
+
+def test_a_policy_may_let_less_be_asked_for(two: Workspace) -> None:
+    two.edit_yaml("credit/policy.yaml", lambda policy: policy.update(acts=["stop"]))
+    with pytest.raises(PolicyError, match="does not let promote be asked for"):
+        ask(two)
+    assert registry_of(two).champion() == FIRST_RUN
+    acts.do(site(two, "credit"), NAME, Asked("promote", "looked at it", "ann", OTHER))
+    assert registry_of(two).champion() == OTHER
+    assert [e.action for e in entries(two, "credit")] == ["act_refused", "promoted"]
+    assert told(two, "credit") == [], "at home nobody is told"
+
+
+def test_a_party_that_has_stopped_refuses_all_runs_until_it_resumes(
+    workspace: Workspace,
+) -> None:
+    workspace.until("desensitize", "bank")
+    before = workspace.published()
+    done = ask(workspace, "bank", act="stop", version=None)
+    assert done == {"act": "stop", "party": "bank", "run": ASKING}
+    with pytest.raises(PolicyError, match="bank refused run"):
+        # A run under way, too.
+        workspace.step("bank", "desensitize")
+    with pytest.raises(PolicyError, match="has stopped taking part"):
+        table_watch.changed("bank", NAME, "look")
+    assert workspace.published() == before
+    assert "takes part in no run" in (workspace.home("bank") / "errors/refused.txt").read_text()
+    workspace.step("shop", "desensitize")
+    assert told(workspace, "bank") == [("exact", "stopped", NAME)]
+    with pytest.raises(ConfigError, match="already"):
+        ask(workspace, "bank", run="b" * 16, act="stop")
+    for words, answer in (
+        ((NAME, "--because", " "), "needs a reason"),
+        ((NAME, "--because", "all is well"), "takes part in runs"),
+        ((NAME, "--because", "again"), "has not stopped"),
+    ):
+        assert answer in command(workspace, "bank", "resume", *words)
+    workspace.step("bank", "desensitize")
+    assert "no part in other" in command(workspace, "bank", "stop", "other", "--because", "x")
+    assert "no run of" in command(workspace, "bank", "stop", NAME, "--because", "Alice asked")
+    with pytest.raises(PolicyError, match="bank refused run") as caught:
+        workspace.step("bank", "rank")
+    assert "Alice" not in str(caught.value)
+    kinds = ["stopped", "act_refused", "resumed", "act_refused", "act_refused", "stopped"]
+    assert [entry.action for entry in entries(workspace, "bank")] == kinds
+
+
+def test_a_stop_is_of_one_federation_and_of_one_party(workspace: Workspace, tmp_path: Path) -> None:
+    with books_of(workspace, "bank") as books:
+        books.audit.add("stopped", "credit_scoring_2/home/act", "bank", detail="another one")
+        assert acts.stopped(books, NAME) is None
+    workspace.until("desensitize", "bank")
+    workspace.step("bank", "desensitize")
+
+
+def test_own_words_are_noted_at_home(two: Workspace) -> None:
+    ask(two)
+    words = ("audit", "note", ASKING, "--because", "the board has seen it")
+    assert "promoted at" in command(two, "credit", *words)
+    assert "has asked nothing" in command(two, "bank", *words)
+    with books_of(two, "credit") as books:
+        (noted,) = books.audit.of("noted")
+    assert noted.place == f"{NAME}/{ASKING}/act"
+    assert noted.detail.endswith(": the board has seen it")
+
+
+def test_the_command_line_writes_it_down_too(two: Workspace) -> None:
+    command(two, "credit", "models", "promote", OTHER, "--because", "seen by the board")
+    assert registry_of(two).champion() == OTHER
+    command(two, "credit", "models", "rollback", "--because", "worse at night")
+    assert registry_of(two).champion() == FIRST_RUN
+    done = entries(two, "credit")
+    assert [entry.action for entry in done] == ["promoted", "rolled_back"]
+    assert done[0].detail.endswith(f"version {OTHER}: seen by the board")
+    assert "has no model version" in command(two, "credit", "models", "promote", "f" * 16)
