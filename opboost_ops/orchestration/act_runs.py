@@ -21,8 +21,8 @@ def on_dag_run_running(dag_run: Any) -> None:
     Args:
         dag_run: The scheduler's run, in its session.
     """
-    session = our_session(dag_run)
-    if session is None or ACTS_TAG not in dag_run.dag.tags:
+    session = _session(dag_run)
+    if session is None:
         return
     chosen = f"{(dag_run.conf or {}).get('party')}_act"
     instances = dag_run.get_task_instances(session=session)
@@ -39,10 +39,8 @@ def on_dag_run_success(dag_run: Any) -> None:
     Args:
         dag_run: The scheduler's run, in its session.
     """
-    session = our_session(dag_run)
-    if session is None or ACTS_TAG not in dag_run.dag.tags:
-        return
-    if (dag_run.conf or {}).get("act") != "stop":
+    session = _session(dag_run)
+    if session is None or (dag_run.conf or {}).get("act") != "stop":
         return
     from airflow.models.dag import DagModel
     from sqlalchemy import update
@@ -50,3 +48,8 @@ def on_dag_run_success(dag_run: Any) -> None:
     name = dag_run.dag_id.rpartition("_")[0]
     dags = [f"{name}_{what}" for what in _PAUSED]
     session.execute(update(DagModel).where(DagModel.dag_id.in_(dags)).values(is_paused=True))
+
+
+def _session(dag_run: Any) -> Any:
+    session = our_session(dag_run)
+    return session if session is not None and ACTS_TAG in dag_run.dag.tags else None
