@@ -4,15 +4,20 @@ import threading
 import uuid
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 
 import numpy as np
 
 from opboost_ops.aggregation.identity import Identity
 from opboost_ops.aggregation.mailbox import Mailbox
+from opboost_ops.aggregation.recovering import RecoveringMailbox
+from opboost_ops.boosting.dp import noise as model_noise
 from opboost_ops.boosting.federboost import Settings
 from opboost_ops.boosting.histogram import Growth
 from opboost_ops.boosting.objectives import Objective
+from opboost_ops.boosting.private_federboost import rounds_of
 from opboost_ops.config.loading import parse_federation
+from opboost_ops.config.private_faults import may_drop_out
 from opboost_ops.domain import Domain
 from opboost_ops.exchange.encryption import PrivateKey, new_encryption_key
 from opboost_ops.exchange.rounds import Conversation
@@ -49,8 +54,11 @@ class Banks:
     folder: object
     count: int = 3
     encrypted: bool = True
+    private: dict | None = None
+    patience: float = 0.3
+    mean: int = 1
     signers: dict = field(default_factory=dict)
-    private: dict = field(default_factory=dict)
+    decrypting: dict = field(default_factory=dict)
 
     def __post_init__(self):
         keys = {}
@@ -67,9 +75,10 @@ class Banks:
                 path = self.folder / f"{name}.enc"
                 path.write_text(secret)
                 path.chmod(0o600)
-                self.private[name] = PrivateKey.from_file(path)
+                self.decrypting[name] = PrivateKey.from_file(path)
                 keys[name]["encryption_key"] = public
-        self.federation = parse_federation(declaration(keys), "federation.yaml")
+        training = {"private": self.private} if self.private else {}
+        self.federation = parse_federation(declaration(keys, **training), "federation.yaml")
         self.store = LocalStore(self.folder / "store")
         self.pinned = {name: signer.public for name, signer in self.signers.items()}
 
@@ -80,11 +89,24 @@ class Banks:
     def identity(self, name, run=RUN):
         secret = bytes([ord(name[-1])] * 32)
         seed = noise.run_seed(secret, self.federation.name, run, bytes(32))
-        return Identity(name, self.signers[name], secret, seed)
+        draw = self.draw if self.private else None
+        return Identity(name, self.signers[name], secret, seed, noise=draw)
 
-    def mailbox(self, name, store=None, run=RUN, timeout=20.0):
-        talk = Conversation(self.federation, run, PLAN, self.pinned, self.private.get(name))
-        return Mailbox(
+    def draw(self, phase, count):
+        """A party's noise; of a known law, and drawn as in a run."""
+        return model_noise.skellam(count, self.mean)
+
+    def mailbox(self, name, store=None, run=RUN, timeout=20.0, patience=None):
+        talk = Conversation(self.federation, run, PLAN, self.pinned, self.decrypting.get(name))
+        side = Mailbox
+        if may_drop_out(self.federation):
+            side = partial(
+                RecoveringMailbox,
+                rounds=[each.name for each in rounds_of(some_rows()[2])],
+                remain=self.private["remain"],
+                patience=self.patience if patience is None else patience,
+            )
+        return side(
             self.identity(name, run),
             self.federation,
             run,

@@ -1,9 +1,6 @@
 """Rounds over the store: each party's masked vector to the active party, its decision to all."""
 
 import base64
-import hashlib
-import logging
-import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -15,28 +12,18 @@ from pydantic import ValidationError
 from opboost_ops.aggregation.decisions import DecisionKey, key_in
 from opboost_ops.aggregation.identity import Identity, Traffic
 from opboost_ops.aggregation.masks import Masks, RunKey, unmasked
+from opboost_ops.aggregation.post import Post
 from opboost_ops.aggregation.sent import SentVectors
-from opboost_ops.boosting.rounds import LOGGER, Decision, Round
+from opboost_ops.boosting.rounds import Decision, Round
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
-from opboost_ops.errors import ArtifactError, ContractError
-from opboost_ops.exchange.artifact import Draft
-from opboost_ops.exchange.encryption import Envelope
-from opboost_ops.exchange.manifest import Kind, Manifest, reference
+from opboost_ops.errors import ContractError
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.rounds import KEYS, Conversation
 from opboost_ops.exchange.store import Store
 
-_LOG = logging.getLogger(LOGGER)
-
 #: Sums of 64-bit integers are known up to here.
 _LIMIT = 1 << 63
-
-#: After so many seconds of waiting it is said for whom, and again after as many.
-_PATIENCE = 15.0
-
-#: Seconds between two looks at the store: at first, and at most.
-_PAUSE, _LONGEST_PAUSE = 0.001, 0.5
 
 
 class Mailbox:
@@ -72,16 +59,12 @@ class Mailbox:
         self.traffic = Traffic()
         self._me = me
         self._federation = federation
-        self._run = run
-        self._store = store
         self._conversation = conversation
+        self._post = Post(me, federation, run, store, conversation, timeout, self.traffic)
         self._sent = SentVectors(kept)
-        self._timeout = timeout
         self._today = today
         self._active = federation.label_holder
         self._others = [name for name in federation.parties if name != me.party]
-        key = federation.parties[self._active].encryption_key
-        self._envelope = Envelope(me.secret, key) if key and me.party != self._active else None
         self._replaying = True
         self._key = DecisionKey(me.decisions) if me.decisions else None
         self._masks = self._open()
@@ -123,21 +106,14 @@ class Mailbox:
         if self._masks is None:
             raise _ended(name)
         self._replaying = False
+        if not self._sends(name):
+            return self._heard(name, self._decision(name), form)
         masked = self._masked(self._masks, name, size, vector())
         if self._me.party != self._active:
-            draft = self._draft("masked", self._me.party, name.name, size, vector=masked)
-            self._send(draft, self._envelope)
-            files = self._wait("decision", [self._active], name.name, str(name))[self._active]
-            return self._heard(name, files, form)
-        received = self._wait("masked", self._others, name.name, str(name))
-        vectors = [masked]
-        for party, files in received.items():
-            accepted = self._conversation.accept(
-                "masked", party, name.name, files, self._today(), rows=size
-            )
-            vectors.append(accepted.vector)
-        document = self._sealed(self._masks, name, decide(unmasked(vectors)))
-        files = self._send(self._draft("decision", self._active, name.name, document=document))
+            self._post.send("masked", name.name, size, vector=masked)
+            return self._heard(name, self._decision(name), form)
+        document = self._sealed(self._masks, name, decide(self._total(name, size, masked)))
+        files = self._post.send("decision", name.name, document=document)
         return self._heard(name, files, form)
 
     def forget(self, names: Iterable[str]) -> None:
@@ -148,13 +124,38 @@ class Mailbox:
         """
         self._sent.forget(names)
 
+    def _sends(self, name: Round) -> bool:  # noqa: ARG002
+        """Whether this party still sends vectors."""
+        return True
+
+    def _under_masks(self, masks: Masks, name: Round, vector: np.ndarray) -> np.ndarray:
+        return masks.mask(name.name, vector)
+
+    def _decision(self, name: Round) -> Mapping[str, bytes]:
+        """What the active party has published in a round, after this party's vector is out."""
+        return self._post.wait("decision", [self._active], name.name, str(name))[self._active]
+
+    def _total(self, name: Round, size: int, masked: np.ndarray) -> np.ndarray:
+        """The sum over the parties, at the active one."""
+        received = self._post.wait("masked", self._others, name.name, str(name))
+        vectors = [self._vector(party, name, size, files) for party, files in received.items()]
+        return unmasked([masked, *vectors])
+
+    def _vector(self, party: str, name: Round, size: int, files: Mapping[str, bytes]) -> np.ndarray:
+        return self._conversation.accept(
+            "masked", party, name.name, files, self._today(), rows=size
+        ).vector
+
+    def _noted(self, name: Round, document: Mapping[str, Any], what: str) -> None:
+        """What a decision says beside what is sealed."""
+
     def _open(self) -> Masks | None:
         if self._me.seed is None:
             self._hear_keys()
             return None
         key = RunKey(self._me.seed)
         document = {"key": base64.b64encode(key.public).decode()}
-        self._send(self._draft("round_key", self._me.party, KEYS, document=document), durable=True)
+        self._post.send("round_key", KEYS, durable=True, document=document)
         keys, session = self._hear_keys()
         if keys.pop(self._me.party) != key.public:
             raise ContractError(
@@ -168,7 +169,7 @@ class Mailbox:
 
     def _hear_keys(self) -> tuple[dict[str, bytes], str]:
         parties = list(self._federation.parties)
-        found = self._wait("round_key", parties, KEYS, "keys")
+        found = self._post.wait("round_key", parties, KEYS, "keys")
         today = self._today()
         keys = {party: self._conversation.hear_key(party, found[party], today) for party in parties}
         return keys, self._conversation.open_session()
@@ -179,26 +180,26 @@ class Mailbox:
             raise ContractError(f"{name}: the vector of this party does not fit its round.")
         draw = self._me.noise
         if draw is None:
-            masked = masks.mask(name.name, mine)
+            masked = self._under_masks(masks, name, mine)
             self._sent.keep(name, masked.astype("<u8").tobytes())
             return masked
 
-        def noisy() -> bytes:
-            return masks.mask(name.name, mine + draw(name.phase, size)).astype("<u8").tobytes()
+        def made() -> bytes:
+            noisy = mine + draw(name.phase, size)
+            return self._under_masks(masks, name, noisy).astype("<u8").tobytes()
 
-        raw = self._sent.keep_drawn(name, mine.astype("<i8").tobytes(), noisy)
+        raw = self._sent.keep_drawn(name, mine.astype("<i8").tobytes(), made)
         return np.frombuffer(raw, dtype="<u8").astype(np.uint64)
 
     def _decided(self, name: Round) -> Mapping[str, bytes] | None:
-        place = self._place("decision", self._active, name.name)
-        admit = self._conversation.admit("decision", self._active, name.name)
-        return self._store.get(place, admit)
+        return self._post.get("decision", self._active, name.name)
 
     def _heard(self, name: Round, files: Mapping[str, bytes], form: type[Decision]) -> Decision:
         accepted = self._conversation.accept(
             "decision", self._active, name.name, files, self._today()
         )
         what = accepted.manifest.reference
+        self._noted(name, accepted.document, what)
         if self._key is None and self._masks is not None:
             wrapped = key_in(accepted.document, self._me.party)
             self._key = DecisionKey.unwrapped(self._masks, self._active, wrapped, what)
@@ -223,73 +224,6 @@ class Mailbox:
                 party: self._key.wrapped_for(masks, party) for party in self._others
             }
         return document
-
-    def _draft(self, kind: Kind, about: str, name: str, rows: int = 1, **content: Any) -> Draft:
-        return Draft(
-            kind=kind,
-            about=about,
-            round=name,
-            rows=rows,
-            answers=self._conversation.head,
-            discloses="",
-            **content,
-        )
-
-    def _send(
-        self, draft: Draft, envelope: Envelope | None = None, durable: bool = False
-    ) -> Mapping[str, bytes]:
-        manifest: Manifest
-        manifest, files = draft.seal(
-            self._me.signer,
-            self._federation.name,
-            self._run,
-            self._me.party,
-            self._me.experiment,
-            envelope,
-            self._me.given if draft.kind == "round_key" else None,
-        )
-        self._store.put_once(manifest.reference, files, durable=durable)
-        self.traffic.sent += 1
-        self.traffic.bytes += sum(len(raw) for raw in files.values())
-        self.traffic.digest = hashlib.sha256(
-            f"{self.traffic.digest}{manifest.digest}".encode()
-        ).hexdigest()
-        return files
-
-    def _wait(
-        self, kind: Kind, parties: Iterable[str], name: str, what: str
-    ) -> dict[str, Mapping[str, bytes]]:
-        """Messages of several parties, by party, as soon as all are there."""
-        found: dict[str, Mapping[str, bytes]] = {}
-        begin = told = time.monotonic()
-        pause = _PAUSE
-        missing = list(parties)
-        while True:
-            for party in list(missing):
-                admit = self._conversation.admit(kind, party, name)
-                files = self._store.get(self._place(kind, party, name), admit)
-                if files is not None:
-                    found[party] = files
-                    missing.remove(party)
-            now = time.monotonic()
-            if not missing:
-                self.traffic.waited += now - begin
-                return found
-            waiting = f"{what}: {self._me.party} waits for {', '.join(missing)}"
-            if now - begin > self._timeout:
-                raise ArtifactError(
-                    f"{waiting}; nothing came within {self._timeout:.0f} s.",
-                    "No party may drop out. Look at that party's task or log; then run this again: "
-                    "it goes on where it stopped.",
-                )
-            if now - told > _PATIENCE:
-                _LOG.info("%s, still", waiting)
-                told = now
-            time.sleep(pause)
-            pause = min(pause * 1.2, _LONGEST_PAUSE)
-
-    def _place(self, kind: Kind, party: str, name: str) -> str:
-        return reference(self._federation.name, self._run, kind, party, name)
 
 
 def _ended(name: Round) -> ContractError:

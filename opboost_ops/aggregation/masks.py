@@ -97,7 +97,7 @@ class Masks:
         masked = vector.astype(np.int64).view(np.uint64).copy()
         for shared, first in self._shared.values():
             info = b"opboost:mask:" + self._session + b":" + round_name.encode()
-            words = _stream(HKDF(SHA256(), 32, None, info).derive(shared), masked.size)
+            words = stream(HKDF(SHA256(), 32, None, info).derive(shared), masked.size)
             if first:
                 masked += words
             else:
@@ -130,7 +130,13 @@ def require_parties(count: int) -> None:
         )
 
 
-def _stream(key: bytes, words: int) -> np.ndarray:
+def stream(key: bytes, words: int) -> np.ndarray:
+    """Words that nobody tells from uniform ones without the key, uint64, shape (words,).
+
+    Args:
+        key: 32 bytes, of one round and one use.
+        words: How many.
+    """
     # A key for each round and pair: the counter begins at 0, and no block comes twice.
     encrypt = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
     return np.frombuffer(encrypt.update(bytes(8 * words)), dtype="<u8").astype(

@@ -1,6 +1,7 @@
 """What a party keeps of the vectors that it sends: one mask is never used for two."""
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -74,12 +75,7 @@ class SentVectors:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         origin.write_text(digest)
         raw = make()
-        part = path.with_suffix(".part")
-        with part.open("wb") as file:
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        _write(path, raw)
         return raw
 
     def forget(self, names: Iterable[str]) -> None:
@@ -95,8 +91,48 @@ class SentVectors:
                 path.with_suffix(".sha256").write_text(digest)
                 path.unlink()
 
+    def keep_present(self, name: Round, present: list[str]) -> None:
+        """Keep, before anything of it is sent, of which parties' sum this one has said that it is.
+
+        Args:
+            name: The round.
+            present: The parties.
+
+        Raises:
+            ContractError: It has said another list in this round.
+        """
+        kept = self.present(name)
+        if kept == present:
+            return
+        if kept is not None:
+            raise ContractError(
+                f"{name}: this party has attested before that the sum is of {', '.join(kept)}, and "
+                "is told another list now; it opens nothing.",
+                "The store was changed in between: trigger a new run.",
+            )
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _write(self._path(name.name).with_suffix(".present"), json.dumps(present).encode())
+
+    def present(self, name: Round) -> list[str] | None:
+        """What `keep_present` has kept of a round; None if nothing.
+
+        Args:
+            name: The round.
+        """
+        path = self._path(name.name).with_suffix(".present")
+        return [str(party) for party in json.loads(path.read_text())] if path.is_file() else None
+
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.bin"
+
+
+def _write(path: Path, raw: bytes) -> None:
+    part = path.with_suffix(".part")
+    with part.open("wb") as file:
+        file.write(raw)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
 
 
 def _another(name: Round) -> ContractError:

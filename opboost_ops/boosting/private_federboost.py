@@ -92,6 +92,17 @@ def noise_of(settings: Settings, private: Private) -> SumNoise:
     return calibrated(releases, private.honest, private.epsilon, private.delta)
 
 
+def rounds_of(settings: Settings) -> list[Round]:
+    """All rounds that there may be, in their order; it follows from declarations alone.
+
+    Args:
+        settings: What is learnt.
+    """
+    levels = range(settings.growth.depth)
+    trees = [Round("trees", tree, level) for tree in range(settings.trees) for level in levels]
+    return [Round("facts"), *([Round("lookup")] if _counted(settings) else []), *trees]
+
+
 def learn_private(
     columns: Sequence[np.ndarray],
     label: np.ndarray,
@@ -133,10 +144,10 @@ def learn_private(
     bins = quantiles.bins_of(columns, edges)
     ensemble = Ensemble(facts, edges)
     scores = np.repeat(np.array(facts.initial)[:, None], len(label), axis=1)
-    spread = noise.deviation("trees", rounds.parties)
     unit = _greatest_hessian(settings) / HESSIAN_UNITS
-    scale = Scale(unit, (spread / GRADIENT_UNITS, spread * unit))
     for number in range(settings.trees):
+        spread = noise.deviation("trees", rounds.parties)
+        scale = Scale(unit, (spread / GRADIENT_UNITS, spread * unit))
         used = looked_at(number, len(columns), private.columns)
         rows = Rows(bins[used], [widths[at] for at in used])
         tree, nodes = _grow(rows, scores, truth, settings, scale, facts, rounds, number)

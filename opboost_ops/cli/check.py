@@ -77,7 +77,7 @@ def command(
                 f"{count / budget.honest:.2f} times that variance.",
                 soft_wrap=True,
             )
-            console.print("No party may drop out: a missing one ends the session, charged in full.")
+            console.print(_drop_out(federation), soft_wrap=True)
         console.print("Sent in a run, exact, with no epsilon:")
         for party in federation.parties:
             for _, to, discloses in mailboxes.disclosures(party, federation):
@@ -138,6 +138,25 @@ def found_faults(
         if context is not None:
             contexts[party] = (context, file.parent)
     return [*faults, *table_faults(federation, contexts)], contexts
+
+
+def _drop_out(federation: "Federation") -> str:
+    """What becomes of a session of noisy sums when a party is missing."""
+    from opboost_ops.config.private_faults import may_drop_out, patience_minutes_of
+
+    private, count = federation.training.private, len(federation.parties)
+    if private is None or not may_drop_out(federation):
+        why = ", and of 3 all have to remain" if count == 3 else ""
+        return f"No party may drop out{why}: a missing one ends the session, charged in full."
+    remain, kappa = private.remain or count, private.colluding or 1
+    patience = patience_minutes_of(federation)
+    return (
+        f"{count - remain} of {count} parties may drop out, but for {federation.label_holder}: who "
+        f"sends nothing for {patience:g} minutes is gone for the session and stays charged; with "
+        f"fewer than {remain} left it is closed. Up to {kappa} parties that pool what they know "
+        f"learn sums alone; {2 * remain - count} that cheat, or {remain} that do not, learn "
+        "another party's own."
+    )
 
 
 def _most(policy: "Policy | None", charge: str, inputs: int) -> int | None:

@@ -45,6 +45,8 @@ def show(finished: Finished, models: Path, as_json: bool) -> None:
             f"Each party's rows were charged (epsilon {private['epsilon']:.4f}, delta "
             f"{private['delta']:g}) for a row added or removed."
         )
+    if "gone" in result:
+        console.print(f"Dropped out: {', '.join(result['gone'])}; their rows stay charged.")
     console.print(f"Model: {result['model']}", soft_wrap=True)
 
 
@@ -55,14 +57,17 @@ def told(finished: Finished, models: Path) -> dict[str, Any]:
         finished: The run.
         models: The active party's folder of models.
     """
-    said, federation = finished.summaries, finished.federation
+    federation = finished.federation
+    said = {p: stages for p, stages in finished.summaries.items() if p not in finished.gone}
     boosted = {party: stages["boost"] for party, stages in said.items()}
-    spent = {party: stages["boost"] for party, stages in finished.spent.items()}
+    spent = {party: finished.spent[party]["boost"] for party in said}
     active = boosted[federation.label_holder]
     quality = finished.seconds("quality_seconds")
     private = {"private": active["private"]} if "private" in active else {}
+    gone = {"gone": finished.gone} if finished.gone else {}
     return {
         **private,
+        **gone,
         "federation": federation.name,
         "run": finished.run,
         "metrics": {party: stages["evaluate_own"]["metrics"] for party, stages in said.items()},

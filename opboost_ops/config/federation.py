@@ -90,7 +90,10 @@ class PrivateTraining(Record):
         metrics_epsilon: What the metrics of one training cost a held-out row: they get noise, and
             so does what the champion's gate goes by. Without it they are exact.
         delta: Below 1 / rows of all parties; horizontal.
-        remain: t, how many parties' noise is in every sum, all of them when absent; horizontal.
+        remain: t, how many parties must stay, whose noise is in every sum, all of them when
+            absent; horizontal.
+        patience_minutes: How long the active party waits for a party before it goes on without it,
+            a third of ``wait_minutes`` when absent; horizontal, where parties may drop out.
         colluding: kappa, how many of them may pool what they know, the active one among them, or
             leave their noise out; 1 when absent; horizontal.
         columns: How many columns a tree looks at, in turn, 2 when absent; horizontal.
@@ -102,6 +105,7 @@ class PrivateTraining(Record):
     metrics_epsilon: float | None = Field(default=None, gt=0, le=1000)
     delta: float | None = Field(default=None, gt=0, lt=0.01)
     remain: int | None = Field(default=None, ge=1)
+    patience_minutes: float | None = Field(default=None, gt=0)
     colluding: int | None = Field(default=None, ge=1)
     columns: int | None = Field(default=None, ge=1)
 

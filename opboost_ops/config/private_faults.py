@@ -12,7 +12,10 @@ _DEEPEST = 10
 _WIDEST = 4096
 
 #: Entries of ``training.private`` that DPBoost does not have.
-HORIZONTAL_PRIVATE = ("delta", "remain", "colluding", "columns")
+HORIZONTAL_PRIVATE = ("delta", "remain", "patience_minutes", "colluding", "columns")
+
+#: With two parties the sum gives the other one away.
+_FEWEST = 3
 
 
 def summed_faults(federation: Federation) -> Iterator[Fault]:
@@ -44,9 +47,66 @@ def summed_faults(federation: Federation) -> Iterator[Fault]:
             f"leaves no party whose noise counts: remain - colluding is {honest_of(federation)}",
             "declare fewer, or more that remain",
         )
+    else:
+        yield from _drop_out_faults(federation)
     if federation.label is not None and federation.label.task == "multiclass":
         yield Fault("label.task", "is multiclass, and private sums learn two classes or a number",
                     "leave training.private out, or declare another label")  # fmt: skip
+
+
+def may_drop_out(federation: Federation) -> bool:
+    """Whether a session goes on without a party that is gone.
+
+    Args:
+        federation: As declared.
+    """
+    private, count = federation.training.private, len(federation.parties)
+    horizontal = federation.learning == "horizontal"
+    return horizontal and private is not None and (private.remain or count) < count
+
+
+def patience_minutes_of(federation: Federation) -> float:
+    """How long the active party waits for another before it goes on without it.
+
+    Args:
+        federation: With ``training.private``.
+    """
+    private, wait = federation.training.private, federation.training.wait_minutes or 15.0
+    assert private is not None
+    return wait / 3 if private.patience_minutes is None else private.patience_minutes
+
+
+def _drop_out_faults(federation: Federation) -> Iterator[Fault]:
+    private, where = federation.training.private, "training.private"
+    assert private is not None
+    count, kappa = len(federation.parties), private.colluding or 1
+    if not may_drop_out(federation):
+        if private.patience_minutes is not None:
+            yield Fault(f"{where}.patience_minutes", "is declared, and no party may drop out",
+                        "declare remain, or take it out")  # fmt: skip
+        return
+    remain = private.remain or count
+    least = max(_FEWEST, (count + kappa) // 2 + 1)
+    # Else the active party could tell two halves different things, and have both secrets of one
+    # party opened.
+    if remain < least:
+        why = (
+            f"at least {_FEWEST} parties have to remain"
+            if remain < _FEWEST
+            else f"2 x {remain} is not above parties + colluding, {count + kappa}"
+        )
+        yield Fault(
+            f"{where}.remain",
+            f"is {remain}, and {why}",
+            f"declare {least} or more" if least < count else "take it out: no party may drop out",
+        )
+    wait = federation.training.wait_minutes or 15.0
+    if 2 * patience_minutes_of(federation) >= wait:
+        yield Fault(
+            f"{where}.patience_minutes",
+            f"is not below half of training.wait_minutes, {wait:g}, after which the others give up",
+            "declare less, or more minutes to wait",
+        )
 
 
 def honest_of(federation: Federation) -> int:

@@ -42,7 +42,11 @@ _FILES: Mapping[Kind, frozenset[str]] = {
     "route_request": frozenset({DOCUMENT}),
     "routes": frozenset({TABLE}),
     "round_key": frozenset({DOCUMENT}),
+    "round_shares": frozenset({DOCUMENT}),
     "masked": frozenset({VECTOR}),
+    "attendance": frozenset({DOCUMENT}),
+    "attested": frozenset({DOCUMENT}),
+    "opened": frozenset({DOCUMENT}),
     "decision": frozenset({DOCUMENT}),
 }
 

@@ -32,12 +32,21 @@ Kind = Literal[
     "route_request",
     "routes",
     "round_key",
+    "round_shares",
     "masked",
+    "attendance",
+    "attested",
+    "opened",
     "decision",
 ]
 
 #: Kinds of horizontal learning, of which a run has many: each lies in its round's own place.
-ROUND_KINDS: tuple[Kind, ...] = ("round_key", "masked", "decision")
+ROUND_KINDS: tuple[Kind, ...] = (
+    "round_key", "round_shares", "masked", "attendance", "attested", "opened", "decision",
+)  # fmt: skip
+
+#: Of these, which everybody may read as they lie in the store; secrets in them are sealed.
+_FOR_ALL = frozenset(ROUND_KINDS) - {"masked"}
 
 #: Kinds that the label holder signs, and addresses to the party they are about.
 _ADDRESSED = ("psi_query", "alignment", "split_request", "route_request")
@@ -157,7 +166,7 @@ def sender_of(kind: Kind, about: str, label_holder: str) -> str:
         about: The party it is about.
         label_holder: The federation's.
     """
-    return label_holder if kind in ("plan", "decision", *_ADDRESSED) else about
+    return label_holder if kind in ("plan", "attendance", "decision", *_ADDRESSED) else about
 
 
 def receiver_of(kind: Kind, about: str, label_holder: str) -> str | None:
@@ -168,7 +177,7 @@ def receiver_of(kind: Kind, about: str, label_holder: str) -> str | None:
         about: The party it is about.
         label_holder: The federation's.
     """
-    if kind in ("plan", "round_key", "decision"):
+    if kind == "plan" or kind in _FOR_ALL:
         return None
     return about if kind in _ADDRESSED else label_holder
 

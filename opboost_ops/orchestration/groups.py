@@ -6,9 +6,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import Asset, TaskGroup, task
+from airflow.sdk import Asset, TaskGroup, TriggerRule, task
 
 from opboost_ops.config.federation import Federation, Party, Purpose
+from opboost_ops.config.private_faults import may_drop_out
 from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.phases import DESCRIPTIONS, TITLES
 from opboost_ops.run.phases import SHARDED, Phase, phases
@@ -46,6 +47,9 @@ def add_groups(
             for end in [opened] if phase.beside else ends:
                 end >> chains[-1][0]
             opened = opened or chains[0][0]
+            if phase.name == "announce" and may_drop_out(federation):
+                # It speaks for the active party's model, also where another has dropped out.
+                chains[-1][0].operator.trigger_rule = TriggerRule.ALL_DONE
         kept = ends if phase.beside else []
         ends = [*kept, *(chain[-1] for chain in chains)]
 

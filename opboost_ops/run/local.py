@@ -14,11 +14,12 @@ from typing import Any
 
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation, load_site
+from opboost_ops.config.private_faults import may_drop_out
 from opboost_ops.errors import ConfigError, Fault, OpBoostError
 from opboost_ops.run import agreement
 from opboost_ops.run.form_values import with_form
 from opboost_ops.run.inbox import Run
-from opboost_ops.run.phases import stages_of
+from opboost_ops.run.phases import ROUNDS, stages_of
 
 #: Seconds that a party waits for another's artifact.
 TIMEOUT = 900.0
@@ -42,12 +43,14 @@ class Finished:
         summaries: What each stage said, by party and stage.
         spent: Seconds that each stage took, by party and stage, as their homes have them: for
             whoever runs all parties.
+        gone: Parties that dropped out of a session that went on.
     """
 
     run: str
     federation: Federation
     summaries: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     spent: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    gone: list[str] = field(default_factory=list)
 
     def seconds(self, key: str = "seconds") -> dict[str, float]:
         """Seconds by stage: the slowest party where parties run side by side."""
@@ -181,17 +184,23 @@ def run_federation(
             ).start()
         waiting = set(processes)
         running = set(processes)
+        stage: dict[str, str] = {}
         while running:
             party, event = events.get()
+            stage[party] = event.get("stage", stage.get(party, ""))
+            broke = event["event"] == "failed" or event.get("code", 0) != 0
+            if broke and party not in finished.gone and stage[party] == ROUNDS:
+                _note_gone(party, finished)
             if event["event"] == "ready":
                 waiting.discard(party)
                 if not waiting:
                     for process in processes.values():
                         _go(process)
             elif event["event"] == "failed":
-                raise _error(event)
+                if party not in finished.gone:
+                    raise _error(event)
             elif event["event"] == "ended":
-                if event["code"] != 0:
+                if event["code"] != 0 and party not in finished.gone:
                     raise OpBoostError(f"The process of {party} ended with {event['code']}.")
                 running.discard(party)
             elif event["event"] == "finished":
@@ -206,6 +215,17 @@ def run_federation(
         for process in processes.values():
             process.wait()
     return finished
+
+
+def _note_gone(party: str, finished: Finished) -> None:
+    """Let a run go on without a party, if the session that it broke off may."""
+    federation = finished.federation
+    private = federation.training.private
+    if not may_drop_out(federation) or party == federation.label_holder:
+        return
+    assert private is not None and private.remain is not None
+    if len(federation.parties) - len(finished.gone) > private.remain:
+        finished.gone.append(party)
 
 
 def _start(party: str, order: Mapping[str, Any], site: Path) -> "subprocess.Popen[str]":

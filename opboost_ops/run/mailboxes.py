@@ -2,16 +2,19 @@
 
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 
 import numpy as np
 
 from opboost_ops.aggregation.identity import Identity
 from opboost_ops.aggregation.mailbox import Mailbox
+from opboost_ops.aggregation.recovering import RecoveringMailbox
 from opboost_ops.boosting.dp import noise as model_noise
-from opboost_ops.boosting.private_federboost import noise_of
+from opboost_ops.boosting.private_federboost import noise_of, rounds_of
 from opboost_ops.boosting.rounds import Phase
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
+from opboost_ops.config.private_faults import may_drop_out, patience_minutes_of
 from opboost_ops.config.shared_columns import shared_columns
 from opboost_ops.errors import PolicyError
 from opboost_ops.exchange.books import open_books
@@ -80,7 +83,17 @@ def open_mailbox(
 
     conversation = Conversation(federation, run, plan, pinned, private)
     conversation.heads = heads
-    return Mailbox(
+    open_side: Callable[..., Mailbox] = Mailbox
+    private_training = federation.training.private
+    if may_drop_out(federation) and private_training is not None:
+        assert private_training.remain is not None
+        open_side = partial(
+            RecoveringMailbox,
+            rounds=[each.name for each in rounds_of(settings_of(federation))],
+            remain=private_training.remain,
+            patience=60 * patience_minutes_of(federation),
+        )
+    return open_side(
         Identity(party.name, signer, secret, seed, experiment, draw, keys.decisions, given),
         federation,
         run,

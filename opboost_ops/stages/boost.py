@@ -15,7 +15,7 @@ from opboost_ops.boosting.objectives import Objective
 from opboost_ops.boosting.private_federboost import Private, learn_private, noise_of
 from opboost_ops.boosting.rounds import LOGGER, Round
 from opboost_ops.config.federation import Federation, Training
-from opboost_ops.config.private_faults import honest_of
+from opboost_ops.config.private_faults import honest_of, may_drop_out
 from opboost_ops.config.shared_columns import shared_columns
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.stages.assemble import LABEL
@@ -59,10 +59,12 @@ def boost(context: Context) -> Outcome:
     facts = {"rows": ensemble.facts.rows, "trees": settings.trees}
     traffic = {"messages": mailbox.traffic.sent, "bytes": mailbox.traffic.bytes}
     sums = sum(mailbox.traffic.sums.values())
-    told = {}
+    told: dict[str, dict[str, float]] = {}
     if private is not None:
         curve = noise_of(settings, private).curve
         told = {"private": {"epsilon": curve.epsilon, "delta": curve.delta}}
+        if may_drop_out(federation):
+            told["parties"] = {"declared": len(federation.parties), "remained": mailbox.parties}
     return Outcome(
         files={model_file(context): text.encode()},
         documents={"boosted": {**facts, "head": mailbox.head, "edges": ensemble.edges}},

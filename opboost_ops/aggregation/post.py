@@ -1,0 +1,183 @@
+"""How a party's messages of rounds come into the store, and the others' out of it."""
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from opboost_ops.aggregation.identity import Identity, Traffic
+from opboost_ops.boosting.rounds import LOGGER
+from opboost_ops.config.federation import Federation
+from opboost_ops.errors import ArtifactError
+from opboost_ops.exchange.artifact import Draft
+from opboost_ops.exchange.encryption import Envelope
+from opboost_ops.exchange.manifest import Kind, reference
+from opboost_ops.exchange.rounds import Conversation
+from opboost_ops.exchange.store import Store
+
+_LOG = logging.getLogger(LOGGER)
+
+#: After so many seconds of waiting it is said for whom, and again after as many.
+_PATIENCE = 15.0
+
+#: Seconds between two looks at the store: at first, and at most.
+_PAUSE, _LONGEST_PAUSE = 0.001, 0.5
+
+#: A message's kind, and the party it is about.
+Place = tuple[Kind, str]
+
+
+class Post:
+    """Sends a party's messages, and waits for those of others.
+
+    Args:
+        me: As whom one writes.
+        federation: The plan's.
+        run: The run's id.
+        store: Where the messages lie.
+        conversation: What is accepted, and what is answered.
+        timeout: Seconds to wait for the others.
+        traffic: Where is noted what has gone to and fro.
+    """
+
+    remedy = (
+        "No party may drop out. Look at that party's task or log; then run this again: "
+        "it goes on where it stopped."
+    )
+
+    def __init__(
+        self,
+        me: Identity,
+        federation: Federation,
+        run: str,
+        store: Store,
+        conversation: Conversation,
+        timeout: float,
+        traffic: Traffic,
+    ) -> None:
+        self._me = me
+        self._federation = federation
+        self._run = run
+        self._store = store
+        self._conversation = conversation
+        self._timeout = timeout
+        self._traffic = traffic
+        active = federation.label_holder
+        key = federation.parties[active].encryption_key
+        self._envelope = Envelope(me.secret, key) if key and me.party != active else None
+
+    def send(
+        self, kind: Kind, name: str, rows: int = 1, durable: bool = False, **content: Any
+    ) -> Mapping[str, bytes]:
+        """Sign a message of this party, and put it into the store.
+
+        Args:
+            kind: Its kind; a masked vector is encrypted to the active party, if that has a key.
+            name: Its round's.
+            rows: Integers of its vector, or 1 for a document.
+            durable: Whether it must be on disk before this returns.
+            content: Of the draft.
+
+        Returns:
+            Its files.
+        """
+        draft = Draft(
+            kind=kind,
+            about=self._me.party,
+            round=name,
+            rows=rows,
+            answers=self._conversation.head,
+            discloses="",
+            **content,
+        )
+        manifest, files = draft.seal(
+            self._me.signer,
+            self._federation.name,
+            self._run,
+            self._me.party,
+            self._me.experiment,
+            self._envelope if kind == "masked" else None,
+            self._me.given if kind == "round_key" else None,
+        )
+        self._store.put_once(manifest.reference, files, durable=durable)
+        self._traffic.sent += 1
+        self._traffic.bytes += sum(len(raw) for raw in files.values())
+        self._traffic.digest = hashlib.sha256(
+            f"{self._traffic.digest}{manifest.digest}".encode()
+        ).hexdigest()
+        return files
+
+    def get(self, kind: Kind, party: str, name: str) -> Mapping[str, bytes] | None:
+        """A message, if it is there.
+
+        Args:
+            kind: Its kind.
+            party: Whom it is about.
+            name: Its round's.
+        """
+        place = reference(self._federation.name, self._run, kind, party, name)
+        return self._store.get(place, self._conversation.admit(kind, party, name))
+
+    def wait(
+        self, kind: Kind, parties: Iterable[str], name: str, what: str
+    ) -> dict[str, Mapping[str, bytes]]:
+        """Messages of several parties, by party, as soon as all are there.
+
+        Args:
+            kind: Their kind.
+            parties: Whose.
+            name: Their round's.
+            what: The round in words, for who waits.
+
+        Raises:
+            ArtifactError: One did not come in time; the error names the party.
+        """
+        found = self.collect([(kind, party) for party in parties], name, what)
+        return {party: files for (_, party), files in found.items()}
+
+    def collect(
+        self,
+        places: Sequence[Place],
+        name: str,
+        what: str,
+        enough: Callable[[Collection[Place]], bool] | None = None,
+        patience: float | None = None,
+    ) -> dict[Place, Mapping[str, bytes]]:
+        """Messages of a round: all, or when there are enough of them.
+
+        Args:
+            places: Which ones.
+            name: Their round's.
+            what: The round in words, for who waits.
+            enough: Whether what is there will do; all when absent.
+            patience: Seconds after which what is there is given, enough or not.
+
+        Raises:
+            ArtifactError: Without a patience: too few came in time.
+        """
+        found: dict[Place, Mapping[str, bytes]] = {}
+        begin = told = time.monotonic()
+        pause = _PAUSE
+        missing = list(places)
+        while True:
+            for kind, party in list(missing):
+                if (files := self.get(kind, party, name)) is not None:
+                    found[kind, party] = files
+                    missing.remove((kind, party))
+            now = time.monotonic()
+            late = patience is not None and now - begin > patience
+            if not missing or late or (enough is not None and enough(found)):
+                self._traffic.waited += now - begin
+                return found
+            for_whom = ", ".join(dict.fromkeys(party for _, party in missing))
+            waiting = f"{what}: {self._me.party} waits for {for_whom}"
+            if patience is None and now - begin > self._timeout:
+                raise ArtifactError(
+                    f"{waiting}; nothing came within {self._timeout:.0f} s.", self.remedy
+                )
+            if now - told > _PATIENCE:
+                _LOG.info("%s, still", waiting)
+                told = now
+            time.sleep(pause)
+            pause = min(pause * 1.2, _LONGEST_PAUSE)
