@@ -1,9 +1,10 @@
 """The DAG of horizontal learning: one task a party that runs beside the others, and its slots."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, TriggerRule
 from airflow.sdk.exceptions import AirflowFailException
 
 from opboost_ops.datasets.lenders import write_lenders
@@ -33,10 +34,21 @@ def test_all_parties_train_side_by_side_and_nobody_waits_in_between(dags: dict[s
     for task in boosts:
         assert task.upstream_task_ids == {f"{task.task_id.partition('.')[0]}.encode_rows"}
     assert dag.max_active_tasks >= len(names)
+    announce = dag.get_task("lender_01_announce.announce_champion")
+    assert announce.trigger_rule == TriggerRule.ALL_SUCCESS
     # All of its training decides which sums leave: that is agreed, and no form changes it.
     assert set(dag.params) == {PARAMETER}
     assert "17 parties" in dag.doc_md and "same time" in dag.doc_md
     assert set(dags) == {"lenders_train", "lenders_score", "lenders_acts"}
+
+
+def test_who_drops_out_of_a_private_session_holds_up_no_champion(tmp_path: Path) -> None:
+    private = {"epsilon": 4.0, "delta": 1e-4, "remain": 3}
+    write_lenders(tmp_path / "all", parties=4, rows=80, training={"private": private})
+    announce = build_dags(tmp_path / "all")["lenders_train"].get_task(
+        "lender_01_announce.announce_champion"
+    )
+    assert announce.trigger_rule == TriggerRule.ALL_DONE
 
 
 def test_too_few_slots_end_a_run_before_anybody_waits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,18 @@
 """The triple on the noise of sums: the law of the honest parties' shares, and no other scale."""
 
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import skellam as law
 
 from opboost_ops.boosting.dp import noise, poisson
+from opboost_ops.boosting.rounds import Round
 from opboost_ops.boosting.sum_noise import Release, calibrated
+from opboost_ops.config.schema import Record
+from tests.horizontal import Banks
 from tests.statistical.test_triple import DRAWS, P, p_value
 
 
@@ -43,6 +50,40 @@ def test_the_sum_of_honest_shares_has_the_noise_that_epsilon_needs(
     central = calibrated([Release("trees", 9, 8, 20, 1.0)], 1, epsilon, 1e-6).means["trees"]
     assert central <= (parties - silent) * mean <= central + parties
     assert added.curve.epsilon <= epsilon
+
+
+class Noisy(Record):
+    """A decision that tells the sum itself."""
+
+    total: tuple[int, ...]
+
+
+def test_the_sum_over_who_remains_has_the_noise_of_those_that_add_it(tmp_path: Path) -> None:
+    """Masks of one that dropped out come off; of three that remain one adds nothing."""
+    declared = {"epsilon": 4.0, "delta": 1e-4, "remain": 3, "colluding": 1}
+    banks = Banks(tmp_path, 4, private=declared, mean=40)
+
+    def work(box: Any, i: int) -> np.ndarray | None:
+        if i == 3:
+            return None
+        if i == 2:
+            box._me = replace(box._me, noise=lambda _, size: np.zeros(size, dtype=np.int64))
+
+        def told(sums: np.ndarray) -> Noisy:
+            return Noisy(total=tuple(sums.tolist()))
+
+        exact = np.full(DRAWS, i, dtype=np.int64)
+        sums = box.step(Round("facts"), DRAWS, lambda: exact, told, Noisy).total
+        return np.array(sums) - 3
+
+    found, errors = banks.together(work, patience=2.0)
+    assert not errors
+    spread = (2 * 2 * 40) ** 0.5
+    counts = binned(found["bank_a"], spread)
+    assert (found["bank_a"] == found["bank_b"]).all()
+    assert p_value(counts, expected(spread, 1.0)) > P
+    for wrong in (0.7, 1.3):
+        assert p_value(counts, expected(spread, wrong)) < P
 
 
 @pytest.mark.parametrize("mean", [1, 6, 4000])

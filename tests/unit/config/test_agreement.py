@@ -154,6 +154,7 @@ AGREED = {
         "delta": "None",
         "epsilon": "required",
         "metrics_epsilon": "None",
+        "patience_minutes": "None",
         "regularisation": "0.1",
         "remain": "None",
         "trees_per_ensemble": "50",
