@@ -104,13 +104,15 @@ class Secrets:
             for other in parties
             if other != party
         }
-        keys = b"".join(_public(self.pair(name)) for name in self._rounds)
-        marks = b"".join(_mark(self.own(name)) for name in self._rounds)
-        return {
-            "keys": base64.b64encode(keys).decode(),
-            "marks": base64.b64encode(marks).decode(),
-            "sealed": sealed,
-        }
+        keys, marks = (base64.b64encode(b"".join(each)).decode() for each in self.public())
+        return {"keys": keys, "marks": marks, "sealed": sealed}
+
+    def public(self) -> tuple[list[bytes], list[bytes]]:
+        """By round, the public half of its key and the hash of its seed, 32 bytes each."""
+        return (
+            [_public(self.pair(name)) for name in self._rounds],
+            [_mark(self.own(name)) for name in self._rounds],
+        )
 
     def _coefficients(self, kind: bytes, name: str) -> list[int]:
         info = b"opboost:" + kind + b"-secret:" + self._session + b":" + name.encode()

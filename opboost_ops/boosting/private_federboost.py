@@ -8,6 +8,7 @@ few columns, in turn, whatever the data (as in DP-EBM, Nori et al., 2021, and Ma
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -60,6 +61,7 @@ class Private:
     columns: int
 
 
+@lru_cache(maxsize=16)
 def noise_of(settings: Settings, private: Private) -> SumNoise:
     """The noise of a session; it follows from declarations alone.
 

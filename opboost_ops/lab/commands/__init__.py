@@ -13,6 +13,7 @@ from opboost_ops.lab.commands import (
     federboost,
     figures,
     horizontal,
+    horizontal_audit,
     horizontal_private,
     improvements,
     month,
@@ -44,5 +45,6 @@ app.command("privacy")(privacy.command)
 app.command("cost")(cost.command)
 app.command("figures")(figures.command)
 app.command("horizontal")(horizontal.command)
+app.command("horizontal-audit")(horizontal_audit.command)
 app.command("horizontal-private")(horizontal_private.command)
 app.command("report")(report.command)
