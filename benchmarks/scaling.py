@@ -5,9 +5,11 @@ a process each: a label holder with IDs and labels, and a feature holder with al
 stage goes through `runner.run_stage`, one after the other, up to the feature holder's last,
 ``answer_splits``; of the label holder's, what comes before it.
 
-Peaks are of resident memory, files that are mapped included. Data quality counts for the peaks,
-and is timed apart. Rows are given smallest first; ratios are to the first. The machine may be busy
-with other work, which disturbs the processor's seconds least and the wall clock's most.
+Each stage has a process of its own, forked from one that has imported the libraries and used none
+of them, as Airflow's tasks are. Peaks are of resident memory, libraries and mapped files included;
+``--table`` prints them as docs/scaling.md has them. Data quality counts for the peaks, and is timed
+apart. Rows are given smallest first; ratios are to the first. The machine may be busy with other
+work, which disturbs the processor's seconds least and the wall clock's most.
 """
 
 import argparse
@@ -45,6 +47,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000])
     parser.add_argument("--features", type=int, default=10)
     parser.add_argument("--files", type=int, default=1, help="of the feature holder; more: shards")
+    parser.add_argument("--table", action="store_true", help="peaks of memory, as Markdown")
     parser.add_argument("--json", action="store_true", help="one line")
     parser.add_argument("--party", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -58,7 +61,25 @@ def main() -> None:
                 each[f"{kind}_per_million_cells"] / found[0][f"{kind}_per_million_cells"], 3
             )
     result = {"features": options.features, "files": options.files, "sizes": found}
+    if options.table:
+        print(peaks(found))
+        return
     print(json.dumps(result, indent=None if options.json else 1))
+
+
+def peaks(found: list[dict[str, Any]]) -> str:
+    """A Markdown table: each stage's peak at each size, and by how much it grows a row."""
+    sizes = [each["rows"] for each in found]
+    lines = ["| | stage | " + " | ".join(f"{rows:,} rows" for rows in sizes) + " | bytes a row |"]
+    lines.append("| --- " * (len(sizes) + 3) + "|")
+    for party in (HOLDER, LABELS):
+        for stage in found[0]["stages"][party]:
+            took = [each["stages"][party][stage]["peak"] for each in found]
+            more = (took[-1] - took[0]) * 2**20 / (sizes[-1] - sizes[0] or 1)
+            cells = [party, f"`{stage}`", *(f"{peak:,} MiB" for peak in took), f"{more:.0f}"]
+            lines.append("| " + " | ".join(cells) + " |")
+    idle = ", ".join(str(max(each["libraries_mib"].values())) for each in found)
+    return "\n".join([*lines, "", f"Libraries alone: {idle} MiB. Load: {found[-1]['load']}."])
 
 
 def measured(rows: int, features: int, files: int) -> dict[str, Any]:
@@ -75,8 +96,8 @@ def measured(rows: int, features: int, files: int) -> dict[str, Any]:
             stages[party][stage] = asked(parties[party], stage)
             if (party, stage) == (HOLDER, "answer_splits"):
                 break
-        ends = {party: asked(process, "end") for party, process in parties.items()}
         for process in parties.values():
+            asked(process, "end")
             process.wait()
         sizes = {
             "table": sum(map(size, (file.parent / HOLDER / "tables").rglob("train*"))),
@@ -101,7 +122,10 @@ def measured(rows: int, features: int, files: int) -> dict[str, Any]:
             party: max(stage["peak"] for stage in done.values()) for party, done in stages.items()
         },
         "libraries_mib": before,
-        "children_mib": {party: end["children"] for party, end in ends.items()},
+        "children_mib": {
+            party: max(stage["children"] for stage in done.values())
+            for party, done in stages.items()
+        },
         "bytes_per_row": {name: round(content / rows, 1) for name, content in sizes.items()},
         "stages": stages,
     }
@@ -211,6 +235,13 @@ def serve(party: str) -> None:
     run = Run(NAME, RUN, LABELS)
     for line in sys.stdin:
         what, _, argument = line.strip().partition(" ")
+        child = os.fork()
+        if child:
+            if os.waitpid(child, 0)[1]:
+                os._exit(1)
+            if what == "end":
+                os._exit(0)
+            continue
         Path("/proc/self/clear_refs").write_text("5")
         told: dict[str, Any] = {}
         begin = resource.getrusage(resource.RUSAGE_SELF)
@@ -227,12 +258,9 @@ def serve(party: str) -> None:
         told |= {"quality_processor": round(quality, 3), "now": now("VmRSS")}
         # `ru_maxrss` is the same line, which is set back before each stage.
         told["peak"] = now("VmHWM")
-        if what == "end":
-            children = resource.getrusage(resource.RUSAGE_CHILDREN)
-            told["children"] = round(children.ru_maxrss / 1024)
+        told["children"] = round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
         print(json.dumps(told), flush=True)
-        if what == "end":
-            os._exit(0)
+        os._exit(0)
 
 
 def now(what: str) -> int:

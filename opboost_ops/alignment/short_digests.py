@@ -10,7 +10,8 @@ by nobody but their own party, which refuses them before anything leaves.
     [[0, 2], [False, True]]
 """
 
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -19,30 +20,34 @@ from opboost_ops.errors import ContractError
 #: Bytes of a digest that travel.
 SHORT = 10
 
+#: Rows at a time.
+_BLOCK = 131_072
 
-def shortened(digests: np.ndarray, party: str) -> np.ndarray:
-    """What travels of digests, uint8, shape (n, 10).
+
+def require_distinct(digests: np.ndarray, party: str) -> None:
+    """Refuse digests that are the same, or would be on their way.
 
     Args:
-        digests: uint8, shape (n, 16), rising.
+        digests: uint8, shape (n, 16), rising; they may be mapped.
         party: Whose they are, for the error.
 
     Raises:
         ContractError: Two of them agree, or would agree on their way.
     """
-    short = np.ascontiguousarray(digests[:, :SHORT])
-    same = np.flatnonzero((short[1:] == short[:-1]).all(axis=1))
-    if not len(same):
-        return short
-    if (digests[same] == digests[same + 1]).all(axis=1).any():
+    for begin in range(0, len(digests), _BLOCK):
+        block = digests[begin : begin + _BLOCK + 1]
+        same = np.flatnonzero((block[1:, :SHORT] == block[:-1, :SHORT]).all(axis=1))
+        if not len(same):
+            continue
+        if (block[same] == block[same + 1]).all(axis=1).any():
+            raise ContractError(
+                f"An ID is there twice in the table of {party}.", "Give every person one row."
+            )
         raise ContractError(
-            f"An ID is there twice in the table of {party}.", "Give every person one row."
+            f"The digests of two IDs of {party} agree in the {8 * SHORT} bits that travel.",
+            "Make another alignment key (`opboost keys init --alignment`) and give it to all "
+            "parties; other people are held out then. `alignment: private` knows no such case.",
         )
-    raise ContractError(
-        f"The digests of two IDs of {party} agree in the {8 * SHORT} bits that travel.",
-        "Make another alignment key (`opboost keys init --alignment`) and give it to all parties; "
-        "other people are held out then. `alignment: private` knows no such case.",
-    )
 
 
 def rising(short: np.ndarray) -> bool:
@@ -56,31 +61,32 @@ def rising(short: np.ndarray) -> bool:
     return bool(less.all())
 
 
-def places_in(parts: Iterable[np.ndarray], wanted: np.ndarray) -> np.ndarray:
-    """Where short digests stand in a list of them that comes in parts.
+def places_in(parts: Iterable[np.ndarray], digests: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Where digests stand in a list of short ones that comes in parts, a block at a time.
 
     Args:
         parts: uint8, shape (k, 10) each, rising from the first to the last.
-        wanted: uint8, shape (m, 10), rising.
+        digests: uint8, shape (m, 16), rising; they may be mapped.
 
-    Returns:
-        int64, shape (m,); -1 for one that is not there.
+    Yields:
+        Where a block of the digests begins, and its places, int64; -1 for one that is not there.
+        Those that no block has are not there.
     """
-    found = np.full(len(wanted), -1, dtype=np.int64)
-    firsts, _ = _halves(wanted)
-    before = 0
+    end = before = 0
     for part in parts:
         if not len(part):
             continue
-        edge, _ = _halves(part[[0, -1]])
-        # Those that share 64 bits with the last one may be in this part and in the next.
-        begin = int(np.searchsorted(firsts, edge[0]))
-        end = int(np.searchsorted(firsts, edge[1], side="right"))
-        at = places(part, wanted[begin:end])
-        here = at >= 0
-        found[begin:end][here] = at[here] + before
+        last = part[-1].tobytes()
+        begin = end
+        end = bisect_right(digests, last, begin, key=lambda row: row[:SHORT].tobytes())
+        for at in range(begin, end, _BLOCK):
+            wanted = digests[at : min(at + _BLOCK, end), :SHORT]
+            span = [
+                bisect_left(part, row.tobytes(), key=np.ndarray.tobytes) for row in wanted[[0, -1]]
+            ]
+            found = places(part[span[0] : span[1] + 1], wanted)
+            yield at, np.where(found >= 0, found + before + span[0], -1)
         before += len(part)
-    return found
 
 
 def places(short: np.ndarray, wanted: np.ndarray) -> np.ndarray:

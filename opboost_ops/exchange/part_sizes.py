@@ -5,8 +5,8 @@ rows, each a Parquet file of its own; a long list of keyed digests likewise.
 
     >>> part_rows("ranks", 1_000_000, 10), part_rows("ranks", 4_000_000, 10)
     ([1000000], [1677721, 1677721, 644558])
-    >>> digest_parts(5_000_000)
-    [4194304, 805696]
+    >>> digest_parts(2_500_000)
+    [1048576, 1048576, 402848]
 """
 
 from opboost_ops.exchange.files import MOST_PARTS
@@ -16,7 +16,7 @@ from opboost_ops.exchange.manifest import Kind
 CELLS = 1 << 24
 
 #: Keyed digests in one file at most, of 10 bytes each.
-DIGESTS = 1 << 22
+DIGESTS = 1 << 20
 
 #: Places or look-up tags of private alignment in one file at most, of up to 16 bytes each.
 LOOKS = 1 << 22

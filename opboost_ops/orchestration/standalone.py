@@ -29,7 +29,7 @@ _TASKS_API = "tasks-api"
 
 #: Tasks are forked from the scheduler, so what it has imported costs them nothing. Import only:
 #: thread pools that are used before the fork do not survive it.
-_LOCAL_SETTINGS = """import sys
+LOCAL_SETTINGS = """import sys
 
 if "scheduler" in sys.argv:
     import opboost_ops.run.runner
@@ -38,6 +38,9 @@ if "scheduler" in sys.argv:
     import lightgbm
     import pandas
     import polars
+    import airflow.dag_processing.dagbag
+    import opboost_ops.orchestration.dags
+    import opboost_ops.run.opening
 """
 
 #: Seconds until everything must be up.
@@ -151,7 +154,7 @@ class Standalone:
         for folder in (self.home, self.home / "config", self.home / "output"):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._take_home()
-        (self.home / "config" / "airflow_local_settings.py").write_text(_LOCAL_SETTINGS)
+        (self.home / "config" / "airflow_local_settings.py").write_text(LOCAL_SETTINGS)
         if not self.passwords.exists():
             with open(os.open(self.passwords, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
                 json.dump({"admin": secrets.token_urlsafe(12)}, file)

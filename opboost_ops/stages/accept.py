@@ -1,6 +1,6 @@
 """Arrow: published artifacts -> verified and checked ones, remembered by digest."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,9 +9,11 @@ import pyarrow as pa
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import Artifact
-from opboost_ops.exchange.encoding import integers
+from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.exchange.manifest import Kind
 from opboost_ops.quality import suites
+from opboost_ops.quality.blockwise import blocks_of
+from opboost_ops.quality.gathering import Blocks
 from opboost_ops.stages import brevity
 from opboost_ops.stages.checks import check
 from opboost_ops.stages.stage import Context, Outcome
@@ -27,7 +29,7 @@ def accept(context: Context) -> Outcome:
         return _accept_new_rows(context)
     rows = context.home.json("alignment")
     accepted: dict[str, dict[str, str]] = {}
-    boundaries = {}
+    boundaries: dict[str, tuple[suites.Suite, pa.Table | Blocks]] = {}
     for party in context.federation.feature_holders:
         domains = {column.name: column.domain for column in context.columns(party)}
         ranks = context.receive("ranks", party, rows=rows["train"])
@@ -38,11 +40,11 @@ def accept(context: Context) -> Outcome:
         accepted[party] = {"ranks": ranks.digest, "holdout": holdout.digest}
         boundaries[f"acceptance_{party}"] = (
             suites.acceptance(domains, rows["train"], dense),
-            ranks.table,
+            _parts(ranks),
         )
         boundaries[f"acceptance_{party}_holdout"] = (
             suites.preprocessed_table(domains, rows["holdout"]),
-            holdout.table,
+            _parts(holdout),
         )
     return _checked(context, boundaries, accepted)
 
@@ -52,7 +54,7 @@ def _accept_new_rows(context: Context) -> Outcome:
     routed = context.federation.scoring.mode == "routed"
     kind: Kind = "routes" if routed else "values"
     accepted: dict[str, dict[str, str]] = {}
-    boundaries = {}
+    boundaries: dict[str, tuple[suites.Suite, pa.Table | Blocks]] = {}
     for party in context.federation.feature_holders:
         released = context.receive(kind, party, rows=rows)
         accepted[party] = {kind: released.digest}
@@ -64,14 +66,14 @@ def _accept_new_rows(context: Context) -> Outcome:
         if domains:
             boundaries[f"acceptance_{party}"] = (
                 suites.preprocessed_table(domains, rows),
-                released.table,
+                _parts(released),
             )
     return _checked(context, boundaries, accepted)
 
 
 def _checked(
     context: Context,
-    boundaries: dict[str, tuple[suites.Suite, pa.Table]],
+    boundaries: dict[str, tuple[suites.Suite, pa.Table | Blocks]],
     accepted: Mapping[str, Mapping[str, str]],
 ) -> Outcome:
     outcome = check(context, boundaries)
@@ -83,11 +85,25 @@ def _checked(
     )
 
 
+def _parts(artifact: Artifact) -> pa.Table | Blocks:
+    """Its table as checks take it: no more than a part is in memory."""
+    if artifact.parts == 1:
+        return artifact.table
+
+    def read(columns: Sequence[str]) -> Iterator[pa.Table]:
+        for part in artifact.tables():
+            yield from blocks_of(part)(columns)
+
+    return read
+
+
 def _require_dense(party: str, ranks: Artifact) -> None:
-    table = ranks.table
-    for name in ranks.manifest.columns:
-        present = np.unique(integers(table, name))
-        if present[0] != 1 or present[-1] != len(present):
+    present = {name: np.empty(0, dtype=np.int64) for name in ranks.manifest.columns}
+    for part in ranks.tables():
+        for name, found in present.items():
+            present[name] = np.union1d(found, np.unique(narrow_integers(part, name)))
+    for name, found in present.items():
+        if found[0] != 1 or found[-1] != len(found):
             raise ArtifactError(
                 f"The ranks of {party}.{name} are not dense: some between 1 and the highest are "
                 "missing.",

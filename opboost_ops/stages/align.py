@@ -1,7 +1,8 @@
 """Arrow: digests -> the common row order and the holdout, told by each party's own list."""
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
-import polars as pl
 import pyarrow as pa
 
 from opboost_ops.config.federation import HoldoutColumn
@@ -9,11 +10,14 @@ from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.stages import raw_table
-from opboost_ops.stages.alignment import Common, common_order
+from opboost_ops.stages.alignment import Common
 from opboost_ops.stages.alignments import alignment_of
 from opboost_ops.stages.keyed import MEMBERSHIP
 from opboost_ops.stages.least_common import too_few
 from opboost_ops.stages.stage import Context, Outcome
+
+#: Bits by which numbers are told apart first.
+_FIRST = 16
 
 
 def align(context: Context) -> Outcome:
@@ -28,6 +32,7 @@ def align(context: Context) -> Outcome:
         ContractError: A party sends a digest twice or in another order than theirs, or too few
             people are common to all.
     """
+    assert context.acceptance is not None
     way = alignment_of(context.federation.alignment_mode)
     common = way.find(context)
     if not len(common.rows):
@@ -41,7 +46,6 @@ def align(context: Context) -> Outcome:
             f"Of {len(held)} common rows {int(held.sum())} are held out: both sides need rows.",
             "Change training.holdout.",
         )
-    order = common_order(held)
     answers = {party: common.told(party, held) for party in context.federation.feature_holders}
     train, holdout = int((~held).sum()), int(held.sum())
     drafts = tuple(
@@ -51,14 +55,16 @@ def align(context: Context) -> Outcome:
             table=answer.table,
             entries=answer.entries,
             document={"train": train, "holdout": holdout},
-            rows=len(order),
-            answers=context.receive(way.answers, party).digest,
+            rows=len(held),
+            answers=context.acceptance.memory.digest(way.answers, party),
             discloses=MEMBERSHIP,
         )
         for party, answer in answers.items()
     )
+    # The common order: `common_order`, without its wide numbers.
+    positions = np.concatenate([common.rows[~held], common.rows[held]])
     return Outcome(
-        tables={"alignment": pa.table({"position": smallest_integers(common.rows[order])})},
+        tables={"alignment": pa.table({"position": smallest_integers(positions)})},
         documents={"alignment": {"train": train, "holdout": holdout}},
         drafts=drafts,
         summary={"train": train, "holdout": holdout},
@@ -73,12 +79,43 @@ def _held_out(context: Context, common: Common) -> np.ndarray:
         column = raw_table.read(context, [rule.column]).get_column(rule.column)
         raw_table.require_holdout(column)
         return np.asarray(column.to_numpy()[common.rows])
-    last_bytes = pl.lit(1 << 64, dtype=pl.UInt128)
-    digests = pl.DataFrame({"digest": common.digests})
-    tails = digests.select((pl.col("digest") % last_bytes).cast(pl.UInt64)).to_series().to_numpy()
     if context.federation.training.trainer == "dpboost":
         # Each row by itself: with an exact share, a row more may move another to the other side.
-        return np.asarray(tails < np.uint64(int(rule * 2**64)))
-    held = np.zeros(len(common.rows), dtype=bool)
-    held[np.argsort(tails, kind="stable")[: round(len(common.rows) * rule)]] = True
-    return held
+        below = np.uint64(int(rule * 2**64))
+        return np.concatenate([block < below for block in common.tails()])
+    return least(common.tails, round(len(common.rows) * rule))
+
+
+def least(blocks: Callable[[], Iterator[np.ndarray]], count: int) -> np.ndarray:
+    """Which are the least of many numbers, the first of equal ones; no block is kept.
+
+    Args:
+        blocks: Gives them, uint64, block by block, as often as it is called.
+        count: How many of them are wanted.
+
+    Returns:
+        Bool, shape (n,).
+    """
+    sizes = np.zeros(1 << _FIRST, dtype=np.int64)
+    for block in blocks():
+        sizes += np.bincount(_first(block), minlength=len(sizes))
+    # The last one that is wanted, among those that share its first bits.
+    ends = np.cumsum(sizes)
+    bucket = int(np.searchsorted(ends, count))
+    if not count or bucket == len(ends):
+        return np.full(int(ends[-1]), bool(count))
+    inside = np.sort(np.concatenate([block[_first(block) == bucket] for block in blocks()]))
+    before = int(ends[bucket] - sizes[bucket])
+    edge = inside[count - before - 1]
+    left = count - before - int(np.searchsorted(inside, edge))
+    found = []
+    for block in blocks():
+        equal = block == edge
+        equal &= np.cumsum(equal) <= left
+        left -= int(equal.sum())
+        found.append((block < edge) | equal)
+    return np.concatenate(found)
+
+
+def _first(block: np.ndarray) -> np.ndarray:
+    return (block >> np.uint64(64 - _FIRST)).astype(np.int64)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 
 from opboost_ops.config.federation import Federation
@@ -54,13 +53,13 @@ class Common:
 
     Attributes:
         rows: Rows of its own table, in the order of its own digests, integers, shape (c,).
-        digests: These digests, 128 bits, rising.
+        tails: Gives the last eight bytes of these digests, as numbers, uint64, block by block.
         told: What a feature holder is told: given its name, and which of them are held out, bool,
             shape (c,).
     """
 
     rows: np.ndarray
-    digests: pl.Series
+    tails: Callable[[], Iterator[np.ndarray]]
     told: Callable[[str, np.ndarray], Answer]
 
 

@@ -11,9 +11,12 @@ from opboost_ops.boosting.trainer import Frame
 from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.federation import Label
 from opboost_ops.errors import ArtifactError, ContractError
-from opboost_ops.exchange.encoding import integers
+from opboost_ops.exchange.artifact import Artifact
+from opboost_ops.exchange.encoding import narrow_integers
+from opboost_ops.exchange.manifest import Kind
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.digest_ids import changed
+from opboost_ops.stages.joined import joined
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.weights import WEIGHT, require_labels, weights_of
 
@@ -29,52 +32,40 @@ def assemble(context: Context) -> Outcome:
     """
     if raw_table.fingerprint(context) != context.home.json("table")["sha256"]:
         raise changed(context)
-    positions = integers(context.home.table("alignment"), "position")
+    positions = narrow_integers(context.home.table("alignment"), "position")
     train = context.home.json("alignment")["train"]
-    party = context.federation.parties[context.party]
+    party, rules = context.federation.parties[context.party], context.federation.training
     assert party.label is not None
-    rows = raw_table.read(context)[positions]
-    categories = {
-        f"{context.party}.{name}": _text(rows[:train], name, feature).drop_nulls().unique().sort()
-        for name, feature in party.features.items()
-        if feature.type == "nominal"
-    }
-    known = {full: found.to_list() for full, found in categories.items()}
-    private = context.federation.training.trainer == "dpboost"
-    if private:
-        # Which categories are present would be a fact about single rows.
-        known = {
-            f"{context.party}.{name}": list(feature.categories or ())
-            for name, feature in party.features.items()
-            if feature.type == "nominal"
-        }
-    columns = own_columns(context, rows, known)
-    label, classes = encode_label(rows.get_column(party.label.column), party.label, train)
-    training_rules = context.federation.training
-    require_labels(training_rules, label[:train])
-    weight = weights_of(rows[:train], training_rules, party.label, label[:train], classes)
+
+    def column(name: str) -> pl.DataFrame:
+        """One column in the common order: never is more of the table in memory."""
+        return raw_table.read(context, [name])[positions]
+
+    private = rules.trainer == "dpboost"
+    columns: dict[str, np.ndarray] = {}
+    known: dict[str, list[str]] = {}
+    for name, feature in party.features.items():
+        rows, full = column(name), f"{context.party}.{name}"
+        if feature.type == "nominal":
+            present = _text(rows[:train], name, feature).drop_nulls().unique().sort()
+            # Of private training, which categories are present would be a fact about single rows.
+            known[full] = list(feature.categories or ()) if private else present.to_list()
+        columns[full] = _own_column(rows, name, feature, known.get(full, []))
+    label, classes = encode_label(
+        column(party.label.column).get_column(party.label.column), party.label, train
+    )
+    require_labels(rules, label[:train])
+    weighted = column(rules.weight_column)[:train] if rules.weight_column else pl.DataFrame()
+    weight = weights_of(weighted, rules, party.label, label[:train], classes)
+    received: dict[str, tuple[Artifact, Artifact]] = {}
     ranked: list[str] = []
-    held_out: dict[str, np.ndarray] = {}
     for holder, digests in context.home.json("accepted").items():
-        tables = {}
-        for kind in ("ranks", "holdout"):
-            artifact = context.receive(kind, holder)
-            if artifact.digest != digests[kind]:
-                raise ArtifactError(
-                    f"{artifact.manifest.reference} is not the accepted one.", "Trigger a new run."
-                )
-            tables[kind] = artifact.table
-        for name in [column.name for column in context.columns(holder)]:
-            full = f"{holder}.{name}"
-            ranked.append(full)
-            # As narrow as they came: the booster's matrix alone is of wide numbers.
-            columns[full] = tables["ranks"].column(name).to_numpy()
-            held_out[full] = tables["holdout"].column(name).to_numpy()
-    names = list(columns)
-    training = {name: columns[name][:train] for name in names}
-    holdout = {
-        name: held_out[name] if name in held_out else columns[name][train:] for name in names
-    }
+        received[holder] = (
+            _accepted(context, "ranks", holder, digests),
+            _accepted(context, "holdout", holder, digests),
+        )
+        ranked += [f"{holder}.{found.name}" for found in context.columns(holder)]
+    names = [*columns, *ranked]
     counted = {} if weight is None else {WEIGHT: weight}
     facts = {
         "names": names,
@@ -84,14 +75,30 @@ def assemble(context: Context) -> Outcome:
         "classes": classes,
         "thresholds": _thresholds(context) if private else {},
     }
+    own = [{name: values[side] for name, values in columns.items()} for side in _sides(train)]
+    labels = [{LABEL: label[side]} for side in _sides(train)]
+    others = [{h: pair[i] for h, pair in received.items()} for i in (0, 1)]
     return Outcome(
         tables={
-            "frame": pa.table({**training, LABEL: label[:train], **counted}),
-            "holdout_frame": pa.table({**holdout, LABEL: label[train:]}),
+            "frame": joined(own[0], others[0], {**labels[0], **counted}),
+            "holdout_frame": joined(own[1], others[1], labels[1]),
         },
         documents={"frame": facts},
         summary={"rows": train, "features": len(names), "ranked": len(ranked)},
     )
+
+
+def _sides(train: int) -> tuple[slice, slice]:
+    return slice(0, train), slice(train, None)
+
+
+def _accepted(context: Context, kind: Kind, holder: str, digests: Mapping[str, str]) -> Artifact:
+    artifact = context.receive(kind, holder)
+    if artifact.digest != digests[kind]:
+        raise ArtifactError(
+            f"{artifact.manifest.reference} is not the accepted one.", "Trigger a new run."
+        )
+    return artifact
 
 
 def _thresholds(context: Context) -> dict[str, list[float]]:
@@ -125,14 +132,21 @@ def own_columns(
     Returns:
         By full name, float64, shape (n,).
     """
-    columns: dict[str, np.ndarray] = {}
-    for name, feature in context.federation.parties[context.party].features.items():
-        full = f"{context.party}.{name}"
-        if feature.type == "nominal":
-            columns[full] = category_codes(_text(rows, name, feature), categories[full])
-        else:
-            columns[full] = raw_table.numbers(rows.get_column(name), feature)
-    return columns
+    features = context.federation.parties[context.party].features
+    return {
+        (full := f"{context.party}.{name}"): _own_column(
+            rows, name, feature, categories.get(full, [])
+        )
+        for name, feature in features.items()
+    }
+
+
+def _own_column(
+    rows: pl.DataFrame, name: str, feature: Feature, categories: list[str]
+) -> np.ndarray:
+    if feature.type == "nominal":
+        return category_codes(_text(rows, name, feature), categories)
+    return raw_table.numbers(rows.get_column(name), feature)
 
 
 def _text(rows: pl.DataFrame, name: str, feature: Feature) -> pl.Series:

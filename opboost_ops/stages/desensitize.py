@@ -69,6 +69,7 @@ def randomised(
         wide = {source: part[rows].astype(np.int64) for source, part in values.items()}
         for column in columns:
             released[column.name][rows] = _of_column(column, wide[column.source], people, secret)
+        context.home.let_go()
     return released
 
 

@@ -26,8 +26,9 @@ def digest_ids(context: Context) -> Outcome:
     if context.party == context.federation.label_holder:
         digests = keyed_ids(context, context.alignment_key())
         order = rising(digests)
+        digests = digests[order]
         tables = {
-            "digests": pa.table({"digest": binary(digests[order])}),
+            "digests": pa.table({"digest": binary(digests)}),
             ORDER: order_table(order),
         }
         return Outcome(tables=tables, summary={"rows": len(order)})

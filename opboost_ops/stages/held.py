@@ -16,6 +16,7 @@ from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.draws import Asked, draw_name
 from opboost_ops.privacy.loss import column_losses
+from opboost_ops.stages.positions import keys_of
 from opboost_ops.stages.stage import Context
 
 #: Name of the table of values that may go, and of what is known of them.
@@ -185,7 +186,8 @@ def rising_people(
     for begin in range(0, len(positions), _BLOCK):
         rows = slice(begin, begin + _BLOCK)
         people[rows] = noise.person_hashes(secret, keys[positions[rows]])
-    order = np.argsort(people)
+        context.home.let_go()
+    order = np.argsort(people).astype(np.min_scalar_type(len(people)))
     return people[order], order
 
 
@@ -214,10 +216,7 @@ def person_keys(context: Context) -> np.ndarray:
             f"The noise secret of {context.party} was replaced since this run read its table.",
             "Nothing was drawn under the new one. Trigger a new run.",
         )
-    column = table.column("key").combine_chunks()
-    buffer = column.buffers()[1]
-    raw = np.frombuffer(buffer, dtype=np.uint8, count=16 * len(column), offset=16 * column.offset)
-    return raw.reshape(-1, 16)
+    return keys_of(table.column("key"))
 
 
 def _before(context: Context, meant: dict[str, str], order: np.ndarray) -> dict[str, np.ndarray]:

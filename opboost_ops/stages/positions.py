@@ -7,11 +7,10 @@ holder counts in the published list, are translated by it, once.
     >>> import numpy as np
     >>> digests = np.frombuffer(b"b" * 16 + b"a" * 16, dtype=np.uint8).reshape(2, 16)
     >>> rising(digests)
-    array([1, 0])
+    array([1, 0], dtype=uint8)
 """
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 
 from opboost_ops.alignment.short_digests import marks_size, unmarked
@@ -48,14 +47,14 @@ def keys_of(column: pa.ChunkedArray) -> np.ndarray:
     return raw[begin:][: 16 * len(joined)].reshape(-1, 16)
 
 
-def numbers(digests: pa.Array | pa.ChunkedArray) -> pl.Series:
-    """Digests as numbers of 128 bits, which have their order and are sorted much faster.
+def tails(digests: np.ndarray) -> np.ndarray:
+    """The last eight bytes of digests as numbers, uint64, shape (n,).
 
     Args:
-        digests: Fixed-size binary of 16 bytes, shape (n,).
+        digests: Shape (n, 16), uint8.
     """
-    series = pl.Series("digest", digests.cast(pa.binary()))
-    return series.bin.reinterpret(dtype=pl.UInt128, endianness="big")
+    last = np.ascontiguousarray(digests[:, 8:]).view(">u8").ravel()
+    return last.astype(np.uint64)
 
 
 def rising(digests: np.ndarray) -> np.ndarray:
@@ -64,7 +63,12 @@ def rising(digests: np.ndarray) -> np.ndarray:
     Args:
         digests: Shape (n, 16), uint8, in the order of the party's table.
     """
-    return numbers(binary(digests)).arg_sort().to_numpy()
+    first = np.ascontiguousarray(digests[:, :8]).view(">u8").ravel().astype(np.uint64)
+    order = np.argsort(first)
+    first = first[order]
+    if (first[1:] == first[:-1]).any():
+        order = np.lexsort((tails(digests), first[np.argsort(order)]))
+    return order.astype(np.min_scalar_type(len(order)))
 
 
 def order_table(order: np.ndarray) -> pa.Table:

@@ -21,7 +21,7 @@ from opboost_ops.exchange.points import layout_parts
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.stages.alignment import Answer, Common, Laid, Told, common_order
 from opboost_ops.stages.keyed import MEMBERSHIP
-from opboost_ops.stages.positions import LOOKS, ORDER, binary, numbers, order_table
+from opboost_ops.stages.positions import LOOKS, ORDER, binary, keys_of, order_table, tails
 from opboost_ops.stages.private_words import answered, asked, laid_out
 from opboost_ops.stages.psi_parts import LOOK, Sent, spill
 from opboost_ops.stages.psi_session import Session, pair_keys, session_of
@@ -101,7 +101,11 @@ class Private:
         places = place[rows[at]]
         by_digest = np.argsort(places)
         at, places = at[by_digest], places[by_digest]
-        digests = numbers(context.home.table("digests").column("digest"))
+        digests = keys_of(context.home.table("digests").column("digest"))
+
+        def of_common() -> Iterator[np.ndarray]:
+            for begin in range(0, len(places), BLOCK):
+                yield tails(digests[places[begin : begin + BLOCK]])
 
         def told(holder: str, held: np.ndarray) -> Answer:
             wanted = at[common_order(held)]
@@ -109,7 +113,7 @@ class Private:
                 return Answer(pa.table({"look": binary(looks[holder].take(0)[wanted])}))
             return Answer(pa.table({"position": smallest_integers(match.positions(wanted))}))
 
-        return Common(rows[at], digests[places], told)
+        return Common(rows[at], of_common, told)
 
     def disclosures(self, federation: Federation) -> Iterator[Told]:
         """What leaves, exact, with no epsilon: from whom, to whom, and what."""

@@ -4,20 +4,15 @@ Only the draw of cells is taken within a stage, by what `run` gives it for that:
 by the ledger's state, and charged, before they are randomised.
 """
 
-import json
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO
-from uuid import uuid4
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.feather as feather
 
 from opboost_ops.aggregation.mailbox import Mailbox
 from opboost_ops.config.columns import Column, columns_of
@@ -34,75 +29,8 @@ from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.charges import Charges, ModelCharge
 from opboost_ops.privacy.draws import Asked
-
-
-class Home:
-    """A party's private folder for one run."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def write(self, name: str, content: bytes) -> None:
-        """Keep bytes, whole or not at all, readable by their owner alone."""
-        with self._whole(name) as file:
-            file.write(content)
-
-    def write_table(self, name: str, table: pa.Table) -> None:
-        """Keep a table."""
-        with self._whole(f"{name}.arrow") as file:
-            feather.write_feather(table, file, compression="uncompressed")
-
-    def write_json(self, name: str, value: Any) -> None:
-        """Keep a JSON value."""
-        self.write(f"{name}.json", json.dumps(value, sort_keys=True, indent=1).encode())
-
-    def read(self, name: str) -> bytes:
-        """Bytes that an earlier stage kept.
-
-        Raises:
-            ContractError: There are none.
-        """
-        return self._kept(name).read_bytes()
-
-    def table(self, name: str) -> pa.Table:
-        """A table that an earlier stage kept.
-
-        Its file is mapped, not read: only what is looked at comes into memory.
-
-        Raises:
-            ContractError: There is none.
-        """
-        source = pa.memory_map(str(self._kept(f"{name}.arrow")))
-        # By this thread alone, as artifacts are: Arrow's own might outlive the interpreter.
-        with pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(use_threads=False)) as file:
-            return file.read_all()
-
-    def json(self, name: str) -> Any:
-        """A JSON value that an earlier stage kept."""
-        return json.loads(self.read(f"{name}.json"))
-
-    def has(self, name: str) -> bool:
-        """Whether there is a JSON value of a name."""
-        return (self.folder / f"{name}.json").is_file()
-
-    def _kept(self, name: str) -> Path:
-        path = self.folder / name
-        if not path.is_file():
-            raise ContractError(
-                f"{path.stem} of this run is not in the party's home.",
-                "Run the run's earlier tasks of this party first, on the same home folder.",
-            )
-        return path
-
-    @contextmanager
-    def _whole(self, name: str) -> Iterator[BinaryIO]:
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary = path.with_name(f".{path.name}.{uuid4().hex}")
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            yield file
-        temporary.replace(path)
-
+from opboost_ops.stages.home import Home as Home
+from opboost_ops.stages.home import Rows
 
 #: Gives the values that may go, by column; the second argument keeps them, before they are charged.
 TakeDraw = Callable[[Sequence[Asked], Callable[[Sequence[np.ndarray]], None]], Sequence[np.ndarray]]
@@ -272,7 +200,7 @@ class Outcome:
     """What a stage gives back.
 
     Attributes:
-        tables: Tables to keep at home.
+        tables: Tables to keep at home, or how each is made block by block.
         documents: JSON values to keep at home.
         lasting: JSON values to keep at home beyond the run.
         files: Other files to keep at home.
@@ -290,7 +218,7 @@ class Outcome:
         failure: Raised after everything was kept: a failed check keeps its report.
     """
 
-    tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    tables: Mapping[str, pa.Table | Rows] = field(default_factory=dict)
     documents: Mapping[str, Any] = field(default_factory=dict)
     lasting: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)

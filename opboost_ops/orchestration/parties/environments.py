@@ -25,6 +25,9 @@ if "celery" in sys.argv:
     import lightgbm
     import pandas
     import polars
+    import airflow.dag_processing.dagbag
+    import opboost_ops.orchestration.dags
+    import opboost_ops.run.opening
 """
 
 _OWN_SECRETS = "airflow.secrets.local_filesystem.LocalFilesystemBackend"

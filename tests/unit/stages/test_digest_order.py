@@ -20,6 +20,7 @@ from opboost_ops.exchange.manifest import parse_manifest
 from opboost_ops.exchange.points import digest_entries
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.mechanisms import noise
+from opboost_ops.stages.align import least
 from opboost_ops.stages.positions import binary, rising
 from tests.federation import Workspace, small_credit
 
@@ -207,6 +208,23 @@ def test_short_digests_are_found_by_all_of_their_bytes(
     assert all(map(short_digests.rising, rows))
     places = short_digests.places(rows[1], rows[0])
     assert [theirs.index(d) if d in theirs else -1 for d in mine] == places.tolist()
+    # The same where theirs come in parts, and ours are whole digests.
+    whole = np.pad(rows[0], ((0, 0), (0, 6)))
+    parts = [rows[1][at : at + 7] for at in range(0, len(theirs), 7)]
+    pieces = np.full(len(mine), -1)
+    for begin, found in short_digests.places_in(parts, whole):
+        pieces[begin : begin + len(found)] = found
+    assert pieces.tolist() == places.tolist()
+
+
+@given(st.lists(st.integers(0, 9) | st.integers(0, 2**64 - 1), max_size=40), st.data())
+def test_the_least_are_those_of_a_stable_sort(values: list[int], data: st.DataObject) -> None:
+    count = data.draw(st.integers(0, len(values)))
+    tails = np.array(values, dtype=np.uint64)
+    wanted = np.zeros(len(values), dtype=bool)
+    wanted[np.argsort(tails, kind="stable")[:count]] = True
+    blocks = [tails[at : at + 7] for at in range(0, max(len(tails), 1), 7)]
+    assert least(lambda: iter(blocks), count).tolist() == wanted.tolist()
 
 
 @pytest.mark.parametrize("byte", [0, 7, 8, 15])

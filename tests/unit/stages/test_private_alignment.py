@@ -13,6 +13,7 @@ from opboost_ops.alignment import parts as alignment_parts
 from opboost_ops.alignment.engine import Engine
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ContractError, OpBoostError, PolicyError
+from opboost_ops.exchange import part_sizes
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.stages import psi_session
@@ -30,6 +31,7 @@ def test_the_model_is_the_same_to_the_byte(
         with monkeypatch.context() as patch:
             if way == "parts":
                 patch.setattr(alignment_parts, "PART", 100)
+                patch.setattr(part_sizes, "LOOKS", 100)
             made = dataset("binary", parties=parties)
             # Some are not everywhere, and differently at every party.
             for k, (name, table) in enumerate(made.tables.items()):
@@ -40,6 +42,8 @@ def test_the_model_is_the_same_to_the_byte(
             workspace.all()
             sent = sorted((workspace.folder / "exchange").rglob("psi_query/b0/entries*"))
             assert len(sent) == {"keyed": 0, "private": 1, "parts": 8}[way]
+            told = sorted((workspace.folder / "exchange").rglob("alignment/b0/table*"))
+            assert (len(told) > 1) == (way == "parts")
             (model,) = (workspace.folder / "a" / "models").rglob("model.txt")
             found[way] = [
                 model.read_bytes(),

@@ -1,0 +1,120 @@
+"""A party's private folder for a run: files are whole or not there, tables are mapped."""
+
+import json
+import mmap
+import os
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.feather as feather
+
+from opboost_ops.errors import ContractError
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table that is kept block by block as it is made, so that it is never whole in memory.
+
+    Attributes:
+        schema: Its columns.
+        blocks: Makes the blocks, each with these columns, in the order of the rows.
+    """
+
+    schema: pa.Schema
+    blocks: Callable[[], Iterator[pa.Table]]
+
+
+class Home:
+    """A party's private folder for one run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._mapped: list[weakref.ref[mmap.mmap]] = []
+
+    def write(self, name: str, content: bytes) -> None:
+        """Keep bytes, whole or not at all, readable by their owner alone."""
+        with self._whole(name) as file:
+            file.write(content)
+
+    def write_table(self, name: str, table: pa.Table | Rows) -> None:
+        """Keep a table, in one batch where it is in one piece: then its columns can be mapped."""
+        with self._whole(f"{name}.arrow") as file:
+            if isinstance(table, pa.Table):
+                rows = max(table.num_rows, 1)
+                feather.write_feather(table, file, compression="uncompressed", chunksize=rows)
+                return
+            with pa.ipc.new_file(file, table.schema) as writer:
+                for block in table.blocks():
+                    writer.write_table(block)
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Keep a JSON value."""
+        self.write(f"{name}.json", json.dumps(value, sort_keys=True, indent=1).encode())
+
+    def read(self, name: str) -> bytes:
+        """Bytes that an earlier stage kept.
+
+        Raises:
+            ContractError: There are none.
+        """
+        return self._kept(name).read_bytes()
+
+    def table(self, name: str) -> pa.Table:
+        """A table that an earlier stage kept.
+
+        Its file is mapped, not read: only what is looked at comes into memory.
+
+        Raises:
+            ContractError: There is none.
+        """
+        with self._kept(f"{name}.arrow").open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._mapped.append(weakref.ref(mapped))
+        # By this thread alone, as artifacts are: Arrow's own might outlive the interpreter.
+        alone = pa.ipc.IpcReadOptions(use_threads=False)
+        with pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)), options=alone) as found:
+            return found.read_all()
+
+    def let_go(self) -> None:
+        """Let the machine have back what was looked at of mapped tables; it is read again."""
+        for each in self._mapped:
+            mapped = each()
+            if mapped is not None:
+                mapped.madvise(mmap.MADV_DONTNEED)
+
+    def json(self, name: str) -> Any:
+        """A JSON value that an earlier stage kept."""
+        return json.loads(self.read(f"{name}.json"))
+
+    def has(self, name: str) -> bool:
+        """Whether there is a JSON value of a name."""
+        return (self.folder / f"{name}.json").is_file()
+
+    def _kept(self, name: str) -> Path:
+        path = self.folder / name
+        if not path.is_file():
+            raise ContractError(
+                f"{path.stem} of this run is not in the party's home.",
+                "Run the run's earlier tasks of this party first, on the same home folder.",
+            )
+        return path
+
+    @contextmanager
+    def _whole(self, name: str) -> Iterator[BinaryIO]:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary = path.with_name(f".{path.name}.{uuid4().hex}")
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            with open(os.open(temporary, flags, 0o600), "wb") as file:
+                yield file
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise

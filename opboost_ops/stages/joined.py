@@ -1,0 +1,74 @@
+"""Own columns and others' parts, row by row, as one table that is made block by block."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from opboost_ops.errors import ArtifactError
+from opboost_ops.exchange.artifact import Artifact
+from opboost_ops.quality.blockwise import rows_of_block
+from opboost_ops.stages.home import Rows
+
+
+def joined(
+    own: Mapping[str, np.ndarray], received: Mapping[str, Artifact], last: Mapping[str, np.ndarray]
+) -> Rows:
+    """Columns of the same rows; of what was received, no more than a part is in memory.
+
+    Args:
+        own: The party's, shape (n,) each, by name.
+        received: What others have sent, by party; its columns are named ``party.column``.
+        last: What comes behind them, shape (n,) each, by name; at least one column.
+    """
+    rows = len(next(iter(last.values())))
+    readers = {party: _Reader(artifact) for party, artifact in received.items()}
+    arrays = {name: pa.array(values) for name, values in {**own, **last}.items()}
+
+    def block(begin: int, size: int) -> pa.Table:
+        def mine(names: Mapping[str, np.ndarray]) -> dict[str, pa.Array]:
+            return {name: arrays[name].slice(begin, size) for name in names}
+
+        columns = dict(mine(own))
+        for party, reader in readers.items():
+            table = reader.take(size)
+            columns |= {f"{party}.{name}": table.column(name) for name in table.column_names}
+        return pa.table({**columns, **mine(last)})
+
+    def blocks() -> Iterator[pa.Table]:
+        for begin in range(0, max(rows, 1), most):
+            yield block(begin, min(most, rows - begin))
+
+    schema = block(0, 0).schema
+    most = rows_of_block(len(schema))
+    return Rows(schema, blocks)
+
+
+class _Reader:
+    """The rows of an artifact's table, in their order."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self._parts = artifact.tables()
+        self._left = next(self._parts)
+        self._what = artifact.manifest.reference
+
+    def take(self, rows: int) -> pa.Table:
+        """The next rows, with all columns also where there are none.
+
+        Args:
+            rows: How many.
+
+        Raises:
+            ArtifactError: There are not so many.
+        """
+        found: list[pa.Table] = []
+        while not found or rows:
+            if not self._left.num_rows and rows:
+                following = next(self._parts, None)
+                if following is None:
+                    raise ArtifactError(f"{self._what} has fewer rows.", "Trigger a new run.")
+                self._left = following
+            found.append(self._left.slice(0, rows))
+            self._left = self._left.slice(found[-1].num_rows)
+            rows -= found[-1].num_rows
+        return pa.concat_tables(found)
