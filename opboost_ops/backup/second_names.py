@@ -15,6 +15,9 @@ from opboost_ops.config.site import Site
 #: What is taken of a run's home: what it accepted, and names of its draws. No table, no value.
 RECORDS = ("acceptance.json", "held.json")
 
+#: What names of cell states, and of the people in them, end with.
+_REPLACED = (".parquet", ".people")
+
 #: Seconds after which second names are those of a backup that was killed.
 _LEFT = 86_400.0
 
@@ -74,7 +77,7 @@ class SecondNames:
                     if kind == MODELS and len(parts) == 2:
                         self.made[kind + "/".join(parts)] = path.stat().st_mtime_ns
                 elif path.is_file():
-                    whole = path.suffix == ".parquet" if kind == CELLS else len(parts) > 2
+                    whole = path.suffix in _REPLACED if kind == CELLS else len(parts) > 2
                     _name(path, self._at[kind].joinpath(*parts), copy=not whole)
 
     def entries(self) -> Iterator[tuple[str, Path]]:

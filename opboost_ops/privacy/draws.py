@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import BudgetError, ContractError
-from opboost_ops.privacy.cells import Cells, Mark
+from opboost_ops.privacy.cell_files import Mark
+from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.forgotten import Forgotten
@@ -137,6 +138,8 @@ class Draws:
             # Last the files: where the transaction is lost after them, they say so themselves.
             for one, values, mark in new:
                 self._cells.charge(one.column, one.context, one.people, values, one.domain, mark)
+            if new:
+                self._cells.tidy()
         return held
 
     def _require_nobody_forgotten(self, asked: Sequence[Asked]) -> None:

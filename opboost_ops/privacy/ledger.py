@@ -150,6 +150,24 @@ class Ledger:
             )
             return connection.execute(known).first() is not None
 
+    def run_of(self, column: UUID, cells: str, number: int) -> str:
+        """In which run a draw was taken; empty where none was, or none is known.
+
+        Args:
+            column: The column's UUID.
+            cells: Name of the noise key.
+            number: Of the draw.
+        """
+        with self._database.reading() as connection:
+            name = sa.select(_DRAWS.c.name).where(
+                _DRAWS.c.column == str(column),
+                _DRAWS.c.cells == cells,
+                _DRAWS.c.number == number,
+            )
+            line = sa.select(_TEXT).where(_RELEASES.c.artifact == name.scalar_subquery())
+            event = connection.execute(line.limit(1)).scalar()
+        return _release(event).run if event is not None else ""
+
     def complete(self, forgotten: Forgotten) -> bool:
         """Let the list of forgotten persons and its copy here have what either has.
 

@@ -8,7 +8,8 @@ from uuid import UUID
 from opboost_ops.config.policy import Policy
 from opboost_ops.domain import Domain
 from opboost_ops.privacy.accountant import Loss, exact, times
-from opboost_ops.privacy.cells import Cells, Mark
+from opboost_ops.privacy.cell_files import Mark
+from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.draws import read_mark
 from opboost_ops.privacy.events import Draw, Release

@@ -8,7 +8,6 @@ cell state where that is more (`privacy.worst`).
 
 import hashlib
 import os
-import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,10 +16,12 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from opboost_ops.errors import ConfigError
-from opboost_ops.privacy.cells import Cells, Mark
+from opboost_ops.privacy.cell_files import Mark
+from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import METADATA, VERSION, Database, set_version, version_of
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.ledger import add_draws, all_releases
+from opboost_ops.privacy.whole_files import second_name
 
 #: A step, in the transaction that it ends in.
 Step = Callable[[sa.Connection, Cells], None]
@@ -140,13 +141,9 @@ def back_up(database: Database, connection: sa.Connection, cells: Cells, name: s
         else:
             _copy_tables(connection, name)
         folder = _free(cells.folder, name)
-        for _, path in _files(cells):
+        for path in cells.files():
             folder.mkdir(mode=0o700, exist_ok=True)
-            # Files are replaced, never changed: a second name keeps what there is now.
-            try:
-                os.link(path, folder / path.name)
-            except OSError:
-                shutil.copy2(path, folder / path.name)
+            second_name(path, folder / path.name)
     except (OSError, sqlite3.Error, sa.exc.SQLAlchemyError):
         failed = True
     if failed:

@@ -143,7 +143,21 @@ def publish(
                 with books.together():
                     books.audit.add(action, manifest.reference, receiver, manifest.digest, detail)
                     books.ledger.commit(manifest.digest)
+        _drop_former(books, run, reserved)
     return [manifest.digest for _, manifest, _, _ in sealed]
+
+
+def _drop_former(books: Books, run: str, published: list[Release]) -> None:
+    """Cell states that were written anew in an earlier run have held: copies may go."""
+    for line in published:
+        if line.account != "local_dp" or line.column is None:
+            continue
+        former = books.cells.former(line.column, line.cells or "")
+        if former is not None:
+            mark = books.cells.mark(former)
+            number = mark.number + 1 if mark is not None else 1
+            if books.ledger.run_of(line.column, line.cells or "", number) != run:
+                books.cells.drop_former(line.column, line.cells or "")
 
 
 def standing(

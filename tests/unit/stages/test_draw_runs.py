@@ -1,10 +1,13 @@
 """Whole runs and their draws: overlapping runs, shards at their caps, forgetting, rotation."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -76,6 +79,45 @@ def test_overlapping_runs_release_no_more_than_the_cap(small: Workspace) -> None
     assert (income["worst_values"], income["frozen"], income["max_changes"]) == (1, True, 1)
     (told,) = (c for c in shown["people"]["last_draw"] if c["feature"] == "income")
     assert told["held"] > 0.5
+
+
+@pytest.mark.slow
+def test_former_cell_files_are_kept_until_the_run_after_the_one_that_merged_them(
+    small: Workspace,
+) -> None:
+    small.until("publish", PARTY)
+    with books_of(small, PARTY) as books:
+        states = {p: books.cells.load(p) for ps in books.cells.columns().values() for p in ps}
+        marks = {path: books.cells.mark(path) for path in states}
+    for path, state in states.items():
+        # As 0.2.0 wrote them: people in each file.
+        bits = pa.array(list(map(bytes, state.seen[:, :2])), pa.binary(2))
+        table = pa.table({"person": state.people, "seen": bits, "last": state.last})
+        mark = json.dumps(asdict(marks[path])).encode()
+        pq.write_table(table.replace_schema_metadata({b"opboost.draw": mark}), path)
+    for file in next(iter(states)).parent.glob("*.people"):
+        file.unlink()
+    kept = next(iter(states)).parent.with_name("cells.before-shared")
+    again = Workspace(small.folder, f"{1:016x}")
+    again.until("publish", PARTY)
+    # Nothing new was drawn, and nothing written.
+    assert not kept.exists()
+    rolled(small)
+    merges, next_one = (Workspace(small.folder, f"{number:016x}") for number in (2, 3))
+    merges.until("publish", PARTY)
+    merges.step(PARTY, "publish")
+    (changed,) = kept.iterdir()
+    (file,) = next(iter(states)).parent.glob("*.people")
+    assert len(file.read_bytes()) == 8 * len(next(iter(states.values())).people)
+    with books_of(small, PARTY) as books:
+        state = books.cells.load(changed.parent.parent / "cells" / changed.name)
+        before = states[changed.parent.parent / "cells" / changed.name]
+        assert state.people.tolist() == before.people.tolist()
+        assert (state.seen & before.seen == before.seen).all()
+    next_one.until("publish", PARTY)
+    assert kept.exists()
+    next_one.step(PARTY, "publish")
+    assert not kept.exists()
 
 
 def test_shards_at_their_cap_are_one_draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
