@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from opboost_ops.orchestration import act_runs, pools, run_notes
+from opboost_ops.orchestration import act_runs, metrics, pools, run_notes
 
 #: Where the pages are mounted.
 PREFIX = "opboost"
@@ -53,7 +53,7 @@ class OpBoostPlugin(AirflowPlugin):
     """Loaded by every Airflow component; light, therefore."""
 
     name = "opboost"
-    listeners = [act_runs, pools, run_notes]  # noqa: RUF012
+    listeners = [act_runs, pools, run_notes, metrics]  # noqa: RUF012
     fastapi_apps = [{"app": Pages(), "url_prefix": f"/{PREFIX}", "name": "OpBoost"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012
         _view("status", "Status"),

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipExcept
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.errors import ApprovalError, BudgetError, OpBoostError
-from opboost_ops.orchestration import notifications
+from opboost_ops.orchestration import metrics, notifications
 from opboost_ops.orchestration.failures import XCOM_LIMIT, Failed, RefusedBudget, plainly
 from opboost_ops.orchestration.pools import asked_for, missing_pools, too_few_slots
 from opboost_ops.orchestration.times import missed
@@ -124,6 +124,7 @@ def run_stage(
     """
     context = get_current_context()
     dag_run = context["dag_run"]
+    meter = metrics.meter(federation, party, stage)
 
     def work() -> Mapping[str, Any]:
         from opboost_ops.exchange.run_id import run_id
@@ -134,13 +135,13 @@ def run_stage(
         # Told by the party's own worker to its own notifiers; no summary has it.
         notice = partial(notifications.notice, context)
         try:
-            return runner.run_stage(party, stage, run, shard, notice)
+            return runner.run_stage(party, stage, run, shard, notice, meter and meter.fact)
         except ApprovalError as waits:
             if waits.new:
                 notice("approval_waiting")
             raise
 
-    return execute(f"{stage} at {party}", work)
+    return execute(f"{stage} at {party}", work, meter)
 
 
 def list_shards(party: str, federation: str, label_holder: str) -> list[int]:
@@ -224,12 +225,15 @@ def invalid(problem: str) -> None:
     raise Failed(problem)
 
 
-def execute(what: str, work: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+def execute(
+    what: str, work: Callable[[], Mapping[str, Any]], meter: metrics.Meter | None = None
+) -> dict[str, Any]:
     """Do a task's work; a failure has a message of ours and nothing of the foreign one.
 
     Args:
         what: The work's name, for messages.
         work: Returns a summary that anybody may see.
+        meter: Tells how it has ended; nobody is told when absent.
 
     Returns:
         The summary, at most `XCOM_LIMIT` bytes as JSON.
@@ -242,34 +246,51 @@ def execute(what: str, work: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
         AirflowFailException: Anything else; Airflow does not try again.
     """
     failure: Exception
+    outcome: metrics.Outcome = "failed"
     try:
         # A wrong value must be noticed while all is well, not by the first alarm that stays away.
         notifications.notifiers()
+        metrics.wanted()
         summary = dict(work())
         if "skip" in summary:
             # A skipped task emits no asset, and what comes after it is skipped, too.
             raise AirflowSkipException(f"{what}: {summary['skip']}.")
         size = len(json.dumps(summary).encode())
         if size <= XCOM_LIMIT:
+            if meter is not None:
+                meter.ended("done", summary)
             return summary
         failure = Failed(f"{what}: the summary has {size} bytes, over {XCOM_LIMIT}.")
     except AirflowSkipException as nothing:
-        failure = nothing
+        failure, outcome = nothing, "skipped"
     except ApprovalError:
         # The slot is free while a person thinks.
         failure = AirflowRescheduleException(datetime.now(UTC) + _AGAIN)  # type: ignore[no-untyped-call]
+        meter = None
     except BudgetError as error:
-        failure = RefusedBudget(error.problem, error.remedy)
+        failure, outcome = RefusedBudget(error.problem, error.remedy), "refused"
     except OpBoostError as error:
         failure = Failed(error.problem, error.remedy)
+        if meter is not None and _of_another(error):
+            meter.refused()
     except Exception as error:
         name = type(error).__name__
         if _of_the_network(error):
             failure = ConnectionError(f"{what}: the network failed ({name}). It is tried again.")
+            outcome = "again"
         else:
             failure = Failed(f"{what}: failed unexpectedly ({name}).")
+    if meter is not None:
+        meter.ended(outcome, {})
     # Outside the except block, so that no foreign exception, whose text may show cells, hangs on.
     raise failure
+
+
+def _of_another(error: OpBoostError) -> bool:
+    """Whether what failed was the acceptance of another party's artifact."""
+    from opboost_ops.exchange.rejection import Rejected
+
+    return isinstance(error, Rejected)
 
 
 def _of_the_network(error: Exception) -> bool:

@@ -28,6 +28,22 @@ def ahead(party: Publisher, federation: Federation) -> Iterator[str]:
         party: Who looks ahead.
         federation: The plan's.
     """
+    left = retrainings_left(party, federation)
+    if left is not None and left <= _FEW:
+        yield "budget_low"
+    today = clock.today()
+    last = last_day(party, federation)
+    if last is not None and last - today <= datetime.timedelta(days=_DAYS):
+        yield "key_expires"
+
+
+def retrainings_left(party: Publisher, federation: Federation) -> int | None:
+    """How many retrainings fit into the first of a party's budgets to end; None if none ends.
+
+    Args:
+        party: Whose.
+        federation: The plan's.
+    """
     mine = {feature.uuid for feature in federation.parties[party.name].features.values()}
     with open_books(party.site) as books:
         found = forecasts(books.ledger.releases(), party.policy)
@@ -36,12 +52,7 @@ def ahead(party: Publisher, federation: Federation) -> Iterator[str]:
         for column, one in found.items()
         if column in mine and one.retrainings is not None
     ]
-    if left and min(left) <= _FEW:
-        yield "budget_low"
-    today = clock.today()
-    last = last_day(party, federation)
-    if last is not None and last - today <= datetime.timedelta(days=_DAYS):
-        yield "key_expires"
+    return min(left, default=None)
 
 
 def last_day(party: Publisher, federation: Federation) -> datetime.date | None:

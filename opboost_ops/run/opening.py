@@ -97,14 +97,14 @@ def open_run(
         discloses="nothing beyond the public federation file and the name of a model version",
     )
     begin, processor = time.perf_counter(), time.process_time()
-    digests = publish(party, plan.federation, run, signer, (draft,), Charges())
+    (published,) = publish(party, plan.federation, run, signer, (draft,), Charges())
     acceptance = acceptance_of(party, Run(declared.name, run, me))
-    acceptance.published(draft, digests[0])
+    acceptance.published(draft, published.digest)
     keep(acceptance, home)
     seconds = time.perf_counter() - begin
     processor = time.process_time() - processor
     timings.note(home, "open_run", {"seconds": seconds, "processor_seconds": processor})
-    summary = {"run": run, "plan": digests[0][:16]}
+    summary = {"run": run, "plan": published.digest[:16]}
     return summary if purpose == "train" else {**summary, "version": model}
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 
 from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.federation import Federation
@@ -40,6 +40,18 @@ _SIGNED_BY = "signed_by"
 _SENDING = "sending"
 
 
+class Published(NamedTuple):
+    """An artifact that a party has published.
+
+    Attributes:
+        digest: Its name.
+        size: Bytes of its files, as its manifest states them; 0 where a retry found it there.
+    """
+
+    digest: str
+    size: int
+
+
 @dataclass(frozen=True)
 class Publisher:
     """A party as it publishes.
@@ -64,7 +76,7 @@ def publish(
     signer: Signer,
     drafts: tuple[Draft, ...],
     charges: Charges,
-) -> list[str]:
+) -> list[Published]:
     """Sign drafts, reserve them in the ledger, put them into the store, and commit them.
 
     Args:
@@ -76,7 +88,7 @@ def publish(
         charges: What its randomised cells were charged for.
 
     Returns:
-        Digests of the artifacts.
+        The artifacts, in order.
 
     Raises:
         BudgetError: A budget of the party's policy would be passed; nothing was published.
@@ -135,8 +147,11 @@ def publish(
                 _require_one_table(books.ledger, party.name, reserved)
             if reserved:
                 books.ledger.reserve(reserved, Budget(party.policy, features))
+        published: list[Published] = []
         for draft, manifest, files, receiver in sealed:
-            party.store.put_once(manifest.reference, files)
+            new = party.store.put_once(manifest.reference, files)
+            size = sum(file.size for file in manifest.files.values()) if new else 0
+            published.append(Published(manifest.digest, size))
             if not books.ledger.committed(manifest.digest):
                 action: Action = "answered" if draft.kind == "split_values" else "sent"
                 detail = f"{draft.rows} splits" if action == "answered" else ""
@@ -144,7 +159,7 @@ def publish(
                     books.audit.add(action, manifest.reference, receiver, manifest.digest, detail)
                     books.ledger.commit(manifest.digest)
         _drop_former(books, run, reserved)
-    return [manifest.digest for _, manifest, _, _ in sealed]
+    return published
 
 
 def _drop_former(books: Books, run: str, published: list[Release]) -> None:

@@ -35,6 +35,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from opboost_ops.aggregation.mailbox import Mailbox
@@ -44,7 +45,15 @@ from opboost_ops.exchange.acceptance import Keys
 from opboost_ops.exchange.encryption import private_key
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.store import open_store
-from opboost_ops.run import agreement_file, approval, clock, forewarnings, known_keys, timings
+from opboost_ops.run import (
+    agreement_file,
+    approval,
+    clock,
+    facts,
+    forewarnings,
+    known_keys,
+    timings,
+)
 from opboost_ops.run.disclosures import announce, charge_model
 from opboost_ops.run.drawing import drawing
 from opboost_ops.run.inbox import (
@@ -72,6 +81,7 @@ def run_stage(
     run: Run,
     shard: int | None = None,
     notice: Callable[[str], None] = lambda _: None,
+    fact: facts.Tell | None = None,
 ) -> dict[str, Any]:
     """Run one stage of one party.
 
@@ -82,6 +92,7 @@ def run_stage(
         shard: For which file of the party's table alone, where it declares shards; when absent,
             for one after the other.
         notice: Called with what the party's own people should look at; see `Outcome.notices`.
+        fact: Called with each of the `facts` of this stage; none are looked up when absent.
 
     Returns:
         A summary that anybody may see, under 2 KB: references and public counts. What the
@@ -95,7 +106,7 @@ def run_stage(
     failure: OpBoostError | ConnectionError
     try:
         publisher = Publisher(party, site, policy, open_store(site.store))
-        return _run_stage(publisher, stage, run, shard, notice)
+        return _run_stage(publisher, stage, run, shard, notice, fact)
     except Rejected as error:
         failure = error
         note_rejected(site, run, stage, error)
@@ -151,7 +162,12 @@ def together(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _run_stage(
-    party: Publisher, stage: str, run: Run, shard: int | None, notice: Callable[[str], None]
+    party: Publisher,
+    stage: str,
+    run: Run,
+    shard: int | None,
+    notice: Callable[[str], None],
+    fact: facts.Tell | None,
 ) -> dict[str, Any]:
     acceptance, plan = accept_plan(party, run)
     federation = acceptance.federation
@@ -166,7 +182,8 @@ def _run_stage(
     if stage in SHARDED and federation.parties[party.name].shards:
         count = len(home.json(SHARDS)["sha256"])
         if shard is None:
-            return together([_run_stage(party, stage, run, i, notice) for i in range(count)])
+            one = partial(_run_stage, party, stage, run, notice=notice, fact=fact)
+            return together([one(shard=i) for i in range(count)])
         if not 0 <= shard < count:
             raise ConfigError(f"The table of {party.name} has no shard {shard} in this run.")
     elif shard is not None:
@@ -224,7 +241,8 @@ def _run_stage(
         context.lasting.write_json(name, value)
     for name, content in outcome.files.items():
         context.home.write(name, content)
-    digests = publish(party, federation, run.run, signer, outcome.drafts, outcome.charges)
+    published = publish(party, federation, run.run, signer, outcome.drafts, outcome.charges)
+    digests = [one.digest for one in published]
     if outcome.discloses:
         announce(party, federation, run.run, stage, outcome.discloses)
     if outcome.failure is not None:
@@ -251,5 +269,7 @@ def _run_stage(
         **outcome.spent,
     }
     timings.note(home, stage, spent, shard)
+    if fact is not None:
+        facts.tell(fact, party, federation, stage, sum(one.size for one in published))
     _LOG.info("%s at %s: done", stage, party.name)
     return {**outcome.summary, "published": brevity.digests(digests)}

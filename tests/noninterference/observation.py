@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from opboost_ops.errors import OpBoostError
+from opboost_ops.run import facts
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
 from opboost_ops.run.phases import ROUNDS
@@ -24,8 +25,11 @@ from opboost_ops.run.runner import run_stage
 from tests.federation import Workspace
 
 #: What is seen, by place: ``exchange/<file>``, ``summary/<step>``, ``notices/<step>``,
-#: ``error/<step>``, ``log/<step>`` and ``printed``.
+#: ``facts/<step>``, ``error/<step>``, ``log/<step>`` and ``printed``.
 Observation = dict[str, bytes]
+
+#: Does a step, with what it notices and what it tells as a metric.
+Work = Callable[[Callable[[str], None], facts.Tell], dict[str, Any]]
 
 #: The step that a thread is at.
 _HERE = threading.local()
@@ -58,7 +62,7 @@ class Watch:
     def all(self, until: str = "") -> bool:
         """A whole run, or up to a stage or a step; False if it ended in an error."""
         made = self.workspace
-        if not self._try("open_run", lambda _: open_run(made.file, made.run, {}, made.purpose)):
+        if not self._try("open_run", lambda *_: open_run(made.file, made.run, {}, made.purpose)):
             return False
         together: list[str] = []
         for step in made.steps():
@@ -87,15 +91,23 @@ class Watch:
         federation = self.workspace.declared
         run = Run(federation.name, self.workspace.run, federation.label_holder)
         name = f"{party}.{stage}" if shard is None else f"{party}.{stage}[{shard}]"
-        return self._try(name, lambda notice: run_stage(party, stage, run, shard, notice))
+        return self._try(
+            name, lambda notice, fact: run_stage(party, stage, run, shard, notice, fact)
+        )
 
-    def _try(self, name: str, work: Callable[[Callable[[str], None]], dict[str, Any]]) -> bool:
+    def _try(self, name: str, work: Work) -> bool:
         for again in range(self.tries):
             place = f"{name}, try {again + 1}" if again else name
             notices: list[str] = []
+            told: list[tuple[str, float]] = []
+
+            def fact(name: str, value: float, told: list[tuple[str, float]] = told) -> None:
+                # When a run registers a model, the clock says; that it does is what is seen here.
+                told.append((name, 0 if name == facts.CHAMPION else value))
+
             _HERE.step = place
             try:
-                summary = work(notices.append)
+                summary = work(notices.append, fact)
             except (OpBoostError, ConnectionError) as error:
                 lines = "".join(traceback.format_exception(error))
                 self.seen[f"error/{place}"] = f"{type(error).__name__}\n{lines}".encode()
@@ -104,6 +116,7 @@ class Watch:
                 _HERE.step = ""
             self.seen[f"summary/{place}"] = json.dumps(summary).encode()
             self.seen[f"notices/{place}"] = json.dumps(notices).encode()
+            self.seen[f"facts/{place}"] = json.dumps(told).encode()
         return True
 
 

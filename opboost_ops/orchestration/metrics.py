@@ -1,0 +1,175 @@
+"""Numbers to watch, through Airflow's own statsd or OpenTelemetry: public facts alone.
+
+A worker sends to where its own `[metrics]` section says, and only where its environment says
+``OPBOOST_METRICS=on``: a party that sets nothing sends nothing of its budgets to a collector that
+it may share with others.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Literal
+
+from airflow.listeners import hookimpl
+
+from opboost_ops.errors import ConfigError
+from opboost_ops.orchestration.listened import TAG
+
+VARIABLE = "OPBOOST_METRICS"
+
+#: How a task may end.
+Outcome = Literal["done", "skipped", "refused", "failed", "again"]
+
+#: Whether a party's table has drifted, 1 or 0: only where its policy says ``tell_drift``.
+DRIFT = "drift"
+
+#: Whole seconds that the last task of a stage took, as its page shows to everybody.
+SECONDS = "stage_seconds"
+
+STAGES = "stages_total"
+RUNS = "runs_total"
+REFUSED = "refused_artifacts_total"
+
+_LOG = logging.getLogger("opboost_ops")
+
+_VALUES = {"": False, "off": False, "on": True}
+
+
+def wanted() -> bool:
+    """Whether this process is to send anything.
+
+    Raises:
+        ConfigError: The variable says neither ``on`` nor ``off``.
+    """
+    value = os.environ.get(VARIABLE, "").lower()
+    if value not in _VALUES:
+        raise ConfigError(
+            f"{VARIABLE} says neither on nor off.",
+            "Set it right on this worker, or unset it, then clear the task.",
+        )
+    return _VALUES[value]
+
+
+class Meter:
+    """Tells of one task of a party.
+
+    Args:
+        federation: Name of the federation.
+        party: Whose task.
+        stage: Its stage.
+    """
+
+    def __init__(self, federation: str, party: str, stage: str) -> None:
+        self._party = {"federation": federation, "party": party}
+        self._stage = {**self._party, "stage": stage}
+        self._began = time.monotonic()
+
+    def fact(self, name: str, value: float) -> None:
+        """Tell one of `run.facts`.
+
+        Args:
+            name: Its name.
+            value: How much.
+        """
+        from opboost_ops.run.facts import ADDED
+
+        if ADDED[name]:
+            _send("incr", name, int(value), self._stage)
+        else:
+            _send("gauge", name, value, self._party)
+
+    def ended(self, outcome: Outcome, summary: Mapping[str, Any]) -> None:
+        """Tell how the task has ended.
+
+        Args:
+            outcome: How.
+            summary: What anybody may see of it.
+        """
+        _send("incr", STAGES, 1, {**self._stage, "outcome": outcome})
+        _send("gauge", SECONDS, round(time.monotonic() - self._began), self._stage)
+        if DRIFT in summary:
+            _send("gauge", DRIFT, float(summary[DRIFT] != "pass"), self._party)
+
+    def refused(self) -> None:
+        """Tell that another party's artifact was refused."""
+        _send("incr", REFUSED, 1, self._stage)
+
+
+def meter(federation: str, party: str, stage: str) -> Meter | None:
+    """What tells of a task, where this worker is to tell; None elsewhere.
+
+    Args:
+        federation: Name of the federation.
+        party: Whose task.
+        stage: Its stage.
+    """
+    try:
+        return Meter(federation, party, stage) if wanted() else None
+    except ConfigError:
+        # The task itself says it.
+        return None
+
+
+@hookimpl
+def on_dag_run_success(dag_run: Any) -> None:
+    """Count a run that has ended well.
+
+    Args:
+        dag_run: The scheduler's run.
+    """
+    _run(dag_run, "success")
+
+
+@hookimpl
+def on_dag_run_failed(dag_run: Any) -> None:
+    """Count a run that has failed.
+
+    Args:
+        dag_run: The scheduler's run.
+    """
+    _run(dag_run, "failed")
+
+
+def _run(dag_run: Any, state: str) -> None:
+    if dag_run.dag is None or TAG not in dag_run.dag.tags:
+        return
+    try:
+        if not wanted():
+            return
+    except ConfigError as error:
+        _LOG.warning("no run is counted: %s", error)
+        return
+    _send("incr", RUNS, 1, {"dag_id": dag_run.dag_id, "state": state}, scheduler=True)
+
+
+def _send(
+    how: Literal["incr", "gauge"],
+    name: str,
+    value: float,
+    tags: Mapping[str, str],
+    scheduler: bool = False,
+) -> None:
+    try:
+        if scheduler:
+            from airflow.observability.stats import Stats
+        else:
+            from airflow.sdk.observability.stats import Stats
+
+        full = ".".join(["opboost", *(tags.values() if _without_tags() else ()), name])
+        getattr(Stats, how)(full, value, tags=dict(tags))
+    except Exception as error:
+        # Whether it can be told changes nothing of what is told about.
+        _LOG.warning("the metric %s could not be sent (%s)", name, type(error).__name__)
+
+
+@cache
+def _without_tags() -> bool:
+    """Whether tags are dropped, so that they must be in a metric's name."""
+    from airflow.configuration import conf
+
+    tagged = ("statsd_datadog_enabled", "statsd_influxdb_enabled")
+    return conf.getboolean("metrics", "statsd_on") and not any(
+        conf.getboolean("metrics", name, fallback=False) for name in tagged
+    )

@@ -1,0 +1,276 @@
+"""What Airflow's own statsd client sends of a run: told by a listener of ours."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.execution_time import task_runner
+from airflow.sdk.observability.stats import Stats
+
+from opboost_ops.errors import BudgetError, ContractError
+from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.run_id import run_id
+from opboost_ops.orchestration import metrics, tasks
+from opboost_ops.run.facts import ADDED
+from tests.federation import Workspace
+
+ROOT = Path(__file__).parents[2]
+DAG, RUN = "credit_scoring_train", "manual__1"
+
+
+class Listener:
+    """What comes by UDP on a port of its own."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        self._socket.bind(("127.0.0.1", 0))
+        self._socket.settimeout(0.2)
+        self.port = self._socket.getsockname()[1]
+
+    def close(self) -> None:
+        """No more of it."""
+        self._socket.close()
+
+    def heard(self) -> list[str]:
+        """All that has come since, of ours."""
+        found = []
+        try:
+            while True:
+                found += self._socket.recv(65536).decode().splitlines()
+        except TimeoutError:
+            return [line.removeprefix("airflow.") for line in found if "opboost" in line]
+
+
+@pytest.fixture
+def listener(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
+    made = Listener()
+    settings = {"STATSD_ON": "True", "STATSD_HOST": "127.0.0.1", "STATSD_PORT": str(made.port)}
+    for name, value in {**settings, "STATSD_INFLUXDB_ENABLED": "True"}.items():
+        monkeypatch.setenv(f"AIRFLOW__METRICS__{name}", value)
+    monkeypatch.setenv("OPBOOST_METRICS", "on")
+    metrics._without_tags.cache_clear()
+    initialise()
+    yield made
+    monkeypatch.undo()
+    metrics._without_tags.cache_clear()
+    initialise()
+    made.close()
+
+
+def initialise() -> None:
+    """As Airflow's runner of tasks does: 3.2 and 3.3 each in its own way."""
+    found = task_runner.stats_utils.get_stats_factory
+    try:
+        Stats.initialize(factory=found(), export_legacy_names=True)
+    except TypeError:
+        Stats.initialize(factory=found(Stats))
+
+
+def context(monkeypatch: pytest.MonkeyPatch, dag: str = DAG) -> None:
+    run = SimpleNamespace(dag_id=dag, run_id=RUN, conf=None)
+    monkeypatch.setattr(tasks, "get_current_context", lambda: {"dag_run": run})
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    found = Workspace.write(tmp_path_factory.mktemp("metrics") / "federation")
+    found.edit_yaml("bank/policy.yaml", lambda data: data.update(all_features={"budget_1": 1000.0}))
+    return Workspace(found.folder, run_id(DAG, RUN))
+
+
+@pytest.mark.slow
+def test_a_run_tells_its_facts_by_party_and_stage(
+    made: Workspace, listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made.known_to(monkeypatch)
+    context(monkeypatch)
+    made.open()
+    steps = list(made.steps())
+    for step in steps:
+        tasks.run_stage(step.party, step.stage, "credit_scoring", "credit")
+    told = listener.heard()
+    counted = Counter(line.partition(":")[0] for line in told)
+    for step in steps:
+        tags = f"federation=credit_scoring,party={step.party},stage={step.stage}"
+        assert counted[f"opboost.stages_total,{tags},outcome=done"] == 1
+        assert counted[f"opboost.stage_seconds,{tags}"] == 1
+    sizes = {
+        path: json.loads(path.read_text())["files"]
+        for path in (made.folder / "exchange").rglob("manifest.json")
+        if path.parent.parent.name != "plan"
+    }
+    stated = sum(file["size"] for files in sizes.values() for file in files.values())
+    sent = [line for line in told if line.startswith("opboost.published_bytes_total")]
+    assert sum(int(line.partition(":")[2].removesuffix("|c")) for line in sent) == stated
+    left = [line for line in told if line.startswith("opboost.retrainings_left")]
+    tags = "federation=credit_scoring,party=bank"
+    # Before the run, and after each of what it published.
+    assert {line.partition(":")[0] for line in left} == {f"opboost.retrainings_left,{tags}"}
+    numbers = [float(line.partition(":")[2].removesuffix("|g")) for line in left]
+    assert numbers[-1] < 1000 and numbers == sorted(numbers, reverse=True)
+    (since,) = [line for line in told if line.startswith("opboost.champion_since")]
+    assert since.startswith("opboost.champion_since,federation=credit_scoring,party=credit:1")
+    assert not [line for line in told if "drift" in line]
+
+
+@pytest.mark.parametrize("tell", [False, True])
+def test_drift_is_told_only_where_everybody_may_know_it(listener: Listener, tell: bool) -> None:
+    meter = metrics.meter("credit_scoring", "bank", "check_drift")
+    tasks.execute("check_drift", lambda: {"drift": "warn"} if tell else {}, meter)
+    drift = [line for line in listener.heard() if "drift," in line]
+    tags = "federation=credit_scoring,party=bank"
+    assert drift == ([f"opboost.drift,{tags}:1.0|g"] if tell else [])
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "refused"),
+    [
+        (BudgetError("over."), "refused", False),
+        (ContractError("bad table."), "failed", False),
+        (Rejected("bad_signature", "of another."), "failed", True),
+        (ConnectionError("cell-4711"), "again", False),
+        (ValueError("cell-4711"), "failed", False),
+    ],
+)
+def test_how_a_task_ended(
+    listener: Listener, error: Exception, outcome: str, refused: bool
+) -> None:
+    def work() -> dict[str, Any]:
+        raise error
+
+    with pytest.raises((AirflowFailException, ConnectionError)):
+        tasks.execute("accept", work, metrics.meter("credit_scoring", "credit", "accept"))
+    told = listener.heard()
+    tags = "federation=credit_scoring,party=credit,stage=accept"
+    expected = {f"opboost.stages_total,{tags},outcome={outcome}:1|c"}
+    expected |= {f"opboost.refused_artifacts_total,{tags}:1|c"} if refused else set()
+    assert {line for line in told if "seconds" not in line} == expected
+    assert "4711" not in "".join(told)
+
+
+def test_where_tags_are_dropped_they_are_in_the_name(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__METRICS__STATSD_INFLUXDB_ENABLED", "False")
+    metrics._without_tags.cache_clear()
+    initialise()
+    meter = metrics.meter("credit_scoring", "bank", "rank")
+    assert meter is not None
+    meter.fact("retrainings_left", 12)
+    meter.fact("published_bytes_total", 99)
+    assert listener.heard() == [
+        "opboost.credit_scoring.bank.retrainings_left:12|g",
+        "opboost.credit_scoring.bank.rank.published_bytes_total:99|c",
+    ]
+
+
+def test_a_worker_that_says_nothing_sends_nothing(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPBOOST_METRICS")
+    assert metrics.meter("credit_scoring", "bank", "rank") is None
+    monkeypatch.setenv("OPBOOST_METRICS", "true")
+    with pytest.raises(AirflowFailException, match="OPBOOST_METRICS says neither on nor off"):
+        tasks.execute("rank", dict, metrics.meter("credit_scoring", "bank", "rank"))
+    assert listener.heard() == []
+
+
+def test_a_collector_that_is_away_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, listener: Listener
+) -> None:
+    def away(*_: Any, **__: Any) -> None:
+        raise OSError("collector.example.org")
+
+    monkeypatch.setattr(Stats, "gauge", staticmethod(away))
+    meter = metrics.meter("credit_scoring", "bank", "rank")
+    assert tasks.execute("rank", lambda: {"rows": 3}, meter) == {"rows": 3}
+
+
+@pytest.mark.slow
+def test_prometheus_takes_the_rules_and_they_fire_when_they_should() -> None:
+    """Needs Debian's package ``prometheus``."""
+    folder = ROOT / "docs" / "monitoring"
+    for command in (["check", "rules", "alerts.yaml"], ["test", "rules", "alerts_test.yaml"]):
+        done = subprocess.run(["promtool", *command], cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_rules_and_dashboard_ask_for_what_is_sent() -> None:
+    folder = ROOT / "docs" / "monitoring"
+    names = {metrics.STAGES, metrics.RUNS, metrics.REFUSED, metrics.SECONDS, metrics.DRIFT}
+    names |= set(ADDED)
+    for file in ("alerts.yaml", "dashboard.json"):
+        asked = set(re.findall(r"airflow_opboost_(\w+)", (folder / file).read_text()))
+        assert asked and asked <= names, file
+    panels = json.loads((folder / "dashboard.json").read_text())["panels"]
+    shown = set(re.findall(r"airflow_opboost_(\w+)", json.dumps(panels)))
+    assert shown == names
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    assert all(f"`opboost.{name}`" in page for name in names)
+
+
+_TELL = """
+from airflow.sdk.execution_time import task_runner
+from airflow.sdk.observability.stats import Stats
+from opboost_ops.orchestration import metrics
+found = task_runner.stats_utils.get_stats_factory
+try:
+    Stats.initialize(factory=found(), export_legacy_names=True)
+except TypeError:
+    Stats.initialize(factory=found(Stats))
+metrics.meter("credit_scoring", "bank", "publish").fact("published_bytes_total", 99)
+"""
+
+
+@pytest.mark.slow
+def test_opentelemetry_gets_the_same_names_and_tags() -> None:
+    from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
+
+    bodies = []
+
+    class Collector(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Collector)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    metrics_of_airflow = {"OTEL_ON": "True", "OTEL_HOST": "127.0.0.1"}
+    metrics_of_airflow["OTEL_PORT"] = str(server.server_port)
+    environment = {f"AIRFLOW__METRICS__{n}": v for n, v in metrics_of_airflow.items()}
+    subprocess.run(
+        [sys.executable, "-c", _TELL],
+        env={**os.environ, **environment, "OPBOOST_METRICS": "on"},
+        cwd=ROOT,
+        check=True,
+    )
+    server.shutdown()
+    server.server_close()
+    found = {}
+    for body in bodies:
+        request = metrics_service_pb2.ExportMetricsServiceRequest.FromString(body)
+        for resource in request.resource_metrics:
+            for scope in resource.scope_metrics:
+                for metric in scope.metrics:
+                    (point,) = metric.sum.data_points
+                    tags = {tag.key: tag.value.string_value for tag in point.attributes}
+                    found[metric.name] = (point.as_int or point.as_double, tags)
+    tags = {"federation": "credit_scoring", "party": "bank", "stage": "publish"}
+    assert found["airflow.opboost.published_bytes_total"] == (99, tags)
