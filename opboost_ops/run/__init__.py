@@ -20,7 +20,8 @@ The life of a run, in order, and the file of each step:
 11. `mailboxes`: a party's side of the rounds of horizontal learning; `sessions`: each is held once,
     with a nonce of its own.
 12. `timings`: how long stages took, which stays at home.
-    `forewarnings`: what will stop later runs is told at home in time.
+    `forewarnings`: what will stop later runs is told at home in time; `facts`: what may be watched
+    over time from outside.
 13. `table_watch`: whether a party's table has changed, which begins the next run.
 14. `first_check` looks, at admission, whether the party's books went back; `watch` keeps where
     others' stood, and refuses those that went back.

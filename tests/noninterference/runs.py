@@ -87,6 +87,12 @@ def _over_budget(workspace: Workspace) -> None:
     )
 
 
+def _with_budgets(policy: Any) -> None:
+    # Of which it is told, as a metric, how many retrainings fit into them.
+    for rule in policy["features"].values():
+        rule["budget_1"] = 50.0
+
+
 def _without_consent(workspace: Workspace) -> None:
     workspace.edit_yaml(f"{PARTY}/policy.yaml", lambda policy: policy["features"].pop("size"))
 
@@ -185,6 +191,7 @@ class Beginnings:
             training={"trees": 3, "depth": 2},
             scoring={"mode": "desensitised", "evaluate": ["desensitised", "routed", "local"]},
         )
+        made.edit_yaml(f"{PARTY}/policy.yaml", _with_budgets)
         training = {"trees": 2, "depth": 2, "wait_minutes": 0.5}
         # A whole number, too: there are several ways to keep one.
         for path in tables(made, "a"):

@@ -1,5 +1,6 @@
 """What depends on private inputs does so as declared, and what may depend on them does."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -7,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from opboost_ops.run.facts import ADDED, RETRAININGS
 from opboost_ops.stages.catalogue import STAGES as CATALOGUE
 from tests.federation import Workspace
 from tests.leakage.failing_stage import HORIZONTAL
@@ -77,6 +79,12 @@ def declared(place: str) -> tuple[str, frozenset[Source]]:
     return party, STAGES[stage]
 
 
+def _told(seen: Observation) -> set[str]:
+    """Names of all facts."""
+    told = [json.loads(facts) for place, facts in seen.items() if place.startswith("facts/")]
+    return {name for facts in told for name, _ in facts}
+
+
 @pytest.mark.parametrize(
     ("kind", "given"),
     [
@@ -106,6 +114,7 @@ def test_only_what_may_depend_on_an_input_does(
         if (source.own if party == source.party else source.others) not in allowed:
             wrong.append(place)
     assert wrong == []
+    assert set(ADDED) >= _told(baseline) >= {RETRAININGS}
     # It is an input: something does depend on it.
     assert found
 
