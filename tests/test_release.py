@@ -1,9 +1,11 @@
 """Workflows and the making of a release: what of them can be held without a forge."""
 
+import os
 import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,29 @@ def test_workflows_say_that_they_were_never_run_and_may_do_little() -> None:
         text = path.read_text()
         assert "never run there yet" in text.splitlines()[0]
         assert yaml.safe_load(text)["permissions"] == {"contents": "read"}
+
+
+def test_no_link_of_the_packages_page_leads_nowhere(tmp_path: Path) -> None:
+    """28 of them would have been broken on a package index."""
+    for base in ("", "https://example.org/opboost-ops/blob/v1"):
+        folder = tmp_path / (base and "with")
+        done = subprocess.run(
+            [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "-d", folder],
+            env={**os.environ, "OPBOOST_PROJECT_URL": base},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+            (name,) = (n for n in wheel.namelist() if n.endswith(".dist-info/METADATA"))
+            metadata = wheel.read(name).decode()
+        links = re.findall(r"\]\(([^)]+)\)", metadata)
+        assert all(link.startswith(("https://", "#")) for link in links)
+        within = [link.removeprefix(f"{base}/") for link in links if base and base in link]
+        assert len(within) > 20 if base else "[Airflow]" not in metadata
+        assert all((ROOT / link.partition("#")[0]).exists() for link in within)
+        assert ("Project-URL: Changelog" in metadata) == bool(base)
 
 
 def _copy(folder: Path) -> Path:

@@ -48,7 +48,9 @@ def build(folder: Path) -> Path:
 def _build(folder: Path, package: Path, checkout: Path) -> Path:
     python = folder / "bin" / "python"
     lock = _digest([checkout / _LOCK])
-    code = _digest([checkout / "pyproject.toml", *_sources(package, checkout)])
+    code = _digest(
+        [checkout / "pyproject.toml", checkout / "hatch_build.py", *_sources(package, checkout)]
+    )
     if not (python.exists() and _stamp(folder, "lock") == lock):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, mode=0o755)
