@@ -5,6 +5,7 @@ A worker sends to where its own `[metrics]` section says, and only where its env
 it may share with others.
 """
 
+import importlib
 import logging
 import os
 import time
@@ -152,13 +153,11 @@ def _send(
     scheduler: bool = False,
 ) -> None:
     try:
-        if scheduler:
-            from airflow.observability.stats import Stats
-        else:
-            from airflow.sdk.observability.stats import Stats
-
+        # Each is made ready by Airflow in its own kind of process.
+        where = "airflow.observability" if scheduler else "airflow.sdk.observability"
+        stats = importlib.import_module(f"{where}.stats").Stats
         full = ".".join(["opboost", *(tags.values() if _without_tags() else ()), name])
-        getattr(Stats, how)(full, value, tags=dict(tags))
+        getattr(stats, how)(full, value, tags=dict(tags))
     except Exception as error:
         # Whether it can be told changes nothing of what is told about.
         _LOG.warning("the metric %s could not be sent (%s)", name, type(error).__name__)

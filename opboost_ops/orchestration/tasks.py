@@ -132,10 +132,11 @@ def run_stage(
         from opboost_ops.run.inbox import Run
 
         run = Run(federation, run_id(dag_run.dag_id, dag_run.run_id), label_holder)
+        fact = None if meter is None else meter.fact
         # Told by the party's own worker to its own notifiers; no summary has it.
         notice = partial(notifications.notice, context)
         try:
-            return runner.run_stage(party, stage, run, shard, notice, meter and meter.fact)
+            return runner.run_stage(party, stage, run, shard, notice, fact)
         except ApprovalError as waits:
             if waits.new:
                 notice("approval_waiting")
