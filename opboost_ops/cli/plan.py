@@ -21,6 +21,9 @@ _ITSELF = (
     "something about them, outside any epsilon. Prefer --sample with public rows of the same kind."
 )
 
+#: On a picture of one's own data.
+_UNCHARGED = "Drawn from the party's own table: choosing by it is not charged. It stays at home."
+
 
 def command(
     federation: Annotated[Path, typer.Argument(help="federation.yaml")],
@@ -32,6 +35,27 @@ def command(
     max_loss_whole: Annotated[
         float | None, typer.Option(help="Cap on loss(R - L) of a feature.")
     ] = None,
+    total_loss_1: Annotated[
+        float | None, typer.Option(help="Divide this over columns: the sum of their loss(1).")
+    ] = None,
+    total_loss_whole: Annotated[
+        float | None, typer.Option(help="The same of their loss(R - L); both may be given.")
+    ] = None,
+    importance: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=WEIGHT, instead of --sample, to divide a total by."),
+    ] = None,
+    reach: Annotated[
+        float | None,
+        typer.Option(help="Least part of the total that keeps this share of the unprotected."),
+    ] = None,
+    values: Annotated[
+        list[int] | None, typer.Option(help="Compare domains of these sizes at one loss.")
+    ] = None,
+    near: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=DISTANCE, in raw units: where --values have the same loss."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where the picture goes; the party's home when absent.")
     ] = None,
@@ -40,9 +64,14 @@ def command(
     """Rank mechanisms and parameters by expected order preservation, at the party, with a picture.
 
     Caps of the party's own policy.yaml hold too, where it lies beside the federation file.
+
+    With a total, propose which columns to release and how to divide it over them, by a public
+    sample or declared importances. With --values, compare sizes of the domain. Neither reads the
+    party's own table.
     """
     import json
 
+    from opboost_ops.cli import plan_columns, plan_sizes
     from opboost_ops.cli.progress import counting
     from opboost_ops.config.loading import load_federation
     from opboost_ops.pages.plan_report import plan_report
@@ -51,6 +80,26 @@ def command(
     declared = load_federation(federation)
     holder = _holder(declared, party)
     rules = _rules(federation, holder)
+    totals = (total_loss_1, total_loss_whole)
+    if any(total is not None for total in totals):
+        asked = plan_columns.Asked(
+            holder, sample, tuple(importance or ()), planner.Caps(*totals), reach, out or Path(),
+            as_json,
+        )  # fmt: skip
+        plan_columns.divide(declared, asked, rules)
+        return
+    if importance or reach is not None:
+        raise ConfigError(
+            "--importance and --reach are for dividing a total.",
+            "Give --total-loss-1, --total-loss-whole, or both.",
+        )
+    if values:
+        caps_at = planner.Caps(max_loss_1, max_loss_whole)
+        sizes = plan_sizes.Asked(holder, tuple(values), tuple(near or ()), caps_at, sample, as_json)
+        plan_sizes.compare_sizes(declared, sizes)
+        return
+    if near:
+        raise ConfigError("--near is for comparing --values.", "Give the sizes to compare.")
     marginals, home = _marginals(federation, declared, holder, sample, rules)
     domain = declared.domain.to_domain()
     caps = {}
@@ -76,7 +125,8 @@ def command(
     picture = folder / f"plan-{declared.name}-{holder}.html"
     title = f"A plan for {holder} in {declared.name}"
     picture.parent.mkdir(parents=True, exist_ok=True)
-    picture.write_text(plan_report(title, ranked), encoding="utf-8")
+    uncharged = "" if sample else f" {_UNCHARGED}"
+    picture.write_text(plan_report(title, ranked, uncharged), encoding="utf-8")
     if out is None:
         picture.chmod(0o600)
     result = {
@@ -188,25 +238,11 @@ def _marginals(
     return found, home
 
 
-def _declaration(candidate: "Candidate", folder: Path) -> dict[str, Any]:
-    """The ``mechanism`` entry; a designed channel's table goes into a file beside the picture."""
-    from opboost_ops.config.channel_files import table_digest, table_text
-    from opboost_ops.mechanisms.designed import Designed, Table
-
-    mechanism, found = candidate.mechanism, candidate.declaration()
-    if not isinstance(mechanism, Designed):
-        return found
-    assert isinstance(mechanism.table, Table)
-    file = folder / f"channel-{table_digest(mechanism.table)[:16]}.json"
-    if not file.exists():
-        made = {"epsilon": mechanism.epsilon, "most": mechanism.most, "cost": "absolute"}
-        file.write_text(table_text(mechanism.table, {**made, "prior": "even"}), encoding="utf-8")
-    return {**found, "table": file.name}
-
-
 def _entry(score: float, candidate: "Candidate", folder: Path) -> dict[str, Any]:
+    from opboost_ops.cli.plan_files import declaration
+
     return {
-        "mechanism": _declaration(candidate, folder),
+        "mechanism": declaration(candidate.mechanism, folder),
         "expected_weighted_kendall": round(score, 6),
         "loss": list(candidate.curve.loss),
         "certificate": candidate.curve.certificate,
@@ -217,6 +253,8 @@ def _show(ranked: dict[str, list[tuple[float, "Candidate"]]], folder: Path) -> N
     import yaml
     from rich.console import Console
     from rich.table import Table
+
+    from opboost_ops.cli.plan_files import declaration
 
     console = Console()
     for name, pairs in ranked.items():
@@ -229,7 +267,8 @@ def _show(ranked: dict[str, list[tuple[float, "Candidate"]]], folder: Path) -> N
             table.add_row(candidate.curve.mechanism, f"{score:.4f}", *cells)
         console.print(table)
     block = {
-        name: {"mechanism": _declaration(pairs[0][1], folder)} for name, pairs in ranked.items()
+        name: {"mechanism": declaration(pairs[0][1].mechanism, folder)}
+        for name, pairs in ranked.items()
     }
     console.print("For federation.yaml, under the party's features:")
     print(yaml.safe_dump(block, sort_keys=False))

@@ -9,12 +9,15 @@ from opboost_ops.pages.report import report_html
 from opboost_ops.privacy.planner import Candidate
 
 
-def plan_report(title: str, ranked: Mapping[str, Sequence[tuple[float, Candidate]]]) -> str:
+def plan_report(
+    title: str, ranked: Mapping[str, Sequence[tuple[float, Candidate]]], more: str = ""
+) -> str:
     """Two charts a feature: loss curves of the best of each mechanism, and order over loss.
 
     Args:
         title: Of the page.
         ranked: From `planner.rank`, by feature.
+        more: Said besides what the page shows.
     """
     figures: list[tuple[str, Markup]] = []
     for feature, pairs in ranked.items():
@@ -40,4 +43,4 @@ def plan_report(title: str, ranked: Mapping[str, Sequence[tuple[float, Candidate
             (caption, chart(orders, title=caption, x_ticks=marks, x_label="loss(R - L)"))
         )
     lead = "Mechanisms within the caps, ranked by the order that they are expected to keep."
-    return report_html(title, lead, figures)
+    return report_html(title, lead + more, figures)

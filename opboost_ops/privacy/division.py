@@ -1,0 +1,291 @@
+"""Which columns to release, and how to divide a total loss over them.
+
+What a column tells through its channel is the best prediction f of the label from its released
+value alone, f(y) = E[label | y], exact from the channel and the sample's counts. What several tell
+together is the share of the label's variance that the best weighted sum of these predictions
+explains, noise being independent from column to column:
+
+    R2 = c' A^-1 c / Var(label),  c_j = A_jj = Var f_j,  A_jk = Cov(E[f_j | x_j], E[f_k | x_k])
+
+so that columns which say the same are not counted twice. Classes are summed over their indicators.
+
+What is told grows faster than the loss where the loss is small, so that a step by step division
+from nothing misleads: first the best columns are found for an even division among 1, 2, ... of
+them, then shares move from one column to another as long as that helps.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from opboost_ops.domain import Domain
+from opboost_ops.mechanisms import Geometric, Mechanism
+from opboost_ops.mechanisms.designed import MOST_DESIGNED
+from opboost_ops.mechanisms.geometric import LEAST_EPSILON
+from opboost_ops.privacy.design import design
+from opboost_ops.privacy.planner import Caps
+
+#: Shares into which a total is cut: fewer where channels take longer to make.
+UNITS, UNITS_OF_LARGE, _LARGE = 16, 8, 32
+
+#: Rows' worth of the overall mean in each value's mean label.
+_PRIOR_ROWS = 1.0
+
+#: A gain of less is none.
+_NOTHING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What is known of columns and label, all of it public.
+
+    Attributes:
+        names: Of the columns.
+        marginals: How many rows have each value, float64, shape (columns, |D|).
+        means: The label's mean at each value less its overall mean, by target, float64, shape
+            (targets, columns, |D|).
+        whole: The label's variance by target, shape (targets,).
+        codes: Values from 0 of sampled rows, shape (n, columns); None where columns are declared
+            to say independent things.
+    """
+
+    names: tuple[str, ...]
+    marginals: np.ndarray
+    means: np.ndarray
+    whole: np.ndarray
+    codes: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Division:
+    """A total loss over columns.
+
+    Attributes:
+        shares: Units by column, for those that are released; they sum up to the total's.
+        kept: Share of the label's variance that all of them explain.
+    """
+
+    shares: Mapping[str, int]
+    kept: float
+
+
+def sampled(
+    names: Sequence[str], codes: np.ndarray, label: np.ndarray, classes: int, size: int
+) -> Evidence:
+    """Evidence of a public sample.
+
+    Args:
+        names: Of the columns.
+        codes: Their values from 0, int64, shape (n, columns).
+        label: Numbers or class indices, shape (n,).
+        classes: How many classes; 0 of a number.
+        size: |D|.
+    """
+    targets = [label == c for c in range(classes)] if classes else [label]
+    marginals = np.array([np.bincount(column, minlength=size) for column in codes.T], dtype=float)
+    means = np.empty((len(targets), len(names), size))
+    for t, target in enumerate(targets):
+        off = target.astype(float) - target.mean()
+        for j, column in enumerate(codes.T):
+            sums = np.bincount(column, off, minlength=size)
+            means[t, j] = sums / (marginals[j] + _PRIOR_ROWS)
+    whole = np.array([target.astype(float).var() for target in targets])
+    return Evidence(tuple(names), marginals, means, whole, codes)
+
+
+def independent(importances: Mapping[str, float], size: int) -> Evidence:
+    """Evidence of declared importances: shares of the label's variance, of even, unrelated columns.
+
+    Args:
+        importances: By column, positive; only their ratios count.
+        size: |D|.
+    """
+    weights = np.array(list(importances.values()), dtype=float)
+    line = np.arange(size) - (size - 1) / 2
+    slopes = np.sqrt(weights / weights.sum() / (line**2).mean())
+    means = slopes[None, :, None] * line
+    return Evidence(tuple(importances), np.ones((len(weights), size)), means, np.ones(1), None)
+
+
+def mechanism_under(domain: Domain, caps: Caps) -> Mechanism | None:
+    """The best mechanism of one column under caps; None if they leave no channel.
+
+    Geometric where loss(1) alone is capped; else a channel designed for both caps where there is
+    one, and geometric below both where there is none.
+    """
+    steps = domain.size - 1
+    whole = math.inf if caps.whole is None else caps.whole
+    step = min(caps.step or whole, whole)
+    if step >= LEAST_EPSILON and whole < step * steps and domain.size <= MOST_DESIGNED:
+        made = design(domain, step, whole)
+        if made is not None:
+            return made.mechanism
+    epsilon = _below(min(step, whole / steps))
+    return Geometric(epsilon=epsilon) if epsilon >= LEAST_EPSILON else None
+
+
+class Divider:
+    """All divisions of one total.
+
+    Args:
+        evidence: Of the columns.
+        domain: Theirs.
+        total: Caps on the sum over columns.
+        progress: Called with how many channels are made, and of how many.
+
+    Attributes:
+        units: Into how many shares the total is cut.
+    """
+
+    def __init__(
+        self,
+        evidence: Evidence,
+        domain: Domain,
+        total: Caps,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self._evidence, self._domain, self._total = evidence, domain, total
+        self.units = UNITS if domain.size <= _LARGE else UNITS_OF_LARGE
+        self._columns = len(evidence.names)
+        # Of the even division over all columns, a share of each number of units.
+        parts = [k / self.units for k in range(1, self.units + 1)]
+        parts += [part / self._columns for part in parts]
+        self._laws: list[np.ndarray | None] = []
+        for done, part in enumerate(parts):
+            mechanism = mechanism_under(domain, self._part(part))
+            law = None if mechanism is None else mechanism.channel(domain).probabilities()
+            self._laws.append(law)
+            if progress is not None:
+                progress(done + 1, len(parts))
+        self._told, self._shared = _joined(evidence, self._laws)
+
+    def mechanism(self, units: int) -> Mechanism | None:
+        """What releases a column that has so many units."""
+        return mechanism_under(self._domain, self._part(units / self.units))
+
+    def even(self, units: int) -> float:
+        """What the even division of so many units over all columns keeps."""
+        return self._kept(dict.fromkeys(range(self._columns), self.units + units - 1))
+
+    def unprotected(self) -> float:
+        """What columns keep without any noise, by the same formula."""
+        told, shared = _joined(self._evidence, [np.eye(self._domain.size)])
+        return self._value(told, shared, list(range(self._columns)))
+
+    def best(self, units: int) -> Division:
+        """The best division that is found of so many units.
+
+        Args:
+            units: Of the total's.
+        """
+        found = self._moved(max(self._among(units), key=self._kept_of))
+        shares = {self._evidence.names[j]: share for j, share in sorted(found.items())}
+        return Division(shares, self._kept_of(found))
+
+    def _among(self, units: int) -> list[dict[int, int]]:
+        """Even divisions among the best 1, 2, ... columns, each found by adding one."""
+        chosen: list[int] = []
+        found = []
+        while len(chosen) < min(self._columns, units):
+            rest = [j for j in range(self._columns) if j not in chosen]
+            chosen.append(max(rest, key=lambda j: self._kept_of(_even([*chosen, j], units))))
+            found.append(_even(chosen, units))
+        return found
+
+    def _moved(self, shares: dict[int, int]) -> dict[int, int]:
+        value = self._kept_of(shares)
+        while True:
+            moves = [
+                _move(shares, one, other, count)
+                for one in shares
+                for other in range(self._columns)
+                if other != one
+                for count in {1, shares[one]}
+            ]
+            best = max(moves, key=self._kept_of, default=shares)
+            if self._kept_of(best) <= value + _NOTHING:
+                return shares
+            shares, value = best, self._kept_of(best)
+
+    def _part(self, part: float) -> Caps:
+        step, whole = self._total.step, self._total.whole
+        return Caps(step and step * part, whole and whole * part)
+
+    def _kept_of(self, shares: Mapping[int, int]) -> float:
+        return self._kept({j: share - 1 for j, share in shares.items()})
+
+    def _kept(self, levels: Mapping[int, int]) -> float:
+        picked = [j * len(self._laws) + level for j, level in levels.items()]
+        return self._value(self._told, self._shared, picked)
+
+    def _value(self, told: np.ndarray, shared: np.ndarray | None, picked: list[int]) -> float:
+        explained = 0.0
+        for t in range(len(told)):
+            own = told[t, picked]
+            here = own > 0
+            if not here.any():
+                continue
+            own, at = own[here], np.array(picked)[here]
+            table = np.diag(own)
+            if shared is not None:
+                table = shared[t][np.ix_(at, at)].copy()
+                np.fill_diagonal(table, own)
+            # The least of ridges: columns may be copies of one another.
+            table += np.eye(len(own)) * own.max() * 1e-9
+            explained += float(own @ np.linalg.solve(table, own))
+        return min(explained / float(self._evidence.whole.sum()), 1.0)
+
+
+def _joined(
+    evidence: Evidence, laws: Sequence[np.ndarray | None]
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Var f and, over sampled rows, Cov(E[f | x]) of every column under every law.
+
+    Returns:
+        Shapes (targets, columns x laws) and (targets, columns x laws, columns x laws).
+    """
+    targets, columns, size = evidence.means.shape
+    told = np.zeros((targets, columns * len(laws)))
+    back = np.zeros((targets, columns * len(laws), size))
+    shares = evidence.marginals / evidence.marginals.sum(axis=1, keepdims=True)
+    for j in range(columns):
+        for i, law in enumerate(laws):
+            if law is None:
+                continue
+            likely = np.maximum(shares[j] @ law, 1e-300)
+            for t in range(targets):
+                told_by = (shares[j] * evidence.means[t, j]) @ law / likely
+                place = j * len(laws) + i
+                told[t, place] = float(likely @ told_by**2 - (likely @ told_by) ** 2)
+                back[t, place] = law @ told_by
+    if evidence.codes is None:
+        return told, None
+    home = np.repeat(np.arange(columns), len(laws))
+    shared = np.empty((targets, len(home), len(home)))
+    for t in range(targets):
+        seen = np.empty((len(evidence.codes), len(home)))
+        for place, column in enumerate(home.tolist()):
+            seen[:, place] = back[t, place][evidence.codes[:, column]]
+        seen -= seen.mean(axis=0)
+        shared[t] = seen.T @ seen / len(seen)
+    return told, shared
+
+
+def _even(columns: Sequence[int], units: int) -> dict[int, int]:
+    share, more = divmod(units, len(columns))
+    return {j: share + (at < more) for at, j in enumerate(columns)}
+
+
+def _move(shares: Mapping[int, int], one: int, other: int, count: int) -> dict[int, int]:
+    moved = {**shares, one: shares[one] - count, other: shares.get(other, 0) + count}
+    return {j: share for j, share in moved.items() if share}
+
+
+def _below(value: float) -> float:
+    """Six digits, rounded down."""
+    if not value > 0:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(value)) - 5)
+    return float(f"{math.floor(value / unit + 1e-9) * unit:.9g}")

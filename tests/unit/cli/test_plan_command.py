@@ -1,0 +1,141 @@
+"""`opboost plan` with a total, and with sizes: what it prints, and what it never reads."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import yaml
+
+from opboost_ops.cli.plan import command
+from opboost_ops.config.loading import load_federation
+from opboost_ops.errors import ConfigError, ContractError, OpBoostError
+from opboost_ops.pages import division_report
+from tests.federation import Workspace
+
+Ask = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """One whose own tables are gone: a plan of public things does not miss them."""
+    found = Workspace.write(tmp_path_factory.mktemp("plan") / "fed")
+    credit = pl.read_parquet(found.table_path("credit"))
+    bank = pl.read_parquet(found.table_path("bank"))
+    both = bank.join(credit.select("id", "default"), on="id")
+    both.write_parquet(found.folder / "public.parquet")
+    found.table_path("bank").unlink()
+    return found
+
+
+@pytest.fixture
+def ask(
+    workspace: Workspace,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Ask:
+    monkeypatch.setattr(division_report, "_PARTS", (1, 16))
+
+    def asked(**options: Any) -> dict[str, Any]:
+        given = {"party": "bank", "out": tmp_path, "as_json": True, **options}
+        command(workspace.file, **given)
+        return dict(json.loads(capsys.readouterr().out))
+
+    return asked
+
+
+def test_a_sample_divides_a_total(workspace: Workspace, ask: Ask, tmp_path: Path) -> None:
+    """The sums keep the total; what is proposed can be written into the federation file."""
+    public = workspace.folder / "public.parquet"
+    told = ask(sample=public, total_loss_1=2.0, total_loss_whole=6.0)
+    assert told["by"] == "public sample"
+    assert sum(line["loss_1"] for line in told["columns"]) <= 2.0
+    assert sum(line["loss_whole"] for line in told["columns"]) <= 6.0
+    assert told["kept_evenly"] <= told["kept"] <= told["kept_unprotected"]
+    names = {line["name"] for line in told["columns"]} | set(told["left_out"])
+    features = workspace.declared.parties["bank"].features
+    assert names == {name for name, feature in features.items() if feature.type != "nominal"}
+    assert "less protected" in told["says"]
+    page = Path(told["picture"]).read_text()
+    assert "less protected" in page and "public.parquet" in page and "http" not in page
+    data = yaml.safe_load(workspace.file.read_text())
+    for line in told["columns"]:
+        data["parties"]["bank"]["features"][line["name"]]["mechanism"] = line["mechanism"]
+    proposed = tmp_path / "federation.yaml"
+    proposed.write_text(yaml.safe_dump(data, sort_keys=False))
+    assert load_federation(proposed).parties["bank"].features
+
+
+def test_the_least_total_that_reaches_a_share(workspace: Workspace, ask: Ask) -> None:
+    public = workspace.folder / "public.parquet"
+    whole = ask(sample=public, total_loss_1=40.0)
+    told = ask(sample=public, total_loss_1=40.0, reach=0.5)
+    assert told["total"]["loss_1"] < 40.0
+    assert told["kept"] >= 0.5 * told["kept_unprotected"]
+    assert told["kept"] < whole["kept"]
+
+
+def test_importances_need_no_table_at_all(ask: Ask) -> None:
+    told = ask(importance=["income=3", "balance=1"], total_loss_1=0.2)
+    assert told["by"] == "declared importances"
+    assert [line["name"] for line in told["columns"]] == ["income"]
+    assert told["left_out"] == ["balance"]
+
+
+def test_sizes_are_compared_by_raw_units(ask: Ask) -> None:
+    told = ask(values=[10, 46], max_loss_1=1.0, near=["debt_ratio=0.1"])
+    few, many = told["features"]["debt_ratio"]
+    assert (few["values"], many["values"]) == (10, 46)
+    assert few["near"] == many["near"] == 0.1
+    assert all({"loss_1", "loss_near", "loss_whole"} <= set(line) for line in (few, many))
+    assert few["loss_near"] <= 1.0 and many["loss_near"] <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"total_loss_1": 1.0}, "by a public sample or by declared importances"),
+        ({"total_loss_1": -1.0, "importance": ["income=1"]}, "must be above 0"),
+        ({"total_loss_1": 1.0, "importance": ["incme=1"]}, "incme is none of the features"),
+        ({"total_loss_1": 1.0, "importance": ["income=x"]}, "income is no number above 0"),
+        ({"total_loss_1": 1.0, "importance": ["income=0"]}, "income is no number above 0"),
+        ({"total_loss_1": 1.0, "importance": ["income=nan"]}, "income is no number above 0"),
+        ({"total_loss_1": 1.0, "importance": ["income=1"], "reach": 1.5}, "--reach is a share"),
+        ({"total_loss_1": 0.1, "importance": ["income=1"], "reach": 0.9}, "lower --reach"),
+        ({"total_loss_1": 0.0009, "importance": ["income=1"]}, "Nothing of this total"),
+        ({"importance": ["income=1"]}, "are for dividing a total"),
+        ({"near": ["income=1"]}, "is for comparing --values"),
+        ({"values": [10]}, "needs a cap"),
+        ({"values": [1], "max_loss_1": 1.0}, "must be of 2 to 1024"),
+        ({"values": [9], "max_loss_1": 1.0, "near": ["shoe=1"]}, "shoe is none of the features"),
+    ],
+)
+def test_what_cannot_be_planned_is_one_message(
+    workspace: Workspace, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        command(workspace.file, party="bank", **options)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda frame: frame.drop("default"), "no column default, which is the label"),
+        (lambda frame: frame.drop("income"), "has no column income"),
+        (lambda frame: frame.head(50), "has 50 rows"),
+        (lambda frame: frame.with_columns(default=pl.lit(1)), "the same in all rows"),
+    ],
+)
+def test_a_sample_that_says_nothing_is_refused(
+    workspace: Workspace, tmp_path: Path, change: Callable[[pl.DataFrame], pl.DataFrame], said: str
+) -> None:
+    sample = tmp_path / "sample.parquet"
+    change(pl.read_parquet(workspace.folder / "public.parquet")).write_parquet(sample)
+    with pytest.raises(ContractError, match=said):
+        command(workspace.file, party="bank", sample=sample, total_loss_1=1.0, out=tmp_path)
+    sample.write_text("no Parquet")
+    with pytest.raises(OpBoostError, match="missing or no Parquet file"):
+        command(workspace.file, party="bank", sample=sample, total_loss_1=1.0, out=tmp_path)
