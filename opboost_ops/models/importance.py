@@ -7,15 +7,18 @@ import numpy as np
 
 from opboost_ops.boosting.trainer import Frame, contributions, gains, model_of
 from opboost_ops.config.columns import columns_of
-from opboost_ops.config.federation import Federation
+from opboost_ops.config.federation import Federation, Training
 from opboost_ops.config.schema import Record
 from opboost_ops.config.shared_columns import EVERYONE, shared_columns
 
 _ROWS = 10_000
 
-#: TreeSHAP's time grows with both: 10 to 20 seconds on two cores.
-_ROWS_TIMES_LEAVES = 200_000_000
-_FEWEST_ROWS = 100
+#: Seconds of processor that it may take, and what TreeSHAP takes of them for a row, a leaf and a
+#: level of its tree (`python benchmarks/importance.py`). How many rows there are follows from the
+#: model alone, never from a clock: a retry writes the same card.
+_BUDGET = 3.0
+_SECONDS_A_STEP = 26e-9
+_FEWEST_ROWS = 32
 
 
 class ImportanceLine(Record):
@@ -84,9 +87,10 @@ def importance_of(federation: Federation, text: str, held_out: Frame) -> Importa
         federation: As it was run.
         text: The materialised model.
         held_out: Held-out rows, others' features as (randomised) domain values. At most 10,000,
-            evenly spaced, are used, and fewer for a large model.
+            evenly spaced, are used, and fewer for a large model: see `row_cap`.
     """
-    chosen = _evenly(len(held_out.matrix), _row_cap(text))
+    splits = sum(model_of(text).split_counts().values())
+    chosen = _evenly(len(held_out.matrix), row_cap(federation.training, splits))
     parts = contributions(text, held_out.matrix[chosen])
     gained = gains(text)
     at = {name: i for i, name in enumerate(held_out.names)}
@@ -118,10 +122,17 @@ def _lines(
     )
 
 
-def _row_cap(text: str) -> int:
-    # A tree of s splits has s + 1 leaves: at most twice as many.
-    leaves = 2 * sum(model_of(text).split_counts().values())
-    return min(_ROWS, max(_FEWEST_ROWS, _ROWS_TIMES_LEAVES // max(leaves, 1)))
+def row_cap(training: Training, splits: int) -> int:
+    """How many rows a model's importance may stand on.
+
+    Args:
+        training: As it was run.
+        splits: How many the model has.
+    """
+    # A tree of s splits has s + 1 leaves. Of several classes there are more trees than declared.
+    leaves = max(min(2 * splits, splits + training.trees), 1)
+    fits = int(_BUDGET / (_SECONDS_A_STEP * leaves * training.depth))
+    return min(_ROWS, max(_FEWEST_ROWS, fits))
 
 
 def _evenly(rows: int, most: int) -> np.ndarray:

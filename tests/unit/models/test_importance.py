@@ -11,6 +11,7 @@ import pytest
 
 from opboost_ops.boosting.lightgbm_backend import booster_of
 from opboost_ops.boosting.trainer import Frame, Parameters, contributions, train
+from opboost_ops.config.federation import Training
 from opboost_ops.models import importance
 from opboost_ops.models.importance import columns_by_feature, importance_of
 from opboost_ops.stages.assemble import frame_of
@@ -104,6 +105,15 @@ def test_many_rows_are_thinned_out_evenly(
     half = Frame(frame.names, frame.matrix[chosen], frame.categorical, frame.ranked)
     assert thin.rows == rows // 2
     assert thin == importance_of(federation, text, half)
+
+
+@pytest.mark.parametrize(
+    ("trees", "depth", "splits", "rows"),
+    [(80, 3, 80 * 7, 10_000), (2_000, 3, 14_000, 2_403), (2_000, 8, 284_656, 50), (1, 1, 0, 10_000)]
+    + [(10_000, 16, 10_000_000, 32)],
+)
+def test_rows_follow_from_the_model_alone(trees: int, depth: int, splits: int, rows: int) -> None:
+    assert importance.row_cap(Training(trees=trees, depth=depth), splits) == rows
 
 
 def test_a_model_without_splits_goes_by_nothing(trained_once: Workspace) -> None:
