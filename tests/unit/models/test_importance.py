@@ -109,8 +109,13 @@ def test_many_rows_are_thinned_out_evenly(
 
 @pytest.mark.parametrize(
     ("trees", "depth", "splits", "rows"),
-    [(80, 3, 80 * 7, 10_000), (2_000, 3, 14_000, 2_403), (2_000, 8, 284_656, 50), (1, 1, 0, 10_000)]
-    + [(10_000, 16, 10_000_000, 32)],
+    [
+        (80, 3, 80 * 7, 10_000),
+        (2_000, 3, 14_000, 2_403),
+        (2_000, 8, 284_656, 50),
+        (10_000, 16, 10_000_000, 32),
+        (1, 1, 0, 10_000),
+    ],
 )
 def test_rows_follow_from_the_model_alone(trees: int, depth: int, splits: int, rows: int) -> None:
     assert importance.row_cap(Training(trees=trees, depth=depth), splits) == rows
