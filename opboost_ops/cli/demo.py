@@ -135,7 +135,7 @@ def workspace(dataset: str, work: Path) -> Path:
     # Written aside and then moved, so that an interrupted demo leaves no half of one.
     aside = folder.with_name(f".{dataset}.{time.time_ns()}")
     if dataset == lenders.NAME:
-        lenders.write_lenders(aside)
+        lenders.write_lenders(aside, training=lenders.SMALL)
     else:
         write_workspace(load(dataset), aside, alignment="private")
     if folder.exists():

@@ -143,8 +143,8 @@ def _written(
             f"{', '.join(given)} is not for {dataset}, whose learning is horizontal.",
             "Nothing is randomised there: leave it out.",
         )
-    if model_epsilon is not None:
-        training = {**lenders.private_training(model_epsilon), **training}
+    usual = lenders.SMALL if model_epsilon is None else lenders.private_training(model_epsilon)
+    training = {**usual, **training}
     return lenders.write_lenders(folder, seed=seed, training=training)
 
 

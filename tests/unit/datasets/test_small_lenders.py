@@ -1,0 +1,68 @@
+"""The generated lenders of the demo need one another: together beats each alone."""
+
+import numpy as np
+import pytest
+
+from opboost_ops.boosting import federboost, quantiles
+from opboost_ops.boosting.federboost import Settings
+from opboost_ops.boosting.histogram import Growth
+from opboost_ops.boosting.objectives import Objective
+from opboost_ops.boosting.rounds import Alone
+from opboost_ops.datasets.lenders import _EMPLOYMENT, _FEATURES, SMALL, _declared, _tables
+from opboost_ops.domain import Domain, DomainMap
+from opboost_ops.lab import horizontal
+
+NUMBERS = [name for name in _FEATURES if name != "employment"]
+WIDE = Domain(1, 65_536)
+SETTINGS = Settings(
+    Objective("binary", 2),
+    (*[WIDE] * len(NUMBERS), *[Domain(1, 2)] * len(_EMPLOYMENT)),
+    40,
+    16,
+    Growth(3, 0.1, 1.0, 20),
+)
+
+
+def rows_of(table):
+    columns = []
+    for name in NUMBERS:
+        values = table[name].cast(float).fill_null(2500.0).to_numpy()
+        spec = _FEATURES[name]
+        mapping = DomainMap(WIDE, tuple(spec["bounds"]), spec.get("scale", "linear"))
+        columns.append(mapping.encode(values))
+    columns += [(table["employment"] == kind).to_numpy().astype(int) + 1 for kind in _EMPLOYMENT]
+    return columns, table["default"].to_numpy().astype(float)
+
+
+def gains(seed):
+    """AUC in percent of each lender's held-out rows: together less alone."""
+    known, held = [], []
+    for table in _tables(["north", "south", "east"], 6000, list(_declared(5)), seed, "C").values():
+        columns, label = rows_of(table)
+        first = round(len(label) * (1 - SMALL["holdout"]))
+        known.append(([c[:first] for c in columns], label[:first]))
+        held.append(([c[first:] for c in columns], label[first:]))
+    pooled = [np.concatenate(each) for each in zip(*(c for c, _ in known), strict=True)]
+    label = np.concatenate([label for _, label in known])
+    together = federboost.learn(pooled, label, SETTINGS, Alone())
+
+    def auc(model, columns, truth):
+        return horizontal.auc(
+            truth, horizontal.scores(model, quantiles.bins_of(columns, model.edges))
+        )
+
+    return [
+        auc(together, *theirs) - auc(federboost.learn(*mine, SETTINGS, Alone()), *theirs)
+        for mine, theirs in zip(known, held, strict=True)
+    ]
+
+
+def test_every_lender_of_the_demo_gains():
+    assert min(gains(0)) > 1.0
+
+
+@pytest.mark.slow
+def test_in_19_of_20_draws_every_lender_gains():
+    found = np.array([gains(seed) for seed in range(20)])
+    assert (found > 0).all(axis=1).sum() == 19
+    assert found.mean() == pytest.approx(2.3, abs=0.1)
