@@ -161,9 +161,15 @@ class Match:
         found = np.flatnonzero(self._is_common())
         return np.asarray(found[found != self._canary])
 
-    def positions(self, common: np.ndarray) -> np.ndarray:
-        """Positions in the only holder's list, int64, shape (c,), in the order of ``common``."""
-        return np.asarray(self._positions[common])
+    def positions(self, common: np.ndarray, *, people: bool = False) -> np.ndarray:
+        """Positions in the only holder's list, int64, shape (c,), in the order of ``common``.
+
+        Args:
+            common: Where in the query they are, shape (c,).
+            people: Whether people alone are counted; the canary is in the list, too.
+        """
+        found = np.asarray(self._positions[common])
+        return found - (found > self._positions[self._canary]) if people else found
 
     def _is_common(self) -> np.ndarray:
         found = ~self._total.any(axis=1) if self._several else self._positions >= 0

@@ -95,7 +95,8 @@ def command(
     for party in federation.feature_holders:
         if federation.parties[party].shards:
             console.print(f"  {party} to everyone who sees the run: {list_shards.DISCLOSES}")
-        console.print(f"  {receiver} to {party}: {request_splits.DISCLOSES}")
+        if not federation.has_decoys:
+            console.print(f"  {receiver} to {party}: {request_splits.DISCLOSES}")
     for party, file in local.site_files(path, federation).items():
         for line in left_open(load_policy(file.parent / POLICY)):
             console.print(f"{party}/{POLICY}: {line}", style="red", markup=False, soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from opboost_ops.config.alignment_faults import alignment_faults
 from opboost_ops.config.denoise_faults import denoise_faults
 from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.federation import Federation, Party
@@ -58,7 +59,7 @@ def _vertical_faults(federation: Federation) -> Iterator[Fault]:
         yield Fault("parties", f"has {len(holders)} label holders", "exactly one is needed")
     if not federation.feature_holders:
         yield Fault("parties", "has no feature holder", "at least one is needed")
-    yield from _alignment_faults(federation)
+    yield from alignment_faults(federation)
     yield from _booster_faults(federation)
     yield from private_faults(federation)
     for key in ("label", "features"):
@@ -120,18 +121,6 @@ def _key_faults(federation: Federation) -> Iterator[Fault]:
         first, last = party.signing_key_from, party.signing_key_expires
         if first is not None and last is not None and first > last:
             yield Fault(f"{where}.signing_key_from", "is after signing_key_expires")
-
-
-def _alignment_faults(federation: Federation) -> Iterator[Fault]:
-    if federation.alignment_mode != "private":
-        return
-    for name, party in federation.parties.items():
-        if party.encryption_key is None:
-            yield Fault(
-                f"parties.{name}.encryption_key",
-                "is required for alignment: private",
-                "make one with `opboost keys encryption`, or declare alignment: keyed",
-            )
 
 
 def _booster_faults(federation: Federation) -> Iterator[Fault]:

@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Field, model_validator
 
+from opboost_ops.config.alignment import Alignment, PrivateAlignment
+from opboost_ops.config.alignment import AlignmentMode as AlignmentMode
 from opboost_ops.config.feature import DomainRange, Feature
 from opboost_ops.config.public_keys import PublicKeys
 from opboost_ops.config.schema import FeatureName, Name, Record
@@ -16,7 +18,6 @@ from opboost_ops.domain import MOST_SEARCHED, MOST_VALUES
 Role = Literal["label_holder", "feature_holder"]
 IdType = Literal["string", "integer"]
 LearningTask = Literal["binary", "multiclass", "regression"]
-AlignmentMode = Literal["private", "keyed"]
 
 #: What a run is for.
 Purpose = Literal["train", "score"]
@@ -203,31 +204,6 @@ class Schedule(Record):
     timeout_hours: float = Field(default=12, gt=0, le=24 * 7)
 
 
-class PrivateAlignment(Record):
-    """``alignment: private`` with more than its mode.
-
-    Attributes:
-        mode: Its only one.
-        epoch: For how long exponents stay: one calendar month, in UTC. Feature holders then count
-            only people who were not asked about before in the month, and runs of one month can be
-            linked. Without it every run has exponents of its own.
-    """
-
-    mode: Literal["private"]
-    epoch: Literal["month"]
-
-
-def _form_of_alignment(value: Any) -> str:
-    return "terms" if isinstance(value, Mapping | PrivateAlignment) else "mode"
-
-
-#: Told apart before either is tried, so that a fault is told once.
-Alignment = Annotated[
-    Annotated[AlignmentMode, Tag("mode")] | Annotated[PrivateAlignment, Tag("terms")],
-    Discriminator(_form_of_alignment),
-]
-
-
 class Federation(Record):
     """The whole of ``federation.yaml``.
 
@@ -240,7 +216,7 @@ class Federation(Record):
         alignment: How the people common to all parties are found: ``private``, by an oblivious
             exchange that shows nobody who else is in a table; ``keyed``, by digests under a key
             that all parties share, for parties of one house. A mapping where exponents stay for
-            an epoch.
+            an epoch, or where a feature holder is not to know who is common.
         domain: Bounds of the integers that features are mapped to.
         label: Every party's target; horizontal.
         features: Every party's columns; horizontal.
@@ -287,7 +263,14 @@ class Federation(Record):
     @property
     def has_epoch(self) -> bool:
         """Whether exponents of private alignment stay for an epoch."""
-        return isinstance(self.alignment, PrivateAlignment)
+        found = self.alignment
+        return isinstance(found, PrivateAlignment) and found.epoch is not None
+
+    @property
+    def has_decoys(self) -> bool:
+        """Whether the feature holder releases all its people, and is not told who is common."""
+        found = self.alignment
+        return isinstance(found, PrivateAlignment) and found.decoys is not None
 
     @property
     def denoising(self) -> Literal["none", "redraw", "joint"]:

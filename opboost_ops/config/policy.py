@@ -115,7 +115,10 @@ class AlignmentRules(Record):
             of who is a customer it could have tested by now. Where exponents stay for an epoch,
             whoever is asked about again in the same one counts once.
         max_new_asked: About how many different people in one epoch, where exponents stay for one.
-        least_common: A run with fewer common people stops before anything is released.
+        least_common: A run with fewer common people stops before anything is released. With
+            decoys a feature holder counts the people that it releases, which are all it has.
+        decoys: Whether randomised values of all people of the party's table may leave, so that it
+            is not told who is common: everybody is charged.
     """
 
     allow: tuple[AlignmentMode, ...] = Field(default=("private", "keyed"), min_length=1)
@@ -123,6 +126,7 @@ class AlignmentRules(Record):
     max_asked_ever: int | None = Field(default=None, ge=0)
     max_new_asked: int | None = Field(default=None, ge=0)
     least_common: LeastCommon = LeastCommon()
+    decoys: bool = False
 
 
 class Checks(Record):

@@ -141,6 +141,8 @@ def sizes(site: Path, federation: str, run: str) -> dict[str, Any]:
     totals = {"feature_holders_total": 0, "align": 0, "holdout": 0}
     kinds = {
         "ranks": "feature_holders_total",
+        # In training, with decoys alone.
+        "values": "feature_holders_total",
         "split_values": "feature_holders_total",
         "routes": "holdout",
         "digests": "align",

@@ -5,7 +5,8 @@ and each link names the one before it by digest. In a training run: plan -> dige
 -> ranks and holdout -> split request -> split values, then -> route request -> routes where
 routed scoring is evaluated. In a scoring run: plan -> digests -> alignment -> values, or -> route
 request -> routes. Where alignment is private, it is plan -> query -> answer -> alignment, and the
-digests beside that. A party sees the links that it signs or receives.
+digests beside that. With decoys no alignment is told: all that is released are values, which answer
+the digests once the query was answered. A party sees the links that it signs or receives.
 
 The rules:
 

@@ -25,11 +25,20 @@ _PRIVATE: Mapping[Kind, Kind] = {
     "psi_answer": "psi_query",
     "alignment": "psi_answer",
 }
+#: With decoys the label holder answers nothing: what is released follows what is laid out.
+_DECOYS: Mapping[Kind, Kind] = {
+    "digests": "plan",
+    "psi_query": "plan",
+    "psi_answer": "psi_query",
+    "values": "digests",
+}
 #: Name of the JSON value in a run's home that holds a `Memory`.
 MEMORY = "acceptance"
 
 #: What else must be there before it.
 AFTER: Mapping[Kind, Kind] = {"split_request": "holdout", "alignment": "digests"}
+#: The same with decoys: until its policy has let it answer, nobody's values leave a party.
+_AFTER_DECOYS: Mapping[Kind, Kind] = {"values": "psi_answer"}
 
 
 def answers(plan: Plan) -> Mapping[Kind, Kind]:
@@ -38,6 +47,9 @@ def answers(plan: Plan) -> Mapping[Kind, Kind]:
     Args:
         plan: The run's.
     """
+    if plan.federation.has_decoys:
+        local = plan.purpose == "score" and plan.federation.scoring.mode == "local"
+        return {} if local else _DECOYS
     private = _PRIVATE if plan.federation.alignment_mode == "private" else {}
     if plan.purpose == "train":
         routed: Mapping[Kind, Kind] = {"route_request": "split_values", "routes": "route_request"}
@@ -118,8 +130,10 @@ def require_order(
         answered = memory.digest(before, label_holder if before == "plan" else about)
         if answered is None:
             raise Rejected("out_of_order", f"{what}: the {before} before it is not there.")
-    if kind in AFTER and memory.digest(AFTER[kind], about) is None:
-        raise Rejected("out_of_order", f"{what}: the {AFTER[kind]} before it is not there.")
+    decoys = plan is not None and plan.federation.has_decoys
+    first = (_AFTER_DECOYS if decoys else AFTER).get(kind)
+    if first is not None and memory.digest(first, about) is None:
+        raise Rejected("out_of_order", f"{what}: the {first} before it is not there.")
     if manifest.answers != answered:
         raise Rejected("wrong_answer", f"{what}: it answers another artifact than the accepted.")
 
@@ -150,10 +164,12 @@ def require_rows(memory: Memory, manifest: Manifest, rows: int | None, what: str
     elif kind == "psi_answer":
         right &= found == count("psi_query")
     elif kind in ("ranks", "holdout"):
-        whole, other = count("alignment") or 0, count("holdout" if kind == "ranks" else "ranks")
-        right &= 0 < found < whole if other is None else found + other == whole
+        common, other = count("alignment") or 0, count("holdout" if kind == "ranks" else "ranks")
+        right &= 0 < found < common if other is None else found + other == common
     elif kind == "values":
-        right &= found == count("alignment")
+        whole = count("alignment")
+        # With decoys there is none, and everybody who was laid out is released.
+        right &= found == (count("digests") if whole is None else whole)
     elif kind == "routes":
         new = count("holdout")
         right &= found == (count("alignment") if new is None else new)

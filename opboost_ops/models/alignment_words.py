@@ -17,6 +17,12 @@ _SEVERAL = (
     "anybody else (exact, no epsilon)."
 )
 
+_DECOYS = (
+    "{label} learnt the row count of {holders}, and which of its own people are in that table; "
+    "{holders} learnt the row count of {label}, and neither which of the own people are common nor "
+    "how many. Nobody can test the ID of anybody else (exact, no epsilon)."
+)
+
 _EPOCH = (
     " Exponents stay for a month: in each run of it {label} could look up everybody about whom it "
     "asked in any of them, and {holders} saw how many of its people came and went."
@@ -34,6 +40,7 @@ def alignment_words(federation: Federation, holders: str | None = None) -> str:
         found = _KEYED
     else:
         found = _ONE if len(federation.feature_holders) == 1 else _SEVERAL
+        found = _DECOYS if federation.has_decoys else found
         found += _EPOCH if federation.has_epoch else ""
     names = ", ".join(federation.feature_holders)
     return found.format(label=federation.label_holder, holders=holders or names)

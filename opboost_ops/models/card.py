@@ -44,6 +44,18 @@ _TOLD = (
     "{label}'s own rows and from randomised values that it held already.",
 )
 
+#: The same with decoys, but for the last line.
+_TOLD_WITH_DECOYS = (
+    "{label} received randomised domain values of each protected feature of all people of "
+    "{holders}, common or not; what that costs is the loss curve beside the feature, and it is "
+    "charged to everybody. {label} can put a name to those whom it asked about, and later to "
+    "whoever becomes common while the row stays as it is.",
+    "{holders}: told neither which of the own rows are common, nor how many, nor at which values "
+    "the trees split.",
+    "Everyone who sees the run learnt whether there is a new champion, and that all checks passed "
+    "(exact, no epsilon); the metrics above, row counts, intervals and curves stay with {label}.",
+)
+
 #: What the line on split requests says where the trees themselves are differentially private.
 _COVERED = "it follows from the model, whose epsilon is above"
 
@@ -293,7 +305,11 @@ def _told(federation: Federation) -> tuple[str, ...]:
             summed = (*_SUMMED_WITH_NOISE[:-1], _METRICS_WITH_NOISE)
         return tuple(line.format(active=federation.label_holder) for line in summed)
     holders = ", ".join(federation.feature_holders)
-    lines = (*_TOLD, *_ROUTED) if "routed" in federation.scoring.modes else _TOLD
+    lines: Sequence[str] = _TOLD
+    if "routed" in federation.scoring.modes:
+        lines = (*_TOLD, *_ROUTED)
+    if federation.has_decoys:
+        lines = (*_TOLD_WITH_DECOYS, _TOLD[-1])
     told = tuple(line.format(label=federation.label_holder, holders=holders) for line in lines)
     told = (alignment_words(federation), *told)
     private = federation.training.private

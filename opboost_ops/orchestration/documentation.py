@@ -56,10 +56,15 @@ def documentation(
 
 def _vertical(federation: Federation) -> list[str]:
     domain = federation.domain
+    released = "feature holders randomise theirs at home and publish only ranks, signed."
+    if federation.has_decoys:
+        released = (
+            "the feature holder randomises its own at home and publishes values of all its people, "
+            "signed; it is not told who of them is common."
+        )
     summary = (
         f"**{federation.name}** trains a gradient-boosted tree model on columns of "
-        f"{len(federation.parties)} parties. No party shows its columns to another: feature "
-        "holders randomise theirs at home and publish only ranks, signed."
+        f"{len(federation.parties)} parties. No party shows its columns to another: {released}"
     )
     lines = [
         summary,

@@ -56,6 +56,8 @@ def _released(policy: Policy, federation: Federation, party: str) -> list[str]:
         bit = feature.missing.bit if isinstance(feature.missing, Fill) else None
         if rule is not None and bit is not None and bit.name not in rule.mechanisms:
             refused.append(f"features.{name}.mechanisms: {bit.name} is not among them")
+    if federation.has_decoys:
+        refused += _everybody(policy, federation, party)
     for mode in federation.scoring.modes:
         if mode not in policy.scoring:
             refused.append(f"scoring: {mode} is not among them")
@@ -67,6 +69,21 @@ def _released(policy: Policy, federation: Federation, party: str) -> list[str]:
             if (rule := policy.features.get(name)) is not None and rule.least_cell_width is None
         ]
     return refused + _over_caps(policy, federation, party)
+
+
+def _everybody(policy: Policy, federation: Federation, party: str) -> list[str]:
+    """Of a plan by which all people of the party's table are released, common or not."""
+    refused: list[str] = []
+    if not policy.alignment.decoys:
+        refused.append(
+            "alignment.decoys: the plan wants values of all people of the table, common or not, "
+            "and that is not allowed"
+        )
+    return refused + [
+        f"features.{name}.max_splits: with decoys no split is asked for, as all values leave"
+        for name in federation.parties[party].features
+        if (rule := policy.features.get(name)) is not None and rule.max_splits is not None
+    ]
 
 
 def _plainly(policy: Policy, federation: Federation, party: str) -> list[str]:

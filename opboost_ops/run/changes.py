@@ -24,6 +24,8 @@ _ALIGNED = {
     "keyed": "who is in each table is open to whoever has the key that all parties share",
     "private": "no shared key: the label holder learns whom all have, and tests an ID only by "
     "asking",
+    "decoys": "randomised values of all people of the feature holder's table leave and are "
+    "charged, common or not, and it is not told who is common, nor how many",
     "epoch": "exponents stay for a month: a person who is asked about again counts once, the "
     "label holder can look up everybody of the month in each of its runs, and feature holders see "
     "how many of its people came and went",
@@ -188,7 +190,8 @@ def _means(
                 f"and a person written otherwise is another one{_draw(party, costs)}"
             )
         case ["federation", "alignment", *_]:
-            return _ALIGNED["epoch" if federation.has_epoch else federation.alignment_mode]
+            terms = "epoch" if federation.has_epoch else federation.alignment_mode
+            return _ALIGNED["decoys" if federation.has_decoys else terms]
         case ["federation", "domain", *_]:
             return f"the integers on which every protected feature is released{_draw(party, costs)}"
         case ["federation", "parties", whose, "revoked_keys"]:

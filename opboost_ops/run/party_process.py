@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from opboost_ops.boosting.rounds import LOGGER
-from opboost_ops.config.loading import site_file
+from opboost_ops.config.loading import site_file, site_of
 from opboost_ops.errors import ApprovalError, ConfigError, OpBoostError
 from opboost_ops.quality.tightening import TIGHTENING
-from opboost_ops.run.inbox import Run
+from opboost_ops.run.inbox import Run, home_of
 from opboost_ops.run.opening import open_run
 from opboost_ops.run.phases import ROUNDS
 from opboost_ops.run.runner import run_stage
 from opboost_ops.run.timings import spent_by
 from opboost_ops.stages.stage import SKIP
+from opboost_ops.stages.untold import whole
 
 #: Seconds between two looks for a person's answer.
 _AGAIN = 2.0
@@ -67,7 +68,9 @@ def _patiently(party: str, stage: str, run: Run) -> dict[str, Any]:
     """Run a stage, which may wait for a person."""
     while True:
         try:
-            return run_stage(party, stage, run)
+            summary = run_stage(party, stage, run)
+            # Whoever started this process is the party's own.
+            return whole(home_of(site_of(party)[0], run.federation, run.run), stage, summary)
         except ApprovalError as waits:
             if waits.new:
                 _tell(event="progress", stage=stage, text=str(waits))

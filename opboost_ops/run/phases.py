@@ -129,6 +129,9 @@ def steps(federation: Federation, purpose: Purpose) -> Iterator[tuple[str, str]]
 
 _FIRST = ("check_table", "check_drift", "digest_ids")
 
+#: How a feature holder releases values and no ranks.
+_VALUES = ("preprocess", "desensitize", "check_release", "publish")
+
 _LOOK = (
     Phase("open", "active", ("check_table", "check_drift")),
     Phase("own", "passive", ("check_table", "check_drift"), beside=True),
@@ -164,15 +167,28 @@ def _alignment(federation: Federation, align: tuple[str, ...]) -> tuple[Phase, .
     )
 
 
+def _told(federation: Federation) -> tuple[Awaited, ...]:
+    """What a feature holder waits for before it releases: with decoys nothing is told it."""
+    return () if federation.has_decoys else ("alignment",)
+
+
 def _training(federation: Federation) -> tuple[Phase, ...]:
     model = ("materialise", "check_model")
     end = ("evaluate", "register", "announce_champion")
     release = ("preprocess", "desensitize", "rank", "check_release", "publish")
-    train = ("accept", "assemble", "check_frame", "train", "request_splits")
+    train = ("accept", "assemble", "check_frame", "train")
+    if federation.has_decoys:
+        # The label holder has all values: it asks for no split, which would tell of its rows.
+        return (
+            *_alignment(federation, ("align",)),
+            Phase("release", "feature_holder", _VALUES, awaits=_told(federation)),
+            Phase("train", "label_holder", train, awaits=("values",)),
+            Phase("publish", "label_holder", (*model, *end)),
+        )
     first = (
         *_alignment(federation, ("align",)),
-        Phase("release", "feature_holder", release, awaits=("alignment",)),
-        Phase("train", "label_holder", train, awaits=("ranks", "holdout")),
+        Phase("release", "feature_holder", release, awaits=_told(federation)),
+        Phase("train", "label_holder", (*train, "request_splits"), awaits=("ranks", "holdout")),
         Phase("answer", "feature_holder", ("answer_splits",), awaits=("split_request",)),
     )
     values: tuple[Awaited, ...] = ("split_values",)
@@ -194,11 +210,10 @@ def _scoring(federation: Federation) -> tuple[Phase, ...]:
             Phase("score", "label_holder", score),
         )
     routed = federation.scoring.mode == "routed"
-    release = ("preprocess", "desensitize", "check_release", "publish")
     align = ("align", "request_routes") if routed else ("align",)
     request: tuple[Awaited, ...] = ("alignment", "route_request")
     answer = Phase("route", "feature_holder", ("preprocess", "answer_routes"), awaits=request)
-    publish = Phase("release", "feature_holder", release, awaits=("alignment",))
+    publish = Phase("release", "feature_holder", _VALUES, awaits=_told(federation))
     answered: tuple[Awaited, ...] = ("routes",) if routed else ("values",)
     return (
         *_alignment(federation, align),

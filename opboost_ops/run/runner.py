@@ -68,7 +68,7 @@ from opboost_ops.run.inbox import (
 from opboost_ops.run.mailboxes import close_mailbox, open_mailbox
 from opboost_ops.run.phases import SHARDED, stages_of
 from opboost_ops.run.publication import Publisher, publish, signer_of
-from opboost_ops.stages import brevity
+from opboost_ops.stages import brevity, untold
 from opboost_ops.stages.catalogue import STAGES
 from opboost_ops.stages.stage import SHARDS, Context
 
@@ -272,4 +272,8 @@ def _run_stage(
     if fact is not None:
         facts.tell(fact, party, federation, stage, sum(one.size for one in published))
     _LOG.info("%s at %s: done", stage, party.name)
-    return {**outcome.summary, "published": brevity.digests(digests)}
+    summary = {**outcome.summary, "published": brevity.digests(digests)}
+    told = untold.narrowed(context, stage, summary)
+    if told != summary:
+        home.write_json(f"{untold.FOLDER}/{stage}", summary)
+    return told

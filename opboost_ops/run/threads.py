@@ -11,16 +11,17 @@ from typing import Any
 from uuid import uuid4
 
 from opboost_ops.config.federation import Purpose
-from opboost_ops.config.loading import load_federation, sites_known
+from opboost_ops.config.loading import load_federation, site_of, sites_known
 from opboost_ops.errors import ConfigError
 from opboost_ops.run.form_values import with_form
-from opboost_ops.run.inbox import Run
+from opboost_ops.run.inbox import Run, home_of
 from opboost_ops.run.local import TIMEOUT, Finished, Listener, require_agreed, site_files
 from opboost_ops.run.opening import open_run
 from opboost_ops.run.phases import Phase, phases, stages_of
 from opboost_ops.run.runner import run_stage
 from opboost_ops.run.timings import spent_by
 from opboost_ops.stages.stage import SKIP
+from opboost_ops.stages.untold import whole
 
 
 def run_in_threads(
@@ -54,6 +55,8 @@ def run_in_threads(
     owner, alone = federation.label_holder, Lock()
     this = Run(federation.name, finished.run, owner, TIMEOUT)
 
+    place = (federation.name, finished.run)
+
     def tell(party: str, **event: Any) -> None:
         if listener is not None:
             with alone:
@@ -69,7 +72,8 @@ def run_in_threads(
             for stage in phase.stages_at(federation.parties[party]):
                 of = len(stages_of(federation, purpose, party))
                 tell(party, event="started", stage=stage, of=of + (party == owner))
-                done(party, stage, run_stage(party, stage, this))
+                said = run_stage(party, stage, this)
+                done(party, stage, whole(home_of(site_of(party)[0], *place), stage, said))
 
     with sites_known({owner: sites[owner]}):
         opened = open_run(federation_file, finished.run, form, purpose)

@@ -12,6 +12,7 @@ from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.alignment import Common
 from opboost_ops.stages.alignments import alignment_of
+from opboost_ops.stages.chosen import CHOSEN
 from opboost_ops.stages.keyed import MEMBERSHIP
 from opboost_ops.stages.least_common import too_few
 from opboost_ops.stages.stage import Context, Outcome
@@ -26,7 +27,7 @@ def align(context: Context) -> Outcome:
     The common order is the order of the digests. The held-out rows are those whose digest's
     last eight bytes are least (a keyed hash, independent of the order), or those that a
     boolean column of the label holder names. With DPBoost they are those where these bytes are
-    below a fixed number.
+    below a fixed number. With decoys nobody is told anything.
 
     Raises:
         ContractError: A party sends a digest twice or in another order than theirs, or too few
@@ -41,33 +42,45 @@ def align(context: Context) -> Outcome:
     if few is not None:
         return few
     held = _held_out(context, common)
+    decoys = context.federation.has_decoys
     if context.purpose == "train" and (held.all() or not held.any()):
+        counted = "Of all common rows none or all"
+        if not decoys:
+            counted = f"Of {len(held)} common rows {int(held.sum())}"
         raise ContractError(
-            f"Of {len(held)} common rows {int(held.sum())} are held out: both sides need rows.",
+            f"{counted} are held out: both sides need rows.",
             "Change training.holdout.",
         )
     answers = {party: common.told(party, held) for party in context.federation.feature_holders}
     train, holdout = int((~held).sum()), int(held.sum())
+    facts = {"train": train, "holdout": holdout}
+    # The common order: `common_order`, without its wide numbers.
+    positions = np.concatenate([common.rows[~held], common.rows[held]])
+    tables = {"alignment": pa.table({"position": smallest_integers(positions)})}
+    if decoys:
+        # What would be told stays here, and picks the common people out of everybody's values.
+        (answer,) = answers.values()
+        return Outcome(
+            tables={**tables, CHOSEN: answer.table}, documents={"alignment": facts}, summary=facts
+        )
     drafts = tuple(
         Draft(
             kind="alignment",
             about=party,
             table=answer.table,
             entries=answer.entries,
-            document={"train": train, "holdout": holdout},
+            document=facts,
             rows=len(held),
             answers=context.acceptance.memory.digest(way.answers, party),
             discloses=MEMBERSHIP,
         )
         for party, answer in answers.items()
     )
-    # The common order: `common_order`, without its wide numbers.
-    positions = np.concatenate([common.rows[~held], common.rows[held]])
     return Outcome(
-        tables={"alignment": pa.table({"position": smallest_integers(positions)})},
-        documents={"alignment": {"train": train, "holdout": holdout}},
+        tables=tables,
+        documents={"alignment": facts},
         drafts=drafts,
-        summary={"train": train, "holdout": holdout},
+        summary=facts,
     )
 
 

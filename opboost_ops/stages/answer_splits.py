@@ -1,8 +1,11 @@
 """Arrow: split request -> split values, after policy and the released ranks were asked."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from opboost_ops.boosting.splits import split_values
+from opboost_ops.config.columns import Column
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.privacy.consent import require_splits_allowed
@@ -22,17 +25,7 @@ def answer_splits(context: Context) -> Outcome:
     splits = _parse(request.document)
     require_splits_allowed(context.policy, context.federation, context.party, splits)
     tables = context.home.json("rank_values")
-    channels = {c.name: c.mechanism.channel(c.domain) for c in context.columns()}
-    values: dict[str, dict[str, float]] = {}
-    for name, ranks in splits.items():
-        table = channels[name].span(np.asarray(tables[name]))
-        if any(not 1 <= rank < len(table) for rank in ranks):
-            raise ArtifactError(
-                f"The split request asks for ranks of {name} that were never released.",
-                "No split value was given; ask the label holder what it trained on.",
-            )
-        midpoints = split_values(ranks, table)
-        values[name] = {str(r): v for r, v in zip(ranks, midpoints, strict=True)}
+    values = midpoints(context.columns(), tables, splits)
     count = sum(len(v) for v in values.values())
     draft = Draft(
         kind="split_values",
@@ -45,6 +38,35 @@ def answer_splits(context: Context) -> Outcome:
         "values that were already randomised and charged",
     )
     return Outcome(drafts=(draft,), summary={"splits": count})
+
+
+def midpoints(
+    columns: Sequence[Column],
+    tables: Mapping[str, Sequence[int]],
+    splits: Mapping[str, Sequence[int]],
+) -> dict[str, dict[str, float]]:
+    """The values halfway between what the ranks on either side of each split stand for.
+
+    Args:
+        columns: The feature holder's.
+        tables: The value of each rank, by column.
+        splits: The lower rank of each, by column.
+
+    Raises:
+        ArtifactError: There is no such rank.
+    """
+    channels = {c.name: c.mechanism.channel(c.domain) for c in columns}
+    values: dict[str, dict[str, float]] = {}
+    for name, ranks in splits.items():
+        table = channels[name].span(np.asarray(tables[name]))
+        if any(not 1 <= rank < len(table) for rank in ranks):
+            raise ArtifactError(
+                f"The split request asks for ranks of {name} that were never released.",
+                "No split value was given; ask the label holder what it trained on.",
+            )
+        found = split_values(ranks, table)
+        values[name] = {str(r): v for r, v in zip(ranks, found, strict=True)}
+    return values
 
 
 def _parse(document: object) -> dict[str, list[int]]:

@@ -15,6 +15,7 @@ from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.exchange.manifest import Kind
 from opboost_ops.stages import raw_table
+from opboost_ops.stages.chosen import RANK_VALUES, as_released
 from opboost_ops.stages.digest_ids import changed
 from opboost_ops.stages.joined import joined
 from opboost_ops.stages.stage import Context, Outcome
@@ -57,13 +58,19 @@ def assemble(context: Context) -> Outcome:
     require_labels(rules, label[:train])
     weighted = column(rules.weight_column)[:train] if rules.weight_column else pl.DataFrame()
     weight = weights_of(weighted, rules, party.label, label[:train], classes)
-    received: dict[str, tuple[Artifact, Artifact]] = {}
+    received: dict[str, tuple[Artifact | pa.Table, Artifact | pa.Table]] = {}
     ranked: list[str] = []
+    known_ranks: dict[str, Any] = {}
     for holder, digests in context.home.json("accepted").items():
-        received[holder] = (
-            _accepted(context, "ranks", holder, digests),
-            _accepted(context, "holdout", holder, digests),
-        )
+        if context.federation.has_decoys:
+            release = _accepted(context, "values", holder, digests)
+            ranks, held_out, known_ranks[holder] = as_released(context, holder, release, train)
+            received[holder] = (ranks, held_out)
+        else:
+            received[holder] = (
+                _accepted(context, "ranks", holder, digests),
+                _accepted(context, "holdout", holder, digests),
+            )
         ranked += [f"{holder}.{found.name}" for found in context.columns(holder)]
     names = [*columns, *ranked]
     counted = {} if weight is None else {WEIGHT: weight}
@@ -83,7 +90,7 @@ def assemble(context: Context) -> Outcome:
             "frame": joined(own[0], others[0], {**labels[0], **counted}),
             "holdout_frame": joined(own[1], others[1], labels[1]),
         },
-        documents={"frame": facts},
+        documents={"frame": facts, **({RANK_VALUES: known_ranks} if known_ranks else {})},
         summary={"rows": train, "features": len(names), "ranked": len(ranked)},
     )
 

@@ -106,12 +106,16 @@ class _RawTable:
 
 
 def check_release(context: Context) -> Outcome:
-    """Check the preprocessed values, and what is about to be published: ranks, or new rows."""
+    """Check the preprocessed values, and what is about to be published: ranks, or values.
+
+    It judges all that is released. With decoys these are all people, as nobody here knows who of
+    them will be in a model.
+    """
     preprocessed = context.home.table("preprocessed")
     columns = context.columns()
     sources = {column.source: column.source_domain for column in columns}
     released = {column.name: column.domain for column in columns}
-    if context.purpose == "train":
+    if "rank" in context.stages:
         ranks = context.home.table("ranks")
         leaves = (suites.release(released, ranks.num_rows, _dense(context)), ranks)
     else:

@@ -84,7 +84,7 @@ def as_table(columns: dict[str, np.ndarray]) -> pa.Table:
 
 def _present(context: Context, released: dict[str, np.ndarray]) -> dict[str, Any]:
     """Of a shard: which values its training rows have; all shards' together make the ranks."""
-    if context.purpose != "train":
+    if "rank" not in context.stages:
         return {}
     places = narrow_integers(context.home.table(context.part("positions")), "place")
     train = places < context.home.json(SHARDS)["train"]

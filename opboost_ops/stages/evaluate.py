@@ -77,7 +77,8 @@ def evaluate(context: Context) -> Outcome:
         tables={"predictions": _table(predictions)},
         documents={**documents, "evaluation": evaluation, "gate": decision},
         summary={"rows": len(truth), "mode": mode, "metrics": result, "gate": decision["why"]},
-        discloses="" if charge else DISCLOSES,
+        # With decoys they stay at home.
+        discloses="" if charge or context.federation.has_decoys else DISCLOSES,
         model=charge,
     )
 

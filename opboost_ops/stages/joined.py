@@ -12,17 +12,20 @@ from opboost_ops.stages.home import Rows
 
 
 def joined(
-    own: Mapping[str, np.ndarray], received: Mapping[str, Artifact], last: Mapping[str, np.ndarray]
+    own: Mapping[str, np.ndarray],
+    received: Mapping[str, Artifact | pa.Table],
+    last: Mapping[str, np.ndarray],
 ) -> Rows:
     """Columns of the same rows; of what was received, no more than a part is in memory.
 
     Args:
         own: The party's, shape (n,) each, by name.
-        received: What others have sent, by party; its columns are named ``party.column``.
+        received: What others have sent, or was picked of it, by party; its columns are named
+            ``party.column``.
         last: What comes behind them, shape (n,) each, by name; at least one column.
     """
     rows = len(next(iter(last.values())))
-    readers = {party: _Reader(artifact) for party, artifact in received.items()}
+    readers = {party: _Reader(found) for party, found in received.items()}
     arrays = {name: pa.array(values) for name, values in {**own, **last}.items()}
 
     def block(begin: int, size: int) -> pa.Table:
@@ -45,12 +48,14 @@ def joined(
 
 
 class _Reader:
-    """The rows of an artifact's table, in their order."""
+    """The rows of an artifact's table, or of what was picked of it, in their order."""
 
-    def __init__(self, artifact: Artifact) -> None:
-        self._parts = artifact.tables()
+    def __init__(self, found: Artifact | pa.Table) -> None:
+        self._parts: Iterator[pa.Table] = iter((found,))
+        self._what = "What was picked of a release"
+        if isinstance(found, Artifact):
+            self._parts, self._what = found.tables(), found.manifest.reference
         self._left = next(self._parts)
-        self._what = artifact.manifest.reference
 
     def take(self, rows: int) -> pa.Table:
         """The next rows, with all columns also where there are none.

@@ -10,8 +10,8 @@ from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.digest_ids import changed
 from opboost_ops.stages.least_common import too_few
-from opboost_ops.stages.positions import aligned_rows
 from opboost_ops.stages.raw_blocks import blocks
+from opboost_ops.stages.released import released
 from opboost_ops.stages.stage import SHARDS, Context, Outcome
 
 #: Most files of a table: each is a task, and the list of them is to stay short.
@@ -23,8 +23,9 @@ DISCLOSES = "of how many files the party's table is"
 def list_shards(context: Context) -> Outcome:
     """Count files and their rows, so that each file can be treated by itself.
 
-    The alignment is accepted here, once, and dealt to the files: whoever treats one of them needs
-    nothing that is as long as the whole table but the person keys, which are mapped.
+    Which rows are released is found out here, once, and they are dealt to the files: whoever treats
+    one of them needs nothing that is as long as the whole table but the person keys, which are
+    mapped.
 
     Raises:
         ContractError: The table was rewritten, the alignment does not fit it, or it has too many
@@ -43,17 +44,17 @@ def list_shards(context: Context) -> Outcome:
         sum(block.height for block in blocks(context, identity, shard=shard))
         for shard in range(count)
     ]
-    alignment = context.receive("alignment", context.party)
-    few = too_few(context, alignment.manifest.rows)
+    wanted = released(context)
+    few = too_few(context, wanted.count)
     if few is not None:
         return few
     # Where the rows of each begin, and after the last one the end; without forgotten persons.
     offsets = [0, *accumulate(heights)]
     if context.home.table("person_keys").num_rows != offsets[-1]:
         raise changed(context)
-    positions = aligned_rows(context, alignment)
+    positions = wanted.rows()
     shards = {
-        "train": alignment.document["train"],
+        "train": wanted.train,
         "offsets": offsets,
         "sha256": [raw_table.fingerprint(context, shard) for shard in range(count)],
     }
@@ -66,7 +67,7 @@ def list_shards(context: Context) -> Outcome:
 
 
 def _dealt(positions: np.ndarray, offsets: list[int]) -> dict[str, pa.Table]:
-    """For each file the common rows that lie in it, and their places in the common order."""
+    """For each file the rows to release that lie in it, and their places in the release."""
     found = np.searchsorted(offsets[1:], positions, side="right").astype(np.uint16)
     order = np.argsort(found, kind="stable")
     ends = np.searchsorted(found[order], np.arange(len(offsets)))

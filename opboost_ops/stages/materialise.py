@@ -1,12 +1,16 @@
 """Arrow: partial model and split values -> a model on domain values."""
 
 from itertools import pairwise
+from typing import Any
 
 from opboost_ops.boosting import splits
 from opboost_ops.boosting.trainer import format_of
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ArtifactError
 from opboost_ops.stages import brevity
+from opboost_ops.stages.answer_splits import midpoints
+from opboost_ops.stages.chosen import RANK_VALUES
+from opboost_ops.stages.request_splits import splits_used
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.train import partial_model
 
@@ -23,10 +27,7 @@ def materialise(context: Context) -> Outcome:
     for party in context.federation.feature_holders:
         domains = {column.name: column.domain for column in context.columns(party)}
         bounds |= {f"{party}.{name}": (d.lower, d.upper) for name, d in domains.items()}
-        request = context.receive("split_request", party)
-        answer = context.receive("split_values", party)
-        asked = request.document["splits"]
-        given = answer.document.get("splits") if isinstance(answer.document, dict) else None
+        asked, given = _answered(context, party)
         for name, ranks in asked.items():
             found = given.get(name) if isinstance(given, dict) else None
             numbers = [found.get(str(r)) if isinstance(found, dict) else None for r in ranks]
@@ -45,6 +46,21 @@ def materialise(context: Context) -> Outcome:
         documents={"split_values": values},
         summary={"splits": brevity.counts({name: len(v) for name, v in values.items()})},
     )
+
+
+def _answered(context: Context, party: str) -> tuple[dict[str, list[int]], Any]:
+    """The splits on a feature holder's columns, and the values that it gave.
+
+    With decoys these follow from its release.
+    """
+    if context.federation.has_decoys:
+        asked = splits_used(context)[party]
+        tables = context.home.json(RANK_VALUES)[party]
+        return asked, midpoints(context.columns(party), tables, asked)
+    request = context.receive("split_request", party)
+    answer = context.receive("split_values", party)
+    given = answer.document.get("splits") if isinstance(answer.document, dict) else None
+    return request.document["splits"], given
 
 
 def model_file(context: Context) -> str:

@@ -12,6 +12,7 @@ from opboost_ops.stages.desensitize import randomised
 from opboost_ops.stages.held import HELD, held_values, person_keys
 from opboost_ops.stages.preprocess import facts
 from opboost_ops.stages.rank import PRESENT, present_values
+from opboost_ops.stages.released import released
 from opboost_ops.stages.stage import SHARDS, Context, Outcome
 
 
@@ -26,8 +27,8 @@ def merge_shards(context: Context) -> Outcome:
         ContractError: The parts do not make up the aligned rows.
     """
     count = len(context.home.json(SHARDS)["sha256"])
-    alignment = context.receive("alignment", context.party)
-    rows = alignment.manifest.rows
+    wanted = released(context)
+    rows = wanted.count
     places = [narrow_integers(context.home.table(f"positions-{i}"), "place") for i in range(count)]
     if not _make_up(places, rows):
         raise ContractError(
@@ -41,11 +42,10 @@ def merge_shards(context: Context) -> Outcome:
     clipped: Counter[str] = Counter()
     for shard in range(count):
         clipped.update(context.home.json(f"preprocessed-{shard}")["clipped"])
-    documents: dict[str, Any] = {"preprocessed": facts(alignment, dict(clipped))}
+    documents: dict[str, Any] = {"preprocessed": facts(wanted, dict(clipped))}
     if "desensitize" in context.stages:
-        released = _whole(context, "randomised", places, rows)
-        train = alignment.document["train"]
-        tables["randomised"], more = _drawn(context, count, train, tables, released)
+        drawn = _whole(context, "randomised", places, rows)
+        tables["randomised"], more = _drawn(context, count, wanted.train, tables, drawn)
         documents |= more
     return Outcome(tables=tables, documents=documents, summary={"rows": rows, "shards": count})
 
@@ -55,7 +55,7 @@ def _drawn(
     count: int,
     train: int,
     tables: dict[str, pa.Table],
-    released: pa.Table,
+    drawn: pa.Table,
 ) -> tuple[pa.Table, dict[str, Any]]:
     """What may go of the randomised rows, and what is kept beside it."""
     keys, positions = person_keys(context), narrow_integers(tables["positions"], "position")
@@ -67,16 +67,16 @@ def _drawn(
             continue
         once_more = randomised(context, {source: values[other]}, keys, positions[other])
         for name, cells in once_more.items():
-            new[name] = narrow_integers(released, name).astype(
-                np.promote_types(released.schema.field(name).type.to_pandas_dtype(), cells.dtype)
+            new[name] = narrow_integers(drawn, name).astype(
+                np.promote_types(drawn.schema.field(name).type.to_pandas_dtype(), cells.dtype)
             )
             new[name][other] = cells
     documents: dict[str, Any] = {HELD: held.document()}
-    if context.purpose == "train":
+    if "rank" in context.stages:
         documents[PRESENT] = _present(context, count) | {
             name: present_values(values[:train]).tolist() for name, values in new.items()
         }
-    columns = {name: released.column(name) for name in released.column_names}
+    columns = {name: drawn.column(name) for name in drawn.column_names}
     return pa.table(columns | {n: smallest_integers(v) for n, v in new.items()}), documents
 
 

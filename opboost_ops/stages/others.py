@@ -9,7 +9,9 @@ from opboost_ops.boosting import routes
 from opboost_ops.config.federation import ScoringMode
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.encoding import integers
+from opboost_ops.exchange.manifest import Kind
 from opboost_ops.stages import raw_table
+from opboost_ops.stages.chosen import chosen
 from opboost_ops.stages.preprocess import domain_integers
 from opboost_ops.stages.stage import Context
 
@@ -41,12 +43,18 @@ def others(
         if mode == "routed":
             found |= _routed(context, party, len(positions))
             continue
-        released = context.receive(
-            "holdout" if context.purpose == "train" else "values", party, rows=len(positions)
-        )
+        table = _released(context, party, len(positions))
         for column in context.columns(party):
-            found[f"{party}.{column.name}"] = integers(released.table, column.name).astype(float)
+            found[f"{party}.{column.name}"] = integers(table, column.name).astype(float)
     return found
+
+
+def _released(context: Context, party: str, rows: int) -> pa.Table:
+    if context.federation.has_decoys:
+        table = chosen(context, context.receive("values", party))
+        return table.slice(context.home.json("alignment")["train"])
+    kind: Kind = "holdout" if context.purpose == "train" else "values"
+    return context.receive(kind, party, rows=rows).table
 
 
 def _routed(context: Context, party: str, rows: int) -> dict[str, np.ndarray]:

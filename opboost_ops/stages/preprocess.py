@@ -10,18 +10,17 @@ import pyarrow as pa
 from opboost_ops.config.columns import missing_name
 from opboost_ops.config.feature import Fill
 from opboost_ops.errors import ContractError
-from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.digest_ids import changed
 from opboost_ops.stages.least_common import too_few
-from opboost_ops.stages.positions import aligned_rows
 from opboost_ops.stages.raw_blocks import blocks
+from opboost_ops.stages.released import Released, released
 from opboost_ops.stages.stage import SHARDS, Context, Outcome
 
 
 def preprocess(context: Context) -> Outcome:
-    """Map the aligned rows onto the domain; rows come in the common order, held-out ones last.
+    """Map the rows that are released onto the domain: the common ones, held-out ones last, or all.
 
     For one shard: those of them that lie in its file.
 
@@ -33,19 +32,19 @@ def preprocess(context: Context) -> Outcome:
         return _of_one_file(context, context.shard)
     if raw_table.fingerprint(context) != context.home.json("table")["sha256"]:
         raise changed(context)
-    alignment = context.receive("alignment", context.party)
+    wanted = released(context)
     height = context.home.table("person_keys").num_rows
-    few = too_few(context, alignment.manifest.rows)
+    few = too_few(context, wanted.count)
     if few is not None:
         return few
-    rows = aligned_rows(context, alignment)
+    rows = wanted.rows()
     table, clipped = _in_common_order(context, rows, height)
     return Outcome(
         tables={
             "preprocessed": table,
             "positions": pa.table({"position": smallest_integers(rows)}),
         },
-        documents={"preprocessed": facts(alignment, clipped)},
+        documents={"preprocessed": facts(wanted, clipped)},
         summary={"rows": table.num_rows, "features": table.num_columns},
     )
 
@@ -106,15 +105,16 @@ def _wide_enough(whole: np.ndarray | None, kind: np.dtype[Any], rows: int) -> np
     return whole.astype(np.promote_types(whole.dtype, kind), copy=False)
 
 
-def facts(alignment: Artifact, clipped: dict[str, int]) -> dict[str, Any]:
+def facts(wanted: Released, clipped: dict[str, int]) -> dict[str, Any]:
     """What later stages go by, a JSON value.
 
     Args:
-        alignment: The accepted alignment.
+        wanted: What is released.
         clipped: How many values of each feature were clipped.
     """
-    sides = {side: alignment.document[side] for side in ("train", "holdout")}
-    return {"alignment": alignment.digest, "clipped": clipped, **sides}
+    sides = {"train": wanted.train, "holdout": wanted.others}
+    # The key is older than releases that answer anything but an alignment.
+    return {"alignment": wanted.answers, "clipped": clipped, **sides}
 
 
 def domain_integers(

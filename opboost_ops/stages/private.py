@@ -111,7 +111,8 @@ class Private:
             wanted = at[common_order(held)]
             if holder in looks:
                 return Answer(pa.table({"look": binary(looks[holder].take(0)[wanted])}))
-            return Answer(pa.table({"position": smallest_integers(match.positions(wanted))}))
+            found = match.positions(wanted, people=context.federation.has_decoys)
+            return Answer(pa.table({"position": smallest_integers(found)}))
 
         return Common(rows[at], of_common, told)
 
@@ -122,7 +123,8 @@ class Private:
             yield owner, holder, asked(federation)
             yield holder, owner, laid_out(federation)
             yield holder, owner, answered(federation)
-            yield owner, holder, MEMBERSHIP
+            if not federation.has_decoys:
+                yield owner, holder, MEMBERSHIP
 
     def nobody(self) -> str:
         """What to look at where nobody is common to all."""

@@ -19,6 +19,12 @@ _LAID_OUT_IN_EPOCH = (
     "row count; of its people nothing but what answers give, to queries of this run or of another "
     "one of the same month: no ID can be tested by anybody else, nor after that month"
 )
+_LAID_OUT_WITH_DECOYS = (
+    "row count, and the order of the values that follow, which are of all people in the table, "
+    "each of whom is charged; whose a row is, only an answer to a query gives, of people about "
+    "whom it asks. No ID can be tested by anybody else, nor later; but an unchanged row is the "
+    "same in every run, so whoever becomes common later can be found in earlier releases"
+)
 _ANSWERED = {
     1: "for each of the label holder's people, whether the table has them (membership)",
     2: "for each of the label holder's people, whether all parties have them (membership); not "
@@ -42,6 +48,8 @@ def laid_out(federation: Federation) -> str:
     Args:
         federation: The plan's.
     """
+    if federation.has_decoys:
+        return _LAID_OUT_WITH_DECOYS
     return _LAID_OUT_IN_EPOCH if federation.has_epoch else _LAID_OUT
 
 

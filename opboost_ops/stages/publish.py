@@ -16,7 +16,7 @@ from opboost_ops.stages.stage import Context, Outcome
 
 
 def publish(context: Context) -> Outcome:
-    """Publish ranks of the training rows and randomised values of the held-out or new rows.
+    """Publish ranks of the training rows and randomised values of held-out, new or all rows.
 
     Raises:
         ContractError: The release was not checked, or is not what was drawn.
@@ -43,7 +43,7 @@ def publish(context: Context) -> Outcome:
 
     held_out = context.home.table("randomised").slice(facts["train"])
     drafts: tuple[Draft, ...] = (draft("values", held_out),)
-    if context.purpose == "train":
+    if "rank" in context.stages:
         drafts = (draft("ranks", context.home.table("ranks")), draft("holdout", held_out))
     charges = _charges(context, columns)
     return Outcome(

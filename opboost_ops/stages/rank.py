@@ -1,8 +1,12 @@
 """Arrow: randomised values -> ranks; the table rank -> value stays home."""
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
 import numpy as np
 import pyarrow as pa
 
+from opboost_ops.config.columns import Column
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.stages.stage import Context, Outcome
 
@@ -19,27 +23,49 @@ def rank(context: Context) -> Outcome:
     For DPBoost ranks are the domain's own codes, 1 for its lower bound, whether a value is present
     or not: one new value would renumber dense ranks, and so move others' rows.
     """
-    table = context.home.table("randomised")
     train = context.home.json("preprocessed")["train"]
+    table = context.home.table("randomised").slice(0, train)
+    private = context.federation.training.trainer == "dpboost"
+    known: Mapping[str, Sequence[int]] = {}
+    if context.federation.parties[context.party].shards:
+        # Each file's own were looked up by the worker that had it.
+        known = context.home.json(PRESENT)
+    ranks, values = ranks_of(context.columns(), table, private, known)
+    return Outcome(
+        tables={"ranks": ranks},
+        documents={"rank_values": values},
+        summary={"rows": train, "features": ranks.num_columns},
+    )
+
+
+def ranks_of(
+    columns: Sequence[Column],
+    table: pa.Table,
+    private: bool,
+    known: Mapping[str, Sequence[int]] = MappingProxyType({}),
+) -> tuple[pa.Table, dict[str, list[int]]]:
+    """Ranks of training rows, and which value each rank stands for.
+
+    Args:
+        columns: Whose they are.
+        table: Randomised values of the training rows alone, by column.
+        private: Whether they are the domain's own codes.
+        known: The values that are present, rising, by column; looked for when absent.
+    """
     ranks: dict[str, pa.Array] = {}
     values: dict[str, list[int]] = {}
-    for column in context.columns():
+    for column in columns:
         name = column.name
-        released = narrow_integers(table, name)[:train]
-        if context.federation.training.trainer == "dpboost":
+        released = narrow_integers(table, name)
+        if private:
             present = column.domain.values()
-        elif context.federation.parties[context.party].shards:
-            # Each file's own were looked up by the worker that had it.
-            present = np.asarray(context.home.json(PRESENT)[name], dtype=np.int64)
+        elif name in known:
+            present = np.asarray(known[name], dtype=np.int64)
         else:
             present = present_values(released)
         ranks[name] = smallest_integers(dense_ranks(released, present))
         values[name] = present.tolist()
-    return Outcome(
-        tables={"ranks": pa.table(ranks)},
-        documents={"rank_values": values},
-        summary={"rows": train, "features": len(ranks)},
-    )
+    return pa.table(ranks), values
 
 
 def present_values(released: np.ndarray) -> np.ndarray:

@@ -18,8 +18,7 @@ COVERED = "at which codes of each feature the trees split; it follows from the m
 
 def request_splits(context: Context) -> Outcome:
     """Ask each feature holder for the values of the splits on its features."""
-    facts = context.home.json("frame")
-    used = used_splits(partial_model(context), facts["ranked"])
+    used = splits_used(context)
     accepted = context.home.json("accepted")
     drafts = []
     counts: dict[str, int] = {}
@@ -28,11 +27,7 @@ def request_splits(context: Context) -> Outcome:
     if training.tuning is not None:
         discloses = OF_WINNER
     for party in context.federation.feature_holders:
-        splits = {
-            column.name: used[f"{party}.{column.name}"]
-            for column in context.columns(party)
-            if used.get(f"{party}.{column.name}")
-        }
+        splits = used[party]
         counts[party] = sum(len(ranks) for ranks in splits.values())
         drafts.append(
             Draft(
@@ -46,3 +41,20 @@ def request_splits(context: Context) -> Outcome:
             )
         )
     return Outcome(drafts=tuple(drafts), summary={"splits": brevity.counts(counts)})
+
+
+def splits_used(context: Context) -> dict[str, dict[str, list[int]]]:
+    """The ranks at which trees split, by feature holder and column.
+
+    Args:
+        context: The label holder's, which has trained.
+    """
+    used = used_splits(partial_model(context), context.home.json("frame")["ranked"])
+    return {
+        party: {
+            column.name: used[f"{party}.{column.name}"]
+            for column in context.columns(party)
+            if used.get(f"{party}.{column.name}")
+        }
+        for party in context.federation.feature_holders
+    }

@@ -58,5 +58,6 @@ def score(context: Context) -> Outcome:
     return Outcome(
         tables={"scores": pa.table(scores)},
         summary={"rows": len(positions), "mode": mode, "version": context.model},
-        discloses="how many new rows were scored",
+        # With decoys that is told at home alone.
+        discloses="" if context.federation.has_decoys else "how many new rows were scored",
     )

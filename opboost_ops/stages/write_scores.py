@@ -14,6 +14,7 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.models.registry import Registry
 from opboost_ops.models.scores import keep
 from opboost_ops.stages import raw_table
+from opboost_ops.stages.chosen import chosen
 from opboost_ops.stages.digest_ids import changed
 from opboost_ops.stages.positive_class import positive_of
 from opboost_ops.stages.raw_blocks import blocks
@@ -98,8 +99,10 @@ def _inputs(context: Context) -> str:
     for party in context.federation.feature_holders if kind else ():
         assert kind is not None
         # Not the artifact's digest, which is another one in every run: it covers a salt.
-        answer = context.receive(kind, party).table
-        frame = pl.from_arrow(answer)
+        # Nor, with decoys, who else was released, in which order.
+        answer = context.receive(kind, party)
+        table = chosen(context, answer) if context.federation.has_decoys else answer.table
+        frame = pl.from_arrow(table)
         assert isinstance(frame, pl.DataFrame)
         placed = frame.with_row_index(_PLACE)
         found[party] = rows_fingerprint([placed], placed.columns, key)

@@ -55,3 +55,33 @@ def test_each_airflow_waits_for_what_comes_from_another(private: Path) -> None:
     (wanted,) = (kinds for task, kinds in waits(alone).items() if task.startswith("credit_align"))
     assert sorted(wanted) == ["digests/bank", "digests/shop", "psi_answer/bank", "psi_answer/shop"]
     assert waits(bank)["bank_psi.wait_for_psi_query"] == ["psi_query/bank"]
+
+
+@pytest.fixture
+def decoys(private: Path) -> Path:
+    path = private / "credit.yaml"
+    data: dict[str, Any] = yaml.safe_load(path.read_text())
+    data["alignment"] = {"mode": "private", "decoys": "all"}
+    del data["parties"]["shop"]
+    path.write_text(yaml.safe_dump(data, sort_keys=False))
+    return private
+
+
+@pytest.mark.parametrize("purpose", ["train", "score"])
+def test_with_decoys_a_feature_holder_waits_for_nothing_of_the_alignment(
+    decoys: Path, purpose: str
+) -> None:
+    dag = build_dags(decoys)[f"{NAME}_{purpose}"]
+    assert dag.task_group.topological_sort()
+    released = tasks(dag, "bank_release")
+    assert released == ["preprocess", "desensitize", "check_release", "publish"]
+    assert not [t for t in dag.task_ids if "split" in t or t.startswith("bank_answer")]
+    bank, credit = (
+        build_dags(decoys, [party])[f"{NAME}_{purpose}"] for party in ("bank", "credit")
+    )
+    wanted = [t.op_kwargs["wanted"] for t in bank.tasks if ".wait_for_" in t.task_id]
+    assert wanted == [["psi_query/bank"]]
+    first = bank.get_task("bank_release.preprocess").get_flat_relative_ids(upstream=True)
+    assert "bank_psi.psi_answer" in first
+    wanted = [t.op_kwargs["wanted"] for t in credit.tasks if ".wait_for_" in t.task_id]
+    assert wanted == [["digests/bank", "psi_answer/bank"], ["values/bank"]]

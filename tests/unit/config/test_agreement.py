@@ -145,7 +145,8 @@ AGREED = {
         "name": "'piecewise'",
     },
     "PrivateAlignment": {
-        "epoch": "required",
+        "decoys": "None",
+        "epoch": "None",
         "mode": "required",
     },
     "PrivateTraining": {

@@ -239,10 +239,10 @@ def test_agreement_and_card_say_what_an_epoch_is(
 @pytest.mark.parametrize(
     ("terms", "said"),
     [
-        ({"mode": "private"}, ["alignment.epoch: is required"]),
+        ({"mode": "private"}, ["alignment: is a mapping that names neither epoch nor decoys"]),
         ({"epoch": "month"}, ["alignment.mode: is required"]),
         ({"mode": "keyed", "epoch": "week"}, ["alignment.mode: ", "alignment.epoch: "]),
-        ({"mode": "private", "epoch": "month", "decoys": "all"}, ["alignment.decoys: is not a"]),
+        ({"mode": "private", "epoch": "month", "salt": "all"}, ["alignment.salt: is not a"]),
         ("privat", ["alignment: Input should be 'private' or 'keyed' (did you mean private?)"]),
     ],
 )
