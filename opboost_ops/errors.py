@@ -63,7 +63,17 @@ class BudgetError(OpBoostError):
 
 
 class PolicyError(OpBoostError):
-    """A party's own policy does not allow what was asked of it."""
+    """A party's own policy does not allow what was asked of it.
+
+    Args:
+        problem: What is refused.
+        remedy: What to do about it.
+        notice: What the party's own people are told of it; nobody else is.
+    """
+
+    def __init__(self, problem: str, remedy: str = "", *, notice: str = "") -> None:
+        self.notice = notice
+        super().__init__(problem, remedy)
 
 
 class ApprovalError(PolicyError):
@@ -77,4 +87,4 @@ class ApprovalError(PolicyError):
 
     def __init__(self, problem: str, remedy: str = "", *, new: bool = False) -> None:
         self.new = new
-        super().__init__(problem, remedy)
+        super().__init__(problem, remedy, notice="approval_waiting" if new else "")

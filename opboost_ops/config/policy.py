@@ -167,8 +167,10 @@ class Approve(Record):
     """When a person of the party must approve a release before anything of it is drawn.
 
     Attributes:
-        first_release: Before the first release of a federation to its label holder.
-        above: Before each release that costs more.
+        first_release: Before the first release of a federation to its label holder, the first
+            routed answers, and the first training of horizontal learning.
+        above: Before each release that costs more; routed answers and sums, which have no loss
+            to be held against it, are always above.
         hours: After how many hours without an answer it is declined.
     """
 

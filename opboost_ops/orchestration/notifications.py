@@ -186,6 +186,19 @@ _NOTICES: Mapping[str, tuple[Event, str]] = {
         "approval_waiting",
         "A release waits for a person's approval: `opboost approve SITE RUN` shows and answers it.",
     ),
+    "agreement_needed": (
+        "agreement_needed",
+        "A plan was refused that the party has not agreed to, or does not allow: `opboost agree "
+        "SITE FEDERATION` shows what is new, and refused.txt in the run's home folder why.",
+    ),
+    "schedule_stopped": (
+        "schedule_stopped",
+        "A run was refused, because the party has stopped taking part: `opboost resume` ends that.",
+    ),
+    "schedule_missed": (
+        "schedule_stopped",
+        "A scheduled run was skipped: nothing ran at its time, and it is not made up for.",
+    ),
     "drift": ("drift", "Drift was noticed; what drifted is in the run's quality folder at home."),
 }
 

@@ -12,7 +12,7 @@ from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException
 
 from opboost_ops.config.federation import Purpose
-from opboost_ops.errors import ApprovalError, BudgetError, OpBoostError
+from opboost_ops.errors import ApprovalError, BudgetError, OpBoostError, PolicyError
 from opboost_ops.orchestration import metrics, notifications
 from opboost_ops.orchestration.failures import XCOM_LIMIT, Failed, RefusedBudget, plainly
 from opboost_ops.orchestration.pools import asked_for, missing_pools, too_few_slots
@@ -56,6 +56,7 @@ def open_run(
 
     def work() -> Mapping[str, Any]:
         if not catch_up and (late := missed(dag_run)):
+            notifications.notice(context, "schedule_missed")
             return {"skip": late}
         from opboost_ops.exchange.run_id import run_id
         from opboost_ops.run import form_values, opening
@@ -135,12 +136,7 @@ def run_stage(
         fact = None if meter is None else meter.fact
         # Told by the party's own worker to its own notifiers; no summary has it.
         notice = partial(notifications.notice, context)
-        try:
-            return runner.run_stage(party, stage, run, shard, notice, fact)
-        except ApprovalError as waits:
-            if waits.new:
-                notice("approval_waiting")
-            raise
+        return runner.run_stage(party, stage, run, shard, notice, fact)
 
     return execute(f"{stage} at {party}", work, meter)
 
@@ -264,13 +260,15 @@ def execute(
         failure = Failed(f"{what}: the summary has {size} bytes, over {XCOM_LIMIT}.")
     except AirflowSkipException as nothing:
         failure, outcome = nothing, "skipped"
-    except ApprovalError:
+    except ApprovalError as waits:
+        _told_at_home(waits)
         # The slot is free while a person thinks.
         failure = AirflowRescheduleException(datetime.now(UTC) + _AGAIN)  # type: ignore[no-untyped-call]
         meter = None
     except BudgetError as error:
         failure, outcome = RefusedBudget(error.problem, error.remedy), "refused"
     except OpBoostError as error:
+        _told_at_home(error)
         failure = Failed(error.problem, error.remedy)
         if meter is not None and _of_another(error):
             meter.refused()
@@ -292,6 +290,11 @@ def _of_another(error: OpBoostError) -> bool:
     from opboost_ops.exchange.rejection import Rejected
 
     return isinstance(error, Rejected)
+
+
+def _told_at_home(error: OpBoostError) -> None:
+    if isinstance(error, PolicyError) and error.notice:
+        notifications.notice(get_current_context(), error.notice)
 
 
 def _of_the_network(error: Exception) -> bool:

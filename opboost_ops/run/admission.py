@@ -29,6 +29,9 @@ REFUSED = "errors/refused.txt"
 #: Where a run's home keeps what was compared: nothing is compared twice while it is unchanged.
 _ADMITTED = "admitted"
 
+#: What a refusal is to the notifiers of the party's own people.
+_NOTICES = {"not agreed": "agreement_needed", "stopped": "schedule_stopped"}
+
 #: Most fields that an audit line names; the home folder has all.
 _NAMED = 20
 
@@ -73,18 +76,20 @@ def admit(
     if not reasons:
         what, reasons = "gaps", gaps_before(party, plan.federation, run, seen)
     if reasons:
-        _note(party, plan, run, digest, what, reasons, home)
-        raise refusal(party.name, plan.federation.name, run)
+        new = _note(party, plan, run, digest, what, reasons, home)
+        notice = _NOTICES.get(what, "") if new else ""
+        raise refusal(party.name, plan.federation.name, run, notice)
     home.write_json(_ADMITTED, compared)
 
 
-def refusal(party: str, federation: str, run: str) -> PolicyError:
+def refusal(party: str, federation: str, run: str, notice: str = "") -> PolicyError:
     """What is told outside, and all of it.
 
     Args:
         party: Who refuses.
         federation: Name of the federation.
         run: The run's id.
+        notice: What the party's own people are told of it.
     """
     return PolicyError(
         f"{party} refused run {run} of {federation}; from now on it releases nothing of it.",
@@ -92,6 +97,7 @@ def refusal(party: str, federation: str, run: str) -> PolicyError:
         "`opboost agree SITE FEDERATION` shows what is new in a federation file, "
         "`opboost ledger check SITE` what the party's books have lost, and `opboost resume SITE "
         "FEDERATION` ends a stop.",
+        notice=notice,
     )
 
 
@@ -165,12 +171,12 @@ def _note(
     what: str,
     reasons: list[str],
     home: Home,
-) -> None:
-    """Tell the party's own people, once for each reason."""
+) -> bool:
+    """Tell the party's own people, once for each reason; whether it is new."""
     text = "\n".join(reasons) + "\n"
     file = home.folder / REFUSED
     if file.is_file() and file.read_text(encoding="utf-8") == text:
-        return
+        return False
     home.write(REFUSED, text.encode())
     short = "; ".join(reasons).split(", ")
     more = f", and {len(short) - _NAMED} more" if len(short) > _NAMED else ""
@@ -180,3 +186,4 @@ def _note(
         books.audit.add(
             "rejected", f"{name}/{run}/plan", plan.federation.label_holder, digest, detail
         )
+    return True

@@ -7,7 +7,7 @@ exactly and stands in the ledger.
 """
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
@@ -20,30 +20,52 @@ from opboost_ops.privacy.accountant import accounts, exact, total
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.run.disclosures import announce
+from opboost_ops.run.phases import ROUNDS
 from opboost_ops.run.publication import Publisher
 
-#: The stage before which a person is asked: it draws what the run releases.
-STAGE = "desensitize"
+#: The stages that release something of a party's rows: draws, exact comparisons, masked sums.
+_DRAWS, _ROUTES = "desensitize", "answer_routes"
+
+#: In horizontal learning a person is asked before it: in the rounds the others would wait.
+_BEFORE_ROUNDS = "check_drift"
 
 _PLACE = "approval"
 _ANSWERS = ("approved", "declined")
 
 
-def require(party: Publisher, federation: Federation, run: str, plan: str) -> None:
+def asks_before(stage: str, stages: Collection[str]) -> bool:
+    """Whether a person may have to be asked before a stage.
+
+    Args:
+        stage: Its name.
+        stages: All that the party has in the run.
+    """
+    if ROUNDS in stages:
+        return stage == _BEFORE_ROUNDS
+    return stage in (_DRAWS, _ROUTES)
+
+
+def require(
+    party: Publisher, federation: Federation, run: str, plan: str, stages: Collection[str]
+) -> None:
     """Let a release pass that needs no person, or that one has approved.
+
+    One answer is for all that the run releases.
 
     Args:
         party: Who is about to release.
         federation: The plan's.
         run: The run's id.
         plan: The plan's digest.
+        stages: All that the party has in the run.
 
     Raises:
         ApprovalError: Nobody has answered yet; nothing was drawn, charged or released.
         PolicyError: A person has declined, or nobody has answered in time.
     """
     with open_books(party.site) as books:
-        reasons = reasons_for(party.policy, federation, party.name, run, books.ledger.releases())
+        releases = books.ledger.releases()
+        reasons = reasons_for(party.policy, federation, party.name, run, releases, stages)
         if not reasons:
             return
         said = _entries(books.audit.entries(), f"{federation.name}/{run}/{_PLACE}", plan)
@@ -78,7 +100,12 @@ def require(party: Publisher, federation: Federation, run: str, plan: str) -> No
 
 
 def reasons_for(
-    policy: Policy, federation: Federation, party: str, run: str, releases: Iterable[Release]
+    policy: Policy,
+    federation: Federation,
+    party: str,
+    run: str,
+    releases: Iterable[Release],
+    stages: Collection[str],
 ) -> list[str]:
     """Why a release needs a person, in public words; empty if it needs none.
 
@@ -88,9 +115,37 @@ def reasons_for(
         party: Whose.
         run: The run's id.
         releases: What the party has released so far.
+        stages: All that the party has in the run.
     """
-    rules = policy.approve
     before = [r for r in releases if r.run != run]
+    found: list[str] = []
+    if _DRAWS in stages:
+        found += _of_draws(policy, federation, party, before)
+    receiver = federation.label_holder
+    mine = [r for r in before if r.federation == federation.name]
+    if _ROUTES in stages:
+        routed = any(r.kind == "routes" and r.account == "structural" for r in mine)
+        what = f"routed answer of {federation.name} to {receiver}"
+        found += _exactly(policy, routed, what, "routed answers are exact, and so above any loss")
+    if ROUNDS in stages:
+        summed = any(r.kind.startswith(f"{ROUNDS}_") for r in mine)
+        what = f"training of {federation.name} together with others"
+        found += _exactly(policy, summed, what, "sums have no loss to be held against `above`")
+    return found
+
+
+def _exactly(policy: Policy, before: bool, what: str, above: str) -> list[str]:
+    """Why a person is asked about what has no loss of its own."""
+    rules = policy.approve
+    found = [f"it is the first {what}"] if rules.first_release and not before else []
+    caps = (rules.above.loss_1, rules.above.loss_whole, rules.above.account)
+    return found + [above] * any(cap is not None for cap in caps)
+
+
+def _of_draws(
+    policy: Policy, federation: Federation, party: str, before: list[Release]
+) -> list[str]:
+    rules = policy.approve
     found = []
     receiver = federation.label_holder
     if rules.first_release and not any(

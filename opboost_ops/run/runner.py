@@ -188,8 +188,8 @@ def _run_stage(
             raise ConfigError(f"The table of {party.name} has no shard {shard} in this run.")
     elif shard is not None:
         raise ConfigError(f"{stage} of {party.name} is not run for single files of its table.")
-    if stage == approval.STAGE:
-        approval.require(party, federation, run.run, plan)
+    if approval.asks_before(stage, stages):
+        approval.require(party, federation, run.run, plan, stages)
     day = acceptance.day(clock.today())
     signer = signer_of(party.site, federation, party.name, day, home)
     declared = federation.parties[party.name].encryption_key

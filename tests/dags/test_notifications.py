@@ -11,7 +11,7 @@ import yaml
 from airflow.sdk import BaseNotifier
 from airflow.sdk.exceptions import AirflowFailException
 
-from opboost_ops.errors import BudgetError, ConfigError
+from opboost_ops.errors import BudgetError, ConfigError, PolicyError
 from opboost_ops.orchestration import notifications, tasks
 from opboost_ops.orchestration.dags import build_dags
 
@@ -173,3 +173,22 @@ def test_all_tasks_of_all_dags_have_the_callbacks(federations: Path) -> None:
         for task in dag.tasks:
             assert list(task.on_failure_callback) == [notifications.on_failure]
             assert list(task.on_success_callback) == [notifications.on_success]
+
+
+@pytest.mark.parametrize(
+    ("notice", "event"),
+    [("agreement_needed", "agreement_needed"), ("schedule_stopped", "schedule_stopped"), ("", "")],
+)
+def test_a_refusal_is_told_to_the_partys_own_people(
+    told: list[Any], monkeypatch: pytest.MonkeyPatch, notice: str, event: str
+) -> None:
+    monkeypatch.setattr(tasks, "get_current_context", lambda: context("bank_ids.check_table"))
+    error = PolicyError("bank refused run x.", notice=notice)
+
+    def work() -> dict[str, Any]:
+        raise error
+
+    with pytest.raises(AirflowFailException, match="refused run"):
+        tasks.execute("check_table at bank", work)
+    assert [entry["event"] for entry in told] == ([event] if event else [])
+    assert all("home" in entry["message"] or "resume" in entry["message"] for entry in told)

@@ -308,6 +308,17 @@ def test_a_refusal_leaves_no_trace_of_its_reason_but_at_home(honest: Workspace) 
     assert (honest.home("bank") / REFUSED).stat().st_mode & 0o077 == 0
 
 
+def test_a_refusal_is_told_to_the_partys_own_notifiers_once(honest: Workspace) -> None:
+    honest.open()
+    forged(honest, ATTACKS["domain x 20"])
+    notices = []
+    for _ in range(2):
+        with pytest.raises(PolicyError) as refused:
+            honest.step("bank", "check_table")
+        notices.append(refused.value.notice)
+    assert notices == ["agreement_needed", ""]
+
+
 def test_whoever_withdraws_in_the_middle_of_a_run_answers_no_more(honest: Workspace) -> None:
     honest.until("preprocess", "bank")
     withdraw(load_site(honest.folder / "bank" / "site.yaml"), 1)

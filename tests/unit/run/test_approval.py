@@ -7,9 +7,14 @@ import pytest
 from typer.testing import CliRunner
 
 from opboost_ops.cli import app
-from opboost_ops.config.loading import load_policy
+from opboost_ops.config.loading import load_federation, load_policy, load_site
+from opboost_ops.datasets.lenders import NAME, write_lenders
 from opboost_ops.errors import ApprovalError, PolicyError
-from opboost_ops.run.approval import reasons_for
+from opboost_ops.exchange.books import open_books
+from opboost_ops.run.approval import answer, reasons_for, waiting
+from opboost_ops.run.inbox import Run
+from opboost_ops.run.opening import open_run
+from opboost_ops.run.runner import run_stage
 from tests.books import books_of
 from tests.federation import Workspace
 
@@ -114,10 +119,80 @@ def test_what_needs_a_person_is_decided_by_public_facts(
     policy = load_policy(workspace.folder / "bank" / "policy.yaml")
     with books_of(workspace, "bank") as books:
         releases = books.ledger.releases()
-    reasons = reasons_for(policy, workspace.declared, "bank", workspace.run, releases)
+    known = (policy, workspace.declared, "bank", workspace.run, releases)
+    reasons = reasons_for(*known, ["desensitize"])
     assert bool(reasons) is asks
     # The account counts what was released before; one release alone would pass.
     whole = {"above": {"account": 1.0}}
     approving(workspace, whole)
     policy = load_policy(workspace.folder / "bank" / "policy.yaml")
-    assert reasons_for(policy, workspace.declared, "bank", workspace.run, releases)
+    known = (policy, workspace.declared, "bank", workspace.run, releases)
+    assert reasons_for(*known, ["desensitize"])
+    assert not reasons_for(*known, ["check_table"]), "only what releases something is asked about"
+
+
+def routed(tmp_path: Path, patch: pytest.MonkeyPatch) -> Workspace:
+    workspace = Workspace.write(tmp_path / "routed", scoring={"mode": "routed"})
+    workspace.known_to(patch)
+    return workspace
+
+
+def test_one_answer_is_for_draws_and_for_routed_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = routed(tmp_path, monkeypatch)
+    approving(workspace, FIRST)
+    workspace.until("desensitize", "bank")
+    with pytest.raises(ApprovalError):
+        workspace.step("bank", "desensitize")
+    _, told = approve(workspace)
+    assert "the first release of credit_scoring to credit" in told
+    assert "the first routed answer of credit_scoring to credit" in told
+    assert approve(workspace, "--yes", "--because", "looked at both")[0] == 0
+    workspace.all()
+    # Exact answers have no loss: where there is a number, they are above it.
+    scoring = workspace.scoring()
+    approving(scoring, {**FIRST, "above": {"loss_1": 1e6}})
+    scoring.until("answer_routes", "bank")
+    published = scoring.published()
+    with pytest.raises(ApprovalError):
+        scoring.step("bank", "answer_routes")
+    assert scoring.published() == published
+    assert "routed answers are exact" in approve(scoring)[1]
+    assert approve(scoring, "--no", "--because", "not these people")[0] == 0
+    with pytest.raises(PolicyError, match="was declined at bank"):
+        scoring.step("bank", "answer_routes")
+    approving(scoring, FIRST)
+    scoring.step("bank", "answer_routes")
+
+
+def test_horizontal_training_asks_before_anybody_waits_in_the_rounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_lenders(tmp_path, rows=300, seed=0, training={"trees": 1, "depth": 1})
+    federation = load_federation(file)
+    for name in federation.parties:
+        monkeypatch.setenv(f"OPBOOST_SITE_{name.upper()}", str(tmp_path / name / "site.yaml"))
+    active, other = federation.label_holder, list(federation.parties)[1]
+    run = Run(NAME, "0" * 16, active)
+    policy = tmp_path / other / "policy.yaml"
+    policy.write_text(policy.read_text() + "\napprove: {first_release: true}\n")
+    open_run(file, run.run, {})
+    for name in (active, other):
+        run_stage(name, "check_table", run)
+    run_stage(active, "check_drift", run)
+    with pytest.raises(ApprovalError):
+        run_stage(other, "check_drift", run)
+    site = load_site(tmp_path / other / "site.yaml")
+    asked, _ = waiting(site, run.run)
+    assert asked.detail == f"it is the first training of {NAME} together with others"
+    answer(site, run.run, True, "ann", "looked at it")
+    run_stage(other, "check_drift", run)
+    with open_books(site) as books:
+        releases = books.ledger.releases()
+    stages = ["check_table", "check_drift", "boost"]
+    known = (load_policy(policy), federation, other)
+    assert reasons_for(*known, "1" * 16, releases, stages)
+    sums = releases[-1].model_copy(update={"kind": "boost_number"})
+    assert not reasons_for(*known, "1" * 16, [*releases, sums], stages)
+    assert not reasons_for(*known, "1" * 16, releases, ["check_drift", "score"])
