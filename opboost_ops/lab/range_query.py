@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.domain import Domain
-from opboost_ops.lab import ranges
+from opboost_ops.lab import ahead, ranges
 from opboost_ops.lab.estimators import CONDITION, Linear, direct, inverse, likely
 from opboost_ops.lab.experiment import Progress, run
 from opboost_ops.lab.settings import (
@@ -122,11 +122,46 @@ def experiment(
         "likely_seeds": min(repeats, LIKELY_REPEATS),
         "salary_bounds": list(ranges.SALARY_BOUNDS),
         "synthetic_rows": ranges.SYNTHETIC_ROWS,
-        "paper": "Figures 6 and 12 are pictures; their values, and AHEAD's curve, are not at hand.",
+        "paper": "Figures 6 and 12 are pictures; their values are not at hand.",
         "blind": {name: shown(_blind(name, Domain(1, size), asked)) for name in tables},
         "rows": [_line(row) for row in rows.iter_rows(named=True)],
         "equal": [_line(row) for row in same.iter_rows(named=True)],
+        "ahead": rivals(
+            tables, size, [*epsilons, *(t for ts in equal.values() for t in ts)], repeats, queries
+        ),
     }
+
+
+def rivals(
+    tables: Sequence[str], size: int, epsilons: Sequence[float], repeats: int, queries: int
+) -> list[dict[str, Any]]:
+    """AHEAD's errors on the same tables and ranges; both its losses are its epsilon.
+
+    Args:
+        tables: Names.
+        size: |D|.
+        epsilons: Also those at which others are compared at equal loss.
+        repeats: Runs; at most `LIKELY_REPEATS` of them.
+        queries: Random ranges.
+
+    Returns:
+        Table, epsilon, mean squared error, its spread over runs, and mean number of leaves.
+    """
+    asked, lines = ranges.Queries.random(size, queries), []
+    for name in tables:
+        values = _values(name, Domain(1, size)) - 1
+        truth = np.bincount(values, minlength=size).astype(np.float64)
+        for epsilon in sorted(set(epsilons)):
+            runs = [
+                ahead.estimated(values, size, epsilon, hashlib.sha256(b"ahead %d" % i).digest())
+                for i in range(min(repeats, LIKELY_REPEATS))
+            ]
+            found = np.column_stack([counted for counted, _ in runs])
+            errors = _errors("error", found, truth, asked)
+            leaves = float(np.mean([count for _, count in runs]))
+            line = {"table": name, "epsilon": epsilon, **errors, "leaves": leaves}
+            lines.append({k: shown(v) if isinstance(v, float) else v for k, v in line.items()})
+    return lines
 
 
 def measure(cell: Mapping[str, Any]) -> dict[str, float]:

@@ -55,6 +55,7 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
             "At equal loss, epsilon chosen so that the exact loss is the same (to 0.2 %); cells: "
             "direct, inverse, likely. Local-map has no finite loss.",
             _equal(found, name),
+            _ahead(found, name),
         ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -97,6 +98,20 @@ def _equal(found: Mapping[str, Any], table: str) -> str:
         mine = {(r["match"], r["target"]): r for r in rows if name_of(r) == name}
         lines.append([name, *(_errors(mine[t]) for t in targets)])
     return markdown.table(["method", *(f"{_WORDS[w]} = {t:g}" for w, t in targets)], lines)
+
+
+def _ahead(found: Mapping[str, Any], table: str) -> str:
+    lines = [line for line in found.get("ahead", ()) if line["table"] == table]
+    if not lines:
+        return ""
+    words = (
+        f"AHEAD (Du et al., 2021), {min(found['seeds'], found['likely_seeds'])} runs: a tree that "
+        "grows where answers say so, in as many rounds of people as it has levels; whoever answers "
+        "is asked once. Its loss between any two values is epsilon, so both losses are."
+    )
+    rows = [[f"{line['epsilon']:g}", f"{line['error']:.1e}", f"{line['leaves']:.0f}"]
+            for line in lines]  # fmt: skip
+    return words + "\n\n" + markdown.table(["AHEAD, epsilon", "error", "leaves"], rows)
 
 
 def _draw(found: Mapping[str, Any], name: str, path: Path) -> None:

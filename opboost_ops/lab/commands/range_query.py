@@ -53,4 +53,7 @@ def command(
         losses = (f"{float(line[loss]):.3g}" for loss in ("loss_1", "loss_whole"))
         errors = ("none" if line[f] is None else f"{line[f]:.3g}" for f in experiment.FIGURES)
         shown.add_row(line["table"], name_of(line), f"{line['epsilon']:g}", *losses, *errors)
+    for line in found["ahead"]:
+        numbers = (f"{line['epsilon']:g}", *3 * (f"{line['epsilon']:.3g}",))
+        shown.add_row(line["table"], "AHEAD", *numbers[:3], f"{line['error']:.3g}", "", "")
     Console().print(shown)

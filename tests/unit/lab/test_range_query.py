@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from opboost_ops.cli import app
 from opboost_ops.domain import Domain
-from opboost_ops.lab import estimators, range_query, range_query_section, ranges
+from opboost_ops.lab import ahead, estimators, range_query, range_query_section, ranges
 from opboost_ops.lab.settings import name_of
 from opboost_ops.mechanisms import BucketResponse, GlobalMap, LocalMap, Piecewise
 
@@ -76,7 +76,10 @@ def test_quick_run_errs_as_the_channels_say(tmp_path: Path) -> None:
         assert row["loss_whole"] == pytest.approx(8.0, rel=0.0021)
     global_map = found["rows"][0]
     assert global_map["likely"] < global_map["direct"] < found["blind"]["normal"]
+    assert [line["epsilon"] for line in found["ahead"]] == [0.64, 8.0]
+    assert found["ahead"][1]["error"] < found["ahead"][0]["error"] < found["blind"]["normal"]
     text = range_query_section.section(found, tmp_path)
+    assert "AHEAD (Du et al., 2021), 10 runs" in text
     assert "](figures/evaluation-range_query-normal.svg)" in text
     assert (tmp_path / "evaluation-range_query-normal.svg").stat().st_size > 1000
     assert f"| Global-map | {global_map['direct']:.1e}, " in text
@@ -98,3 +101,30 @@ def test_released_counts_are_redrawn_by_repeat_and_kept_by_value() -> None:
     assert noisy.sum(axis=0).tolist() == [200, 200, 200]
     assert len({tuple(column) for column in noisy.T}) == 3
     assert (still == TRUTH[:, None]).all()
+
+
+def test_ahead_grows_where_people_are_and_finds_them_without_noise() -> None:
+    """At a large epsilon it is counting; at a small one it hardly splits."""
+    values = np.repeat(np.arange(64), [400] * 8 + [0] * 48 + [50] * 8)
+    truth = np.bincount(values, minlength=64)
+    secret = b"a public secret for the tests..."
+    found, leaves = ahead.estimated(values, 64, 20.0, secret)
+    assert found.sum() == pytest.approx(len(values))
+    # Each level asks a sixth of the people: what is left is the sampling of groups.
+    assert np.abs(np.cumsum(found) - np.cumsum(truth)).max() < 0.05 * len(values)
+    assert 16 <= leaves < 40
+    coarse = ahead.estimated(values, 64, 0.1, secret)[1]
+    assert coarse < leaves / 2
+    again, _ = ahead.estimated(values, 64, 20.0, secret)
+    assert np.array_equal(found, again)
+
+
+def test_ahead_errs_as_its_noise_says() -> None:
+    """Two values: one node of each kind, whose frequency has the encoding's variance."""
+    values = np.repeat([0, 1], [3000, 1000])
+    secrets = [bytes([i]) * 32 for i in range(200)]
+    shares = [ahead.estimated(values, 2, 1.0, secret)[0][0] / 4000 for secret in secrets]
+    assert np.mean(shares) == pytest.approx(0.75, abs=0.01)
+    # Both bits have the noise of 4 e / (e - 1)^2 / n; their difference is kept by the sum of 1.
+    wanted = np.sqrt(4 * np.e / (np.e - 1) ** 2 / 4000 / 2)
+    assert 0.7 * wanted < np.std(shares) < 1.4 * wanted
