@@ -1,18 +1,8 @@
-"""The DAGs of each federation file in the folder that OPBOOST_FEDERATIONS names.
+"""The DAGs of each federation file in the folder that OPBOOST_FEDERATIONS names, for Airflow.
 
-The files are read at every parse of this one by Airflow: a new file becomes a DAG by itself.
-OPBOOST_PARTIES names the parties whose tasks this Airflow runs; all, where it is not set.
+The files are read at every parse of this one: a new file becomes a DAG by itself.
 """
 
-import os
-from pathlib import Path
+from opboost_ops.orchestration.federations import federation_dags
 
-from airflow.sdk import get_parsing_context
-
-from opboost_ops.orchestration.dags import build_dags
-from opboost_ops.orchestration.halves import names_in
-
-if os.environ.get("OPBOOST_FEDERATIONS"):
-    folder = Path(os.environ["OPBOOST_FEDERATIONS"])
-    parties = names_in(os.environ.get("OPBOOST_PARTIES"))
-    globals().update(build_dags(folder, parties, get_parsing_context().dag_id))
+globals().update(federation_dags())

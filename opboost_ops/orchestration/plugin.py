@@ -12,6 +12,10 @@ from typing import Any
 from airflow.plugins_manager import AirflowPlugin
 
 from opboost_ops.orchestration import act_runs, metrics, pools, run_notes
+from opboost_ops.orchestration.settings import adopt_section
+
+# Before anything of this process looks for its variables.
+adopt_section()
 
 #: Where the pages are mounted.
 PREFIX = "opboost"

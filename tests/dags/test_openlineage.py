@@ -7,6 +7,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 #: Makes the DAGs of a folder and one of somebody's own, and asks the provider of each of them, as
@@ -14,6 +16,8 @@ ROOT = Path(__file__).parents[2]
 _ASK = """
 import json, sys
 from pathlib import Path
+
+import pytest
 from airflow.providers.openlineage.utils.emission_policy import (
     resolve_dag_emission_policy as of_dag, resolve_task_emission_policy as of_task,
 )
@@ -75,6 +79,7 @@ def test_the_provider_makes_no_event_of_ours_and_all_of_others(
     assert {"mine.credit.bank_release.publish", "faulty_train.federation_file"} <= off
 
 
+@pytest.mark.slow
 def test_where_it_would_be_sent_all_the_same_no_dag_of_ours_is_made(
     federations: Path, tmp_path: Path
 ) -> None:

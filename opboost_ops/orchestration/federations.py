@@ -1,0 +1,27 @@
+"""What the one DAG file imports: the DAGs of this process's federation files.
+
+So that file may be copied into any folder of DAGs, and nothing in it goes stale.
+"""
+
+import os
+from pathlib import Path
+
+from airflow.sdk import DAG, get_parsing_context
+
+from opboost_ops.orchestration.dags import build_dags
+from opboost_ops.orchestration.halves import names_in
+from opboost_ops.orchestration.settings import adopt_section
+
+
+def federation_dags() -> dict[str, DAG]:
+    """The DAGs of each federation file, by id; the files are read at every call.
+
+    ``OPBOOST_FEDERATIONS`` names their folder, none of them where it is not set, and
+    ``OPBOOST_PARTIES`` the parties whose tasks this Airflow runs: all, where it is not set.
+    """
+    adopt_section()
+    folder = os.environ.get("OPBOOST_FEDERATIONS")
+    if not folder:
+        return {}
+    parties = names_in(os.environ.get("OPBOOST_PARTIES"))
+    return build_dags(Path(folder), parties, get_parsing_context().dag_id)

@@ -1,0 +1,52 @@
+"""The section ``[opboost]`` of Airflow's configuration, beside the variables of the same names.
+
+What is set there is put into this process's environment, where everything else looks: only if the
+variable itself is not set, so the environment wins. ``opboost`` at a terminal reads no section.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+#: Of the section and of its variables, ``OPBOOST_<OPTION>``.
+SECTION = "opboost"
+
+#: What may be set there, beside ``site_<party>``.
+OPTIONS: Mapping[str, str] = {
+    "federations": "Folder of the federation files, for the DAG processor and all workers.",
+    "parties": "The parties of this Airflow, comma separated; all when empty.",
+    "notifiers": "Who is told of what: package.module:name of a mapping from events to notifiers.",
+    "metrics": "Whether this process sends metrics: on or off.",
+}
+
+_SITE = re.compile(r"site_[a-z0-9_]+")
+
+
+def adopt_section() -> None:
+    """Put what Airflow's configuration says of us into this process's environment."""
+    from airflow.configuration import conf
+
+    for option, value in (conf.getsection(SECTION) or {}).items():
+        if value not in (None, "") and (option in OPTIONS or _SITE.fullmatch(option)):
+            os.environ.setdefault(f"OPBOOST_{option.upper()}", str(value))
+
+
+def get_provider_info() -> dict[str, Any]:
+    """What Airflow lists of this package among its providers; its entry point."""
+    options = {
+        name: {"description": text, "version_added": None, "type": "string", "default": ""}
+        for name, text in OPTIONS.items()
+    }
+    return {
+        "package-name": "opboost-ops",
+        "name": "OpBoost Ops",
+        "description": "Privacy-preserving federated gradient boosting as DAGs.",
+        "config": {
+            SECTION: {
+                "description": "OpBoost Ops; a variable OPBOOST_<OPTION> wins over each of these. "
+                "site_<party> is the path of a party's site.yaml, on its own workers.",
+                "options": {name: {**option, "example": None} for name, option in options.items()},
+            }
+        },
+    }

@@ -1,0 +1,72 @@
+"""The section [opboost] of Airflow's configuration, and what Airflow lists of the package."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from opboost_ops.orchestration.settings import get_provider_info
+
+ROOT = Path(__file__).parents[2]
+
+_SHOW = """
+import json, os
+from airflow.dag_processing.dagbag import DagBag
+dags = sorted(DagBag(os.environ["DAGS"], collect_dags=True).dags)
+print(json.dumps([dags, {n: v for n, v in os.environ.items() if n.startswith("OPBOOST_")}]))
+"""
+
+
+def shown(tmp_path: Path, section: str, **more: str) -> list[dict[str, str]]:
+    (tmp_path / "airflow.cfg").write_text(f"[opboost]\n{section}")
+    environment = {n: v for n, v in os.environ.items() if not n.startswith("OPBOOST_")}
+    environment |= {"AIRFLOW_HOME": str(tmp_path), "DAGS": str(ROOT / "dags"), **more}
+    done = subprocess.run(
+        [sys.executable, "-c", _SHOW], env=environment, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found: list[dict[str, str]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_the_section_says_what_no_variable_says(federations: Path, tmp_path: Path) -> None:
+    section = f"federations = {federations}\nmetrics = on\nsite_bank = /bank/site.yaml\nx = 1\n"
+    dags, environment = shown(tmp_path, section, OPBOOST_METRICS="off")
+    assert "credit_scoring_train" in dags
+    assert environment == {
+        "OPBOOST_FEDERATIONS": str(federations),
+        "OPBOOST_METRICS": "off",
+        "OPBOOST_SITE_BANK": "/bank/site.yaml",
+    }
+
+
+def test_airflow_takes_what_the_package_says_of_itself() -> None:
+    import airflow
+
+    schema = Path(airflow.__path__[0]) / "provider_info.schema.json"
+    jsonschema.validate(get_provider_info(), json.loads(schema.read_text()))
+
+
+@pytest.mark.slow
+def test_airflow_lists_the_package_and_its_options() -> None:
+    for command in (["providers", "list"], ["config", "list", "--section", "opboost"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "airflow", *command], capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert "opboost" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_document_shows_lines_that_make_the_dags(federations: Path, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "airflow.md").read_text()
+    lines = page.partition("    ```python\n")[2].partition("    ```\n")[0]
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags" / "mine.py").write_text(textwrap.dedent(lines))
+    dags, _ = shown(tmp_path, f"federations = {federations}\n", DAGS=str(tmp_path / "dags"))
+    assert "credit_scoring_train" in dags
