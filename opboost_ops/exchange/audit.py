@@ -4,7 +4,7 @@ import contextlib
 import datetime
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Literal, get_args
 
 import sqlalchemy as sa
@@ -46,6 +46,12 @@ _AUDIT = sa.Table(
 
 #: What the first entry is chained to.
 GENESIS = "0" * 64
+
+#: So many entries are asked for by their numbers; of more the whole log is read.
+_FEW = 500
+
+#: Number, text and hash of an entry.
+LogRow = tuple[int, str, str]
 
 
 class Entry(Record):
@@ -112,11 +118,29 @@ class Audit:
         Raises:
             ArtifactError: An entry is none that this software wrote.
         """
+        for number, text, hashed in self.rows():
+            yield number, parse(number, text), hashed
+
+    def rows(self) -> Sequence[LogRow]:
+        """Number, text and hash of all entries, oldest first, as they lie in the database."""
         with self._database.reading() as connection:
             # All at once: a half-read result would keep writers out.
-            rows = connection.execute(sa.select(_AUDIT).order_by(_AUDIT.c.number)).all()
-        for row in rows:
-            yield row.number, _parse(row.number, row.entry), row.hash
+            query = sa.select(_AUDIT.c.number, _AUDIT.c.entry, _AUDIT.c.hash)
+            return connection.execute(query.order_by(_AUDIT.c.number)).tuples().all()
+
+    def numbered(self, numbers: Collection[int]) -> list[tuple[int, Entry]]:
+        """Some entries, oldest first; the chain is not verified.
+
+        Args:
+            numbers: Which.
+        """
+        if len(numbers) > _FEW:
+            wanted = frozenset(numbers)
+            return [(n, parse(n, text)) for n, text, _ in self.rows() if n in wanted]
+        query = sa.select(_AUDIT.c.number, _AUDIT.c.entry).where(_AUDIT.c.number.in_(numbers))
+        with self._database.reading() as connection:
+            rows = connection.execute(query.order_by(_AUDIT.c.number)).all()
+        return [(number, parse(number, text)) for number, text in rows]
 
     def of(self, *actions: Action) -> list[Entry]:
         """Entries of some actions, oldest first; the chain is not verified.
@@ -128,7 +152,7 @@ class Audit:
         query = sa.select(_AUDIT.c.number, _AUDIT.c.entry).where(sa.or_(*which))
         with self._database.reading() as connection:
             rows = connection.execute(query.order_by(_AUDIT.c.number)).all()
-        found = [_parse(row.number, row.entry) for row in rows]
+        found = [parse(row.number, row.entry) for row in rows]
         return [entry for entry in found if entry.action in actions]
 
     def below(self, place: str) -> list[tuple[int, Entry]]:
@@ -141,7 +165,7 @@ class Audit:
         query = sa.select(_AUDIT.c.number, _AUDIT.c.entry).where(there)
         with self._database.reading() as connection:
             rows = connection.execute(query.order_by(_AUDIT.c.number)).all()
-        found = [(row.number, _parse(row.number, row.entry)) for row in rows]
+        found = [(row.number, parse(row.number, row.entry)) for row in rows]
         return [(number, entry) for number, entry in found if entry.place.startswith(place)]
 
     def head(self) -> tuple[int, str]:
@@ -166,19 +190,31 @@ class Audit:
             ArtifactError: An entry was changed, removed, or put in between; or the noted hash is
                 not in the chain.
         """
-        before, expected, seen = GENESIS, 1, {GENESIS}
-        with self._database.reading() as connection:
-            for row in connection.execute(sa.select(_AUDIT).order_by(_AUDIT.c.number)):
-                if row.number != expected or _chain(before, row.number, row.entry) != row.hash:
-                    raise _broken(expected)
-                before, expected = row.hash, expected + 1
-                seen.add(before)
-        if head is not None and head not in seen:
+        rows = self.rows()
+        found = verified(rows)
+        if head is not None and head != GENESIS and all(hashed != head for _, _, hashed in rows):
             raise ArtifactError(
                 "The noted hash is not in the audit log: entries were cut off or replaced.",
                 "Compare it with a copy.",
             )
-        return expected - 1, before
+        return found
+
+
+def verified(rows: Iterable[LogRow]) -> tuple[int, str]:
+    """How many entries a log has and the hash of the last one, once its chain is recomputed.
+
+    Args:
+        rows: All of it, as `Audit.rows` gives them.
+
+    Raises:
+        ArtifactError: An entry was changed, removed, or put in between.
+    """
+    before, last = GENESIS, 0
+    for number, text, hashed in rows:
+        if number != last + 1 or _chain(before, number, text) != hashed:
+            raise _broken(last + 1)
+        before, last = hashed, number
+    return last, before
 
 
 def last_hash(connection: sa.Connection) -> str:
@@ -191,7 +227,16 @@ def last_hash(connection: sa.Connection) -> str:
     return connection.execute(query).scalar() or GENESIS
 
 
-def _parse(number: int, text: str) -> Entry:
+def parse(number: int, text: str) -> Entry:
+    """An entry from its text.
+
+    Args:
+        number: Its number.
+        text: As it lies in the database.
+
+    Raises:
+        ArtifactError: It is none that this software wrote.
+    """
     with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
         found = json.loads(text)
         plain = all(type(value) is str for value in found.values())

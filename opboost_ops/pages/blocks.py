@@ -235,6 +235,11 @@ def moment(at: str) -> Cell:
     return Cell(at[:16].replace("T", " "), at)
 
 
+def second(at: str) -> str:
+    """A moment in UTC to the second, in words."""
+    return at[:19].replace("T", " ")
+
+
 def size(value: int) -> Cell:
     """Bytes for people."""
     short = float(value)

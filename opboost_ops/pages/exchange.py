@@ -1,19 +1,30 @@
 """The exchange's page: who sent what to whom, and whether it is what it claims to be."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from opboost_ops.config.loading import site_of
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
-from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.pages.artifacts import Place, artifacts
-from opboost_ops.pages.blocks import Block, Cell, Fact, Facts, Note, Table, count, moment
+from opboost_ops.pages.blocks import (
+    Block,
+    Cell,
+    Fact,
+    Facts,
+    Note,
+    Pager,
+    Table,
+    count,
+    moment,
+    second,
+)
 from opboost_ops.pages.deployment import Query, guarded, has_books, of_books
+from opboost_ops.pages.kept_log import LogRead, Owner, log_of
 from opboost_ops.pages.keys import keys_table
 
 #: Runs and log entries on a page. All artifacts of a shown run are read and verified.
@@ -21,6 +32,8 @@ _RUNS = 3
 _ENTRIES = 20
 
 _RUN = re.compile(r"[0-9a-f]{16}")
+
+_SENT = "answers among them"
 
 Numbered = Sequence[tuple[int, Entry]]
 
@@ -37,87 +50,63 @@ def build(party: str, query: Query) -> list[Block]:
 
 
 def _page(party: str, site: Site, policy: Policy, query: Query) -> list[Block]:
-    chain, entries = _log(site)
-    entries = [(n, e) for n, e in entries if _wanted(e, query)]
-    runs = _runs(entries)
+    log = log_of(site)
+    mine = {owner: numbers for owner, numbers in log.owners.items() if _wanted(owner, query)}
+    runs = [owner for owner in reversed(mine) if _RUN.fullmatch(owner[1])]
     page, pager = query.paged(runs, _RUNS)
     if query.whole:
         # A download of artifacts holds what its page shows: reading all ever sent has no bound.
         page = runs[(query.page - 1) * _RUNS : query.page * _RUNS]
-    blocks: list[Block] = [_facts(chain, entries, len(runs))]
-    if chain.failure:
-        blocks.append(Note("bad", chain.failure.problem, chain.failure.remedy))
-    blocks += rejections([entry for _, entry in entries])
-    blocks += guarded(lambda: artifacts(party, site, policy, page, pager))
-    blocks.append(_entries(entries, query))
+    numbers = sorted((n for found in mine.values() for n in found), reverse=True)
+    rejected = [n for n in numbers if log.actions[n] == "rejected"][:_ENTRIES]
+    listed, turned = query.paged(numbers, _ENTRIES, "entries")
+    with open_books(site) as books:
+        places = [_place(owner, books.audit.numbered(mine[owner])) for owner in page]
+        refused = books.audit.numbered(rejected)[::-1]
+        entries = books.audit.numbered(listed)[::-1]
+    blocks: list[Block] = [_facts(log, Counter(log.actions[n] for n in numbers), len(runs))]
+    if log.failure:
+        blocks.append(Note("bad", log.failure.problem, log.failure.remedy))
+    blocks += rejections([entry for _, entry in refused])
+    blocks += guarded(lambda: artifacts(party, site, policy, places, pager))
+    blocks.append(_entries(entries, turned))
     blocks += guarded(lambda: [keys_table(site, policy, query.wants)])
     return blocks
 
 
-@dataclass(frozen=True)
-class _Chain:
-    count: int
-    head: str
-    failure: ArtifactError | None = None
-
-
-def _log(site: Site) -> tuple[_Chain, list[tuple[int, Entry]]]:
-    """The audit log, newest first, and whether its chain is unbroken."""
-    entries: list[tuple[int, Entry]] = []
-    chain: _Chain
-    with open_books(site) as books:
-        try:
-            chain = _Chain(*books.audit.verify())
-            entries = [(number, entry) for number, entry, _ in books.audit.entries()]
-        except ArtifactError as error:
-            # What stands before the break is shown; a damaged entry cannot be.
-            chain = _Chain(0, "", error)
-            try:
-                for number, entry, _ in books.audit.entries():
-                    entries.append((number, entry))
-            except ArtifactError:
-                pass
-    return chain, entries[::-1]
-
-
-def _wanted(entry: Entry, query: Query) -> bool:
-    federation, _, rest = entry.place.partition("/")
+def _wanted(owner: Owner, query: Query) -> bool:
+    federation, rest = owner
     if not rest:
         # A rotated secret is of no federation.
         return query.federation is None and query.run is None
-    return query.wants(federation, rest.partition("/")[0])
+    return query.wants(federation, rest)
 
 
-def _runs(entries: Numbered) -> list[Place]:
-    """Runs of the log, newest first."""
-    found: dict[tuple[str, str], dict[str, Entry]] = {}
-    for _, entry in entries:
+def _place(owner: Owner, entries: Numbered) -> Place:
+    """A run of the log, with the newest entry of each of its places."""
+    noted: dict[str, Entry] = {}
+    for _, entry in reversed(entries):
         parts = entry.place.split("/")
-        if len(parts) < 3 or not _RUN.fullmatch(parts[1]):
-            # An agreement has a place, too, and is no run.
-            continue
-        noted = found.setdefault((parts[0], parts[1]), {})
         if len(parts) == 4 and entry.action in ("sent", "answered", "received"):
             noted.setdefault("/".join(parts[2:]), entry)
-    return [Place(federation, run, noted) for (federation, run), noted in found.items()]
+    return Place(*owner, noted)
 
 
-def _facts(chain: _Chain, entries: Numbered, runs: int) -> Facts:
-    actions = [entry.action for _, entry in entries]
-    sent = sum(action in ("sent", "answered") for action in actions)
-    rejected = actions.count("rejected")
-    intact = chain.failure is None
+def _facts(log: LogRead, done: Mapping[str, int], runs: int) -> Facts:
+    rejected = done.get("rejected", 0)
+    intact = log.failure is None
+    whole = f"{log.count:,} entries, head {log.head[:16]}, all verified {second(log.at)} UTC"
     return Facts(
         (
             Fact(
                 "Audit log",
                 "unbroken" if intact else "broken",
-                f"{chain.count:,} entries, head {chain.head[:16]}" if intact else "see below",
+                whole if intact else "see below",
                 "good" if intact else "bad",
             ),
             Fact("Runs", f"{runs:,}"),
-            Fact("Sent", f"{sent:,}", "answers among them"),
-            Fact("Received", f"{actions.count('received'):,}"),
+            Fact("Sent", f"{done.get('sent', 0) + done.get('answered', 0):,}", _SENT),
+            Fact("Received", f"{done.get('received', 0):,}"),
             Fact("Rejected", f"{rejected:,}", state="bad" if rejected else ""),
         )
     )
@@ -146,8 +135,7 @@ def rejections(entries: Sequence[Entry]) -> list[Block]:
     return [Table("rejected", "Rejected", columns, rows, note)]
 
 
-def _entries(entries: Numbered, query: Query) -> Table:
-    page, pager = query.paged(entries, _ENTRIES, "entries")
+def _entries(page: Numbered, pager: Pager | None) -> Table:
     return Table(
         "log",
         "Audit log",
@@ -183,9 +171,8 @@ def run_blocks(party: str, federation: str, run: str) -> list[Block]:
     if has_books(site):
         start = reference(federation, run, "", "").rstrip("/")
         with open_books(site) as books:
-            mine = books.audit.below(f"{start}/")[::-1]
-    places = _runs(mine) or [Place(federation, run, {})]
+            mine = books.audit.below(f"{start}/")
     return [
-        *rejections([entry for _, entry in mine]),
-        *artifacts(party, site, policy, places, None),
+        *rejections([entry for _, entry in reversed(mine)]),
+        *artifacts(party, site, policy, [_place((federation, run), mine)], None),
     ]

@@ -21,15 +21,16 @@ from opboost_ops.pages.blocks import (
     number,
 )
 from opboost_ops.pages.deployment import Query, of_books
+from opboost_ops.pages.kept_ledger import Dated, ledger_of
 from opboost_ops.pages.kinds import kind_words
 from opboost_ops.pages.ledger_models import models
-from opboost_ops.pages.ledger_pictures import Dated, history, loss_curves
+from opboost_ops.pages.ledger_pictures import history, loss_curves
 from opboost_ops.pages.ledger_refusals import refusals
 from opboost_ops.privacy.accountant import Forecast, Loss, accounts, total
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.left_open import left_open, too_narrow
 from opboost_ops.privacy.lost import lost_states
-from opboost_ops.privacy.statement import exact_lines, forecasts
+from opboost_ops.privacy.statement import exact_lines, forecasts_of
 
 #: How many lines a page shows.
 _LINES = 20
@@ -47,23 +48,23 @@ def build(party: str, query: Query) -> list[Block]:
 
 
 def _page(site: Site, policy: Policy, query: Query) -> list[Block]:
+    ledger = ledger_of(site)
+    waiting = ledger.waiting
     with open_books(site) as books:
-        everything = books.ledger.dated()
-        waiting = books.ledger.uncommitted()
-        lost = lost_states([release for _, release in everything], books.cells)
-    dated = [(at, r) for at, r in everything if r.federation == "all" or query.sees(r.federation)]
+        lost = lost_states(ledger.drawn, books.cells)
+    seen = {name for name in ledger.federations if name == "all" or query.sees(name)}
+    dated = _those_of(ledger.dated, ledger.federations, seen)
     refused = refusals(site, query)
     if not dated:
         return [*refused, Note("muted", "Nothing was released yet.")]
     releases = [release for _, release in dated]
-    shown = [
-        (at, r) for at, r in dated if r.federation == "all" or query.wants(r.federation, r.run)
-    ]
+    wanted = {name for name in seen if name == "all" or query.wants(name, query.run)}
+    shown = _those_of(dated, seen, wanted)
     if query.run is not None:
         shown = [(at, r) for at, r in shown if r.run == query.run]
     # Budgets are for all federations: whoever may not see one of them is not told more is left.
-    visible = {release.column for release in releases}
-    found = {u: f for u, f in forecasts([r for _, r in everything], policy).items() if u in visible}
+    visible = set().union(*(ledger.columns.get(name, ()) for name in seen))
+    found = {u: f for u, f in forecasts_of(ledger.accounts, policy).items() if u in visible}
     blocks: list[Block] = [*warnings(waiting, releases), *refused]
     behind = sorted({one.last.feature or "" for one in lost if one.last.column in visible})
     if behind:
@@ -79,14 +80,23 @@ def _page(site: Site, policy: Policy, query: Query) -> list[Block]:
     if found:
         blocks.append(_figures(found, policy.all_features, dated))
         blocks += [_columns(found, policy.all_features, shown, query)]
-        blocks.append(history(everything, found))
-        blocks.append(loss_curves(release for _, release in shown))
+        blocks.append(history(ledger.heights, found))
+        curves = (r for r in ledger.protected if r.federation in wanted)
+        drawn = curves if query.run is None else (release for _, release in shown)
+        blocks.append(loss_curves(drawn))
     if any(release.account == "model" for release in releases):
         # As with features, the budget is for all federations.
-        blocks += models(everything, shown, policy.models.budget_epsilon)
+        blocks += models(ledger.dated, shown, policy.models.budget_epsilon)
     blocks.append(_exact(release for _, release in shown))
     blocks.append(lines(shown, query, {release.artifact for release in waiting}))
     return blocks
+
+
+def _those_of(dated: Dated, all_of: Collection[str], wanted: Collection[str]) -> Dated:
+    """The lines of some federations among those of all."""
+    if len(wanted) == len(all_of):
+        return dated
+    return [(at, line) for at, line in dated if line.federation in wanted]
 
 
 def warnings(waiting: Sequence[Release], releases: Sequence[Release]) -> list[Block]:
@@ -182,8 +192,8 @@ def pace(dated: Dated, fits: int) -> str:
 
 
 def _columns(found: dict[UUID, Forecast], caps: AllFeatures, shown: Dated, query: Query) -> Table:
-    here = accounts(release for _, release in shown)
     narrowed = query.federation is not None or query.run is not None
+    here = accounts(release for _, release in shown) if narrowed else {}
     exactly = any(forecast.account.least_cell is not None for forecast in found.values())
     rows = []
     for uuid, forecast in found.items():

@@ -13,7 +13,7 @@ from opboost_ops.pages.blocks import (
     moment,
     number,
 )
-from opboost_ops.pages.ledger_pictures import Dated
+from opboost_ops.pages.kept_ledger import Dated
 from opboost_ops.privacy.accountant import model_epsilon
 
 #: How many lines are shown.

@@ -1,47 +1,44 @@
 """The privacy ledger in pictures: losses over time, and loss curves."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
 from opboost_ops.pages.blocks import Figure, Figures
 from opboost_ops.pages.pictures import KINDS, Curve, chart
-from opboost_ops.privacy.accountant import Account, Forecast, running
+from opboost_ops.privacy.accountant import Forecast
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.privacy.statement import latest_curves
 
-#: How many points in time a curve has at most.
-_POINTS = 40
-
-Dated = Sequence[tuple[str, Release]]
+#: Both losses of each column by some moments.
+Heights = Sequence[tuple[str, Mapping[UUID, tuple[float, float]]]]
 
 
-def history(dated: Dated, found: dict[UUID, Forecast]) -> Figures:
+def history(heights: Heights, found: dict[UUID, Forecast]) -> Figures:
     """Cumulative losses over time: the features that cost most, and their budgets.
 
     Args:
-        dated: Lines with their times, oldest first.
+        heights: Both losses of each column by some moments, oldest first.
         found: The columns that are drawn.
     """
-    ends = [i for i in range(len(dated)) if i + 1 == len(dated) or dated[i + 1][0] != dated[i][0]]
-    every = max(1, -(-len(ends) // _POINTS))
-    picked = [end for i, end in enumerate(reversed(ends)) if i % every == 0][::-1]
-    # However many are passed over, a history begins where it begins.
-    picked = picked if picked[0] == ends[0] else [ends[0], *picked]
     order = sorted(found, key=lambda uuid: found[uuid].account.whole, reverse=True)
+    first, last = (datetime.fromisoformat(heights[i][0]) for i in (0, -1))
     figures = []
-    heights = _heights(dated, picked, order)
     for label, budget, end in (("loss(1)", "budget_1", 0), ("loss(R-L)", "budget_whole", 1)):
         lines = {
-            uuid: [(at, both[end]) for at, both in found_at] for uuid, found_at in heights.items()
+            uuid: [
+                (datetime.fromisoformat(at).timestamp(), both[uuid][end])
+                for at, both in heights
+                if uuid in both
+            ]
+            for uuid in order
         }
         curves = [Curve(name, points, steps=True) for name, points in _together(found, lines)]
         caps: dict[float, list[str]] = {}
         for uuid in lines:
             if (cap := getattr(found[uuid].rule, budget)) is not None:
                 caps.setdefault(cap, []).append(found[uuid].feature)
-        first, last = (datetime.fromisoformat(dated[i][0]) for i in (picked[0], picked[-1]))
         curves += [
             Curve(
                 f"budget of {_named(names)}: {cap:g}",
@@ -59,22 +56,6 @@ def history(dated: Dated, found: dict[UUID, Forecast]) -> Figures:
         figures.append(Figure(svg, f"Sum of {label}"))
     note = f"At most {KINDS} different curves, of the features that cost most."
     return Figures("Charged over time", tuple(figures), note)
-
-
-def _heights(
-    dated: Dated, picked: Sequence[int], order: Sequence[UUID]
-) -> dict[UUID, list[tuple[float, tuple[float, float]]]]:
-    """At some lines when they were written, and both losses of each column by then."""
-    found: dict[UUID, list[tuple[float, tuple[float, float]]]] = {uuid: [] for uuid in order}
-    so_far: dict[UUID, Account] = {}
-    wanted = set(picked)
-    for number, _ in enumerate(running((r for _, r in dated), so_far)):
-        if number in wanted:
-            at = datetime.fromisoformat(dated[number][0]).timestamp()
-            for uuid, account in so_far.items():
-                if uuid in found:
-                    found[uuid].append((at, (float(account.step), float(account.whole))))
-    return found
 
 
 def _together(

@@ -23,12 +23,13 @@ from opboost_ops.pages.blocks import (
     number,
 )
 from opboost_ops.pages.deployment import Query, federations, guarded, has_books, parties
+from opboost_ops.pages.kept_ledger import ledger_of
 from opboost_ops.pages.ledger import pace
 from opboost_ops.pages.models import federations as with_models
 from opboost_ops.pages.period import Period, asked_for, sums
 from opboost_ops.pages.pictures import bars
 from opboost_ops.pages.version_facts import VersionFacts, version_facts
-from opboost_ops.privacy.statement import forecasts
+from opboost_ops.privacy.statement import forecasts_of
 
 #: Incidents that are listed.
 _INCIDENTS = 20
@@ -149,22 +150,21 @@ def _party(
     site, policy = site_of(party)
     if name not in site.tables or not has_books(site):
         return []
+    ledger = ledger_of(site)
     with open_books(site) as books:
-        dated = books.ledger.dated()
         try:
             entries = books.audit.of("refused", "rejected")
         except ArtifactError:
             entries = []
-    before = [r for at, r in dated if at < period.begin]
-    until = [r for at, r in dated if at < period.end]
-    then, now = sums(before), sums(until)
-    mine = {r.column for r in until if r.federation == name}
-    found = [one for uuid, one in forecasts(until, policy).items() if uuid in mine]
+    until = ledger.before(period.end)
+    then, now = sums(ledger.before(period.begin)), sums(until)
+    mine = ledger.columns.get(name, set())
+    found = [one for uuid, one in forecasts_of(until, policy).items() if uuid in mine]
     left = [one for one in found if one.retrainings is not None]
     tightest = min(left, key=lambda one: one.retrainings or 0, default=None)
     fits = None if tightest is None else tightest.retrainings
     state: State = "" if fits is None else "bad" if fits == 0 else "warn" if fits < 7 else ""
-    ends = "" if not fits else pace([(at, r) for at, r in dated if at < period.end], fits)
+    ends = "" if not fits else pace([(at, r) for at, r in ledger.dated if at < period.end], fits)
     caps = policy.all_features
     endless = "no end" if any(one.lasts for one in found) else "no budget" if found else ""
     row = (

@@ -1,13 +1,14 @@
 """The days of which a page tells: those asked for, or else the last thirty."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from functools import cached_property
+from uuid import UUID
 
 from opboost_ops.errors import ContractError
 from opboost_ops.pages.deployment import Query
-from opboost_ops.privacy.accountant import accounts, total
-from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.accountant import Account, total
 
 #: How many days are told of when nothing is asked for.
 DAYS = 30
@@ -20,12 +21,12 @@ class Period:
     first: date
     last: date
 
-    @property
+    @cached_property
     def begin(self) -> str:
         """From when on, as ledger and log write it."""
         return datetime.combine(self.first, time(), UTC).isoformat(timespec="seconds")
 
-    @property
+    @cached_property
     def end(self) -> str:
         """Before when; the first moment that no longer belongs to it."""
         after = datetime.combine(self.last + timedelta(days=1), time(), UTC)
@@ -64,11 +65,11 @@ def asked_for(query: Query) -> Period:
     return Period(first, last)
 
 
-def sums(releases: Iterable[Release]) -> tuple[float, float]:
+def sums(found: Mapping[UUID, Account]) -> tuple[float, float]:
     """What a person was charged at worst, over all columns: loss(1) and loss(R - L).
 
     Args:
-        releases: Of one party, oldest first.
+        found: What each column has cost.
     """
-    found = accounts(releases).values()
-    return float(total(a.step for a in found)), float(total(a.whole for a in found))
+    every = found.values()
+    return float(total(a.step for a in every)), float(total(a.whole for a in every))

@@ -1,6 +1,8 @@
 """The data-quality pages: which checks passed, by run and boundary, and each report."""
 
+import contextlib
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,16 +50,26 @@ class Checked:
     """A run's reports at home.
 
     Attributes:
+        changed: When the last of them was written, in seconds.
         federation: The run's federation.
         run: Its id.
-        at: When the last of them was written.
-        folder: Where they lie.
+        home: The party's home.
     """
 
+    changed: float
     federation: str
     run: str
-    at: str
-    folder: Path
+    home: Path
+
+    @property
+    def at(self) -> str:
+        """When the last of them was written."""
+        return datetime.fromtimestamp(self.changed, UTC).isoformat(timespec="seconds")
+
+    @property
+    def folder(self) -> Path:
+        """Where they lie."""
+        return self.home / self.federation / self.run / "quality"
 
 
 def build(party: str, query: Query) -> list[Block]:
@@ -68,7 +80,7 @@ def build(party: str, query: Query) -> list[Block]:
         query: What is asked for.
     """
     site, policy = site_of(party)
-    runs = [run for run in _runs(site.home) if query.wants(run.federation, run.run)]
+    runs = [run for run in _runs(site.home, query.run) if query.wants(run.federation, run.run)]
     if not runs:
         return [Note("muted", "No check has run yet.")]
     page, pager = query.paged(runs, _RUNS)
@@ -135,10 +147,8 @@ def federation_of(party: str, run: str) -> str | None:
         run: The run's id.
     """
     site, _ = site_of(party)
-    for folder in _folders(site.home, _FEDERATION):
-        if (folder / run).is_dir():
-            return folder.name
-    return None
+    names = _folders(site.home, _FEDERATION)
+    return next((name for name in names if (site.home / name / run).is_dir()), None)
 
 
 def report(party: str, federation: str, run: str, boundary: str) -> list[Block]:
@@ -235,26 +245,23 @@ def _gains(data: Any) -> Block:
     )
 
 
-def _runs(home: Path) -> list[Checked]:
-    """Runs with reports, newest first; only folders are looked at."""
+def _runs(home: Path, run: str | None = None) -> list[Checked]:
+    """Runs with reports, newest first, or one of them; only folders are looked at."""
     found = []
     for federation in _folders(home, _FEDERATION):
-        for run in _folders(federation, _RUN):
-            folder = run / "quality"
-            if folder.is_dir():
-                found.append((folder.stat().st_mtime, federation.name, run.name, folder))
-    return [
-        Checked(
-            federation, run, datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds"), folder
-        )
-        for at, federation, run, folder in sorted(found, reverse=True)
-    ]
+        for name in [run] if run else _folders(home / federation, _RUN):
+            # Of ten thousand runs a path for each would cost more than to look at them.
+            with contextlib.suppress(OSError):
+                at = os.stat(f"{home}/{federation}/{name}/quality").st_mtime
+                found.append((at, federation, name))
+    return [Checked(*one, home) for one in sorted(found, reverse=True)]
 
 
-def _folders(parent: Path, form: re.Pattern[str]) -> list[Path]:
+def _folders(parent: Path, form: re.Pattern[str]) -> list[str]:
     if not parent.is_dir():
         return []
-    return [path for path in parent.iterdir() if form.fullmatch(path.name) and path.is_dir()]
+    with os.scandir(parent) as entries:
+        return [entry.name for entry in entries if form.fullmatch(entry.name) and entry.is_dir()]
 
 
 def _verdicts(folder: Path, most: float | None) -> dict[str, bool | None]:

@@ -3,10 +3,10 @@
 from functools import partial
 
 from opboost_ops.config.loading import site_of
-from opboost_ops.exchange.books import open_books
 from opboost_ops.pages import exchange, ledger, models, quality
 from opboost_ops.pages.blocks import Block, Fact, Facts, Fold, Heading, Links, Note, Section, number
 from opboost_ops.pages.deployment import Query, guarded, has_books
+from opboost_ops.pages.kept_ledger import ledger_of
 from opboost_ops.pages.ledger_pictures import loss_curves
 from opboost_ops.pages.models import MODEL
 from opboost_ops.privacy.accountant import accounts, total
@@ -59,18 +59,16 @@ def _federation(party: str, run: str) -> str | None:
     site, _ = site_of(party)
     if found is not None or not has_books(site):
         return found
-    with open_books(site) as books:
-        releases = books.ledger.releases()
-    return next((release.federation for release in releases if release.run == run), None)
+    return ledger_of(site).runs.get(run)
 
 
 def _charged(party: str, query: Query) -> list[Block]:
     site, _ = site_of(party)
     if not has_books(site):
         return []
-    with open_books(site) as books:
-        dated = [(at, line) for at, line in books.ledger.dated() if line.run == query.run]
-        waiting = [line for line in books.ledger.uncommitted() if line.run == query.run]
+    read = ledger_of(site)
+    dated = [(at, line) for at, line in read.dated if line.run == query.run]
+    waiting = [line for line in read.waiting if line.run == query.run]
     releases = [line for _, line in dated]
     charged = accounts(releases)
     facts = Facts(

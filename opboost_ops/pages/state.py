@@ -17,7 +17,8 @@ from opboost_ops.exchange.books import open_books
 from opboost_ops.models.registry import Registry
 from opboost_ops.pages import airflow
 from opboost_ops.pages.deployment import Query, federations, has_books, parties
-from opboost_ops.privacy.statement import forecasts
+from opboost_ops.pages.kept_ledger import ledger_of
+from opboost_ops.privacy.statement import forecasts_of
 from opboost_ops.run.acts import stopped
 
 #: Versions that are listed.
@@ -203,9 +204,9 @@ def _party(party: str, federation: str, site: Site, policy: Policy) -> Party:
     if not has_books(site):
         return Party(party=party)
     with open_books(site) as books:
-        releases = books.ledger.releases()
         stop = stopped(books, federation)
-    mine = {r.column for r in releases if r.federation == federation}
+    ledger = ledger_of(site)
+    mine = ledger.columns.get(federation, set())
     found = [
         Account(
             feature=one.feature,
@@ -217,7 +218,7 @@ def _party(party: str, federation: str, site: Site, policy: Policy) -> Party:
             budget_whole=one.rule.budget_whole,
             retrainings=one.retrainings,
         )
-        for column, one in forecasts(releases, policy).items()
+        for column, one in forecasts_of(ledger.accounts, policy).items()
         if column in mine
     ]
     left = [account.retrainings for account in found if account.retrainings is not None]

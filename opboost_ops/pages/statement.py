@@ -1,40 +1,32 @@
 """A statement of a period: what a party released in it, what that cost, and who decided what."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from uuid import UUID
 
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
-from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.audit import Action, Entry
-from opboost_ops.exchange.books import Books, open_books
-from opboost_ops.pages.blocks import Block, Cell, Fact, Facts, Note, Table, count, moment, number
+from opboost_ops.pages.blocks import (
+    Block,
+    Cell,
+    Fact,
+    Facts,
+    Note,
+    Table,
+    count,
+    moment,
+    number,
+    second,
+)
 from opboost_ops.pages.deployment import Query, of_books
+from opboost_ops.pages.kept_ledger import LedgerRead, ledger_of
+from opboost_ops.pages.kept_log import log_of
 from opboost_ops.pages.kinds import kind_words
 from opboost_ops.pages.period import Period, asked_for, sums
-from opboost_ops.privacy.accountant import accounts, model_epsilon
+from opboost_ops.privacy.accountant import Account, accounts, model_epsilon
 from opboost_ops.privacy.events import Release
-from opboost_ops.privacy.statement import exact_lines, forecasts
-
-#: What a person has decided, or what was refused: the rest is the daily traffic.
-_DECISIONS: tuple[Action, ...] = (
-    "refused",
-    "rejected",
-    "asked",
-    "approved",
-    "declined",
-    "forgotten",
-    "rotated",
-    "removed",
-    "agreed",
-    "withdrawn",
-    "promoted",
-    "rolled_back",
-    "stopped",
-    "resumed",
-    "act_refused",
-    "noted",
-)
+from opboost_ops.privacy.statement import exact_lines, forecasts_of
 
 _BAD: tuple[Action, ...] = ("refused", "rejected", "act_refused")
 
@@ -52,29 +44,26 @@ def build(party: str, query: Query) -> list[Block]:
 
 def _page(party: str, site: Site, policy: Policy, query: Query) -> list[Block]:
     period = asked_for(query)
-    with open_books(site) as books:
-        dated = books.ledger.dated()
-        head, entries = _log(books)
+    ledger, log = ledger_of(site), log_of(site)
     # Budgets are for all federations: a statement of a part of them would say too little.
-    hidden = any(r.federation != "all" and not query.sees(r.federation) for _, r in dated)
-    if hidden:
+    if any(name != "all" and not query.sees(name) for name in ledger.federations):
         told = "This statement is of all federations of the party, and you may not see one of them."
         return [Note("muted", told)]
-    before = [r for at, r in dated if at < period.begin]
-    until = [r for at, r in dated if at < period.end]
-    inside = [r for at, r in dated if period.has(at)]
+    inside = [r for at, r in ledger.dated if period.has(at)]
+    head = (log.count, "broken" if log.failure else log.head)
     preamble = (
         ("party", party),
         ("first day (UTC)", str(period.first)),
         ("last day (UTC)", str(period.last)),
         ("audit log, entries", str(head[0])),
         ("audit log, head", head[1]),
+        ("audit log, verified (UTC)", second(log.at)),
     )
-    decided = [entry for entry in entries if period.has(entry.at)]
+    decided = [entry for entry in log.decided if period.has(entry.at)]
     return [
         *([] if head[0] else [Note("bad", "The audit log is broken, or empty.", _BROKEN)]),
-        _facts(period, before, until, inside, head),
-        _columns(before, until, inside, policy, preamble),
+        _facts(period, ledger, inside, head, log.at),
+        _columns(period, ledger, accounts(inside), policy, preamble),
         _exact(inside, preamble),
         _decisions(decided, preamble),
     ]
@@ -83,48 +72,44 @@ def _page(party: str, site: Site, policy: Policy, query: Query) -> list[Block]:
 _BROKEN = "`opboost audit verify` says where; this statement cannot be held against it."
 
 
-def _log(books: Books) -> tuple[tuple[int, str], list[Entry]]:
-    try:
-        return books.audit.verify(), books.audit.of(*_DECISIONS)
-    except ArtifactError:
-        return (0, "broken"), []
-
-
 def _facts(
     period: Period,
-    before: Sequence[Release],
-    until: Sequence[Release],
+    ledger: LedgerRead,
     inside: Sequence[Release],
     head: tuple[int, str],
+    at: str,
 ) -> Facts:
-    then, now = sums(before), sums(until)
+    then, now = (sums(ledger.before(moment)) for moment in (period.begin, period.end))
     facts = [
         Fact("Period (UTC)", period.words, "both days included"),
         Fact("Runs", f"{len({(r.federation, r.run) for r in inside if r.run}):,}"),
         Fact("Ledger lines", f"{len(inside):,}", "each is one thing that left, or one draw"),
     ]
-    for at, label in enumerate(("loss(1)", "loss(R-L)")):
-        hint = f"from {number(then[at]).text} to {number(now[at]).text}, worst case"
-        grown = number(now[at] - then[at] if now[at] != float("inf") else now[at]).text
+    for end, label in enumerate(("loss(1)", "loss(R-L)")):
+        hint = f"from {number(then[end]).text} to {number(now[end]).text}, worst case"
+        grown = number(now[end] - then[end] if now[end] != float("inf") else now[end]).text
         facts.append(Fact(f"A person was charged: {label}", grown, hint))
-    if any(r.account == "model" for r in until):
-        spent = [float(model_epsilon(rs)) for rs in (before, until)]
+    models = [(made, r) for made, r in ledger.dated if r.account == "model" and made < period.end]
+    if models:
+        before = model_epsilon(r for made, r in models if made < period.begin)
+        spent = [float(before), float(model_epsilon(r for _, r in models))]
         hint = f"from {spent[0]:.3f} to {spent[1]:.3f}, worst case"
         facts.append(Fact("Models: epsilon", f"{spent[1] - spent[0]:.3f}", hint))
-    facts.append(Fact("Audit log's head", head[1][:16], f"{head[0]:,} entries: {head[1]}"))
+    told = f"{head[0]:,} entries, verified {second(at)} UTC: {head[1]}"
+    facts.append(Fact("Audit log's head", head[1][:16], told))
     return Facts(tuple(facts))
 
 
 def _columns(
-    before: Sequence[Release],
-    until: Sequence[Release],
-    inside: Sequence[Release],
+    period: Period,
+    ledger: LedgerRead,
+    mine: Mapping[UUID, Account],
     policy: Policy,
     preamble: tuple[tuple[str, str], ...],
 ) -> Table:
-    then, mine = accounts(before), accounts(inside)
+    then = ledger.before(period.begin)
     rows = []
-    for uuid, found in forecasts(until, policy).items():
+    for uuid, found in forecasts_of(ledger.before(period.end), policy).items():
         account = found.account
         old = then.get(uuid)
         rows.append(

@@ -1,13 +1,13 @@
 """A party's ledger as people read it: forecasts by column, and all that has no epsilon."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from opboost_ops.config.policy import FeatureRule, Policy
-from opboost_ops.privacy.accountant import Forecast, accounts, forecast
+from opboost_ops.privacy.accountant import Account, Forecast, accounts, forecast
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.loss import LossCurve
 
@@ -59,9 +59,19 @@ def forecasts(releases: Sequence[Release], policy: Policy) -> dict[UUID, Forecas
         releases: Of one party, oldest first.
         policy: The party's.
     """
+    return forecasts_of(accounts(releases), policy)
+
+
+def forecasts_of(found: Mapping[UUID, Account], policy: Policy) -> dict[UUID, Forecast]:
+    """The same of what the columns have cost.
+
+    Args:
+        found: By column.
+        policy: The party's.
+    """
     return {
         uuid: forecast(account, policy.rule_of(uuid, account.feature) or _NO_RULE)
-        for uuid, account in accounts(releases).items()
+        for uuid, account in found.items()
     }
 
 

@@ -19,33 +19,17 @@ def application() -> Iterator[FastAPI]:
     """The plugin's application, mounted as the API server does; its logins are real."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", SECRET)
-        from airflow import settings
-        from airflow.api_fastapi.app import create_auth_manager
-        from airflow.models import import_all_models
-        from airflow.models.base import Base
+        from tests.unit.pages.mounted import mounted
 
-        from opboost_ops.orchestration.plugin import PREFIX, OpBoostPlugin
-
-        settings.configure_orm()
-        # A login asks it whether it was revoked, and the pages ask for runs.
-        import_all_models()
-        Base.metadata.create_all(settings.engine)
-        create_auth_manager()
-        (mounted,) = OpBoostPlugin.fastapi_apps
-        assert mounted["url_prefix"] == f"/{PREFIX}"
-        parent = FastAPI()
-        parent.mount(mounted["url_prefix"], mounted["app"])
-        yield parent
+        yield mounted()
 
 
 @pytest.fixture(scope="session")
 def token(application: FastAPI) -> str:
     """What the least of Airflow's users is given at login."""
-    from airflow.api_fastapi.app import get_auth_manager
-    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+    from tests.unit.pages.mounted import reader_token
 
-    user = SimpleAuthManagerUser(username="reader", role="viewer")
-    return str(get_auth_manager().generate_jwt(user))
+    return reader_token()
 
 
 @pytest.fixture(scope="session")

@@ -100,8 +100,10 @@ def _entries(entries: Sequence[str], nights: int) -> Iterator[dict[str, Any]]:
     for night in range(1, nights + 1):
         at = (BEGIN + night * _NIGHT).isoformat(timespec="seconds")
         for text in entries:
-            number += 1
             entry = {**json.loads(text.replace(FIRST_RUN, run_of(night))), "at": at}
+            if entry["action"] == "agreed" and night > 1:
+                continue
+            number += 1
             text = json.dumps(entry, sort_keys=True, separators=(",", ":"))
             before = audit._chain(before, number, text)
             yield {"number": number, "entry": text, "hash": before}

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -46,13 +46,14 @@ def charged(folder: Path, first: str, last: str) -> float:
 def test_a_statement_is_of_its_period_alone(reader: Reader, nights: Workspace) -> None:
     reply = reader.get(f"/opboost/statement?party=bank&{DAYS}&csv=bank.statement")
     lines = list(csv.reader(io.StringIO(reply.text)))
-    preamble = {line[0]: line[1] for line in lines[:5]}
+    preamble = {line[0]: line[1] for line in lines[:6]}
     with open_books(load_site(nights.folder / "bank" / "site.yaml")) as books:
         entries, head = books.audit.verify()
     assert preamble["audit log, head"] == head
     assert preamble["audit log, entries"] == str(entries)
     assert (preamble["first day (UTC)"], preamble["party"]) == ("2026-01-08", "bank")
-    heads, *found = lines[5:]
+    assert preamble["audit log, verified (UTC)"] <= datetime.now(UTC).isoformat(sep=" ")
+    heads, *found = lines[6:]
     inside = [float(line[heads.index("loss(R-L) in it")]) for line in found]
     bank = nights.folder / "bank"
     assert sum(inside) == pytest.approx(charged(bank, "2026-01-08", "2026-01-12"))

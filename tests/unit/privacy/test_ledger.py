@@ -1,5 +1,6 @@
 """The ledger: lines are only added, and a retry adds none."""
 
+import json
 import uuid
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from opboost_ops.privacy.accountant import accounts
 from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.ledger import Ledger
-from opboost_ops.privacy.loss import column_losses, loss_curve
+from opboost_ops.privacy.ledger import _release as read_line
+from opboost_ops.privacy.loss import LossCurve, column_losses, loss_curve
 from tests.books import books_of
 from tests.federation import Workspace
 
@@ -118,3 +120,22 @@ def test_every_artifact_of_a_run_has_its_lines(trained_once: Workspace) -> None:
                 assert event.discloses
         protected = [e.feature for e in events if e.kind == "ranks"]
         assert sorted(f or "" for f in protected) == sorted(losses)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Global-map, epsilon 0.64",
+        'a}, "epsilon": 1',
+        '"loss": {',
+        "\\",
+        '}, "epsilon": {"loss": {"mechanism": "',
+    ],
+)
+def test_a_line_is_read_as_it_was_written_whatever_its_words_are(words: str) -> None:
+    """Its loss curve is cut out and read apart."""
+    curve = LossCurve(mechanism=words, epsilon=1.0, loss=(0.5, "inf"), certificate=False)
+    first = release("age").model_copy(update={"loss": curve, "discloses": words, "epsilon": 2.0})
+    second = first.model_copy(update={"loss": None})
+    for line in (first, second):
+        assert read_line(json.dumps(line.model_dump(mode="json"))) == line
