@@ -186,7 +186,7 @@ def _number(value: float | str) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], raw: int = -1) -> str:
-    heads = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
+    heads = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in head)
     body = "".join(
         "<tr>"
         + "".join(f"<td>{c if i == raw else html.escape(c)}</td>" for i, c in enumerate(row))

@@ -227,7 +227,7 @@ def _legend(names: Sequence[str]) -> str:
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
     head, *body = rows
-    heads = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
+    heads = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in head)
     lines = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in body
     )

@@ -81,6 +81,16 @@ class Table:
     pager: Pager | None = None
     #: Names and values that stand above the head in its CSV.
     preamble: tuple[tuple[str, str], ...] = ()
+    #: Of which federation it is, where a page has one of its title for each.
+    federation: str = ""
+
+    def named(self, party: str) -> str:
+        """What it is called apart from its page, where titles alone would be the same.
+
+        Args:
+            party: Whose part of the page it is in; empty for none.
+        """
+        return " of ".join(filter(None, (self.title, self.federation, party)))
 
     @property
     def prose(self) -> bool:

@@ -103,6 +103,7 @@ def _federation(party: str, name: str, registry: Registry, query: Query) -> list
                 for entry in rows
                 if query.run in (None, entry.version)
             ),
+            federation=name,
         )
     )
     return blocks
@@ -151,6 +152,7 @@ def _versions(
         "alone. Why each was decided stands below.",
         "No version was registered yet.",
         pager,
+        federation=name,
     )
 
 
@@ -186,6 +188,7 @@ def _metrics(
         _MODES,
         "No version was registered yet.",
         pager,
+        federation=name,
     )
 
 

@@ -202,7 +202,7 @@ def _cost(name: str, rows: Sequence[tuple[Cell, ...]]) -> Table:
         "loss(1) for a move by one step, loss(R-L) for one across the domain."
     )
     title = "What it has cost in privacy, and what is left"
-    return Table(f"cost_{name}"[:40], title, heads, tuple(rows), note)
+    return Table(f"cost_{name}"[:40], title, heads, tuple(rows), note, federation=name)
 
 
 def _table(name: str, incidents: Sequence[Incident]) -> Table:
@@ -225,4 +225,5 @@ def _table(name: str, incidents: Sequence[Incident]) -> Table:
         ),
         note,
         "No run has failed, and nothing was refused or rejected.",
+        federation=name,
     )

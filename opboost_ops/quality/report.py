@@ -144,7 +144,14 @@ th, td {{ text-align: left; padding: .35rem .6rem; border-bottom: 1px solid #888
 </style></head><body>
 <h1>{suite}</h1><p class="{state}">This check {verdict}.
 Counts only: no value of the table is shown.</p>
-<div><table><thead><tr><th>result</th><th>column</th><th>expectation</th><th>unexpected rows</th>
-<th>share</th><th>missing rows</th><th>rows</th></tr></thead><tbody>{rows}</tbody></table></div>
+<div><table><thead><tr>
+<th scope="col">result</th>
+<th scope="col">column</th>
+<th scope="col">expectation</th>
+<th scope="col">unexpected rows</th>
+<th scope="col">share</th>
+<th scope="col">missing rows</th>
+<th scope="col">rows</th>
+</tr></thead><tbody>{rows}</tbody></table></div>
 </body></html>
 """
