@@ -15,27 +15,8 @@ from opboost_ops.pages.kept import Kept
 #: An entry as this software writes it, with sorted keys: its action and its place.
 _WRITTEN = re.compile(r'\{"action":"([a-z_]+)",.*,"place":"([^"\\]*)"\}')
 
-#: What a person has decided, or what was refused: the rest is the daily traffic.
-DECISIONS: frozenset[Action] = frozenset(
-    (
-        "refused",
-        "rejected",
-        "asked",
-        "approved",
-        "declined",
-        "forgotten",
-        "rotated",
-        "removed",
-        "agreed",
-        "withdrawn",
-        "promoted",
-        "rolled_back",
-        "stopped",
-        "resumed",
-        "act_refused",
-        "noted",
-    )
-)
+#: The daily traffic; all else was decided by a person, or refused, and is listed by statements.
+_DAILY: frozenset[Action] = frozenset(("sent", "received", "answered"))
 
 #: The first two parts of a place: a federation, and a run or what else it is.
 Owner = tuple[str, str]
@@ -84,7 +65,7 @@ def _read(site: Site) -> LogRead:
         # What stands before the break is shown; a damaged entry cannot be.
         return LogRead(at, 0, "", error, *_sorted_in(_whole(rows)))
     actions, owners = _sorted_in(map(_ends, rows))
-    decided = [parse(n, text) for n, text, _ in rows if actions[n] in DECISIONS]
+    decided = [parse(n, text) for n, text, _ in rows if actions[n] not in _DAILY]
     return LogRead(at, count, head, None, actions, owners, decided)
 
 
