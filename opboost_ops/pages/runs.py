@@ -79,7 +79,7 @@ def _charged(party: str, query: Query) -> list[Block]:
                 "a person, all features",
             ),
             Fact(
-                "Charged: loss(R - L)",
+                "Charged: loss(R-L)",
                 number(float(total(a.whole for a in charged.values()))).text,
                 "a person, all features",
             ),

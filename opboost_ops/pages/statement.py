@@ -115,7 +115,6 @@ def _columns(
         rows.append(
             (
                 Cell(found.feature),
-                Cell(str(uuid)),
                 count(mine[uuid].releases if uuid in mine else 0),
                 number(float(account.step) - (float(old.step) if old else 0.0)),
                 number(float(account.whole) - (float(old.whole) if old else 0.0)),
@@ -123,11 +122,11 @@ def _columns(
                 number(found.rule.budget_1),
                 number(float(account.whole)),
                 number(found.rule.budget_whole),
+                Cell(str(uuid)),
             )
         )
     heads = (
         "feature",
-        "column",
         "draws in it",
         "loss(1) in it",
         "loss(R-L) in it",
@@ -135,8 +134,12 @@ def _columns(
         "budget(1) today",
         "loss(R-L) at its end",
         "budget(R-L) today",
+        "column",
     )
-    note = "The worst case, from public facts alone, for a person at whom every value changed."
+    note = (
+        "The worst case, from public facts alone, for a person at whom every value changed: "
+        "loss(1) for a move by one step of the domain, loss(R-L) for one across it."
+    )
     return Table(
         "statement",
         "What each feature has cost",
