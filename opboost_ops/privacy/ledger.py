@@ -59,7 +59,8 @@ _CURVE, _AFTER = '"loss": {', '}, "epsilon": '
 #: A line's event as its text, which databases keep in kinds of JSON of their own.
 _TEXT = sa.cast(_RELEASES.c.event, sa.Text)
 
-#: Called with all releases so far and the new ones; raises `BudgetError` to refuse them.
+#: Called with what counts of all releases so far, and the new ones; raises `BudgetError` to refuse
+#: them. See `_charged`.
 Rule = Callable[[Sequence[Release], Sequence[Release]], None]
 
 
@@ -275,7 +276,9 @@ def add_draws(connection: sa.Connection, draws: Sequence[Release]) -> None:
     ]
     connection.execute(sa.insert(_DRAWS), rows)
     # A draw is complete once it is charged: whether it is published is its artifacts' own matter.
-    known = set(connection.execute(sa.select(_COMMITS.c.artifact)).scalars())
+    names = {line.artifact for line in draws}
+    there = sa.select(_COMMITS.c.artifact).where(_COMMITS.c.artifact.in_(names))
+    known = set(connection.execute(there).scalars())
     new = dict.fromkeys(line.artifact for line in draws if line.artifact not in known)
     if new:
         now = _now()
@@ -322,9 +325,19 @@ def all_releases(connection: sa.Connection) -> list[Release]:
 
 
 def _charged(connection: sa.Connection) -> list[Release]:
-    """The lines that cost anything: most lines are exact, and no budget looks at them."""
-    account = _RELEASES.c.event["account"].as_string()
-    rows = connection.execute(sa.select(_TEXT).where(account != "exact").order_by(_RELEASES.c.id))
+    """The lines that budgets add up, oldest first; most lines are none of them.
+
+    What is exact costs nothing; randomised artifacts were charged by their draws, and disclose
+    nothing more where they have no edges; draws under a cap that is reached add nothing.
+    """
+    event = _RELEASES.c.event
+    account = event["account"].as_string()
+    draws_more = event["draw"]["added"].as_integer() != 0
+    has_edges = event["edges"].as_string() != "[]"
+    counts = sa.or_(~account.in_(("exact", "local_dp")), draws_more, has_edges)
+    rows = connection.execute(
+        sa.select(_TEXT).where(account != "exact", counts).order_by(_RELEASES.c.id)
+    )
     return [_release(event) for (event,) in rows]
 
 

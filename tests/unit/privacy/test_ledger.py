@@ -12,7 +12,7 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms.global_map import GlobalMap
 from opboost_ops.privacy.accountant import accounts
 from opboost_ops.privacy.database import Database
-from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.privacy.ledger import _release as read_line
 from opboost_ops.privacy.loss import LossCurve, column_losses, loss_curve
@@ -69,14 +69,26 @@ def test_another_artifact_is_another_release(url: str) -> None:
     assert [event.artifact[0] for event in ledger.releases()] == ["a", "b"]
 
 
-def test_a_rule_is_told_all_that_was_charged_and_nothing_else(url: str) -> None:
+def test_a_rule_is_told_all_that_counts_and_nothing_else(url: str) -> None:
     ledger, told = Ledger(Database(url)), []
-    before = [release(None), release("income"), release(None, "b" * 64), release("debt")]
-    ledger.reserve(before)
+    edges = {"edges": (1.0, 2.0), "span": (0.0, 9.0)}
+    before = [release(None), release("income").model_copy(update=edges), release("debt")]
+    draws = [
+        release("income", end * 64).model_copy(
+            update={"kind": "draw", "draw": Draw(number=n, added=added, worst=1, inputs=10)}
+        )
+        for n, (end, added) in enumerate((("d", 1), ("e", 0)), start=1)
+    ]
+    ledger.reserve([*before, *draws])
     new = [release("income", "c" * 64), release(None, "c" * 64)]
     ledger.reserve(new, lambda *lines: told.append(lines))
-    assert told == [([before[1], before[3]], new)]
-    assert accounts(before) == accounts(told[0][0])
+    assert told == [([before[1], draws[0]], new)]
+    some, whole = accounts(told[0][0])[uuid.UUID(int=1)], accounts([*before, *draws])
+    assert (some.step, some.whole) == (
+        whole[uuid.UUID(int=1)].step,
+        whole[uuid.UUID(int=1)].whole,
+    )
+    assert some.structure == whole[uuid.UUID(int=1)].structure
 
 
 def test_a_database_that_cannot_be_opened_does_not_show_its_password() -> None:
