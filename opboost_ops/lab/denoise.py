@@ -9,10 +9,9 @@ import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from math import sqrt
+from functools import cache, lru_cache
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from opboost_ops.datasets.dataset import Dataset
 from opboost_ops.domain import Domain
 from opboost_ops.lab.accuracy import DEPTH, HELD_OUT, QUANTILE_TABLES, RATE, TREES
 from opboost_ops.lab.experiment import Progress, run
+from opboost_ops.lab.harm import half_width, harm, holm
 from opboost_ops.lab.two_parties import TwoParties
 from opboost_ops.mechanisms import Geometric, GlobalMap, Mechanism
 from opboost_ops.privacy.loss import end_losses
@@ -44,8 +44,11 @@ ESTIMATORS = ("redraw", "joint", "auto")
 BASES = ("alone", "centralised", "plain", "plain_desensitised")
 _BY = ("dataset", "mechanism", "epsilon")
 
-#: Two-sided 95 % quantiles of Student's law, by degrees of freedom.
-_T = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}
+#: Tables that take long, and so at most so many seeds.
+LARGE, LARGE_SEEDS = ("adult", "casp", "give_me_some_credit"), 3
+
+#: What is tested for harm, and against what.
+_TESTED = (("redraw", "plain"), ("joint", "plain"), ("auto", "plain"), ("auto", "alone"))
 
 
 def experiment(
@@ -65,17 +68,19 @@ def experiment(
         datasets: Names.
         epsilons: Global-map's; the clamped geometric mechanism has the same loss(1).
         mechanisms: Of `MECHANISMS`.
-        seeds: How many splits and draws of noise.
+        seeds: How many splits and draws of noise; of `LARGE` tables at most `LARGE_SEEDS`.
 
     Returns:
         ``rows``: for each setting the figure of every estimator (AUC, accuracy or R2), its paired
         difference to plain training with half the width of its 95 % interval, seconds of
-        denoising, and both losses; ``worst``: the setting of the largest deficit of ``auto``.
+        denoising, and both losses; ``worst``: the setting of the largest deficit of ``auto``;
+        ``harmed``: by what was compared, the settings in which `harm.holm` names a loss.
     """
     cells = [
         {"dataset": dataset, "mechanism": mechanism, "epsilon": epsilon, "seed": seed}
         for seed in range(seeds)
         for dataset in datasets
+        if dataset not in LARGE or seed < LARGE_SEEDS
         for mechanism in mechanisms
         for epsilon in epsilons
     ]
@@ -86,22 +91,29 @@ def experiment(
         "name": "denoise", "trees": TREES, "rate": RATE, "depth": DEPTH, "seeds": seeds,
         "rows": lines, "hours": round(float(rows.get_column("seconds_all").sum()) / 3600, 2),
         "worst": min(lines, key=lambda line: line["auto_gain"]),
+        "harmed": {f"{name} {base}": _harmed(rows, name, base) for name, base in _TESTED},
     }  # fmt: skip
 
 
 def _line(names: dict[str, Any], group: pl.DataFrame) -> dict[str, Any]:
-    line: dict[str, Any] = {**names, "seeds": group.height}
+    line: dict[str, Any] = {**names, "seeds": group.height, "task": _task(names["dataset"])}
     figures = ("loss_1", "loss_whole", "own", "seconds_joint", *BASES, *ESTIMATORS)
     line |= {name: round(fmean(group.get_column(name)), 6) for name in figures}
     for name in ESTIMATORS:
         gains = (group.get_column(name) - group.get_column("plain")).to_list()
         line[f"{name}_gain"] = round(fmean(gains), 6)
-        # A single seed has no interval.
-        line[f"{name}_half"] = None
-        if len(gains) > 1:
-            quantile = _T.get(len(gains) - 1, 2.6)
-            line[f"{name}_half"] = round(quantile * stdev(gains) / sqrt(len(gains)), 6)
+        half = half_width(gains)
+        line[f"{name}_half"] = None if half is None else round(half, 6)
     return line
+
+
+def _harmed(rows: pl.DataFrame, name: str, base: str) -> list[dict[str, Any]]:
+    """The settings in which an estimator is worse than another by more than chance."""
+    settings, values = [], []
+    for names, group in rows.group_by(_BY, maintain_order=True):
+        settings.append(dict(zip(_BY, names, strict=True)))
+        values.append(harm((group.get_column(name) - group.get_column(base)).to_list()))
+    return [setting for setting, found in zip(settings, holm(values), strict=True) if found]
 
 
 def measure(cell: Mapping[str, Any]) -> dict[str, float]:
@@ -176,6 +188,11 @@ def halved(dataset: Dataset) -> Dataset:
 def _figure(table: TwoParties, prediction: np.ndarray) -> float:
     """Accuracy of many classes, otherwise AUC or R2."""
     return table.evaluated(prediction)["metric" if table.task == "multiclass" else "second"]
+
+
+@cache
+def _task(name: str) -> str:
+    return load(name).task
 
 
 @lru_cache(maxsize=1)

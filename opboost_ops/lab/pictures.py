@@ -84,6 +84,11 @@ def paths(plot: Axes, curves: Mapping[str, Sequence[tuple[float, float]]]) -> No
     plot.set_xscale("log")
 
 
+def level(plot: Axes, y: float, name: str, style: str) -> None:
+    """A line across the whole plot."""
+    plot.axhline(y, color=_INK, linestyle=style, linewidth=1.1, label=name)
+
+
 def legend(plot: Axes) -> None:
     """A legend without a box."""
     plot.legend(frameon=False, labelcolor=_INK, fontsize=8)

@@ -46,8 +46,8 @@ def made_up(own: bool) -> Dataset:
 def test_a_quick_study(own: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(denoise, "load", lambda _: made_up(own))
     monkeypatch.setattr(denoise, "TREES", 15)
-    denoise._prepared.cache_clear()
-    denoise._ends.cache_clear()
+    for cached in (denoise._prepared, denoise._ends, denoise._task):
+        cached.cache_clear()
     kept = tmp_path / "denoise.json"
     options = ["--quick", "--json", "--work", str(tmp_path), "--summary", str(kept)]
     done = CliRunner().invoke(app, ["evaluate", "denoise", *options])
@@ -64,10 +64,15 @@ def test_a_quick_study(own: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert row["auto"] == (row["plain"] if own else row["joint"])
         assert row["auto_half"] is None
     assert not own or plain["alone"] > 0.5
+    # A single seed proves no harm.
+    assert set(found["harmed"]) == {"redraw plain", "joint plain", "auto plain", "auto alone"}
+    assert not any(found["harmed"].values())
     text = denoise_section.section(found, tmp_path)
+    assert "against the label holder alone in 0 of 2" in text
+    assert (tmp_path / "evaluation-denoise.svg").is_file()
     assert f"| {plain['plain']:.4f} | {plain['redraw']:.4f} | {plain['joint']:.4f} |" in text
-    denoise._prepared.cache_clear()
-    denoise._ends.cache_clear()
+    for cached in (denoise._prepared, denoise._ends, denoise._task):
+        cached.cache_clear()
 
 
 def test_halves_are_halves_and_lose_no_column() -> None:
