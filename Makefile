@@ -15,6 +15,8 @@ PYTHON  ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	&& echo $$p && break; done)
 # The one that is here, or else the lock's own; pip alone does, too, and takes minutes (UV= forces it).
 UV      ?= $(or $(shell command -v uv 2>/dev/null),$(BIN)/uv)
+LOCK    := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-strip-extras --no-header
 PIP     := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 export PATH := $(BIN):$(PATH)
@@ -97,9 +99,9 @@ tour: setup ## make the pictures of docs/tour.md anew (needs chromium)
 		exchange-1440-light quality-1440-dark ledger-400-dark; do \
 		cp $$picture.png $(CURDIR)/docs/figures/tour-$$picture.png; done
 
-lock: ## renew requirements.lock
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-		--no-emit-index-url --no-strip-extras --no-header --all-extras pyproject.toml --output-file requirements.lock
+lock: ## renew requirements.lock, and that of what makes the image
+	$(LOCK) --all-extras pyproject.toml --output-file requirements.lock
+	$(LOCK) docker/image/tools.in --output-file docker/image/tools.lock
 
 release: setup ## packages, notes and a tag of the version in pyproject.toml (TAG= for no tag)
 	.ci/release
