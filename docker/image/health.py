@@ -8,7 +8,6 @@ import json
 import sys
 import urllib.request
 from pathlib import Path
-from typing import Any
 
 #: Of Airflow's own health pages, those of the API server and that of the scheduler. The first call
 #: of the Execution API takes it long, and everybody waits: let it not be a task's.
@@ -28,25 +27,28 @@ def main() -> int:
     """
     look = {
         "api-server": lambda: _answer(_API) is not None and _is_healthy(_DATABASE, "metadatabase"),
-        "scheduler": lambda: _is_healthy(_SCHEDULER, "scheduler"),
+        "scheduler": lambda: _answer(_SCHEDULER) is not None,
         "dag-processor": lambda: _runs("dag-processor"),
         "worker": lambda: _runs("celery") and _is_connected(6379),
     }[Path(sys.argv[0]).name.removeprefix("healthy-")]
     return 0 if look() else 1
 
 
-def _answer(url: str) -> dict[str, Any] | None:
+def _answer(url: str) -> bytes | None:
+    """What a page says; nothing if it cannot be had, or tells of a fault."""
     try:
         with urllib.request.urlopen(url, timeout=20) as answer:  # noqa: S310
-            found = json.load(answer)
-    except (OSError, ValueError):
+            return bytes(answer.read())
+    except OSError:
         return None
-    return found if isinstance(found, dict) else None
 
 
 def _is_healthy(url: str, name: str) -> bool:
-    told = (_answer(url) or {}).get(name)
-    return isinstance(told, dict) and told.get("status") == "healthy"
+    try:
+        told = json.loads(_answer(url) or b"{}")
+        return bool(told[name]["status"] == "healthy")
+    except (ValueError, KeyError, TypeError):
+        return False
 
 
 def _runs(word: str) -> bool:
