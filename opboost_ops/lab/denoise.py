@@ -44,9 +44,6 @@ ESTIMATORS = ("redraw", "joint", "auto")
 BASES = ("alone", "centralised", "plain", "plain_desensitised")
 _BY = ("dataset", "mechanism", "epsilon")
 
-#: Tables that take long, and so at most so many seeds.
-LARGE, LARGE_SEEDS = ("adult", "casp", "give_me_some_credit"), 3
-
 #: What is tested for harm, and against what.
 _TESTED = (("redraw", "plain"), ("joint", "plain"), ("auto", "plain"), ("auto", "alone"))
 
@@ -65,10 +62,10 @@ def experiment(
     Args:
         work: Folder where measurements are kept.
         progress: Called with how many are done, and of how many.
-        datasets: Names.
+        datasets: Names; a number after a colon is that table's own count of seeds.
         epsilons: Global-map's; the clamped geometric mechanism has the same loss(1).
         mechanisms: Of `MECHANISMS`.
-        seeds: How many splits and draws of noise; of `LARGE` tables at most `LARGE_SEEDS`.
+        seeds: How many splits and draws of noise.
 
     Returns:
         ``rows``: for each setting the figure of every estimator (AUC, accuracy or R2), its paired
@@ -76,11 +73,12 @@ def experiment(
         denoising, and both losses; ``worst``: the setting of the largest deficit of ``auto``;
         ``harmed``: by what was compared, the settings in which `harm.holm` names a loss.
     """
+    counts = {name: int(own or seeds) for name, _, own in (d.partition(":") for d in datasets)}
     cells = [
         {"dataset": dataset, "mechanism": mechanism, "epsilon": epsilon, "seed": seed}
-        for seed in range(seeds)
-        for dataset in datasets
-        if dataset not in LARGE or seed < LARGE_SEEDS
+        for seed in range(max(counts.values()))
+        for dataset in counts
+        if seed < counts[dataset]
         for mechanism in mechanisms
         for epsilon in epsilons
     ]

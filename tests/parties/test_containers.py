@@ -1,5 +1,6 @@
 """The compose file: valid, and each party's container apart from the others'. No engine runs it."""
 
+import os
 import re
 import shutil
 import stat
@@ -60,6 +61,21 @@ def test_every_container_is_hardened(compose: dict[str, Any]) -> None:
         assert not {"privileged", "cap_add", "pid", "ipc", "network_mode"} & set(service), name
         for port in service.get("ports", ()):
             assert port.startswith("127.0.0.1:"), name
+
+
+def test_every_container_has_limits_and_lasting_ones_say_whether_they_are_well(
+    compose: dict[str, Any],
+) -> None:
+    for name, service in compose["services"].items():
+        assert {"mem_limit", "pids_limit"} <= set(service), name
+        if service["restart"] == "no":
+            continue
+        # One word: some engines split what has blanks.
+        kind, program = service["healthcheck"]["test"]
+        assert kind == "CMD", name
+        assert " " not in program, name
+        known = DOCKER / program.strip("/")
+        assert program.startswith("healthy-") or os.access(known, os.X_OK), name
 
 
 def test_no_party_shares_anything_with_another_but_the_exchange(compose: dict[str, Any]) -> None:

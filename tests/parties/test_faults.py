@@ -36,16 +36,16 @@ class Faults:
     client: Client
     gate: Gate
 
-    def begin(self, federation: str, until: str) -> str:
-        """Trigger a run, and come back when a task of it has begun."""
+    def begin(self, federation: str, until: str, what: str = "start_date") -> str:
+        """Trigger a run, and come back when a task of it has begun, or has ended."""
         run = self.client.trigger(f"{federation}_train")
         deadline = time.monotonic() + 300
         while time.monotonic() < deadline:
             tasks = self.client.tasks(f"{federation}_train", run)
-            if any(task["task_id"] == until and task["start_date"] for task in tasks):
+            if any(task["task_id"] == until and task[what] for task in tasks):
                 return run
             time.sleep(0.1)
-        raise AssertionError(f"{until} never began")
+        raise AssertionError(f"{until} has no {what}")
 
     def all_is_well(self, federation: str, run: str) -> None:
         """The run ends right, and nothing is amiss."""
@@ -141,7 +141,7 @@ def test_a_disk_that_is_full(faults: Faults) -> None:
     rights = f"size=2m,uid={bank.uid},gid={bank.gid},mode=700"
     subprocess.run(["mount", "-t", "tmpfs", "-o", rights, "tmpfs", home / "home"], check=True)
     try:
-        run = faults.begin("credit_scoring", "credit_align.align")
+        run = faults.begin("credit_scoring", "bank_ids.digest_ids", "end_date")
         filler = home / "home" / "filler"
         with pytest.raises(OSError, match="No space"), filler.open("wb", buffering=0) as file:
             while True:
@@ -152,7 +152,9 @@ def test_a_disk_that_is_full(faults: Faults) -> None:
             for task in faults.client.tasks("credit_scoring_train", run)
         }
         failed = [task for task, state in states.items() if state == "failed"]
-        assert [task.partition(".")[0] for task in failed] == ["bank_release"]
+        assert [task.partition(".")[0] for task in failed] == ["bank_release"], faults.failures(
+            "credit_scoring", run
+        )
         # Logs stay with the party; there the message is.
         logs = (home / "airflow" / "logs").rglob("*.log")
         told = " ".join(log.read_text() for log in logs if run in str(log))

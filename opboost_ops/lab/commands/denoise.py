@@ -9,7 +9,11 @@ from opboost_ops.lab.commands.options import WORK, Json, Quick, Seeds, Summary, 
 
 def command(
     dataset: Annotated[
-        str | None, typer.Option(help="Names, parted by commas; all tables when absent.")
+        str | None,
+        typer.Option(
+            help="Names, parted by commas, each with its own seeds as NAME:N or without; all tables "
+            "when absent."
+        ),
     ] = None,
     epsilon: Annotated[
         str | None, typer.Option(help="Global-map's, parted by commas; five when absent.")
