@@ -11,7 +11,7 @@ def command(
     dataset: Annotated[
         str | None,
         typer.Option(
-            help="Names, parted by commas, each with its own seeds as NAME:N or without; all tables "
+            help="Names, parted by commas; NAME:N for its own number of seeds; all tables "
             "when absent."
         ),
     ] = None,
