@@ -19,6 +19,7 @@ from opboost_ops.mechanisms import (
 )
 from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.privacy.order import gamma
+from tests.unit.mechanisms.test_designed import made
 
 DOCS = Path(__file__).parents[3] / "docs"
 TEN = Domain(1, 10)
@@ -65,6 +66,7 @@ def test_the_table_of_the_guarantee() -> None:
     mechanisms: list[Mechanism] = [
         GlobalMap(epsilon=1),
         Geometric(epsilon=1),
+        made(epsilon=1, most=4),
         AdjMap(epsilon=1, theta=2),
         AdjMap(epsilon=1, theta=4),
         AdjMap(epsilon=1, theta=4, alpha=10),
