@@ -1,4 +1,4 @@
-"""Fill /opt/opboost in the first stage: the lock's packages of some extras, and lists of them.
+"""Fill /usr/local/opboost in the first stage: the lock's packages of some extras, and lists of them.
 
 Usage: build.py EXTRAS, parted by commas, beside pyproject.toml and the two locks. Every file is one
 whose hash a lock knows: what a resolver says only chooses among the lock's names.
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 LOCK = Path("requirements.lock")
-TOOLS, MADE, WORK = Path("/opt/tools"), Path("/opt/opboost"), Path("/tmp/build")  # noqa: S108
+TOOLS, MADE, WORK = Path("/usr/local/tools"), Path("/usr/local/opboost"), Path("/tmp/build")  # noqa: S108
 
 #: A line of the lock, or of a resolver's answer, that begins a package.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -200,7 +200,7 @@ def act(party: str, federation: str) -> dict[str, Any]:
         from opboost_ops.run import acts
 
         # Airflow drops what its form does not know, such as a misspelt field.
-        form = {**context["params"], **asked_for(dag_run.conf)}
+        form = asked_for({**context["params"], **(dag_run.conf or {})})
         if form.pop("party", None) != party:
             return {"skip": "nothing is asked of this party"}
         this = run_id(dag_run.dag_id, dag_run.run_id)

@@ -138,7 +138,7 @@ def test_promote_and_rollback_by_hand(workspace: Workspace) -> None:
     command(workspace, "rollback", FIRST_RUN)
     assert kept.champion() == FIRST_RUN
     command(workspace, "promote", SECOND_RUN)
-    assert "was not champion" in command(workspace, "rollback", "nothing", fails=True)
+    assert "has no model version nothing" in command(workspace, "rollback", "nothing", fails=True)
     card = json.loads(command(workspace, "show"))
     assert card["run"] == SECOND_RUN
     assert "no model version" in command(workspace, "promote", "nothing", fails=True)
