@@ -7,7 +7,8 @@ BIN     := $(CURDIR)/$(VENV)/bin
 STAMP   := $(VENV)/.setup
 DATASET ?= credit
 # Slow tests that need no server, and so may run beside each other.
-ALONE   := tests/noninterference tests/unit tests/leakage/test_canaries.py
+ALONE   := tests/noninterference tests/unit tests/mutants tests/e2e_local \
+	tests/leakage/test_canaries.py
 PARTIES ?= /var/lib/opboost-parties
 # The first Python that the project supports; name another with PYTHON=.
 PYTHON  ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \

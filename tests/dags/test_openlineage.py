@@ -66,6 +66,7 @@ def asked(federations: Path, tmp_path: Path, **more: str) -> tuple[dict[str, lis
     return (*json.loads(done.stdout.splitlines()[-1]), done.stderr)
 
 
+@pytest.mark.slow
 def test_the_provider_makes_no_event_of_ours_and_all_of_others(
     federations: Path, tmp_path: Path
 ) -> None:

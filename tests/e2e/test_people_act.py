@@ -72,7 +72,9 @@ def test_a_version_is_put_into_use_by_its_partys_task_alone(
     form = {"party": "credit", "act": "roll_back", "version": FIRST, "reason": "worse in use"}
     run, states = ended(client, form)
     skipped = {"shop_act": "skipped", "bank_act": "skipped"}
-    assert states == {"": "success", "credit_act": "success", **skipped}, client.error(ACTS, run, "credit_act", 1)
+    assert states == {"": "success", "credit_act": "success", **skipped}, client.error(
+        ACTS, run, "credit_act", 1
+    )
     # The scheduler has skipped them: no worker of theirs was needed.
     by = {task["task_id"]: task for task in client.tasks(ACTS, run)}
     assert by["bank_act"]["pid"] is None and by["credit_act"]["pid"]

@@ -11,8 +11,15 @@ from tests.books import books_of
 from tests.federation import Workspace
 
 SCRIPT = Path(__file__).with_name("crash.py")
+#: In the fast suite; the slow one has them all.
+FAST = ("before charge", "after reserve", "after put")
+
 POINTS = [
-    (stage, f"{when} {name}")
+    pytest.param(
+        stage,
+        f"{when} {name}",
+        marks=() if f"{when} {name}" in FAST else pytest.mark.slow,
+    )
     for stage, names in (
         ("desensitize", ("draw", "charge")),
         ("publish", ("reserve", "put", "audit", "commit")),
