@@ -1,4 +1,4 @@
-"""Fill /usr/local/opboost in the first stage: the lock's packages of some extras, and lists of them.
+"""Fill /usr/local/opboost: the lock's packages of some extras, and lists of them.
 
 Usage: build.py EXTRAS, parted by commas, beside pyproject.toml and the two locks. Every file is one
 whose hash a lock knows: what a resolver says only chooses among the lock's names.
