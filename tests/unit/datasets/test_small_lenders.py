@@ -62,7 +62,9 @@ def test_every_lender_of_the_demo_gains():
 
 
 @pytest.mark.slow
-def test_in_19_of_20_draws_every_lender_gains():
+def test_in_nearly_all_of_20_draws_every_lender_gains():
     found = np.array([gains(seed) for seed in range(20)])
-    assert (found > 0).all(axis=1).sum() == 19
+    # One draw stands at about nothing: another order of sums moves it to either side.
+    assert (found > 0).all(axis=1).sum() >= 19
+    assert found.min() > -1.0
     assert found.mean() == pytest.approx(2.3, abs=0.1)
