@@ -62,6 +62,7 @@ class Kept(Generic[_Value]):
                 self._found[url] = (state, value)
                 if len(self._found) > _MOST:
                     self._found.popitem(last=False)
+                _settle(again=found is not None)
             return value
 
 
@@ -75,6 +76,18 @@ def _uncollected() -> Iterator[None]:
     finally:
         if was:
             gc.enable()
+
+
+def _settle(*, again: bool) -> None:
+    """Let the collector pass over all that is alive now: what is kept would slow every later page.
+
+    Args:
+        again: What was passed over before is looked at first, so that nothing is for ever.
+    """
+    if again:
+        gc.unfreeze()
+        gc.collect()
+    gc.freeze()
 
 
 def _state(url: str) -> _State | None:
