@@ -208,9 +208,13 @@ def sites(
             client = airflow.client()
             until(lambda: client.has_dag("credit_scoring_score"), "DAGs")
             # What the API server's healthcheck does before the proxy starts.
-            health = declared["api-server"]["healthcheck"]["test"][-1]
-            health = health.replace("http://127.0.0.1:8080", airflow.url)
-            subprocess.run([sys.executable, "-c", health], check=True, timeout=300)
+            script = root / declared["api-server"]["healthcheck"]["test"][-1]
+            text = (compose.FOLDER / "image" / "health.py").read_text()
+            script.write_text(text.replace("http://127.0.0.1:8080", airflow.url))
+            health = [sys.executable, script]
+            until(
+                lambda: subprocess.run(health, timeout=300).returncode == 0, "API server's health"
+            )
             own = {party: Site(root, party, address, root / "keys") for party in PARTIES}
             for site in own.values():
                 site.start_tunnel(processes)
