@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,12 +136,29 @@ def test_a_server_that_is_away_for_a_while(faults: Faults, server: str) -> None:
     faults.all_is_well("credit_scoring", run)
 
 
-def test_a_disk_that_is_full(faults: Faults) -> None:
+@contextmanager
+def small_disk(folder: Path, rights: str, aside: Path) -> Iterator[None]:
+    """A folder is on a small disk of its own, with what is in it, and keeps what is added."""
+    subprocess.run(["cp", "-a", f"{folder}/.", aside / "before"], check=True)
+    held = sum(path.stat().st_size for path in aside.rglob("*") if path.is_file())
+    options = f"size={2 * held + (4 << 20)},{rights}"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], check=True)
+    try:
+        subprocess.run(["cp", "-a", f"{aside}/before/.", folder], check=True)
+        yield
+        subprocess.run(["cp", "-a", f"{folder}/.", aside / "after"], check=True)
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+    subprocess.run(["cp", "-a", f"{aside}/after/.", folder], check=True)
+
+
+def test_a_disk_that_is_full(faults: Faults, tmp_path: Path) -> None:
     bank = faults.topology.account("bank")
     home = faults.topology.places.home("bank")
-    rights = f"size=2m,uid={bank.uid},gid={bank.gid},mode=700"
-    subprocess.run(["mount", "-t", "tmpfs", "-o", rights, "tmpfs", home / "home"], check=True)
-    try:
+    for name in ("before", "after"):
+        (tmp_path / name).mkdir()
+    # A home without its memories would be refused: books that went back.
+    with small_disk(home / "home", f"uid={bank.uid},gid={bank.gid},mode=700", tmp_path):
         run = faults.begin("credit_scoring", "bank_ids.digest_ids", "end_date")
         filler = home / "home" / "filler"
         with pytest.raises(OSError, match="No space"), filler.open("wb", buffering=0) as file:
@@ -170,8 +188,6 @@ def test_a_disk_that_is_full(faults: Faults) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.1)
         faults.all_is_well("credit_scoring", run)
-    finally:
-        subprocess.run(["umount", "--lazy", home / "home"], check=True)
 
 
 def test_clocks_that_are_ten_minutes_off(faults: Faults) -> None:
