@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -99,5 +100,13 @@ def test_a_worker_is_well_while_it_is_connected() -> None:
         assert not health._is_connected(port)
         with socket.create_connection(("127.0.0.1", port)):
             assert health._is_connected(port)
-    assert health._runs("python")
-    assert not health._runs("no such word in any command line" + "!")
+
+
+def test_a_component_is_found_by_its_command_line() -> None:
+    health, word = module("health"), "a-component-of-this-test"
+    assert not health._runs(word)
+    command = [sys.executable, "-c", "input()", word]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        assert health._runs(word)
+        process.communicate(b"\n")
+    assert not health._runs(word)
