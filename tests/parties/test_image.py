@@ -105,8 +105,10 @@ def test_a_worker_is_well_while_it_is_connected() -> None:
 def test_a_component_is_found_by_its_command_line() -> None:
     health, word = module("health"), "a-component-of-this-test"
     assert not health._runs(word)
-    command = [sys.executable, "-c", "input()", word]
-    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+    command = [sys.executable, "-c", "input(1)", word]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
+    with subprocess.Popen(command, **pipes) as process:
+        assert process.stdout.read(1) == b"1"  # It is there, and not only begun.
         assert health._runs(word)
         process.communicate(b"\n")
     assert not health._runs(word)
