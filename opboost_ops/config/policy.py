@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from opboost_ops.config.acts import ACTS, Act
+from opboost_ops.config.acts import Act
 from opboost_ops.config.federation import AlignmentMode, ScoringMode
 from opboost_ops.config.schema import FeatureName, Name, PublicKey, Record
 
@@ -197,7 +197,7 @@ class Policy(Record):
         alignment: How the label holder may find the people that all parties have.
         checks: Thresholds of its checks.
         approve: Which releases need a person; none when absent.
-        acts: What may be asked for through Airflow; all when absent. At home everything may.
+        acts: What may be asked for through Airflow; nothing when absent. At home everything may.
     """
 
     version: Literal[1]
@@ -213,7 +213,7 @@ class Policy(Record):
     alignment: AlignmentRules = AlignmentRules()
     checks: Checks = Checks()
     approve: Approve = Approve()
-    acts: tuple[Act, ...] = ACTS
+    acts: tuple[Act, ...] = ()
 
     def noise_group(self, receiver: str) -> str:
         """Under which name the secret of a receiver's noise is derived."""

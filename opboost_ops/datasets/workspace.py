@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import yaml
 
+from opboost_ops.config.acts import ACTS
 from opboost_ops.config.federation import AlignmentMode, Scoring
 from opboost_ops.config.loading import load_federation, load_site, parse_federation
 from opboost_ops.datasets.dataset import ID, Dataset
@@ -93,7 +94,8 @@ def write_workspace(
             dataset.new_rows[party].write_parquet(site / "tables" / "score.parquet")
             data_of["tables"][dataset.name]["score"] = "tables/score.parquet"
         dump(site / "site.yaml", data_of)
-        dump(site / "policy.yaml", policy_data(party, data, capped))
+        # Whoever tries it is all parties at once.
+        dump(site / "policy.yaml", {**policy_data(party, data, capped), "acts": list(ACTS)})
     (folder / "exchange").mkdir()
     if seed is not None or quantile_edges:
         (folder / "exchange" / THROWAWAY).touch()

@@ -143,6 +143,19 @@ def test_a_form_that_cannot_be_read_is_not_repeated(two: Workspace, given: dict[
     assert entries(two, "credit") == []
 
 
+@pytest.mark.parametrize("act", acts.ACTS)
+def test_nothing_is_done_because_it_was_asked_where_no_policy_says_so(
+    two: Workspace, act: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two.edit_yaml("credit/policy.yaml", lambda policy: policy.pop("acts"))
+    two.known_to(monkeypatch)
+    form = {"act": act, "version": OTHER, "reason": "drift"}
+    with pytest.raises(PolicyError, match=f"does not let {act} be asked for"):
+        acts.from_airflow("credit", NAME, "0" * 16, "ann", form)
+    assert registry_of(two).champion() == FIRST_RUN
+    assert [e.action for e in entries(two, "credit")] == ["act_refused"]
+
+
 def test_a_policy_may_let_less_be_asked_for(two: Workspace) -> None:
     two.edit_yaml("credit/policy.yaml", lambda policy: policy.update(acts=["stop"]))
     with pytest.raises(PolicyError, match="does not let promote be asked for"):
