@@ -10,10 +10,12 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 LOCK = Path("requirements.lock")
-TOOLS, MADE, WORK = Path("/usr/local/tools"), Path("/usr/local/opboost"), Path("/tmp/build")  # noqa: S108
+TOOLS, MADE = Path("/usr/local/tools"), Path("/usr/local/opboost")
+WORK = Path(tempfile.gettempdir()) / "build"
 
 #: A line of the lock, or of a resolver's answer, that begins a package.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
