@@ -42,6 +42,7 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=4)
     parser.add_argument("--parties", type=int, default=3, help="the label holder included")
     parser.add_argument("--epsilon", type=float, default=1.28)
+    parser.add_argument("--values", type=int, default=10, help="of the domain, from 1 on")
     parser.add_argument("--repeats", type=int, default=3, help="the least is printed")
     parser.add_argument("--alignment", choices=("private", "keyed"), default="private")
     parser.add_argument("--json", action="store_true", help="one line")
@@ -113,7 +114,7 @@ def one_run(options: Any, matrix: np.ndarray, label: np.ndarray) -> dict[str, An
         features=declared,
         holdout=0.2,
         epsilon=options.epsilon,
-        domain=(1, 10),
+        domain=(1, options.values),
         notes="",
     )
     with tempfile.TemporaryDirectory() as folder:

@@ -19,7 +19,7 @@ from opboost_ops.pages import airflow
 from opboost_ops.pages.deployment import Query, federations, has_books, parties
 from opboost_ops.pages.kept_ledger import ledger_of
 from opboost_ops.privacy.statement import forecasts_of
-from opboost_ops.run.acts import stopped
+from opboost_ops.run.taking_part import stopped
 
 #: Versions that are listed.
 _VERSIONS = 20
@@ -204,7 +204,7 @@ def _party(party: str, federation: str, site: Site, policy: Policy) -> Party:
     if not has_books(site):
         return Party(party=party)
     with open_books(site) as books:
-        stop = stopped(books, federation)
+        stop = stopped(site, books, federation)
     ledger = ledger_of(site)
     mine = ledger.columns.get(federation, set())
     found = [
@@ -226,7 +226,7 @@ def _party(party: str, federation: str, site: Site, policy: Policy) -> Party:
         party=party,
         ledger=tuple(found),
         retrainings=min(left, default=None),
-        stopped=datetime.fromisoformat(stop.at) if stop else None,
+        stopped=datetime.fromisoformat(stop) if stop else None,
     )
 
 

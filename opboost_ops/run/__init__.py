@@ -13,7 +13,8 @@ The life of a run, in order, and the file of each step:
    `known_keys`: whose keys a party believes, and as of which day, by its own `clock`.
 7. `approval`: a person of the party is asked before a release, where its policy says so;
    `runner`: the one way to execute a stage: inputs, the stage itself, what it publishes, the books.
-   `acts`: what a person does to a federation at one party, and whether it takes part at all.
+   `acts`: what a person does to a federation at one party;
+   `taking_part`: whether the party takes part in it at all.
 8. `drawing`: a run's draw is numbered, held back and charged in one transaction.
 9. `publication`: reserve in the ledger, put into the store, commit.
 10. `disclosures`: what leaves without an artifact, as lines of the same ledger.

@@ -22,6 +22,7 @@ from opboost_ops.exchange.audit import Action, Entry
 from opboost_ops.exchange.books import Books, open_books
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.events import Release
+from opboost_ops.run.taking_part import remember, stopped
 
 _ACTIONS: dict[Act | Literal["resume"], Action] = {
     "promote": "promoted",
@@ -141,6 +142,9 @@ def do(site: Site, federation: str, asked: Asked, allowed: Collection[str] | Non
             detail = f"{asked.who}: {named}{asked.why}"
             # Its place in the chain is a name that nothing else has.
             name = books.audit.add(action, place, site.party, detail=detail)
+            if asked.act in ("stop", "resume"):
+                since = stopped(site, books, federation) if asked.act == "stop" else None
+                remember(site, federation, since)
             if asked.run or not version:
                 books.ledger.reserve([_line(site, federation, action, name)])
                 books.ledger.commit(name)
@@ -179,36 +183,6 @@ def note(site: Site, run: str, who: str, why: str) -> Entry:
     return found[0]
 
 
-def stopped(books: Books, federation: str) -> Entry | None:
-    """With which entry a party has stopped taking part; None if it takes part.
-
-    Args:
-        books: The party's.
-        federation: Name of the federation.
-    """
-    found = [e for e in books.audit.of("stopped", "resumed") if _of(e.place, federation)]
-    return found[-1] if found and found[-1].action == "stopped" else None
-
-
-def require_taking_part(site: Site, federation: str) -> None:
-    """Refuse what a party that has stopped taking part does not answer.
-
-    Args:
-        site: The party's.
-        federation: Name of the federation.
-
-    Raises:
-        PolicyError: The party has stopped.
-    """
-    with open_books(site) as books:
-        since = stopped(books, federation)
-    if since is not None:
-        raise PolicyError(
-            f"{site.party} has stopped taking part in {federation}.",
-            "Its own people decide when it does again: `opboost resume SITE FEDERATION`.",
-        )
-
-
 def _form(party: str, given: Mapping[str, Any]) -> Form:
     with contextlib.suppress(ValidationError):
         return Form.model_validate(given)
@@ -217,10 +191,6 @@ def _form(party: str, given: Mapping[str, Any]) -> Form:
         f"What is asked of {party} cannot be read; nothing was done.",
         f"An act is one of {', '.join(ACTS)}; a reason one of: {', '.join(REASONS)}.",
     )
-
-
-def _of(place: str, federation: str) -> bool:
-    return place.partition("/")[0] == federation
 
 
 def _place(federation: str, asked: Asked) -> str:
@@ -254,12 +224,12 @@ def _done(books: Books, site: Site, federation: str, asked: Asked) -> str:
         raise ConfigError(
             f"{site.party} has no part in {federation}.", f"Its federations are: {known}."
         )
-    since = stopped(books, federation)
+    since = stopped(site, books, federation)
     if asked.act == "resume" and since is None:
         raise ConfigError(f"{site.party} has not stopped taking part in {federation}.")
     if asked.act == "stop" and since is not None:
         raise ConfigError(
-            f"{site.party} has stopped taking part in {federation} already, at {since.at}.",
+            f"{site.party} has stopped taking part in {federation} already, at {since}.",
             "`opboost resume SITE FEDERATION` lets it take part again.",
         )
     return ""

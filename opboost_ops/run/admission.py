@@ -18,9 +18,9 @@ from opboost_ops.exchange.plan import Plan
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.heads import Head
 from opboost_ops.run import agreement_file, known_keys
-from opboost_ops.run.acts import stopped
 from opboost_ops.run.first_check import gaps_before
 from opboost_ops.run.publication import Publisher
+from opboost_ops.run.taking_part import stopped
 from opboost_ops.stages.stage import Home
 
 #: Where a run's home keeps why it was refused.
@@ -66,13 +66,13 @@ def admit(
     # Without its secret a party can answer nothing, whatever is asked: that tells of no plan.
     party.site.noise_secret()
     with open_books(party.site) as books:
-        since = stopped(books, plan.federation.name)
+        since = stopped(party.site, books, plan.federation.name)
     compared = _compared(party, digest)
     if since is None and home.has(_ADMITTED) and home.json(_ADMITTED) == compared:
         return
     what, reasons = "not agreed", reasons_against(party, plan, day)
     if since is not None:
-        what, reasons = "stopped", [f"this party takes part in no run of it since {since.at}"]
+        what, reasons = "stopped", [f"this party takes part in no run of it since {since}"]
     if not reasons:
         what, reasons = "gaps", gaps_before(party, plan.federation, run, seen)
     if reasons:

@@ -13,9 +13,9 @@ from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError, PolicyError
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.events import Release
-from opboost_ops.run.acts import require_taking_part
 from opboost_ops.run.agreement_file import load
 from opboost_ops.run.disclosures import enter
+from opboost_ops.run.taking_part import require_taking_part
 from opboost_ops.stages.sources import copy
 from opboost_ops.stages.stage import COPY, Home, table_of
 from opboost_ops.stages.table_content import content_fingerprint

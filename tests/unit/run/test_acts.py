@@ -14,6 +14,7 @@ from opboost_ops.exchange.audit import Entry
 from opboost_ops.models.registry import Registry
 from opboost_ops.run import acts, table_watch
 from opboost_ops.run.acts import Asked
+from opboost_ops.run.taking_part import require_taking_part, stopped
 from tests.books import books_of
 from tests.federation import FIRST_RUN, Workspace
 
@@ -204,9 +205,25 @@ def test_a_party_that_has_stopped_refuses_all_runs_until_it_resumes(
 def test_a_stop_is_of_one_federation_and_of_one_party(workspace: Workspace, tmp_path: Path) -> None:
     with books_of(workspace, "bank") as books:
         books.audit.add("stopped", "credit_scoring_2/home/act", "bank", detail="another one")
-        assert acts.stopped(books, NAME) is None
+        assert stopped(site(workspace, "bank"), books, NAME) is None
     workspace.until("desensitize", "bank")
     workspace.step("bank", "desensitize")
+
+
+def test_books_that_go_back_do_not_take_part_again(workspace: Workspace, tmp_path: Path) -> None:
+    ledger = workspace.folder / "bank" / "ledger.sqlite"
+    before = ledger.read_bytes()
+    command(workspace, "bank", "stop", NAME, "--because", "the contract has ended")
+    ledger.write_bytes(before)
+    with books_of(workspace, "bank") as books:
+        assert not books.audit.of("stopped")
+    with pytest.raises(PolicyError, match="has stopped taking part"):
+        require_taking_part(site(workspace, "bank"), NAME)
+    with books_of(workspace, "bank") as books:
+        assert stopped(site(workspace, "bank"), books, "another") is None
+    words = ("--because", "a new contract")
+    assert "takes part in runs" in command(workspace, "bank", "resume", NAME, *words)
+    require_taking_part(site(workspace, "bank"), NAME)
 
 
 def test_own_words_are_noted_at_home(two: Workspace) -> None:
