@@ -25,10 +25,13 @@ class Facts(Record):
     Attributes:
         rows: Training rows of all parties.
         initial: The initial score of each tree of a round.
+        missing: How many of the rows miss a value, by column that may miss any; empty where sums
+            have noise.
     """
 
     rows: int
     initial: tuple[float, ...]
+    missing: tuple[int, ...] = ()
 
 
 class Lookup(Record):
@@ -57,8 +60,10 @@ class Settings:
         objective: The loss.
         domains: Of each column.
         trees: Boosting rounds.
-        buckets: At most how many buckets a column gets.
+        buckets: At most how many buckets a column's values get.
         growth: How trees grow.
+        keeps: Of each column, whether it may miss values; it is declared, and nobody's rows tell.
+            Empty where none may. A missing value is the integer above the domain.
     """
 
     objective: Objective
@@ -66,6 +71,27 @@ class Settings:
     trees: int
     buckets: int
     growth: Growth
+    keeps: tuple[bool, ...] = ()
+
+    @property
+    def missing(self) -> tuple[int | None, ...]:
+        """What integer stands for a missing value, by column; None where none may be missing."""
+        keeps = self.keeps or (False,) * len(self.domains)
+        return tuple(
+            domain.upper + 1 if keep else None
+            for domain, keep in zip(self.domains, keeps, strict=True)
+        )
+
+    def binned(self, columns: Sequence[np.ndarray], edges: Sequence[Sequence[int]]) -> Rows:
+        """A party's rows by bin.
+
+        Args:
+            columns: Domain integers, one array of shape (n,) a column.
+            edges: Bucket edges of each column.
+        """
+        keeps = [gap is not None for gap in self.missing]
+        widths = [len(ends) + 1 + keep for ends, keep in zip(edges, keeps, strict=True)]
+        return Rows(quantiles.bins_of(columns, edges, self.missing), widths, keeps)
 
 
 @dataclass(eq=False)
@@ -107,15 +133,23 @@ def learn(
     require_room(len(label), rounds.parties)
     truth = objective.scaled(label)
 
-    def open_run(sums: np.ndarray) -> Facts:
-        return Facts(rows=int(sums[0]), initial=objective.initial([int(s) for s in sums]))
+    gaps = {at: gap for at, gap in enumerate(settings.missing) if gap is not None}
 
-    facts = rounds.step(
-        Round("facts"), objective.facts, lambda: objective.tell(truth), open_run, Facts
-    )
-    edges = look_up(columns, settings, facts.rows, rounds)
-    widths = [len(ends) + 1 for ends in edges]
-    rows = Rows(quantiles.bins_of(columns, edges), widths)
+    def tell() -> np.ndarray:
+        missing = [np.count_nonzero(columns[at] == gap) for at, gap in gaps.items()]
+        return np.concatenate([objective.tell(truth), np.array(missing, dtype=np.int64)])
+
+    def open_run(sums: np.ndarray) -> Facts:
+        told, missing = [[int(s) for s in part] for part in np.split(sums, [objective.facts])]
+        return Facts(rows=told[0], initial=objective.initial(told), missing=tuple(missing))
+
+    facts = rounds.step(Round("facts"), objective.facts + len(gaps), tell, open_run, Facts)
+    if len(facts.missing) != len(gaps):
+        raise _unfit(Round("facts"))
+    missing = dict(zip(gaps, facts.missing, strict=True))
+    present = [facts.rows - missing.get(at, 0) for at in range(len(columns))]
+    edges = look_up(columns, settings, present, rounds)
+    rows = settings.binned(columns, edges)
     ensemble = Ensemble(facts, edges)
     scores = np.repeat(np.array(facts.initial)[:, None], len(label), axis=1)
     for number in range(settings.trees):
@@ -128,14 +162,14 @@ def learn(
 
 
 def look_up(
-    columns: Sequence[np.ndarray], settings: Settings, rows: int, rounds: Rounds
+    columns: Sequence[np.ndarray], settings: Settings, rows: Sequence[int], rounds: Rounds
 ) -> tuple[tuple[int, ...], ...]:
     """Bucket edges of all columns, by at most ceil(log2 |D|) rounds.
 
     Args:
         columns: This party's rows: domain integers, one array a column.
         settings: What is learnt, and how.
-        rows: Of all parties.
+        rows: Of all parties, those that have a value; by column.
         rounds: The way to the others.
     """
     ordered = Ordered(columns)
@@ -185,7 +219,7 @@ def _grow(
 
         def decide(sums: np.ndarray, sizes: list[int] = sizes, level: int = level) -> Level:
             parts = np.split(sums, np.cumsum(sizes)[:-1])
-            decided = [histogram.decide(part, rows.widths, growth) for part in parts]
+            decided = [histogram.decide(part, rows.widths, rows.keeps, growth) for part in parts]
             roots = [found[0] for found, _ in decided] if level == 0 else []
             return Level(splits=tuple(tuple(s) for _, s in decided), roots=tuple(roots))
 

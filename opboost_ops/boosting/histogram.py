@@ -7,6 +7,7 @@ party grows on all their rows (FederBoost, Protocols 4 and 5).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from scipy.sparse import csc_array
@@ -36,13 +37,29 @@ class Leaf(Record):
 
 
 class Split(Record):
-    """A decided split: rows whose bin is at most ``bin`` go left."""
+    """A decided split: rows whose bin is at most ``bin`` go left, and ``missing`` ones as it says.
+
+    Where the column may miss values, its last bin holds the rows that do.
+    """
 
     feature: int
     bin: int
     gain: float
     left: Leaf
     right: Leaf
+    missing: Literal["left", "right"] = "left"
+
+    def goes_left(self, bins: np.ndarray, missing: int | None) -> np.ndarray:
+        """Which rows go left, boolean, shape (n,).
+
+        Args:
+            bins: Of the split's column, shape (n,).
+            missing: The bin of missing values; None where none may be missing.
+        """
+        left = bins <= self.bin
+        if missing is not None and self.missing == "left":
+            left |= bins == missing
+        return np.asarray(left)
 
 
 @dataclass(frozen=True)
@@ -110,15 +127,27 @@ class Rows:
     Args:
         bins: Bin of each row by feature, shape (features, n), integers from 0.
         widths: How many bins each feature has.
+        keeps: Whether a feature's last bin holds rows whose value is missing; empty where none
+            does.
     """
 
-    def __init__(self, bins: np.ndarray, widths: Sequence[int]) -> None:
+    def __init__(self, bins: np.ndarray, widths: Sequence[int], keeps: Sequence[bool] = ()) -> None:
         self.widths = tuple(widths)
+        self.keeps = tuple(keeps) or (False,) * len(self.widths)
         self.bins = bins
         self.count = bins.shape[1]
         begins = np.cumsum([0, *self.widths[:-1]])
         #: Each row's cell of each feature, among the bins of all features.
         self.cells = np.ascontiguousarray((bins + begins[:, None]).T, dtype=np.int32)
+
+    def only(self, features: Sequence[int]) -> "Rows":
+        """The same rows, by these features alone.
+
+        Args:
+            features: Their numbers.
+        """
+        widths = [self.widths[at] for at in features]
+        return Rows(self.bins[list(features)], widths, [self.keeps[at] for at in features])
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,16 +210,18 @@ def size_of(widths: Sequence[int], open_nodes: Sequence[int]) -> int:
 
 
 def decide(
-    sums: np.ndarray, widths: Sequence[int], growth: Growth
+    sums: np.ndarray, widths: Sequence[int], keeps: Sequence[bool], growth: Growth
 ) -> tuple[list[Leaf], list[Split | None]]:
     """The best split of each open node, by the sums of all parties.
 
     The gain is G_L^2/(H_L+lambda) + G_R^2/(H_R+lambda) - G^2/(H+lambda): equation 5 with the
-    parent's term subtracted (docs/errata.md). Of equal gains the first feature's lowest bin wins.
+    parent's term subtracted (docs/errata.md). Of equal gains the first feature's lowest bin wins,
+    and missing values go left.
 
     Args:
         sums: As `histograms` gives them, added up.
         widths: How many bins each feature has.
+        keeps: Whether a feature's last bin holds rows whose value is missing.
         growth: How trees grow.
 
     Returns:
@@ -199,16 +230,36 @@ def decide(
     """
     table = sums.reshape(-1, sum(widths), SUMS)
     whole = table[:, : widths[0]].sum(axis=1)
-    left = np.concatenate(
-        [np.cumsum(part, axis=1) for part in np.split(table, np.cumsum(widths)[:-1], axis=1)],
-        axis=1,
-    )
+    left = left_sides(table, widths, keeps)
     right = whole[:, None] - left
     gains = _quality(left, growth) + _quality(right, growth) - _quality(whole[:, None], growth)
     least = np.minimum(left[..., 2], right[..., 2])
     gains[(least < max(growth.least_node, 1)) | ~(gains > 0)] = -np.inf
     nodes: list[Leaf] = [leaf_of(total, growth) for total in whole]
     return nodes, best_splits(gains, left, right, widths, lambda sums: leaf_of(sums, growth))
+
+
+def left_sides(table: np.ndarray, widths: Sequence[int], keeps: Sequence[bool]) -> np.ndarray:
+    """Sums of the rows that go left at each bin, as missing values go left, and right.
+
+    Args:
+        table: Sums by node and bin, shape (nodes, bins of all columns, sums).
+        widths: Bins of each column.
+        keeps: Whether a column's last bin holds rows whose value is missing.
+
+    Returns:
+        Shape (2, nodes, bins, sums); (1, nodes, bins, sums) where no column may miss values. At
+        a last bin of missing values all rows go left: that is no split.
+    """
+    parts = np.split(table, np.cumsum(widths)[:-1], axis=1)
+    right = [np.cumsum(part, axis=1) for part in parts]
+    if not any(keeps):
+        return np.concatenate(right, axis=1)[None]
+    left = [
+        np.concatenate([found[:, :-1] + part[:, -1:], found[:, -1:]], axis=1) if keep else found
+        for found, part, keep in zip(right, parts, keeps, strict=True)
+    ]
+    return np.stack([np.concatenate(left, axis=1), np.concatenate(right, axis=1)])
 
 
 def best_splits(
@@ -221,8 +272,8 @@ def best_splits(
     """Each node's split of greatest gain; None where all are minus infinity.
 
     Args:
-        gains: Shape (nodes, bins of all columns).
-        left: Sums of the rows that go left there, shape (nodes, bins, sums).
+        gains: As missing values go left, and right; shape (1 or 2, nodes, bins of all columns).
+        left: Sums of the rows that go left there, shape (1 or 2, nodes, bins, sums).
         right: Of those that go right.
         widths: Bins of each column.
         leaf: What a node with such sums is.
@@ -230,8 +281,10 @@ def best_splits(
     features = np.repeat(np.arange(len(widths)), widths)
     begins = np.cumsum([0, *widths[:-1]])
     splits: list[Split | None] = []
-    for node, best in enumerate(gains.argmax(axis=1)):
-        if gains[node, best] == -np.inf:
+    for node, best in enumerate(gains.max(axis=0).argmax(axis=1)):
+        way = int(gains[:, node, best].argmax())
+        at = (way, node, best)
+        if gains[at] == -np.inf:
             splits.append(None)
             continue
         feature = int(features[best])
@@ -239,9 +292,10 @@ def best_splits(
             Split(
                 feature=feature,
                 bin=int(best - begins[feature]),
-                gain=float(gains[node, best]),
-                left=leaf(left[node, best]),
-                right=leaf(right[node, best]),
+                gain=float(gains[at]),
+                left=leaf(left[at]),
+                right=leaf(right[at]),
+                missing="right" if way else "left",
             )
         )
     return splits
@@ -277,7 +331,8 @@ def apply(rows: Rows, nodes: np.ndarray, tree: Tree, before: Sequence[int]) -> n
         if node in tree.splits:
             split, left, right = tree.splits[node]
             at = np.flatnonzero(nodes == node)
-            goes_left = rows.bins[split.feature, at] <= split.bin
+            gap = rows.widths[split.feature] - 1 if rows.keeps[split.feature] else None
+            goes_left = split.goes_left(rows.bins[split.feature, at], gap)
             moved[at] = np.where(goes_left, left, right)
     return moved
 

@@ -16,6 +16,13 @@ _OBJECTIVES = {
 #: Numeric, a missing value goes left: there are none, and LightGBM writes the same.
 _NUMERIC = 2
 
+#: Where there may be missing ones (NaN), by where they go.
+_KEEPS = {"left": 10, "right": 8}
+
+#: What lies above no number: all that is there goes left, and what is missing right. It is
+#: LightGBM's own.
+_ABOVE_ALL = 1e300
+
 
 @dataclass(frozen=True)
 class ColumnText:
@@ -25,11 +32,13 @@ class ColumnText:
         name: Its name.
         bounds: Its declared range, in the unit of the rows that the model will see.
         threshold: The greatest such number in a bucket, or below it, by the bucket's edge.
+        keeps: Whether it may miss values, which are NaN.
     """
 
     name: str
     bounds: tuple[float, float]
     threshold: Callable[[int], float]
+    keeps: bool = False
 
 
 def text_of(ensemble: Ensemble, objective: Objective, columns: Sequence[ColumnText]) -> str:
@@ -41,7 +50,7 @@ def text_of(ensemble: Ensemble, objective: Objective, columns: Sequence[ColumnTe
         columns: How its columns stand in the file.
     """
     thresholds = [
-        [column.threshold(edge) for edge in edges]
+        [*(column.threshold(edge) for edge in edges), *([_ABOVE_ALL] if column.keeps else [])]
         for column, edges in zip(columns, ensemble.edges, strict=True)
     ]
     lines = [
@@ -61,13 +70,18 @@ def text_of(ensemble: Ensemble, objective: Objective, columns: Sequence[ColumnTe
         for tree, initial in zip(trees, ensemble.facts.initial, strict=True):
             # The initial score stands in the first trees' leaves, as LightGBM has it.
             start = objective.raw(initial) if round_number == 0 else 0.0
-            lines += [f"Tree={number}", *_tree(tree, thresholds, start, objective.unit), "", ""]
+            lines += [f"Tree={number}", *_tree(tree, columns, thresholds, start, objective.unit)]
+            lines += ["", ""]
             number += 1
     return "\n".join([*lines, "end of trees", "", "parameters:", "end of parameters", ""])
 
 
 def _tree(
-    tree: Tree, thresholds: Sequence[Sequence[float]], start: float, unit: float
+    tree: Tree,
+    columns: Sequence[ColumnText],
+    thresholds: Sequence[Sequence[float]],
+    start: float,
+    unit: float,
 ) -> list[str]:
     inner = sorted(tree.splits)
     ends = [node for node in range(len(tree.leaves)) if node not in tree.splits]
@@ -86,7 +100,9 @@ def _tree(
         "split_feature": [str(split.feature) for split, _, _ in splits],
         "split_gain": [repr(split.gain) for split, _, _ in splits],
         "threshold": [repr(float(thresholds[s.feature][s.bin])) for s, _, _ in splits],
-        "decision_type": [str(_NUMERIC)] * len(splits),
+        "decision_type": [
+            str(_KEEPS[s.missing] if columns[s.feature].keeps else _NUMERIC) for s, _, _ in splits
+        ],
         "left_child": [str(places[left]) for _, left, _ in splits],
         "right_child": [str(places[right]) for _, _, right in splits],
         "leaf_value": [value(leaf) for leaf in leaves],

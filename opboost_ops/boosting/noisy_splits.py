@@ -32,7 +32,12 @@ class Scale:
 
 
 def decide_noisy(
-    sums: np.ndarray, widths: Sequence[int], growth: Growth, scale: Scale, mean: float
+    sums: np.ndarray,
+    widths: Sequence[int],
+    keeps: Sequence[bool],
+    growth: Growth,
+    scale: Scale,
+    mean: float,
 ) -> tuple[list[Leaf], list[Split | None]]:
     """The best split of each open node, by noisy sums; all of it follows from them.
 
@@ -42,6 +47,7 @@ def decide_noisy(
     Args:
         sums: By node, column and bin: gradients, hessians, in units; flat.
         widths: Bins of each column.
+        keeps: Whether a column's last bin holds rows whose value is missing.
         growth: How trees grow.
         scale: What units are worth, and how noisy.
         mean: Of a row's hessian, by which rows are told from hessians.
@@ -59,7 +65,7 @@ def decide_noisy(
         part + ((whole - own) / width)[:, None]
         for part, own, width in zip(parts, totals, widths, strict=True)
     ]
-    left = np.concatenate([np.cumsum(part, axis=1) for part in even], axis=1)
+    left = histogram.left_sides(np.concatenate(even, axis=1), widths, keeps)
     right = whole[:, None] - left
     noisy = scale.spread[1] * max(widths) ** 0.5
     least = max(growth.least_node * mean, _SURE * noisy)

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from opboost_ops.boosting import histogram, quantiles
+from opboost_ops.boosting import histogram
 from opboost_ops.boosting.federboost import Ensemble, Facts, Level, Settings
 from opboost_ops.boosting.histogram import Derivatives, Rows, Tree
 from opboost_ops.boosting.noisy_splits import (
@@ -142,8 +142,7 @@ def learn_private(
             "Declare a smaller training.private.delta, and trigger a new run.",
         )
     edges = _edges(columns, settings, rounds)
-    widths = [len(ends) + 1 for ends in edges]
-    bins = quantiles.bins_of(columns, edges)
+    everything = settings.binned(columns, edges)
     ensemble = Ensemble(facts, edges)
     scores = np.repeat(np.array(facts.initial)[:, None], len(label), axis=1)
     unit = _greatest_hessian(settings) / HESSIAN_UNITS
@@ -151,7 +150,7 @@ def learn_private(
         spread = noise.deviation("trees", rounds.parties)
         scale = Scale(unit, (spread / GRADIENT_UNITS, spread * unit))
         used = looked_at(number, len(columns), private.columns)
-        rows = Rows(bins[used], [widths[at] for at in used])
+        rows = everything.only(used)
         tree, nodes = _grow(rows, scores, truth, settings, scale, facts, rounds, number)
         renamed = {
             node: (split.model_copy(update={"feature": used[split.feature]}), left, right)
@@ -211,7 +210,10 @@ def _edges(
 
     def counts() -> np.ndarray:
         found = (
-            np.bincount(np.searchsorted(ends[i], columns[i]), minlength=len(ends[i]))
+            # A missing value lies above all cells, and is counted in none.
+            np.bincount(np.searchsorted(ends[i], columns[i]), minlength=len(ends[i]))[
+                : len(ends[i])
+            ]
             for i in counted
         )
         return np.concatenate(list(found)).astype(np.int64) * COUNT_UNITS
@@ -305,7 +307,7 @@ def _grow(
             return table.reshape(-1, histogram.SUMS)[:, :2].ravel()
 
         def decide(sums: np.ndarray, level: int = level) -> Level:
-            found, splits = decide_noisy(sums, rows.widths, growth, scale, mean)
+            found, splits = decide_noisy(sums, rows.widths, rows.keeps, growth, scale, mean)
             return Level(splits=(tuple(splits),), roots=(found[0],) if level == 0 else ())
 
         name = Round("trees", number, level)

@@ -87,23 +87,23 @@ class Ordered:
 
 
 def narrow(
-    searches: Sequence[Search], sums: np.ndarray, rows: int, buckets: int
+    searches: Sequence[Search], sums: np.ndarray, rows: Sequence[int], buckets: int
 ) -> tuple[Search, ...]:
     """The search after one more round.
 
     Args:
         searches: Before it.
         sums: As `Ordered.counts` gives them, added up.
-        rows: Of all parties.
-        buckets: At most how many buckets a column gets.
+        rows: Of all parties, those that have a value; by column.
+        buckets: At most how many buckets a column's values get.
     """
     values = iter(int(value) for value in sums)
     narrowed = []
-    for search in searches:
+    for search, count in zip(searches, rows, strict=True):
         quantiles = []
         for j, interval in enumerate(search.quantiles, start=1):
             parts = halves(interval)
-            upper = len(parts) == 2 and next(values) < -(-j * rows // buckets)
+            upper = len(parts) == 2 and next(values) < -(-j * count // buckets)
             quantiles.append(parts[upper])
         present: list[Interval] = []
         for interval in search.present or ():
@@ -121,23 +121,29 @@ def size_of(searches: Sequence[Search]) -> int:
     return sum(len(_open(s.quantiles)) + 2 * len(_open(s.present or ())) for s in searches)
 
 
-def bins_of(columns: Sequence[np.ndarray], edges: Sequence[Sequence[int]]) -> np.ndarray:
+def bins_of(
+    columns: Sequence[np.ndarray],
+    edges: Sequence[Sequence[int]],
+    missing: Sequence[int | None] = (),
+) -> np.ndarray:
     """Bins of domain integers: as many as there are edges below a value.
 
     Args:
         columns: Domain integers, one array of shape (n,) a column.
         edges: Of each column.
+        missing: Of each column the integer, above its domain, that stands for a missing value;
+            None where none may be missing. Its bin is one more, the last. Empty: all None.
 
     Returns:
         int64, shape (columns, n).
     """
-    return np.array(
-        [
-            np.searchsorted(np.asarray(ends, dtype=np.int64), column, side="left")
-            for column, ends in zip(columns, edges, strict=True)
-        ],
-        dtype=np.int64,
-    )
+    bins = np.empty((len(columns), len(columns[0]) if columns else 0), dtype=np.int64)
+    gaps = missing or (None,) * len(columns)
+    for found, column, ends, gap in zip(bins, columns, edges, gaps, strict=True):
+        found[:] = np.searchsorted(np.asarray(ends, dtype=np.int64), column, side="left")
+        if gap is not None:
+            found += column == gap
+    return bins
 
 
 def halves(interval: Interval) -> tuple[Interval, ...]:

@@ -86,7 +86,8 @@ class Feature(Record):
         mapping: Raw categories that count as a declared one.
         rest: The declared category that every raw one counts as which is neither declared nor
             mapped: rare ones need not be named, and a new one is no fault.
-        missing: ``forbid``, a declared fill, or (label holder only) ``keep``.
+        missing: ``forbid``, a declared fill, or (of the label holder, and of numbers and ordered
+            categories in horizontal learning) ``keep``.
         mechanism: How the feature is randomised; required of feature holders.
         epsilons: Further epsilons at which a run may ask for the feature. Each of them is a draw
             of its own of every cell, so the parties agree on the list, and a trigger form offers

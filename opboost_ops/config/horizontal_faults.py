@@ -155,10 +155,12 @@ def _feature_faults(federation: Federation, name: str, feature: Feature) -> Iter
                     "values stay at home and only sums leave: take it out")  # fmt: skip
     if "=" in name:
         yield Fault(where, "holds =, which joins a feature and its category", "rename the column")
-    if feature.missing == "keep" or (
-        isinstance(feature.missing, Fill) and feature.missing.bit is not None
-    ):
-        yield Fault(f"{where}.missing", "is not for horizontal learning", "declare a fill alone")
+    if isinstance(feature.missing, Fill) and feature.missing.bit is not None:
+        yield Fault(f"{where}.missing.bit", "is not for horizontal learning, where no cell leaves",
+                    "declare a fill alone, or `missing: keep`")  # fmt: skip
+    if feature.missing == "keep" and feature.type == "nominal":
+        yield Fault(f"{where}.missing", "is keep, and a category's bits have no room for it",
+                    "declare a category of its own, and fill with that")  # fmt: skip
     if isinstance(feature.missing, Fill):
         fill = feature.missing.fill
         if feature.type == "numeric" and isinstance(fill, str):

@@ -29,6 +29,8 @@ class SharedColumn:
         mapping: From raw numbers (of an ordinal feature, positions) to the domain; None for a bit.
         bit: Position of its category; None for all other columns.
         digest: Of every declaration that makes a raw cell one of its integers.
+        keeps: Whether it may miss values, as declared; one that is missing is the integer above
+            the domain.
     """
 
     name: str
@@ -36,6 +38,7 @@ class SharedColumn:
     mapping: DomainMap | None
     bit: int | None
     digest: bytes
+    keeps: bool = False
 
     @property
     def domain(self) -> Domain:
@@ -67,11 +70,16 @@ class SharedColumn:
             numbers: As for `raw`.
 
         Raises:
-            ContractError: A number is missing or infinite.
+            ContractError: A number is infinite, or missing where it must not be.
         """
         if self.mapping is None:
             return np.asarray(numbers == self.bit, dtype=np.int64)
-        return self.mapping.encode(numbers)
+        if not self.keeps:
+            return self.mapping.encode(numbers)
+        there = ~np.isnan(numbers)
+        found = np.full(len(numbers), self.domain.upper + 1, dtype=np.int64)
+        found[there] = self.mapping.encode(numbers[there])
+        return found
 
 
 def shared_columns(federation: Federation) -> tuple[SharedColumn, ...]:
@@ -86,7 +94,8 @@ def shared_columns(federation: Federation) -> tuple[SharedColumn, ...]:
         digest = full_digest(feature, domain, federation.id)
         if feature.type != "nominal":
             mapping = feature.domain_map(domain)
-            found.append(SharedColumn(name, name, mapping, None, digest))
+            keeps = feature.missing == "keep"
+            found.append(SharedColumn(name, name, mapping, None, digest, keeps))
             continue
         categories = feature.categories or ()
         found += [

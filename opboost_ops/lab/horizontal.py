@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from opboost_ops.boosting import federboost, metrics, quantiles
+from opboost_ops.boosting import federboost, metrics
 from opboost_ops.boosting.federboost import Ensemble, Settings
 from opboost_ops.boosting.histogram import Growth, Tree
 from opboost_ops.boosting.objectives import Objective
 from opboost_ops.boosting.rounds import Alone
+from opboost_ops.config.shared_columns import SharedColumn
 from opboost_ops.datasets import load
 from opboost_ops.datasets.dataset import ID
 from opboost_ops.domain import Domain, DomainMap
@@ -40,7 +41,7 @@ PAPER = {
 PAPER_SECONDS = 21.59
 
 #: Public round bounds of the columns that the vertical split leaves with the label holder; a
-#: missing value is declared to count as -1, and so is a value of its own.
+#: missing value is declared to count as -1, and so is a value of its own, where it is not kept.
 _BOUNDS: Mapping[str, tuple[float, float]] = {
     "age": (15, 110),
     "NumberOfDependents": (-1, 20),
@@ -52,26 +53,45 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
 }
 _MISSING = -1.0
 
+#: Columns that miss values, and the lower bound of those that are there.
+GAPS: Mapping[str, Mapping[str, float]] = {
+    "give_me_some_credit": {"NumberOfDependents": 0, "MonthlyIncome": 0},
+}
 
-@lru_cache(maxsize=1)
-def pooled(name: str) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-    """Everybody's rows: columns as domain integers, labels, and the raw numbers.
+#: How missing values are declared.
+NONE, FILLED, KEPT = "none", "filled", "kept"
+
+
+@lru_cache(maxsize=2)
+def pooled(
+    name: str, missing: str = FILLED
+) -> tuple[list[np.ndarray], np.ndarray, np.ndarray, tuple[bool, ...]]:
+    """Everybody's rows: columns as domain integers, labels, the raw numbers, and what is kept.
 
     Args:
         name: Of a public table.
+        missing: ``filled`` by a value of its own, or ``kept``: NaN among the raw numbers, and
+            above the domain among the integers.
     """
     dataset = load(name)
     first, second = dataset.tables.values()
     table = first.join(second, on=ID, how="inner", maintain_order="left")
     declared = {n: f for features in dataset.features.values() for n, f in features.items()}
+    gaps = GAPS.get(name, {}) if missing == KEPT else {}
     columns, raw = [], []
     for column, feature in declared.items():
-        values = table.get_column(column).cast(pl.Float64).fill_null(_MISSING).to_numpy()
-        bounds = _BOUNDS.get(column) or tuple(feature["bounds"])
-        mapping = DomainMap(DOMAIN, bounds, feature.get("scale", "linear"))
-        columns.append(mapping.encode(values))
+        kept = column in gaps
+        fill = float("nan") if kept else _MISSING
+        values = table.get_column(column).cast(pl.Float64).fill_null(fill).to_numpy()
+        lower, upper = _BOUNDS.get(column) or tuple(feature["bounds"])
+        mapping = DomainMap(
+            DOMAIN, (gaps.get(column, lower), upper), feature.get("scale", "linear")
+        )
+        shared = SharedColumn(column, column, mapping, None, b"", kept)
+        columns.append(shared.integers(values))
         raw.append(values)
-    return columns, table.get_column(dataset.label["column"]).to_numpy(), np.column_stack(raw)
+    label = table.get_column(dataset.label["column"]).to_numpy()
+    return columns, label, np.column_stack(raw), tuple(column in gaps for column in declared)
 
 
 def accuracy(
@@ -86,20 +106,23 @@ def accuracy(
         progress: Called with how many are done, and of how many.
     """
     cells = [
-        {"dataset": name, "learning_rate": rate, "seed": seed}
+        {"dataset": name, "missing": missing, "learning_rate": rate, "seed": seed}
         for name in datasets
+        for missing in ((FILLED, KEPT) if name in GAPS else (NONE,))
         for rate in RATES
         for seed in range(seeds)
     ]
     rows = run(cells, _measured, work / "horizontal.parquet", progress)
     return summary(
-        rows, ("dataset", "learning_rate"), ("horizontal", "same_bins", "own_bins", "difference")
+        rows,
+        ("dataset", "missing", "learning_rate"),
+        ("horizontal", "same_bins", "own_bins", "difference"),
     )
 
 
 def _measured(cell: Mapping[str, Any]) -> dict[str, float]:
-    columns, label, raw = pooled(cell["dataset"])
-    return compared(columns, label, raw, cell["seed"], cell["learning_rate"])
+    columns, label, raw, keeps = pooled(cell["dataset"], cell["missing"])
+    return compared(columns, label, raw, cell["seed"], cell["learning_rate"], keeps)
 
 
 def compared(
@@ -108,6 +131,7 @@ def compared(
     raw: np.ndarray,
     seed: int,
     learning_rate: float = GROWTH.learning_rate,
+    keeps: tuple[bool, ...] = (),
 ) -> dict[str, float]:
     """AUC in percent for one split into two thirds and a third.
 
@@ -117,42 +141,53 @@ def compared(
         raw: The numbers themselves, shape (n, columns).
         seed: Of the split.
         learning_rate: Shrinkage.
+        keeps: Of each column, whether it misses values: NaN in `raw`.
     """
     growth = replace(GROWTH, learning_rate=learning_rate)
     # A permutation that only the seed names; the sort of keyed words is the experiment's own.
     order = np.argsort(words(seed, len(label)), kind="stable")
     train, test = np.split(order, [int(_TRAIN * len(order))])
-    settings = Settings(OBJECTIVE, (DOMAIN,) * len(columns), TREES, BUCKETS, growth)
+    settings = Settings(OBJECTIVE, (DOMAIN,) * len(columns), TREES, BUCKETS, growth, keeps)
     # Of one party, which is to the bit what any number of parties gives (tests).
     ensemble = federboost.learn([c[train] for c in columns], label[train], settings, Alone())
-    bins = quantiles.bins_of(columns, ensemble.edges)
+    rows = settings.binned(columns, ensemble.edges)
+    gaps = [
+        width - 1 if keep else None for width, keep in zip(rows.widths, rows.keeps, strict=True)
+    ]
+    same = rows.bins.T.astype(np.float64)
+    for at, gap in enumerate(gaps):
+        same[rows.bins[at] == gap, at] = np.nan
     found = {
-        "horizontal": auc(label[test], scores(ensemble, bins[:, test])),
-        "same_bins": _lightgbm(bins.T.astype(np.float64), label, train, test, growth, TREES, 1)[0],
+        "horizontal": auc(label[test], scores(ensemble, rows.bins[:, test], gaps)),
+        "same_bins": _lightgbm(same, label, train, test, growth, TREES, 1)[0],
         "own_bins": _lightgbm(raw, label, train, test, growth, TREES, 3)[0],
     }
     return {**found, "difference": found["horizontal"] - found["same_bins"]}
 
 
-def scores(ensemble: Ensemble, bins: np.ndarray) -> np.ndarray:
+def scores(
+    ensemble: Ensemble, bins: np.ndarray, gaps: Sequence[int | None] | None = None
+) -> np.ndarray:
     """Raw scores of binned rows by the first tree of each round, float64, shape (n,).
 
     Args:
         ensemble: A model of one tree a round.
         bins: Shape (columns, n).
+        gaps: By column, the bin of its missing values; None where it has none.
     """
     total = np.full(bins.shape[1], ensemble.facts.initial[0])
     for (tree,) in ensemble.trees:
-        total += _leaf_values(tree, bins)
+        total += _leaf_values(tree, bins, gaps or (None,) * len(bins))
     return total
 
 
-def _leaf_values(tree: Tree, bins: np.ndarray) -> np.ndarray:
+def _leaf_values(tree: Tree, bins: np.ndarray, gaps: Sequence[int | None]) -> np.ndarray:
     nodes = np.zeros(bins.shape[1], dtype=np.int64)
     for node in sorted(tree.splits):
         split, left, right = tree.splits[node]
         here = nodes == node
-        nodes[here] = np.where(bins[split.feature, here] <= split.bin, left, right)
+        goes_left = split.goes_left(bins[split.feature, here], gaps[split.feature])
+        nodes[here] = np.where(goes_left, left, right)
     return np.array([leaf.value for leaf in tree.leaves])[nodes]
 
 

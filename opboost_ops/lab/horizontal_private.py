@@ -83,7 +83,7 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float]:
     Args:
         cell: ``dataset``, ``method``, ``parties``, ``epsilon``, ``seed``.
     """
-    columns, label, _ = horizontal.pooled(cell["dataset"])
+    columns, label, *_ = horizontal.pooled(cell["dataset"])
     order = np.argsort(horizontal.words(cell["seed"], len(label)), kind="stable")
     train, test = np.split(order, [int(_TRAIN * len(order))])
     held = [column[test] for column in columns]

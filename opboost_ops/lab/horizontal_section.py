@@ -23,13 +23,13 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         "deviation over splits. Any number of parties gives to the bit what one party gives on all "
         "rows (tests), so one was measured.",
         "",
-        "| dataset | learning rate | seeds | horizontal | LightGBM, same bins | difference | "
-        "LightGBM, own bins | paper, horizontal | paper, centralised |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| dataset | missing values | learning rate | seeds | horizontal | LightGBM, same bins | "
+        "difference | LightGBM, own bins | paper, horizontal | paper, centralised |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in found["rows"]:
         paper = found["paper"].get(row["dataset"], {})
-        cells = [row["dataset"], row["learning_rate"], row["seeds"]]
+        cells = [row["dataset"], row["missing"], row["learning_rate"], row["seeds"]]
         cells += [
             f"{row[name]:.3f} ± {row[f'{name}_sd']:.3f}"
             for name in ("horizontal", "same_bins", "difference", "own_bins")

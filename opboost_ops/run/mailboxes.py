@@ -187,9 +187,11 @@ def disclosures(me: str, federation: Federation) -> list[tuple[str, str, str]]:
         return [model]
     nodes = 2**growth.depth - 1
     counted = "labels" if settings.objective.task == "regression" else "rows of each class"
+    kept = [column.name for column in shared_columns(federation) if column.keeps]
+    gaps = f"; and rows that miss {', '.join(kept)}" if kept else ""
     lookup = max((domain.size - 1).bit_length() for domain in settings.domains)
     return [
-        ("facts", active, f"over all parties: rows, and {counted}"),
+        ("facts", active, f"over all parties: rows, and {counted}{gaps}"),
         (
             "lookup",
             active,

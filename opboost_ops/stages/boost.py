@@ -97,7 +97,9 @@ def model_text(ensemble: federboost.Ensemble, federation: Federation) -> str:
         ensemble: The model.
         federation: The plan's.
     """
-    columns = [ColumnText(c.name, c.bounds, c.threshold) for c in shared_columns(federation)]
+    columns = [
+        ColumnText(c.name, c.bounds, c.threshold, c.keeps) for c in shared_columns(federation)
+    ]
     return text_of(ensemble, settings_of(federation).objective, columns)
 
 
@@ -109,12 +111,14 @@ def settings_of(federation: Federation) -> Settings:
     """
     label, training = federation.label, federation.training
     assert label is not None
+    columns = shared_columns(federation)
     return Settings(
         objective=Objective(label.task, len(label.classes or ()), label.bounds),
-        domains=tuple(column.domain for column in shared_columns(federation)),
+        domains=tuple(column.domain for column in columns),
         trees=training.trees,
         buckets=training.buckets or 16,
         growth=growth_of(training),
+        keeps=tuple(column.keeps for column in columns),
     )
 
 

@@ -70,7 +70,7 @@ def raw_matrix(context: Context, frame: pl.DataFrame) -> dict[str, np.ndarray]:
         frame: Raw columns, each a feature.
 
     Raises:
-        ContractError: A value is missing where no fill is declared.
+        ContractError: A value is missing where none may be.
     """
     return {
         column.name: column.raw(_numbers(context, frame, column.feature))
@@ -79,11 +79,15 @@ def raw_matrix(context: Context, frame: pl.DataFrame) -> dict[str, np.ndarray]:
 
 
 def _numbers(context: Context, frame: pl.DataFrame, name: str) -> np.ndarray:
-    values = raw_table.numbers(frame.get_column(name), context.federation.features[name])
-    if not np.isfinite(values).all():
+    feature = context.federation.features[name]
+    values = raw_table.numbers(frame.get_column(name), feature)
+    if np.isinf(values).any():
+        raise ContractError(f"{context.party}.{name} has infinite values.", "Correct the table.")
+    if feature.missing != "keep" and np.isnan(values).any():
+        kept = "" if feature.type == "nominal" else ", or `missing: keep`,"
         raise ContractError(
-            f"{context.party}.{name} has missing or infinite values.",
-            "Declare `missing: {fill: ...}` for it, or correct the table.",
+            f"{context.party}.{name} has missing values.",
+            f"Declare `missing: {{fill: ...}}`{kept} for it, or correct the table.",
         )
     return values
 

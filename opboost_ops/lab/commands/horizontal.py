@@ -55,6 +55,7 @@ def command(
     shown = Table(title="AUC in percent, horizontal beside LightGBM on the pooled table")
     for head in (
         "dataset",
+        "missing values",
         "learning rate",
         "seeds",
         "horizontal",
@@ -65,7 +66,7 @@ def command(
         shown.add_column(head)
     for line in rows:
         figures = (line[n] for n in ("horizontal", "same_bins", "difference", "own_bins"))
-        names = (line["dataset"], f"{line['learning_rate']:g}", str(line["seeds"]))
+        names = (line["dataset"], line["missing"], f"{line['learning_rate']:g}", str(line["seeds"]))
         shown.add_row(*names, *(f"{f:.3f}" for f in figures))
     Console().print(shown)
     for line in [*found["times"], *found["growth"]]:  # type: ignore[misc]

@@ -19,7 +19,12 @@ DOMAINS = (Domain(1, 256), Domain(1, 4), Domain(1, 4096))
 GROWTH = Growth(depth=2, learning_rate=0.3, penalty=1.0, least_node=5)
 
 
-def problem(rows=400, seed=1, task="binary"):
+#: Of each column, whether it may miss values; a domain of few values is among them.
+KEEPS = (True, True, False)
+
+
+def problem(rows=400, seed=1, task="binary", missing=None):
+    """With a share of missing values, the first two columns may miss some."""
     random = np.random.default_rng(seed)
     columns = [random.integers(d.lower, d.upper + 1, rows) for d in DOMAINS]
     score = columns[0] / 64 + columns[1] + random.normal(0, 1, rows)
@@ -27,7 +32,11 @@ def problem(rows=400, seed=1, task="binary"):
         label, objective = (score > 5).astype(float), Objective("binary", 2)
     else:
         label, objective = np.clip(score, 0, 10), Objective("regression", 0, (0.0, 10.0))
-    return columns, label, Settings(objective, DOMAINS, 4, 8, GROWTH)
+    if missing is None:
+        return columns, label, Settings(objective, DOMAINS, 4, 8, GROWTH)
+    for at in (0, 1):
+        columns[at][random.random(rows) < missing] = DOMAINS[at].upper + 1
+    return columns, label, Settings(objective, DOMAINS, 4, 8, GROWTH, KEEPS)
 
 
 class Recorder:
@@ -52,10 +61,15 @@ PRIVATE = Private(epsilon=2.0, delta=1e-4, honest=2, columns=2)
 
 
 @options(max_examples=15, deadline=None)
-@given(st.integers(0, 2**31), st.sampled_from(["binary", "regression"]), st.integers(1, 3))
-def test_one_row_changes_a_round_by_no_more_than_is_counted(seed, task, columns):
+@given(
+    st.integers(0, 2**31),
+    st.sampled_from(["binary", "regression"]),
+    st.integers(1, 3),
+    st.sampled_from([None, 0.0, 0.3]),
+)
+def test_one_row_changes_a_round_by_no_more_than_is_counted(seed, task, columns, missing):
     """Whatever was decided before: the other run hears the same decisions, and has a row less."""
-    x, label, settings = problem(120, seed, task)
+    x, label, settings = problem(120, seed, task, missing)
     private = Private(2.0, 1e-4, 2, columns)
     first = Recorder(noise_of(settings, private).means)
     learn_private(x, label, settings, private, first)
@@ -71,6 +85,38 @@ def test_one_row_changes_a_round_by_no_more_than_is_counted(seed, task, columns)
         assert moved.sum() <= phase.l1 and (moved**2).sum() <= phase.l2_squared
     rounds = [sum(n.startswith(phase) for n in first.vectors) for phase in counted]
     assert all(n <= r.rounds for n, r in zip(rounds, counted.values(), strict=True))
+
+
+def test_a_bin_of_missing_values_costs_nothing_and_is_there_whoever_misses_any():
+    """One row is in one bin of a column, this one among them; that it is there is declared."""
+    _, _, plain = problem()
+    sizes = {}
+    for missing in (0.0, 0.3, 1.0):
+        x, label, kept = problem(missing=missing)
+        assert noise_of(kept, PRIVATE).means == noise_of(plain, PRIVATE).means
+        recorder = Recorder(noise_of(kept, PRIVATE).means)
+        learn_private(x, label, kept, PRIVATE, recorder)
+        edges = recorder.decisions["lookup-00000-00"].edges
+        root = recorder.vectors["trees-00000-00"]
+        assert root.size == 2 * sum(len(edges[at]) + 1 + KEEPS[at] for at in (0, 1))
+        sizes[missing] = {name: each.size for name, each in recorder.vectors.items() if name < "t"}
+        if missing == 1.0:
+            assert not recorder.vectors["lookup-00000-00"][:256].any(), "a row in no cell"
+    assert sizes[0.0] == sizes[0.3] == sizes[1.0]
+
+
+@pytest.mark.parametrize("way", ["left", "right"])
+def test_with_little_noise_missing_values_go_where_they_gain(way):
+    x, label, settings = problem(4000, missing=0.3)
+    gone = x[0] == DOMAINS[0].upper + 1
+    label[gone] = way == "right"
+    label[~gone] = x[0][~gone] > 128
+    private = Private(200.0, 1e-6, 2, 1)
+    ensemble = learn_private(
+        x, label, settings, private, Recorder(noise_of(settings, private).means)
+    )
+    first = ensemble.trees[0][0].splits[0][0]
+    assert first.feature == 0 and first.missing == way
 
 
 def releases(settings, private):

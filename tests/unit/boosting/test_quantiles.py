@@ -19,7 +19,7 @@ def searched(tables, domains, buckets):
     while not all(search.over for search in state):
         sums = np.sum([party.counts(state) for party in parties], axis=0)
         assert sums.shape == (quantiles.size_of(state),)
-        state, rounds = quantiles.narrow(state, sums, rows, buckets), rounds + 1
+        state, rounds = quantiles.narrow(state, sums, [rows] * len(domains), buckets), rounds + 1
     return [search.edges for search in state], rounds
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from opboost_ops.config.loading import parse_federation
+from opboost_ops.config.shared_columns import shared_columns
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.signing import new_signing_key
 from tests.horizontal import declaration
@@ -41,10 +42,14 @@ def test_all_faults_come_at_once() -> None:
     data["training"] = {"active": "bank_9", "method": "hist"}
     data["label"] = {"column": "age", "task": "regression"}
     data["scoring"] = {"mode": "routed"}
-    data["features"]["income"] = {"uuid": data["features"]["age"]["uuid"], "missing": "keep"}
+    data["features"]["income"] = {
+        "uuid": data["features"]["age"]["uuid"],
+        "missing": {"fill": 0, "bit": {"epsilon": 1}},
+    }
     data["features"]["kind"] = {
         "uuid": "6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b11",
         "type": "nominal",
+        "missing": "keep",
         "mechanism": {"name": "unary", "epsilon": 1},
     }
     text = faults(data)
@@ -60,11 +65,27 @@ def test_all_faults_come_at_once() -> None:
         "features.age: is the label",
         "features.age.uuid: is also that of features.income",
         "features.income.bounds",
-        "features.income.missing",
+        "features.income.missing.bit",
+        "features.kind.missing: is keep",
         "features.kind.mechanism",
         "features.kind.categories",
     ):
         assert f"- {place}" in text, text
+
+
+def test_whether_a_column_may_miss_values_is_declared() -> None:
+    data = good()
+    for column in ("age", "income"):
+        data["features"].setdefault(column, {"uuid": "6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b12"})
+        data["features"][column] |= {"bounds": [0, 100], "missing": "forbid"}
+    data["features"]["income"]["missing"] = "keep"
+    kept = {c.name: c for c in shared_columns(parse_federation(data, "federation.yaml"))}
+    assert kept["income"].keeps and not kept["age"].keeps
+    data["features"]["income"]["missing"] = "forbid"
+    never = {c.name: c for c in shared_columns(parse_federation(data, "federation.yaml"))}
+    # It is part of what all parties agree on.
+    assert never["income"].digest != kept["income"].digest
+    assert never["age"].digest == kept["age"].digest
 
 
 def test_classes_are_never_read_off_the_data() -> None:

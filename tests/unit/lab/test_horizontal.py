@@ -56,7 +56,7 @@ def test_parties_as_processes_are_timed_and_the_section_tells(tmp_path: Path) ->
         assert line["seconds"] > 0 and line["cpu_active"] > 0 and line["lightgbm"] > 0
         # Keys, facts, at most 16 rounds of lookup, two levels of two trees; of each party.
         assert line["parties"] * 7 <= line["messages"] <= line["parties"] * 22
-    row = {"dataset": "credit_default", "learning_rate": 0.3, "seeds": 5}
+    row = {"dataset": "credit_default", "missing": "none", "learning_rate": 0.3, "seeds": 5}
     row |= dict.fromkeys(("horizontal", "same_bins", "own_bins", "difference"), 77.1)
     row |= {f"{n}_sd": 0.1 for n in ("horizontal", "same_bins", "own_bins", "difference")}
     found = {
