@@ -12,6 +12,7 @@ import numpy as np
 from opboost_ops.boosting.extras import require_extra
 from opboost_ops.boosting.frame import Frame, Parameters
 from opboost_ops.boosting.lightgbm_backend import settings_of
+from opboost_ops.boosting.lightgbm_blocks import SAMPLE, with_all_ranks
 from opboost_ops.boosting.lightgbm_text import TextModel
 from opboost_ops.errors import ContractError
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 #: Seconds until a cluster must have answered, and minutes until its workers must have met.
 _PATIENCE = 60
 _MEETING = 5
-
-#: Rows that own columns' bins are made from: LightGBM's own number.
-_SAMPLE = 200_000
 
 #: What the model file would tell of the machines that made it.
 _LOCAL = (
@@ -94,8 +92,8 @@ def _train(
         most = frame.matrix.max(axis=0)
         highest = most if first is None else np.maximum(highest, most)
         first = first or Frame(frame.names, frame.matrix[:0], frame.categorical, frame.ranked)
-        if rows < _SAMPLE:
-            sample.append(frame.matrix[: _SAMPLE - rows].copy())
+        if rows < SAMPLE:
+            sample.append(frame.matrix[: SAMPLE - rows].copy())
         rows += len(label)
         worker = workers[number % len(workers)]
         block = (frame.matrix, label, frame.weight)
@@ -105,7 +103,7 @@ def _train(
     held = {worker: mine for worker, mine in held.items() if mine}
     settings = settings_of(first, highest, rows, parameters)
     reference = client.scatter(
-        _with_all_ranks(np.concatenate(sample), first, highest), broadcast=True, hash=False
+        with_all_ranks(np.concatenate(sample), first, highest), broadcast=True, hash=False
     )
     ports = client.run(_free_port, workers=list(held))
     machines = [f"{urlsplit(worker).hostname}:{ports[worker]}" for worker in held]
@@ -133,20 +131,6 @@ def _train(
     ]
     text: str = client.gather(models)[0]
     return TextModel.parse(text).without(_LOCAL).text()
-
-
-def _with_all_ranks(sample: np.ndarray, frame: Frame, highest: np.ndarray) -> np.ndarray:
-    """Rows, and copies of some of them with the ranks that none of them has."""
-    missing = {
-        at: np.setdiff1d(np.arange(1, int(highest[at]) + 1), sample[:, at])
-        for at, name in enumerate(frame.names)
-        if name in frame.ranked
-    }
-    count = max(map(len, missing.values()), default=0)
-    more = sample[np.arange(count) % len(sample)]
-    for at, ranks in missing.items():
-        more[: len(ranks), at] = ranks
-    return np.concatenate([sample, more])
 
 
 def _grown(

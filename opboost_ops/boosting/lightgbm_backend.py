@@ -17,6 +17,9 @@ _OBJECTIVES = {"l2": "regression", "l1": "regression_l1"}
 _BY_TASK = {"binary": "binary", "multiclass": "multiclass", "regression": "l2"}
 _OWN_BINS = 255
 
+#: What the model file would tell of the machine that made it.
+LOCAL = r"tree_sizes=|\[(num_threads|data|valid|output_model|input_model):"
+
 
 class LightGBM:
     """LightGBM behind the protocol."""
@@ -66,8 +69,7 @@ class LightGBM:
         )
         best = booster.best_iteration if stop is not None else None
         model = TextModel.parse(booster.model_to_string(num_iteration=best))
-        local = r"tree_sizes=|\[(num_threads|data|valid|output_model|input_model):"
-        return model.without(local).text()
+        return model.without(LOCAL).text()
 
     def predict(self, text: str, matrix: np.ndarray) -> np.ndarray:
         """Predict as stock LightGBM does."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opboost_ops.boosting import dask_engine, trainer
+from opboost_ops.boosting import dask_engine, lightgbm_blocks, trainer
 from opboost_ops.boosting.denoise import joint
 from opboost_ops.boosting.frame import Private, Stop
 from opboost_ops.boosting.metrics import Task
@@ -23,6 +23,7 @@ from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.drawn import Drawn
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.tuned import TUNED, search, tuned_as
+from opboost_ops.stages.weights import WEIGHT
 
 #: Rows that are sent to a worker at once.
 _BLOCK = 500_000
@@ -62,6 +63,8 @@ def train(context: Context) -> Outcome:
 def _here(context: Context, parameters: Parameters, memory: Drawn) -> tuple[str, dict[str, Any]]:
     """The partial model, and what tuning has found."""
     table, facts = context.home.table("frame"), context.home.json("frame")
+    if _in_blocks(context, table.num_rows * len(facts["names"]), parameters):
+        return _block_by_block(context, parameters), {}
     frame = frame_of(table, facts)
     # A copy, so that the table can go: training takes most memory of all stages.
     label = np.array(table.column(LABEL).to_numpy())
@@ -82,6 +85,30 @@ def _here(context: Context, parameters: Parameters, memory: Drawn) -> tuple[str,
         found = search(context.home, frame, label, parameters, tuning)
         parameters = tuned_as(parameters, found)
     return trainer.train(frame, label, parameters, memory), found
+
+
+def _in_blocks(context: Context, cells: int, parameters: Parameters) -> bool:
+    """Whether the frame is too large to lie in memory as numbers, and need not."""
+    return (
+        cells > lightgbm_blocks.LARGE
+        and parameters.trainer == "lightgbm"
+        # What needs rows of its own choice needs them all.
+        and parameters.stop is None
+        and context.federation.training.tuning is None
+        and context.federation.denoising not in ("joint", "redraw")
+    )
+
+
+def _block_by_block(context: Context, parameters: Parameters) -> str:
+    table, facts = context.home.table("frame"), context.home.json("frame")
+    label = np.array(table.column(LABEL).to_numpy(), dtype=np.float32)
+    weight = table.column(WEIGHT).to_numpy() if WEIGHT in table.column_names else None
+
+    def read(begin: int, end: int) -> Frame:
+        context.home.let_go()
+        return frame_of(table.slice(begin, end - begin), facts)
+
+    return lightgbm_blocks.train(read, label, weight, parameters)
 
 
 def _on_dask(context: Context, parameters: Parameters) -> str:

@@ -75,7 +75,7 @@ def test_ranks_that_no_row_of_the_sample_has_are_bins_of_their_own(
 ) -> None:
     frame, label = rows()
     parameters = Parameters("binary", 2, trees=20, learning_rate=0.1, depth=4, seed=0)
-    monkeypatch.setattr(dask_engine, "_SAMPLE", ROWS // 3)
+    monkeypatch.setattr(dask_engine, "SAMPLE", ROWS // 3)
     # The sample has the lowest third of the ranks alone.
     text = dask_engine.train(parts(frame, label, 4), parameters, cluster)
     splits = model_of(text).numeric_splits()["bank.income"]

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from opboost_ops.boosting import lightgbm_blocks
 from opboost_ops.config.loading import load_policy, load_site
 from opboost_ops.exchange.store import open_store
 from opboost_ops.mechanisms import noise
@@ -69,6 +70,21 @@ def context_of(workspace: Workspace) -> Context:
     home = Home(workspace.home(PARTY))
     store = open_store(site.store)
     return Context(workspace.declared, "0", PARTY, site, policy, home, store, "", 0.0)
+
+
+def test_a_frame_read_in_blocks_trains_the_same_model(
+    written: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written.until("train")
+    other = written.copy(tmp_path / "other", written.run)
+    for workspace, cells in ((written, lightgbm_blocks.LARGE), (other, 0)):
+        with monkeypatch.context() as patch:
+            workspace.known_to(patch)
+            patch.setattr(lightgbm_blocks, "LARGE", cells)
+            patch.setattr(lightgbm_blocks, "_BLOCK", 400)
+            workspace.step("credit", "train")
+    one, two = (each.home("credit") / "partial_model.txt" for each in (written, other))
+    assert one.read_bytes() == two.read_bytes()
 
 
 def test_blocks_are_the_table(written: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

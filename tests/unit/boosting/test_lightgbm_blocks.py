@@ -1,0 +1,62 @@
+"""Training block by block gives the model that one piece gives."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from opboost_ops.boosting import lightgbm_blocks, trainer
+from opboost_ops.boosting.frame import Frame, Parameters
+from opboost_ops.boosting.trainer import model_of, predict
+
+ROWS = 3000
+
+
+def frame_of(weighted: bool = False) -> tuple[Frame, np.ndarray]:
+    """Rows in the order of one column's ranks: the worst for a sample of the first ones."""
+    rng = np.random.default_rng(0)
+    ranks, own = np.sort(rng.integers(1, 41, ROWS)), rng.normal(size=ROWS)
+    kinds = rng.integers(0, 4, ROWS)
+    other = np.concatenate([np.arange(1, 200), rng.integers(1, 200, ROWS - 199)])
+    matrix = np.column_stack([ranks, own, other, kinds]).astype(np.float64)
+    matrix[::17, 1] = np.nan
+    label = (ranks / 40 + np.nan_to_num(matrix[:, 1]) + rng.normal(size=ROWS) > 0.8).astype(float)
+    names = ("bank.income", "credit.age", "shop.orders", "credit.job")
+    weight = rng.random(ROWS) if weighted else None
+    ranked = ("bank.income", "shop.orders")
+    return Frame(names, np.asfortranarray(matrix), ("credit.job",), ranked, weight=weight), label
+
+
+def by_blocks(frame: Frame, label: np.ndarray, parameters: Parameters) -> str:
+    def read(begin: int, end: int) -> Frame:
+        return frame.rows(np.arange(begin, end))
+
+    return lightgbm_blocks.train(read, label, frame.weight, parameters)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_same_model_to_the_byte(weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lightgbm_blocks, "_BLOCK", 4 * 700)
+    frame, label = frame_of(weighted)
+    parameters = Parameters("binary", 2, trees=20, learning_rate=0.1, depth=4, seed=0)
+    assert by_blocks(frame, label, parameters) == trainer.train(frame, label, parameters)
+    several = dataclasses.replace(parameters, task="multiclass", classes=3)
+    three = frame.matrix[:, 3].clip(max=2)
+    assert by_blocks(frame, three, several) == trainer.train(frame, three, several)
+
+
+def test_every_rank_has_a_bin_whatever_the_sample_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame, label = frame_of()
+    frame = dataclasses.replace(
+        frame,
+        names=("bank.income", "shop.orders"),
+        matrix=np.asfortranarray(frame.matrix[:, [0, 2]]),
+        categorical=(),
+    )
+    parameters = Parameters("binary", 2, trees=30, learning_rate=0.1, depth=5, seed=0)
+    monkeypatch.setattr(lightgbm_blocks, "SAMPLE", 30)
+    monkeypatch.setattr(lightgbm_blocks, "_BLOCK", 2 * 1000)
+    text, here = by_blocks(frame, label, parameters), trainer.train(frame, label, parameters)
+    # Ranks alone: their bins do not hang on the sample.
+    assert model_of(text).numeric_splits() == model_of(here).numeric_splits()
+    assert np.array_equal(predict(text, frame.matrix), predict(here, frame.matrix))
