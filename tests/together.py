@@ -40,11 +40,13 @@ class Table:
 
 
 class _Seat:
+    derives = True
+
     def __init__(self, table, number):
         self.parties = table.parties
         self._table, self._number = table, number
 
-    def step(self, name, size, vector, decide, form):
+    def step(self, name, size, vector, decide, form, bounds=()):
         table = self._table
         mine = vector()
         assert mine.shape == (size,) and mine.dtype == np.int64

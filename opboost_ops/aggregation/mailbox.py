@@ -1,7 +1,7 @@
 """Rounds over the store: each party's masked vector to the active party, its decision to all."""
 
 import base64
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -12,18 +12,17 @@ from pydantic import ValidationError
 from opboost_ops.aggregation.decisions import DecisionKey, key_in
 from opboost_ops.aggregation.identity import Identity, Traffic
 from opboost_ops.aggregation.masks import Masks, RunKey, unmasked
+from opboost_ops.aggregation.packing import Packing
 from opboost_ops.aggregation.post import Post
 from opboost_ops.aggregation.sent import SentVectors
 from opboost_ops.boosting.rounds import Decision, Round
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ContractError
+from opboost_ops.exchange.artifact import DOCUMENT
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.rounds import KEYS, Conversation
+from opboost_ops.exchange.rounds import FORMAT, KEYS, Conversation
 from opboost_ops.exchange.store import Store
-
-#: Sums of 64-bit integers are known up to here.
-_LIMIT = 1 << 63
 
 
 class Mailbox:
@@ -75,6 +74,11 @@ class Mailbox:
         return len(self._federation.parties)
 
     @property
+    def derives(self) -> bool:
+        """Whether siblings are derived: of exact sums alone."""
+        return self._conversation.format > 1 and self._me.noise is None
+
+    @property
     def decision_key(self) -> bytes | None:
         """The key of the decisions; None before the first was heard."""
         return None if self._key is None else self._key.raw
@@ -91,6 +95,7 @@ class Mailbox:
         vector: Callable[[], np.ndarray],
         decide: Callable[[np.ndarray], Decision],
         form: type[Decision],
+        bounds: Sequence[int] = (),
     ) -> Decision:
         """One round; see `Rounds.step`.
 
@@ -108,13 +113,25 @@ class Mailbox:
         self._replaying = False
         if not self._sends(name):
             return self._heard(name, self._decision(name), form)
-        masked = self._masked(self._masks, name, size, vector())
+        packing = Packing(size, bounds if self._conversation.format > 1 else ())
+        masked = self._masked(self._masks, name, packing, vector())
         if self._me.party != self._active:
             self._post.send("masked", name.name, size, vector=masked)
             return self._heard(name, self._decision(name), form)
-        document = self._sealed(self._masks, name, decide(self._total(name, size, masked)))
+        total = packing.summed(self._total(name, packing, packing.unpacked(masked)))
+        if self.derives and name.phase == "trees":
+            self._sent.keep_total(name, total)
+        document = self._sealed(self._masks, name, decide(total))
         files = self._post.send("decision", name.name, document=document)
         return self._heard(name, files, form)
+
+    def total(self, name: Round) -> np.ndarray:
+        """See `Rounds.total`.
+
+        Raises:
+            ContractError: It is not at home any more.
+        """
+        return self._sent.total(name)
 
     def forget(self, names: Iterable[str]) -> None:
         """Remove vectors of rounds that are decided, but for their digests.
@@ -135,16 +152,19 @@ class Mailbox:
         """What the active party has published in a round, after this party's vector is out."""
         return self._post.wait("decision", [self._active], name.name, str(name))[self._active]
 
-    def _total(self, name: Round, size: int, masked: np.ndarray) -> np.ndarray:
+    def _total(self, name: Round, packing: Packing, masked: np.ndarray) -> np.ndarray:
         """The sum over the parties, at the active one."""
         received = self._post.wait("masked", self._others, name.name, str(name))
-        vectors = [self._vector(party, name, size, files) for party, files in received.items()]
+        vectors = [self._vector(party, name, packing, files) for party, files in received.items()]
         return unmasked([masked, *vectors])
 
-    def _vector(self, party: str, name: Round, size: int, files: Mapping[str, bytes]) -> np.ndarray:
-        return self._conversation.accept(
-            "masked", party, name.name, files, self._today(), rows=size
-        ).vector
+    def _vector(
+        self, party: str, name: Round, packing: Packing, files: Mapping[str, bytes]
+    ) -> np.ndarray:
+        message = self._conversation.accept(
+            "masked", party, name.name, files, self._today(), rows=packing.size
+        )
+        return packing.unpacked(message.vector(packing.length))
 
     def _noted(self, name: Round, document: Mapping[str, Any], what: str) -> None:
         """What a decision says beside what is sealed."""
@@ -154,7 +174,11 @@ class Mailbox:
             self._hear_keys()
             return None
         key = RunKey(self._me.seed)
-        document = {"key": base64.b64encode(key.public).decode()}
+        document: dict[str, Any] = {"key": base64.b64encode(key.public).decode()}
+        earlier = self._post.get("round_key", self._me.party, KEYS)
+        # A session that a former release began goes on in its format.
+        if earlier is None or b'"format"' in earlier.get(DOCUMENT, b""):
+            document["format"] = FORMAT
         self._post.send("round_key", KEYS, durable=True, document=document)
         keys, session = self._hear_keys()
         if keys.pop(self._me.party) != key.public:
@@ -174,22 +198,20 @@ class Mailbox:
         keys = {party: self._conversation.hear_key(party, found[party], today) for party in parties}
         return keys, self._conversation.open_session()
 
-    def _masked(self, masks: Masks, name: Round, size: int, mine: np.ndarray) -> np.ndarray:
-        largest = int(np.abs(mine).max(initial=0))
-        if mine.shape != (size,) or largest * self.parties >= _LIMIT:
+    def _masked(self, masks: Masks, name: Round, packing: Packing, mine: np.ndarray) -> bytes:
+        if mine.shape != (packing.size,) or not packing.fits(mine, self.parties):
             raise ContractError(f"{name}: the vector of this party does not fit its round.")
         draw = self._me.noise
         if draw is None:
-            masked = self._under_masks(masks, name, mine)
-            self._sent.keep(name, masked.astype("<u8").tobytes())
-            return masked
+            raw = packing.packed(self._under_masks(masks, name, mine))
+            self._sent.keep(name, raw)
+            return raw
 
         def made() -> bytes:
-            noisy = mine + draw(name.phase, size)
-            return self._under_masks(masks, name, noisy).astype("<u8").tobytes()
+            noisy = mine + draw(name.phase, packing.size)
+            return packing.packed(self._under_masks(masks, name, noisy))
 
-        raw = self._sent.keep_drawn(name, mine.astype("<i8").tobytes(), made)
-        return np.frombuffer(raw, dtype="<u8").astype(np.uint64)
+        return self._sent.keep_drawn(name, mine.astype("<i8").tobytes(), made)
 
     def _decided(self, name: Round) -> Mapping[str, bytes] | None:
         return self._post.get("decision", self._active, name.name)

@@ -12,7 +12,8 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encryption import Envelope
-from opboost_ops.exchange.manifest import Kind, reference
+from opboost_ops.exchange.folder_news import FolderNews
+from opboost_ops.exchange.manifest import MANIFEST, Kind, reference
 from opboost_ops.exchange.rounds import Conversation
 from opboost_ops.exchange.store import Store
 
@@ -21,8 +22,9 @@ _LOG = logging.getLogger(LOGGER)
 #: After so many seconds of waiting it is said for whom, and again after as many.
 _PATIENCE = 15.0
 
-#: Seconds between two looks at the store: at first, and at most.
-_PAUSE, _LONGEST_PAUSE = 0.001, 0.5
+#: Seconds between two looks at a folder: at first, and at most; and at first where the system tells
+#: of what comes, or where a look is a request.
+_PAUSE, _LONGEST_PAUSE, _LONG_PAUSE = 0.001, 0.5, 0.05
 
 #: A message's kind, and the party it is about.
 Place = tuple[Kind, str]
@@ -63,6 +65,10 @@ class Post:
         self._conversation = conversation
         self._timeout = timeout
         self._traffic = traffic
+        # A folder alone tells what comes; at other stores a look is a request.
+        news = getattr(store, "news", None)
+        self._news: FolderNews | None = news() if news else None
+        self._pause = _PAUSE if news else _LONG_PAUSE
         active = federation.label_holder
         key = federation.parties[active].encryption_key
         self._envelope = Envelope(me.secret, key) if key and me.party != active else None
@@ -101,10 +107,12 @@ class Post:
             self._me.given if kind == "round_key" else None,
         )
         self._store.put_once(manifest.reference, files, durable=durable)
+        self._conversation.signed_here(manifest, files, self._me.signer.public)
         self._traffic.sent += 1
         self._traffic.bytes += sum(len(raw) for raw in files.values())
+        digest = hashlib.sha256(files[MANIFEST]).hexdigest()
         self._traffic.digest = hashlib.sha256(
-            f"{self._traffic.digest}{manifest.digest}".encode()
+            f"{self._traffic.digest}{digest}".encode()
         ).hexdigest()
         return files
 
@@ -116,7 +124,7 @@ class Post:
             party: Whom it is about.
             name: Its round's.
         """
-        place = reference(self._federation.name, self._run, kind, party, name)
+        place = self._place(kind, party, name)
         return self._store.get(place, self._conversation.admit(kind, party, name))
 
     def wait(
@@ -158,13 +166,14 @@ class Post:
         """
         found: dict[Place, Mapping[str, bytes]] = {}
         begin = told = time.monotonic()
-        pause = _PAUSE
-        missing = list(places)
+        pause = self._pause
+        missing = dict.fromkeys(places)
+        looked_at = list(places)
         while True:
-            for kind, party in list(missing):
+            for kind, party in looked_at:
                 if (files := self.get(kind, party, name)) is not None:
                     found[kind, party] = files
-                    missing.remove((kind, party))
+                    del missing[kind, party]
             now = time.monotonic()
             late = patience is not None and now - begin > patience
             if not missing or late or (enough is not None and enough(found)):
@@ -179,5 +188,23 @@ class Post:
             if now - told > _PATIENCE:
                 _LOG.info("%s, still", waiting)
                 told = now
-            time.sleep(pause)
+            looked_at = self._until(missing, name, pause)
             pause = min(pause * 1.2, _LONGEST_PAUSE)
+
+    def _until(self, missing: Iterable[Place], name: str, pause: float) -> list[Place]:
+        """Wait for something to come, or so long: where to look then."""
+        places = {self._place(*each, name): each for each in missing}
+        if self._news is None or not self._news.watch(places):
+            time.sleep(pause)
+            return list(places.values())
+        came = self._news.wait(max(pause, _LONG_PAUSE))
+        if not came:
+            unheard = [each for each in places if self._store.written(each) is not None]
+            # What came just now is told of next time. If not, others write to this mount.
+            if unheard and not self._news.wait(0.0).issuperset(unheard):
+                self._news = None
+            return list(places.values())
+        return [places[each] for each in came if each in places]
+
+    def _place(self, kind: Kind, party: str, name: str) -> str:
+        return reference(self._federation.name, self._run, kind, party, name)

@@ -22,6 +22,7 @@ from opboost_ops.aggregation.decisions import DecisionKey
 from opboost_ops.aggregation.double_masks import DoubleMasks, Secrets, read_dealt
 from opboost_ops.aggregation.mailbox import Mailbox
 from opboost_ops.aggregation.masks import Masks
+from opboost_ops.aggregation.packing import Packing
 from opboost_ops.aggregation.post import Place
 from opboost_ops.aggregation.shamir import BYTES
 from opboost_ops.boosting.rounds import LOGGER, Round
@@ -143,14 +144,14 @@ class RecoveringMailbox(Mailbox):
         key = DecisionKey(self._masks.pair_key(self._active))
         return {"sealed": key.seal(name.name, raw)}
 
-    def _total(self, name: Round, size: int, masked: np.ndarray) -> np.ndarray:
+    def _total(self, name: Round, packing: Packing, masked: np.ndarray) -> np.ndarray:
         assert self._doubles is not None
         try:
             present = self._attendance(name)
             others = [party for party in present if party != self._me.party]
             # Those that are named have sent theirs; at a retry they are still there.
             found = self._post.wait("masked", others, name.name, str(name))
-            vectors = {party: self._vector(party, name, size, found[party]) for party in others}
+            vectors = {p: self._vector(p, name, packing, found[p]) for p in others}
             vectors[self._me.party] = masked
             shares = self._shares(name, present, others)
             total = self._doubles.total(name.name, vectors, self.present, shares)

@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import numpy as np
+
 from opboost_ops.boosting.rounds import Round
 from opboost_ops.errors import ContractError
 
@@ -21,7 +23,7 @@ class SentVectors:
         self._folder = folder
 
     def keep(self, name: Round, raw: bytes) -> None:
-        """Keep a vector that is about to be sent; at a later try, see that it is the same.
+        """Keep the digest of a vector that is about to be sent; at a later try, see that it is its.
 
         Args:
             name: Its round.
@@ -30,18 +32,20 @@ class SentVectors:
         Raises:
             ContractError: Another one was kept for this round: nothing may be sent.
         """
+        digest = hashlib.sha256(raw).hexdigest()
         path = self._path(name.name)
-        digest = path.with_suffix(".sha256")
-        if digest.is_file():
-            same = digest.read_text() == hashlib.sha256(raw).hexdigest()
-        elif path.is_file():
+        kept = path.with_suffix(".sha256")
+        try:
+            same = kept.read_text() == digest
+        except FileNotFoundError:
+            if not path.is_file():
+                # A retry makes the vector again, so its digest is enough.
+                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                part = path.with_suffix(".part")
+                part.write_text(digest)
+                part.replace(kept)
+                return
             same = path.read_bytes() == raw
-        else:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            part = path.with_suffix(".part")
-            part.write_bytes(raw)
-            part.replace(path)
-            return
         if not same:
             raise _another(name)
 
@@ -78,14 +82,44 @@ class SentVectors:
         _write(path, raw)
         return raw
 
+    def keep_total(self, name: Round, total: np.ndarray) -> None:
+        """Keep the sum of a round, from which a later one may be derived after a retry.
+
+        Args:
+            name: The round.
+            total: int64.
+        """
+        self._path(name.name).with_suffix(".sum").write_bytes(total.astype("<i8").tobytes())
+
+    def total(self, name: Round) -> np.ndarray:
+        """What `keep_total` has kept, int64.
+
+        Args:
+            name: The round.
+
+        Raises:
+            ContractError: It is gone.
+        """
+        try:
+            raw = self._path(name.name).with_suffix(".sum").read_bytes()
+        except FileNotFoundError:
+            raw = None
+        if raw is None:
+            raise ContractError(
+                f"{name}: its sum was kept in this party's home, and is gone.",
+                "Trigger a new run.",
+            )
+        return np.frombuffer(raw, dtype="<i8").astype(np.int64)
+
     def forget(self, names: Iterable[str]) -> None:
-        """Remove vectors of rounds that are decided, but for their digests.
+        """Remove vectors and sums of rounds that are decided, but for the vectors' digests.
 
         Args:
             names: The rounds'.
         """
         for name in names:
             path = self._path(name)
+            path.with_suffix(".sum").unlink(missing_ok=True)
             if path.is_file():
                 digest = hashlib.sha256(path.read_bytes()).hexdigest()
                 path.with_suffix(".sha256").write_text(digest)

@@ -11,9 +11,10 @@ import numpy as np
 
 from opboost_ops.boosting import histogram, quantiles
 from opboost_ops.boosting.histogram import Derivatives, Growth, Leaf, Rows, Split, Tree
-from opboost_ops.boosting.objectives import Objective, require_room
+from opboost_ops.boosting.objectives import MOST_ROWS, ONE, Objective, require_room
 from opboost_ops.boosting.quantiles import Ordered, Search
 from opboost_ops.boosting.rounds import Round, Rounds
+from opboost_ops.boosting.siblings import Levels, asked_of
 from opboost_ops.config.schema import Record
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
@@ -132,7 +133,6 @@ def learn(
     objective = settings.objective
     require_room(len(label), rounds.parties)
     truth = objective.scaled(label)
-
     gaps = {at: gap for at, gap in enumerate(settings.missing) if gap is not None}
 
     def tell() -> np.ndarray:
@@ -143,7 +143,11 @@ def learn(
         told, missing = [[int(s) for s in part] for part in np.split(sums, [objective.facts])]
         return Facts(rows=told[0], initial=objective.initial(told), missing=tuple(missing))
 
-    facts = rounds.step(Round("facts"), objective.facts + len(gaps), tell, open_run, Facts)
+    size = objective.facts + len(gaps)
+    bounds = [MOST_ROWS] * size
+    if objective.task == "regression":
+        bounds[1] *= ONE
+    facts = rounds.step(Round("facts"), size, tell, open_run, Facts, bounds)
     if len(facts.missing) != len(gaps):
         raise _unfit(Round("facts"))
     missing = dict(zip(gaps, facts.missing, strict=True))
@@ -185,7 +189,8 @@ def look_up(
             return ordered.counts(before)
 
         name = Round("lookup", level=level)
-        searches = rounds.step(name, quantiles.size_of(before), counts, narrow, Lookup).searches
+        size = quantiles.size_of(before)
+        searches = rounds.step(name, size, counts, narrow, Lookup, (MOST_ROWS,)).searches
         if not _narrower(before, searches):
             raise _unfit(name)
         level += 1
@@ -201,30 +206,38 @@ def _grow(
     number: int,
 ) -> tuple[list[Tree], list[np.ndarray]]:
     growth, count = settings.growth, settings.objective.trees
+    bounds = [each * MOST_ROWS for each in (*settings.objective.steepest, 1)]
     derivatives: list[Derivatives] = []
     trees: list[Tree] = []
     nodes = [np.zeros(rows.count, dtype=np.int64)] * count
     opened = [[0]] * count
+    levels = Levels(rounds)
     for level in range(growth.depth):
         if not any(opened):
             break
-        sizes = [histogram.size_of(rows.widths, each) for each in opened]
+        planted = trees or [None] * count
+        asked = [
+            asked_of(tree, each, rounds.derives)
+            for tree, each in zip(planted, opened, strict=True)
+        ]  # fmt: skip
+        size = sum(histogram.size_of(rows.widths, each) for each in asked)
 
-        def vector(opened: list[list[int]] = opened) -> np.ndarray:
+        def vector(asked: list[list[int]] = asked) -> np.ndarray:
             if not derivatives:
                 made = settings.objective.derivatives(scores, truth)
                 derivatives.extend(Derivatives.of(g, h) for g, h in zip(*made, strict=True))
-            parts = zip(derivatives, nodes, opened, strict=True)
+            parts = zip(derivatives, nodes, asked, strict=True)
             return np.concatenate([histogram.histograms(rows, *part) for part in parts])
 
-        def decide(sums: np.ndarray, sizes: list[int] = sizes, level: int = level) -> Level:
-            parts = np.split(sums, np.cumsum(sizes)[:-1])
+        def decide(sums: np.ndarray, before: list[Tree] = trees, level: int = level) -> Level:
+            parts = levels.whole(sums, before)
             decided = [histogram.decide(part, rows.widths, rows.keeps, growth) for part in parts]
             roots = [found[0] for found, _ in decided] if level == 0 else []
             return Level(splits=tuple(tuple(s) for _, s in decided), roots=tuple(roots))
 
         name = Round("trees", number, level)
-        decision = rounds.step(name, sum(sizes), vector, decide, Level)
+        levels.ask(name, asked, opened)
+        decision = rounds.step(name, size, vector, decide, Level, bounds)
         if not _fits(decision, opened, rows.widths, count if level == 0 else 0):
             raise _unfit(name)
         trees = trees or [Tree.planted(root) for root in decision.roots]

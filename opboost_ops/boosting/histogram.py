@@ -186,22 +186,23 @@ def histograms(
         int64, flat: by node, feature, bin, then gradient, hessian, count.
     """
     count, width = len(open_nodes), sum(rows.widths)
-    # Rows of closed nodes fall into one more slot, which is dropped.
     slot = np.full(max(nodes.max(initial=0), *open_nodes, 0) + 1, count, dtype=np.int32)
     slot[list(open_nodes)] = np.arange(count)
-    found = np.zeros(((count + 1) * width, SUMS), dtype=np.int64)
+    slots = slot[nodes]
+    here = np.flatnonzero(slots < count)
+    found = np.zeros((count * width, SUMS), dtype=np.int64)
     features = len(rows.widths)
-    for begin in range(0, rows.count, _BLOCK):
-        cells = rows.cells[begin : begin + _BLOCK]
-        cells = cells + (slot[nodes[begin : begin + _BLOCK]] * np.int32(width))[:, None]
+    for begin in range(0, here.size, _BLOCK):
+        block = here[begin : begin + _BLOCK]
+        cells = rows.cells[block] + (slots[block] * np.int32(width))[:, None]
         # A row is a column of ones at its cells: the product adds up, in integers, by cell.
         ends = np.arange(0, cells.size + 1, features, dtype=np.int32)
         at = csc_array(
             (np.ones(cells.size, dtype=np.int64), cells.ravel(), ends),
             shape=(len(found), len(cells)),
         )
-        found += at @ derivatives.table[begin : begin + _BLOCK]
-    return found[: count * width].ravel()
+        found += at @ derivatives.table[block]
+    return found.ravel()
 
 
 def size_of(widths: Sequence[int], open_nodes: Sequence[int]) -> int:

@@ -21,6 +21,9 @@ BOUND = 4 * ONE
 #: Sums are below it, so that a sum modulo 2^64 tells the sum itself.
 _LIMIT = 1 << 63
 
+#: More rows of all parties together are refused by `require_room`.
+MOST_ROWS = _LIMIT // BOUND
+
 
 @dataclass(frozen=True)
 class Objective:
@@ -50,6 +53,13 @@ class Objective:
     def raw(self, score: float) -> float:
         """A score as the model's file has it: in the label's own unit, in regression."""
         return score * self.unit + (self.bounds[0] if self.bounds else 0.0)
+
+    @property
+    def steepest(self) -> tuple[int, int]:
+        """Most that a row's gradient and hessian may be, in fixed point, whatever the data."""
+        if self.task == "regression":
+            return BOUND, ONE  # A score may lie beyond the label's bounds.
+        return ONE, ONE // 4 if self.task == "binary" else ONE // 2
 
     @property
     def facts(self) -> int:

@@ -9,6 +9,7 @@ few columns, in turn, whatever the data (as in DP-EBM, Nori et al., 2021, and Ma
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import ceil
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from opboost_ops.boosting.noisy_splits import (
     decide_noisy,
 )
 from opboost_ops.boosting.objectives import ONE
-from opboost_ops.boosting.rounds import Round, Rounds
+from opboost_ops.boosting.rounds import Phase, Round, Rounds
 from opboost_ops.boosting.sum_noise import Release, SumNoise, calibrated
 from opboost_ops.config.schema import Record
 from opboost_ops.domain import Domain
@@ -141,7 +142,16 @@ def learn_private(
             "told as it is.",
             "Declare a smaller training.private.delta, and trigger a new run.",
         )
-    edges = _edges(columns, settings, rounds)
+    parties = rounds.parties
+
+    def bound(phase: Phase, units: int) -> int:
+        """What no noisy sum passes, but by a chance below e^-100; it follows from declarations."""
+        rows = 1 / private.delta + 32 * noise.deviation("facts", parties) / GRADIENT_UNITS
+        return ceil(units * rows + 16 * noise.deviation(phase, parties))
+
+    counted = bound("lookup", COUNT_UNITS) if "lookup" in noise.means else 0
+    edges = _edges(columns, settings, rounds, counted)
+    most = (bound("trees", GRADIENT_UNITS), bound("trees", HESSIAN_UNITS))
     everything = settings.binned(columns, edges)
     ensemble = Ensemble(facts, edges)
     scores = np.repeat(np.array(facts.initial)[:, None], len(label), axis=1)
@@ -151,7 +161,7 @@ def learn_private(
         scale = Scale(unit, (spread / GRADIENT_UNITS, spread * unit))
         used = looked_at(number, len(columns), private.columns)
         rows = everything.only(used)
-        tree, nodes = _grow(rows, scores, truth, settings, scale, facts, rounds, number)
+        tree, nodes = _grow(rows, scores, truth, settings, scale, facts, rounds, number, most)
         renamed = {
             node: (split.model_copy(update={"feature": used[split.feature]}), left, right)
             for node, (split, left, right) in tree.splits.items()
@@ -195,7 +205,7 @@ def _facts(sums: np.ndarray, number: bool) -> Facts:
 
 
 def _edges(
-    columns: Sequence[np.ndarray], settings: Settings, rounds: Rounds
+    columns: Sequence[np.ndarray], settings: Settings, rounds: Rounds, most: int
 ) -> tuple[tuple[int, ...], ...]:
     counted = _counted(settings)
     fixed = {
@@ -226,7 +236,7 @@ def _edges(
         }
         return Ends(edges=tuple(found.get(i) or fixed[i] for i in range(len(columns))))
 
-    decided = rounds.step(Round("lookup"), sum(sizes), counts, decide, Ends).edges
+    decided = rounds.step(Round("lookup"), sum(sizes), counts, decide, Ends, (most,)).edges
     if len(decided) != len(columns) or not all(
         domain.lower <= a < b < domain.upper or a == b == chosen[-1]
         for domain, chosen in zip(settings.domains, decided, strict=True)
@@ -289,6 +299,7 @@ def _grow(
     facts: Facts,
     rounds: Rounds,
     number: int,
+    most: tuple[int, int],
 ) -> tuple[Tree, np.ndarray]:
     growth = settings.growth
     derivatives: list[Derivatives] = []
@@ -312,7 +323,7 @@ def _grow(
 
         name = Round("trees", number, level)
         size = len(opened) * sum(rows.widths) * 2
-        decision = rounds.step(name, size, vector, decide, Level)
+        decision = rounds.step(name, size, vector, decide, Level, most)
         if not _fits(decision, len(opened), rows.widths, level == 0):
             raise ContractError(
                 f"{name}: the decision does not fit the round.",

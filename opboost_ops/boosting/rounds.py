@@ -1,6 +1,6 @@
 """Rounds: every party makes a vector of its own rows, and one of them decides by the sum."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
@@ -49,6 +49,19 @@ class Rounds(Protocol):
         """How many add up."""
         ...
 
+    @property
+    def derives(self) -> bool:
+        """Whether the sums of a node may be derived from its parent's and its sibling's."""
+        ...
+
+    def total(self, name: Round) -> np.ndarray:
+        """The sum of a round of this tree that was decided at an earlier try; int64.
+
+        Args:
+            name: Which one.
+        """
+        ...
+
     def step(
         self,
         name: Round,
@@ -56,6 +69,7 @@ class Rounds(Protocol):
         vector: Callable[[], np.ndarray],
         decide: Callable[[np.ndarray], Decision],
         form: type[Decision],
+        bounds: Sequence[int] = (),
     ) -> Decision:
         """One round; neither function is called if its decision is known from an earlier try.
 
@@ -65,6 +79,8 @@ class Rounds(Protocol):
             vector: Makes this party's, int64, shape (size,).
             decide: Makes the decision of the sum; called at one party only.
             form: The decision's type.
+            bounds: What no sum's absolute value passes, for the integers in turn; public, because
+                a vector's length follows from them. Below 2^63 when absent.
         """
         ...
 
@@ -73,14 +89,28 @@ class Alone:
     """All rows are at one party."""
 
     parties = 1
+    derives = True
+
+    def total(self, name: Round) -> np.ndarray:
+        """See `Rounds.total`; there is no earlier try."""
+        raise NotImplementedError(str(name))
 
     def step(
+        self,
+        name: Round,
+        size: int,
+        vector: Callable[[], np.ndarray],
+        decide: Callable[[np.ndarray], Decision],
+        form: type[Decision],  # noqa: ARG002
+        bounds: Sequence[int] = (),  # noqa: ARG002
+    ) -> Decision:
+        """See `Rounds.step`."""
+        return decide(self._sum(name, size, vector))
+
+    def _sum(
         self,
         name: Round,  # noqa: ARG002
         size: int,  # noqa: ARG002
         vector: Callable[[], np.ndarray],
-        decide: Callable[[np.ndarray], Decision],
-        form: type[Decision],  # noqa: ARG002
-    ) -> Decision:
-        """See `Rounds.step`."""
-        return decide(vector())
+    ) -> np.ndarray:
+        return vector()

@@ -48,7 +48,7 @@ class Draft:
         about: The party whose rows or features it is about.
         table: Its table, if it has one.
         document: Its JSON document, if it has one.
-        vector: Its integers modulo 2^64, if it has such, uint64.
+        vector: Its integers, if it has such, packed.
         entries: Its points or tags, if it has such, uint8, shape (n, width), or one such array a
             part, which need not be in memory.
         round: Its round, for the kinds of horizontal learning.
@@ -67,7 +67,7 @@ class Draft:
     discloses: str
     table: pa.Table | None = None
     document: Mapping[str, Any] | None = None
-    vector: np.ndarray | None = None
+    vector: bytes | None = None
     entries: np.ndarray | Sequence[np.ndarray] | None = None
     round: str | None = None
     columns: tuple[str, ...] = ()
@@ -145,7 +145,8 @@ class Draft:
             head=given.head if given else None,
             seen=given.seen if given else {},
         )
-        digest, end = manifest.digest, SUFFIX if envelope else ""
+        head = manifest.to_bytes()
+        digest, end = hashlib.sha256(head).hexdigest(), SUFFIX if envelope else ""
 
         def closed(name: str, raw: bytes) -> bytes:
             return envelope.encrypt(raw, digest, name) if envelope else raw
@@ -157,7 +158,6 @@ class Draft:
                 raise ArtifactError(f"{place}: {name} was changed at home.", "Clear this task.")
             return closed(name, raw)
 
-        head = manifest.to_bytes()
         files = {name + end: closed(name, raw) for name, raw in ready.items()}
         files |= {MANIFEST: head, SIGNATURE: signer.sign(head)}
         later = {name + end: partial(part, name) for name in listed if name not in ready}
@@ -186,7 +186,7 @@ class Draft:
             text = json.dumps(self.document, separators=(",", ":"), allow_nan=False)
             found[DOCUMENT] = text.encode
         if self.vector is not None:
-            found[VECTOR] = self.vector.astype("<u8").tobytes
+            found[VECTOR] = self.vector.__bytes__
         if self.entries is not None:
             parts = self.entries
             several = [parts] if isinstance(parts, np.ndarray) else parts
@@ -233,15 +233,18 @@ class Artifact:
         for name, rows in zip(part_names(self.parts, TABLE), spans, strict=True):
             yield table_from_bytes(self._file(name), about.reference, rows)
 
-    @property
-    def vector(self) -> np.ndarray:
-        """Its integers modulo 2^64, uint64."""
+    def vector(self, length: int) -> bytes:
+        """Its integers, packed.
+
+        Args:
+            length: How many bytes these are.
+        """
         raw = self._file(VECTOR)
-        if len(raw) != 8 * self.manifest.rows:
+        if len(raw) != length:
             raise Rejected(
                 "wrong_row_count", f"{self.manifest.reference}: its vector has another length."
             )
-        return np.frombuffer(raw, dtype="<u8").astype(np.uint64, copy=False)
+        return raw
 
     def entries(self, count: int, width: int) -> np.ndarray:
         """Its points or tags, uint8, shape (count, width).

@@ -7,13 +7,14 @@ import stat
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.files import sizes_of
+from opboost_ops.exchange.folder_news import FolderNews
 from opboost_ops.exchange.limits import HEADS, MOST_FILES, Admit, read_within, too_large
 from opboost_ops.exchange.manifest import MANIFEST, is_run_id
 from opboost_ops.exchange.places import conflict, manifest_last, parts_of, run_of, wait_for
@@ -86,6 +87,12 @@ class LocalStore:
         """See `Store.wait`."""
         return wait_for(lambda place: self.get(place, admit), reference, timeout, pause=0.002)
 
+    def news(self) -> FolderNews | None:
+        """Tells when something is published, as far as this system tells; None if it can't."""
+        with suppress(OSError, NameError):
+            return FolderNews(self._folder)
+        return None
+
     def written(self, reference: str) -> float | None:
         """See `Store.written`."""
         with _faults(reference):
@@ -129,7 +136,8 @@ class LocalStore:
             return removed if _remove(folder, folder.parent) else 0
 
     def _path(self, reference: str) -> Path:
-        return self._folder.joinpath(*parts_of(reference))
+        parts_of(reference)
+        return self._folder / reference
 
     def _parts(self) -> list[Path]:
         found = []

@@ -10,6 +10,8 @@ from opboost_ops.exchange.manifest import MANIFEST
 #: A name of a folder or file in a store; a dot at its beginning is for what is not published.
 PLAIN_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$"
 
+_PLAIN = re.compile(PLAIN_NAME)
+
 
 def parts_of(reference: str) -> list[str]:
     """The folders of a place, outermost first.
@@ -21,7 +23,7 @@ def parts_of(reference: str) -> list[str]:
         ArtifactError: It would lead out of the store, or to what is not published.
     """
     parts = reference.split("/")
-    if not all(re.match(PLAIN_NAME, part) for part in parts):
+    if not all(map(_PLAIN.match, parts)):
         raise ArtifactError(f"{reference!r} is not a place in a store.")
     return parts
 

@@ -36,6 +36,10 @@ from opboost_ops.exchange.signing import signed_by
 #: The round of the keys.
 KEYS = "keys"
 
+#: How vectors are made, as a party's key says it: in 1, of releases up to 0.2, an integer was a
+#: word and no sibling was derived. A session is held in the least of its parties' formats.
+FORMAT = 2
+
 
 class Conversation:
     """The rounds of a run as one party hears them.
@@ -61,8 +65,12 @@ class Conversation:
         self._pinned = pinned
         self._private = private
         self._heard: set[str] = set()
+        #: Manifests whose signatures were verified when they were looked at, until they are taken.
+        self._verified: dict[tuple[str, bytes, bytes], tuple[Manifest, str]] = {}
         self._keys: dict[str, str] = {}
         self._plan = plan
+        #: The format of the session, once all keys were heard.
+        self.format = FORMAT
         #: Called with the manifest of a party's key before it is taken; see `Acceptance.heads`.
         self.heads: Callable[[Manifest], None] = lambda _: None
         #: What the next message must answer.
@@ -85,6 +93,17 @@ class Conversation:
             return listed_sizes(self._signed(heads, sender, what)[0])
 
         return sizes
+
+    def signed_here(self, manifest: Manifest, files: Mapping[str, bytes], public: str) -> None:
+        """Note what this party has just signed, so that it need not verify it to take it.
+
+        Args:
+            manifest: The message's.
+            files: Its files.
+            public: The key that it signed with.
+        """
+        if public == self._pinned.get(manifest.party):
+            self._verified[manifest.party, files[MANIFEST], files[SIGNATURE]] = (manifest, public)
 
     def accept(
         self,
@@ -115,7 +134,8 @@ class Conversation:
         what = reference(name, self._run, kind, about, round_name)
         sender = sender_of(kind, about, self._federation.label_holder)
         manifest, key = self._signed(files, sender, what)
-        digest = manifest.digest
+        self._verified.pop((sender, files[MANIFEST], files[SIGNATURE]), None)
+        digest = hashlib.sha256(files[MANIFEST]).hexdigest()
         if manifest.federation != name:
             raise Rejected("wrong_federation", f"{what}: it is of another federation.")
         if manifest.run != self._run:
@@ -136,6 +156,7 @@ class Conversation:
         self.count += 1
         if kind == "decision":
             self.head = digest
+            self._verified.clear()
         return artifact
 
     def hear_key(self, party: str, files: Mapping[str, bytes], today: date) -> bytes:
@@ -156,8 +177,10 @@ class Conversation:
         raw = b""
         with contextlib.suppress(KeyError, TypeError, ValueError):
             raw = base64.b64decode(artifact.document["key"], validate=True)
-        if len(raw) != 32:
+        spoken = artifact.document.get("format", 1)
+        if len(raw) != 32 or type(spoken) is not int or spoken < 1:
             raise Rejected("malformed", f"{artifact.manifest.reference}: it holds no key.")
+        self.format = min(self.format, spoken)
         self.heads(artifact.manifest)
         self._keys[party] = artifact.digest
         return raw
@@ -183,12 +206,16 @@ class Conversation:
         raw, signature = files.get(MANIFEST), files.get(SIGNATURE)
         if raw is None or signature is None:
             raise Rejected("malformed", f"{what}: manifest or signature is missing.")
+        looked_at = (sender, raw, signature)
+        if looked_at in self._verified:
+            return self._verified[looked_at]
         # With the key that is pinned come those that the plan says it has replaced.
         pinned, declared = self._pinned[sender], self._federation.parties[sender].signed_ever
         for key in declared if pinned in declared else (pinned,):
             if signed_by(key, raw, signature):
                 manifest = parse_manifest(raw, what)
                 require_protocol(manifest, what)
+                self._verified[looked_at] = (manifest, key)
                 return manifest, key
         raise Rejected(
             "bad_signature", f"{what}: the signature is not by the pinned key of {sender}."

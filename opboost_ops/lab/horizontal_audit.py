@@ -24,7 +24,7 @@ from opboost_ops.boosting.private_federboost import (
     noise_of,
     rounds_of,
 )
-from opboost_ops.boosting.rounds import Decision, Phase, Round
+from opboost_ops.boosting.rounds import Alone, Phase, Round
 from opboost_ops.boosting.sum_noise import SumNoise
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
@@ -66,13 +66,15 @@ class Setting:
 
 
 @dataclass
-class Session:
+class Session(Alone):
     """`Rounds` of all parties of a session at once; the first is active, the last drop out.
 
     Attributes:
         seen: By round, what the coalition has: the sum without its own noise.
         decided: By round, the decision.
     """
+
+    derives = False
 
     setting: Setting
     added: SumNoise
@@ -87,19 +89,16 @@ class Session:
         self._doubles = masks_of(self._names, rounds, self.setting.remain)
 
     @property
-    def parties(self) -> int:
+    def parties(self) -> int:  # type: ignore[override]
         """How many add up."""
         return len(self._before)
 
-    def step(
-        self,
-        name: Round,
-        size: int,
-        vector: Callable[[], np.ndarray],
-        decide: Callable[[np.ndarray], Decision],
-        form: type[Decision],  # noqa: ARG002
-    ) -> Decision:
+    def step(self, name: Round, *more: Any) -> Any:
         """See `Rounds.step`."""
+        self.decided[name.name] = found = super().step(name, *more)
+        return found
+
+    def _sum(self, name: Round, size: int, vector: Callable[[], np.ndarray]) -> np.ndarray:
         mean = max(1, self.added.means[name.phase] // self.setting.weakened)
         masked, own = {}, np.zeros(size, dtype=np.int64)
         for i, party in enumerate(self._before):
@@ -117,30 +116,24 @@ class Session:
         total = self._doubles[self._names[0]].total(name.name, came, self._before, opened)
         self._before = self._stay
         self.seen[name.name] = total - own
-        self.decided[name.name] = found = decide(total)
-        return found
+        return total
 
 
 @dataclass
-class Replay:
+class Replay(Alone):
     """Rounds whose decisions are known: what vectors would these rows have made?"""
+
+    derives = False
 
     decided: dict[str, Any]
     parties: int
     made: dict[str, np.ndarray] = field(default_factory=dict)
 
-    def step(
-        self,
-        name: Round,
-        size: int,  # noqa: ARG002
-        vector: Callable[[], np.ndarray],
-        decide: Callable[[np.ndarray], Decision],  # noqa: ARG002
-        form: type[Decision],  # noqa: ARG002
-    ) -> Decision:
+    def step(self, name: Round, *more: Any) -> Any:
         """See `Rounds.step`."""
+        _, vector, *_ = more
         self.made[name.name] = vector()
-        found: Decision = self.decided[name.name]
-        return found
+        return self.decided[name.name]
 
 
 def masks_of(names: Sequence[str], rounds: Sequence[str], remain: int) -> dict[str, DoubleMasks]:

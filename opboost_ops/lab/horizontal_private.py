@@ -1,7 +1,6 @@
 """What a guarantee costs in horizontal learning: noisy sums, exact ones, DPBoost, and alone."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from opboost_ops.boosting.frame import Frame, Parameters
 from opboost_ops.boosting.frame import Private as Central
 from opboost_ops.boosting.histogram import Growth
 from opboost_ops.boosting.private_federboost import Private, cell_ends, learn_private, noise_of
-from opboost_ops.boosting.rounds import Alone, Decision, Phase, Round
+from opboost_ops.boosting.rounds import Alone, Phase, Round
 from opboost_ops.lab import horizontal, side_by_side
 from opboost_ops.lab.experiment import Progress, run, summary
 from opboost_ops.lab.horizontal import DATASETS, DOMAIN
@@ -29,28 +28,22 @@ _OBJECTIVE = horizontal.OBJECTIVE
 _TRAIN = 2 / 3
 
 
-@dataclass(frozen=True)
-class NoisyAlone:
+class NoisyAlone(Alone):
     """All rows at one place, and the noise of so many parties: what their rounds would give.
 
-    Attributes:
+    Args:
         parties: How many add noise.
         means: Of each one's, by phase.
     """
 
-    parties: int
-    means: Mapping[Phase, int]
+    derives = False
 
-    def step(
-        self,
-        name: Round,
-        size: int,
-        vector: Callable[[], np.ndarray],
-        decide: Callable[[np.ndarray], Decision],
-        form: type[Decision],  # noqa: ARG002
-    ) -> Decision:
-        """See `Rounds.step`; a sum of Skellam numbers is one of the sum of their means."""
-        return decide(vector() + noise.skellam(size, self.parties * self.means[name.phase]))
+    def __init__(self, parties: int, means: Mapping[Phase, int]) -> None:
+        self.parties, self._means = parties, means
+
+    def _sum(self, name: Round, size: int, vector: Callable[[], np.ndarray]) -> np.ndarray:
+        # A sum of Skellam numbers is one of the sum of their means.
+        return vector() + noise.skellam(size, self.parties * self._means[name.phase])
 
 
 def accuracy(

@@ -125,7 +125,7 @@ def test_a_vector_that_comes_late_stays_under_its_own_mask(tmp_path):
     # As if it had not looked: it sends what it had ready when it was taken for gone.
     box.step(FIRST, 1, lambda: np.array([1000]), plain, Sum)
     masked = box._under_masks(box._masks, SECOND, np.array([1000]))
-    box._post.send("masked", SECOND.name, 1, vector=masked)
+    box._post.send("masked", SECOND.name, 1, vector=masked.tobytes())
     assert f"banks/{RUN}/masked/bank_d/{SECOND.name}" in banks.store.list(f"banks/{RUN}")
     # With all that the others have opened, its pairwise masks come off, and its own one does not.
     doubles = [banks.mailbox(name)._doubles for name in banks.names[:3]]
