@@ -44,7 +44,10 @@ def one(number, *args):
     late.clear(), waits.clear()
     party(number, *args)
     trees = [tree for each in models[-1].trees for tree in each]
-    model = repr([(tree.leaves, sorted(tree.splits.items())) for tree in trees])
+    model = repr([(tree.leaves, [
+        (node, split.feature, split.bin, split.gain, left, right)
+        for node, (split, left, right) in sorted(tree.splits.items())
+    ]) for tree in trees])
     told = {"party": number, "late": sum(late), "waited": sum(waits), "model": model}
     (folder / f"{number}.json").write_text(json.dumps(told))
 
