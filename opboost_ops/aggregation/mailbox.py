@@ -237,9 +237,9 @@ class Mailbox:
 
     def _sealed(self, masks: Masks, name: Round, decision: Record) -> dict[str, Any]:
         assert self._key is not None
-        document: dict[str, Any] = {
-            "sealed": self._key.seal(name.name, decision.model_dump_json().encode())
-        }
+        # Without what says nothing: a former release does not know later entries.
+        text = decision.model_dump_json(exclude_defaults=True)
+        document: dict[str, Any] = {"sealed": self._key.seal(name.name, text.encode())}
         if self._conversation.head == self._session:
             # Later decisions are read after the first one, also at a retry.
             document["keys"] = {

@@ -215,7 +215,7 @@ def _grow(
     for level in range(growth.depth):
         if not any(opened):
             break
-        planted = trees or [None] * count
+        planted: list[Tree | None] = [*trees] or [None] * count
         asked = [
             asked_of(tree, each, rounds.derives)
             for tree, each in zip(planted, opened, strict=True)

@@ -43,7 +43,8 @@ class NoisyAlone(Alone):
 
     def _sum(self, name: Round, size: int, vector: Callable[[], np.ndarray]) -> np.ndarray:
         # A sum of Skellam numbers is one of the sum of their means.
-        return vector() + noise.skellam(size, self.parties * self._means[name.phase])
+        drawn = noise.skellam(size, self.parties * self._means[name.phase])
+        return np.asarray(vector() + drawn)
 
 
 def accuracy(
