@@ -4,12 +4,12 @@ A place is published by one rename, so what is renamed into its folder is what i
 system tells of what is done on this machine alone: a mount that others write to stays silent.
 """
 
-import sys
 import weakref
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
-if sys.platform == "linux":
+with suppress(ImportError):  # It is there on Linux alone.
     from inotify_simple import INotify, flags
 
 

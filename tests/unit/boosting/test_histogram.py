@@ -284,7 +284,7 @@ class Wrong(Alone):
     def __init__(self, phase, spoil):
         self._phase, self._spoil = phase, spoil
 
-    def step(self, name, size, vector, decide, form):
+    def step(self, name, size, vector, decide, form, bounds=()):
         made = super().step(name, size, vector, decide, form)
         return self._spoil(made) if name.phase == self._phase else made
 

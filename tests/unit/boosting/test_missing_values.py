@@ -133,7 +133,7 @@ def test_facts_that_tell_of_too_few_columns_are_refused():
     raw, label = table(200)
 
     class Wrong(Alone):
-        def step(self, name, size, vector, decide, form):
+        def step(self, name, size, vector, decide, form, bounds=()):
             made = super().step(name, size, vector, decide, form)
             return made.model_copy(update={"missing": ()}) if name.phase == "facts" else made
 

@@ -46,7 +46,7 @@ class Recorder:
         self.parties, self._means, self._decided = parties, means, decided
         self.vectors, self.decisions = {}, {}
 
-    def step(self, name, size, vector, decide, form):
+    def step(self, name, size, vector, decide, form, bounds=()):
         made = vector()
         assert made.shape == (size,) and made.dtype == np.int64
         self.vectors[name.name] = made
