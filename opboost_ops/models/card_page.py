@@ -8,6 +8,7 @@ from opboost_ops.boosting.trainer import format_of
 from opboost_ops.models.card import Card
 from opboost_ops.models.charts import importance_bars, sparkline
 from opboost_ops.models.curve_charts import NAMES, curve_sections, threshold_section
+from opboost_ops.models.score_charts import distribution_section
 from opboost_ops.privacy.loss import LossCurve
 
 
@@ -41,6 +42,7 @@ def card_page(
         metrics=_metrics(card) + _gains(evaluation),
         decision=f"<p>Decision: {html.escape(decision)}.</p>" if decision else "",
         curves=curve_sections(evaluation, card.classes)
+        + distribution_section(evaluation)
         + threshold_section(scoring or {}, card.classes),
         centralised=html.escape(card.centralised),
         modes=_list(

@@ -10,6 +10,9 @@ import pyarrow.parquet as pq
 
 from opboost_ops.errors import ContractError
 
+#: Folder of the federation's home where each run's distribution of scores stays, by version.
+DISTRIBUTIONS = "distributions"
+
 
 def keep(folder: Path, version: str, name: str, table: pa.Table) -> tuple[Path, bool]:
     """Add a file of scores, whole or not at all.

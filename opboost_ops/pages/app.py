@@ -240,7 +240,7 @@ def _run(
         known = (airflow.named(id, federation) for federation in federations(query))
         seen = next((one for one in known if one is not None), None)
     found = sorted(sections(runs.build, query), key=runs.first)
-    lead = f"OpBoost's id of {run}." if run else "All that the parties here have of this run."
+    lead = f"Airflow calls it {run}." if run else "All that the parties here have of this run."
     reply = _answer(request, "run", f"Run {id}", lead, found, csv, top=alarms.of_run(seen))
     if seen is not None and seen.state in ("running", "queued") and not csv:
         reply.headers["Refresh"] = "10"

@@ -45,7 +45,12 @@ class Place:
 
 
 def artifacts(
-    party: str, site: Site, policy: Policy, runs: Sequence[Place], pager: Pager | None
+    party: str,
+    site: Site,
+    policy: Policy,
+    runs: Sequence[Place],
+    pager: Pager | None,
+    once: tuple[str, ...] = (),
 ) -> list[Block]:
     """The artifacts of some runs that a party sent or may read, each verified now.
 
@@ -55,6 +60,7 @@ def artifacts(
         policy: Its policy, which pins the label holder's key.
         runs: The runs.
         pager: Where in the list of runs this is.
+        once: Columns that are said once where all artifacts say the same.
     """
     store = open_store(site.store)
     rows: list[tuple[Cell, ...]] = []
@@ -95,6 +101,7 @@ def artifacts(
         "and sizes. In the log: the digest is the one that this party noted when it was sent or "
         f"received.{''.join(f' To find common people: {words}' for words in told)}",
         pager=pager,
+        once=once,
     )
     blocks: list[Block] = []
     if figures:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar, Literal
 
 from markupsafe import Markup
@@ -92,19 +93,48 @@ class Table:
         """
         return " of ".join(filter(None, (self.title, self.federation, party)))
 
+    #: Columns that are said once above the table where all its rows say the same.
+    once: tuple[str, ...] = ()
+
+    @cached_property
+    def shown(self) -> tuple[int, ...]:
+        """The columns that have something to tell row by row; its CSV has all."""
+        if not self.rows:
+            return tuple(range(len(self.columns)))
+        found = []
+        for at, name in enumerate(self.columns):
+            texts = {row[at].text for row in self.rows}
+            if len(texts) > 1 or (name not in self.once and texts != {""}):
+                found.append(at)
+        return tuple(found) or tuple(range(len(self.columns)))
+
+    @property
+    def said_once(self) -> str:
+        """What all rows say alike in the columns that are left out for it."""
+        hidden = [at for at in range(len(self.columns)) if at not in self.shown]
+        said = [(self.columns[at], self.rows[0][at].text) for at in hidden if self.rows]
+        told = ", ".join(f"{name} {text}" for name, text in said if text)
+        return f"All of {told}." if told else ""
+
     @property
     def prose(self) -> bool:
         """Whether its last column holds sentences, which need room to be read."""
-        return any(len(row[-1].text) > 60 for row in self.rows)
+        return any(len(row[self.shown[-1]].text) > 60 for row in self.rows)
+
+    @property
+    def words(self) -> bool:
+        """Whether its last column holds words that may go on in the next line."""
+        return any(len(row[self.shown[-1]].text) > 24 for row in self.rows)
 
     @property
     def wider(self) -> tuple[int, ...]:
         """Hundreds of pixels than which it is likely wider: where there are fewer, it says so."""
         whole = 0.0
-        for at, head in enumerate(self.columns):
+        for at in self.shown:
+            head = self.columns[at]
             texts = [len(row[at].text) for row in self.rows]
             most = max(texts, default=0)
-            if at + 1 == len(self.columns) and not any(row[at].number for row in self.rows):
+            if at == self.shown[-1] and self.words and not any(r[at].number for r in self.rows):
                 # What stands there may go on in the next line, but has so much room.
                 most = 48 if self.prose else 24
             badge = _BADGE if any(row[at].state for row in self.rows) else 0.0

@@ -1,6 +1,7 @@
 """Two versions side by side: what they cost, what they were trained with, how good they are."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from opboost_ops.config.loading import site_of
@@ -18,9 +19,10 @@ from opboost_ops.pages.blocks import (
     Table,
     number,
 )
+from opboost_ops.pages.curve_figures import EXACT
 from opboost_ops.pages.models import federations
 from opboost_ops.pages.pictures import Curve, chart
-from opboost_ops.pages.version_facts import Interval, VersionFacts, version_facts
+from opboost_ops.pages.version_facts import Interval, VersionFacts, mode_words, version_facts
 
 #: Features in the table of importance.
 _FEATURES = 40
@@ -67,7 +69,7 @@ def comparison(party: str, federation: str, one: str, other: str) -> list[Block]
         _parameters(first, second),
     ]
     if first.mode != second.mode:
-        told = f"{first.mode} and {second.mode}".replace("_", " ")
+        told = f"{mode_words(first.mode)} and {mode_words(second.mode)}"
         remedy = "What is measured in one mode says nothing about the other."
         blocks.append(Note("warn", f"They are scored in different modes, {told}.", remedy))
     blocks += [_metrics(first, second), *_curves(first, second), _importance(first, second)]
@@ -161,7 +163,8 @@ def _curves(first: VersionFacts, second: VersionFacts) -> list[Block]:
             if of.curves.get(key)
         ]
         if len(lines) == 2:
-            reference = [] if key == "pr" else [_DIAGONAL]
+            ideal = replace(_DIAGONAL, name=EXACT) if key == "calibration" else _DIAGONAL
+            reference = [] if key == "pr" else [ideal]
             words = f"{title}: {axes}"
             svg = chart([*lines, *reference], title=words, x_ticks=_TICKS, x_label=axes)
             figures.append(Figure(svg, title))

@@ -1,14 +1,20 @@
 """A version's held-out rows in pictures: how it ranks, how sure it is, and beside what."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from opboost_ops.pages.blocks import Block, Cell, Figure, Figures, Table
 from opboost_ops.pages.pictures import Curve, chart
+from opboost_ops.pages.version_facts import by_rank
 
 _NAMES = {"label_holder_alone": "label holder alone", "reference": "reference"}
 _TICKS = [(0.0, "0"), (0.25, "0.25"), (0.5, "0.5"), (0.75, "0.75"), (1.0, "1")]
 _DIAGONAL = Curve("by chance", ((0.0, 0.0), (1.0, 1.0)), dashed=True)
+
+#: What the diagonal of a calibration is called.
+EXACT = "as it should be"
+
 _TOLD = (
     "On held-out rows, in the mode of scoring. Each step of a curve is a row: these pictures are "
     "for the label holder alone."
@@ -41,7 +47,8 @@ def curve_blocks(evaluation: Mapping[str, Any]) -> list[Block]:
             name: {"points": [(g["score"], g["share"]) for g in of["calibration"]]}
             for name, of in named.items()
         }
-        figures.append(_figure(points, "points", "Calibration", "mean score, against what was so"))
+        axes = "mean score, against what was so"
+        figures.append(_figure(points, "points", "Calibration", axes, EXACT))
     if "residuals" in first:
         lines = [
             Curve(f"{name}, {k}", [(float(i + 1), g[k]) for i, g in enumerate(of["residuals"])])
@@ -55,10 +62,12 @@ def curve_blocks(evaluation: Mapping[str, Any]) -> list[Block]:
     return [Figures("Held-out rows", tuple(figures), _TOLD), _intervals(evaluation, new)]
 
 
-def _figure(named: Mapping[str, Any], key: str, title: str, axes: str) -> Figure:
+def _figure(
+    named: Mapping[str, Any], key: str, title: str, axes: str, diagonal: str = "by chance"
+) -> Figure:
     lines = [Curve(name, [(x, y) for x, y in of[key]]) for name, of in named.items()]
     if key != "pr":
-        lines.append(_DIAGONAL)
+        lines.append(replace(_DIAGONAL, name=diagonal))
     return Figure(chart(lines, title=f"{title}: {axes}", x_ticks=_TICKS, x_label=axes), title)
 
 
@@ -68,10 +77,10 @@ def _intervals(evaluation: Mapping[str, Any], new: str) -> Table:
     rows = tuple(
         (
             Cell(metric.replace("_", " ")),
-            _cell(found, ""),
+            _cell(evaluation["intervals"][new][metric], ""),
             *(_cell(gains[other][metric], "+") for other in others),
         )
-        for metric, found in evaluation["intervals"][new].items()
+        for metric in by_rank(evaluation["intervals"][new])
     )
     heads = ("metric", "this version", *(f"gain over {_NAMES[name]}" for name in others))
     # Versions of before say nothing of the method: there was one.

@@ -174,5 +174,5 @@ def run_blocks(party: str, federation: str, run: str) -> list[Block]:
             mine = books.audit.below(f"{start}/")
     return [
         *rejections([entry for _, entry in reversed(mine)]),
-        *artifacts(party, site, policy, [_place((federation, run), mine)], None),
+        *artifacts(party, site, policy, [_place((federation, run), mine)], None, ("run",)),
     ]

@@ -3,8 +3,9 @@
 A page tells what its database says at that moment. Nothing is taken from memory unless the file is
 known to be as it was when it was read: the same file, of the same size, last written and changed at
 the same times by the clock of its file system; and these must lie so far back that another change
-would have had other ones. After any change all is read again from the first line: what is kept is
-never a beginning on which more is built. Nothing is kept of a database that is no file.
+would have had other ones. After any change all is read again from the first line: what is kept
+serves as a beginning only where every byte of it was read again and is the same. Nothing is kept of
+a database that is no file.
 """
 
 import gc
@@ -20,6 +21,8 @@ from opboost_ops.config.site import Site
 
 #: Nanoseconds after a change by which any further one has another time.
 _SETTLED = 2_000_000_000
+#: How the address of a database begins that is a file.
+_FILE = "sqlite:///"
 #: Parties of which something is kept.
 _MOST = 16
 
@@ -34,12 +37,13 @@ class Kept(Generic[_Value]):
     """Reads something of a party's database once for each state of its file.
 
     Args:
-        read: Reads it; what it gives is never changed.
+        read: Reads it, and is told what it gave before, if that is known; what it gives is never
+            changed.
     """
 
-    def __init__(self, read: Callable[[Site], _Value]) -> None:
+    def __init__(self, read: Callable[[Site, _Value | None], _Value]) -> None:
         self._read = read
-        self._found: OrderedDict[str, tuple[_State, _Value]] = OrderedDict()
+        self._found: OrderedDict[str, tuple[_State | None, _Value]] = OrderedDict()
         self._lock = Lock()
 
     def of(self, site: Site) -> _Value:
@@ -57,12 +61,15 @@ class Kept(Generic[_Value]):
                 return found[1]
             self._found.pop(url, None)
             with _uncollected():
-                value = self._read(site)
-            if state is not None and _state(url) == state:
-                self._found[url] = (state, value)
+                value = self._read(site, found[1] if found is not None else None)
+            if url.startswith(_FILE):
+                same = state is not None and _state(url) == state
+                # What may not be shown again is still what the next reading is told.
+                self._found[url] = (state if same else None, value)
                 if len(self._found) > _MOST:
                     self._found.popitem(last=False)
-                _settle(again=found is not None)
+                if same:
+                    _settle(again=found is not None)
             return value
 
 
@@ -92,10 +99,9 @@ def _settle(*, again: bool) -> None:
 
 def _state(url: str) -> _State | None:
     """The state of a database's files; None where it cannot tell one from another."""
-    prefix = "sqlite:///"
-    if not url.startswith(prefix):
+    if not url.startswith(_FILE):
         return None
-    path = url.removeprefix(prefix)
+    path = url.removeprefix(_FILE)
     found = tuple(_file(Path(path + end)) for end in ("", "-wal", "-journal"))
     if found[0] is None:
         return None

@@ -38,7 +38,7 @@ def keys_table(site: Site, policy: Policy, wanted: Callable[[str], bool]) -> Tab
     ]
     note = "As agreed. `opboost keys show` prints one's own; compare them over another channel."
     columns = ("federation", "party", "key", "for", "from", "until", "state")
-    return Table("keys", "Keys", columns, tuple(rows), note)
+    return Table("keys", "Keys", columns, tuple(rows), note, once=("federation",))
 
 
 def _opens(party: str, made: Agreed) -> bool:

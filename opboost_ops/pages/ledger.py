@@ -72,7 +72,7 @@ def _page(site: Site, policy: Policy, query: Query) -> list[Block]:
             "Put the newest states back, or see `opboost ledger check`: no run draws until then."
         )
         told = "Cell states are lost, or older than the ledger."
-        blocks.append(Note("bad", told, remedy, (*behind,)))
+        blocks.append(Note("bad", told, remedy, (", ".join(behind),)))
     weak = [*left_open(policy, found), *filter(None, (too_narrow(f) for f in found.values()))]
     if weak and query.run is None:
         remedy = "Its owner may set them in policy.yaml; `opboost ledger show` lists them, too."
@@ -342,13 +342,15 @@ def lines(dated: Dated, query: Query, attempted: Collection[str] = ()) -> Table:
                 Cell(_account(r)),
                 number(float(r.loss.loss[0]) if r.loss else None),
                 number(float(r.loss.loss[-1]) if r.loss else None),
-                count(r.rows),
+                # What tells of no rows is about none.
+                count(r.rows or None),
                 _guarantee(r, r.artifact in attempted),
                 Cell(r.artifact[:12], r.artifact, title=r.artifact),
             )
             for at, r in page
         ),
         pager=pager,
+        once=("federation", *(["run"] if query.run else [])),
     )
 
 

@@ -48,10 +48,12 @@ def history(heights: Heights, found: dict[UUID, Forecast]) -> Figures:
             for cap, names in sorted(caps.items())
         ]
         shown = "%Y-%m-%d" if (last - first).days > 1 else "%m-%d %H:%M"
+        ends = {t.strftime(shown): t for t in (last, first)}
         svg = chart(
             curves,
             title=f"Sum of {label} by feature over time",
-            x_ticks=[(t.timestamp(), t.strftime(shown)) for t in dict.fromkeys((first, last))],
+            # Both ends may be of one minute.
+            x_ticks=[(t.timestamp(), told) for told, t in ends.items()],
         )
         figures.append(Figure(svg, f"Sum of {label}"))
     note = f"At most {KINDS} different curves, of the features that cost most."
@@ -111,5 +113,5 @@ def _loss_curve(name: str, curve: LossCurve) -> Figure:
         told += "; above t epsilon in places"
     curves = [Curve("loss(t)", points), Curve("t epsilon", nominal, dashed=True)]
     ticks = [(1.0, "1")] + ([(float(len(values)), str(len(values)))] if len(values) > 1 else [])
-    svg = chart(curves, title=f"Loss curve of {told}", x_ticks=ticks, x_label="t")
+    svg = chart(curves, title=f"Loss curve of {told}", x_ticks=ticks, x_label="steps t")
     return Figure(svg, told)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from opboost_ops.models.registry import Decision
 from opboost_ops.pages.blocks import Figure, Figures
 from opboost_ops.pages.pictures import Curve, chart
-from opboost_ops.pages.version_facts import MAIN_MODE, VersionFacts
+from opboost_ops.pages.version_facts import MAIN_MODE, VersionFacts, by_rank, mode_words
 
 
 def over_versions(
@@ -24,7 +24,7 @@ def over_versions(
     """
     metrics = {version: facts[version].metrics for version in versions}
     modes = sorted({m for v in versions for m in metrics[v]}, key=lambda m: m != MAIN_MODE)
-    names = sorted({k for v in versions for of in metrics[v].values() for k in of})
+    names = by_rank({k for v in versions for of in metrics[v].values() for k in of})
     figures = []
     for metric in names:
         curves = []
@@ -41,7 +41,7 @@ def over_versions(
             band = [(i.low, i.high) for i in intervals if i and i.low is not None and i.high]
             curves.append(
                 Curve(
-                    mode.replace("_", " "),
+                    mode_words(mode),
                     [(x, y) for x, y, _ in found],
                     rings=rings,
                     # In the mode of scoring alone, and only where no version is without.

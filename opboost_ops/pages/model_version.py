@@ -28,9 +28,15 @@ from opboost_ops.pages.curve_figures import curve_blocks
 from opboost_ops.pages.deployment import guarded
 from opboost_ops.pages.models import federations
 from opboost_ops.pages.pictures import bars
+from opboost_ops.pages.score_figures import held_out_blocks
+from opboost_ops.pages.scored_runs import since
+from opboost_ops.pages.version_facts import by_rank, mode_words
 
 #: Features in the picture of importance.
 _FEATURES = 20
+
+#: A smaller share is none to the digit that is shown.
+_LEAST = 0.0005
 
 #: What may be downloaded of a version, and how it is served.
 FILES: Mapping[str, str] = {
@@ -61,6 +67,9 @@ def version(party: str, federation: str, name: str) -> list[Block]:
     blocks: list[Block] = guarded(lambda: _card(json.loads(made), registry.champion() == name))
     held_out = json.loads(registry.file(name, "evaluation.json"))
     blocks += guarded(lambda: curve_blocks(held_out))
+    blocks += guarded(lambda: held_out_blocks(held_out))
+    home = site_of(party)[0].home / federation
+    blocks += guarded(lambda: since(home, name, held_out))
     blocks += guarded(lambda: [_acts(party, federation, name, registry)])
     return [*blocks, links, Heading("Card"), Frame(f"Card of {name}", f"{start}/card.html")]
 
@@ -113,14 +122,18 @@ def _card(card: Mapping[str, Any], champion: bool) -> list[Block]:
     if words := tuple(card.get("training_words", ())):
         blocks.append(Note("", "How it was trained", lines=words))
     metrics = card.get("metrics", {})
-    names = sorted({name for of in metrics.values() for name in of})
+    names = by_rank({name for of in metrics.values() for name in of})
+    titles = {line["name"]: str(line["title"]) for line in card.get("modes", ())}
     blocks.append(
         Table(
             "metrics",
             "Metrics on held-out rows",
-            ("trained on, evaluated in mode", *names),
+            ("trained on", *names),
             tuple(
-                (Cell(mode.replace("_", " ")), *(number(of.get(name), 4) for name in names))
+                (
+                    Cell(titles.get(mode, mode_words(mode))),
+                    *(number(of.get(name), 4) for name in names),
+                )
                 for mode, of in metrics.items()
             ),
         )
@@ -151,20 +164,23 @@ def _importance(card: Mapping[str, Any]) -> list[Block]:
     keys = sorted({*shares, *splits}, key=lambda key: -shares.get(key, 0.0))
     group = {name: at for at, name in enumerate(parties)}
     by_party = {p: sum(s for (of, _), s in shares.items() if of == p) for p in parties}
+    shown = [key for key in keys[:_FEATURES] if shares.get(key, 0.0) >= _LEAST] or keys[:1]
     features = Figure(
         bars(
-            [
-                (f"{p}.{f}", 100 * shares.get((p, f), 0.0), group.get(p, 0))
-                for p, f in keys[:_FEATURES]
-            ],
+            [(f"{p}.{f}", 100 * shares.get((p, f), 0.0), group.get(p, 0)) for p, f in shown],
             title="Importance of features",
             unit=" %",
         ),
-        "by feature" if len(keys) <= _FEATURES else f"the {_FEATURES} first features",
+        "by feature"
+        if len(shown) == len(keys)
+        else f"the {len(shown)} first of {len(keys)} features",
     )
     whole_parties = Figure(
         bars(
-            [(p, 100 * share, group[p]) for p, share in by_party.items()],
+            [
+                (p, 100 * share, group[p])
+                for p, share in sorted(by_party.items(), key=lambda one: -one[1])
+            ],
             title="Importance of parties",
             unit=" %",
         ),

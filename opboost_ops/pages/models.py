@@ -15,17 +15,32 @@ from opboost_ops.pages.blocks import (
     Heading,
     Note,
     Pager,
+    State,
     Table,
     moment,
     number,
 )
 from opboost_ops.pages.deployment import Query, guarded
 from opboost_ops.pages.model_pictures import over_versions
-from opboost_ops.pages.version_facts import ALONE, MAIN_MODE, VersionFacts, version_facts
+from opboost_ops.pages.version_facts import (
+    ALONE,
+    MAIN_MODE,
+    VersionFacts,
+    by_rank,
+    mode_words,
+    version_facts,
+)
 
 #: Versions on a page and in a plot.
 _VERSIONS = 20
 _PLOTTED = 30
+
+#: How the verdict on a version stands; a model that is no better is no fault.
+_VERDICTS: Mapping[str, State] = {
+    "promoted": "good",
+    "champion again": "good",
+    "kept aside": "",
+}
 
 #: The heading of what a run has made.
 MODEL = "Model"
@@ -172,12 +187,13 @@ def _metrics(
     facts: Mapping[str, VersionFacts],
 ) -> Table:
     """All metrics of all modes, which have no room beside all else."""
-    names = sorted({(m, k) for v in page for m, of in facts[v].metrics.items() for k in of})
-    names.sort(key=lambda pair: pair[0] != MAIN_MODE)
+    found = {(m, k) for v in page for m, of in facts[v].metrics.items() for k in of}
+    ranks = by_rank({metric for _, metric in found})
+    names = sorted(found, key=lambda pair: (pair[0] != MAIN_MODE, pair[0], ranks.index(pair[1])))
     return Table(
         f"metrics_{name}"[:40],
         "Metrics by mode",
-        ("version", *(f"{metric}, {mode.replace('_', ' ')}" for mode, metric in names)),
+        ("version", *(f"{metric}, {mode_words(mode)}" for mode, metric in names)),
         tuple(
             (
                 Cell(version, href=f"models/{party}/{name}/{version}"),
@@ -215,11 +231,11 @@ def _champion(
     for mode, of in mine.items():
         if mode == ALONE:
             continue
-        for metric, value in of.items():
-            hint = f"{mode.replace('_', ' ')}"
+        for metric in by_rank(of):
+            hint = mode_words(mode)
             if metric in alone:
                 hint += f"; label holder alone {alone[metric]:.4f}"
-            found.append(Fact(metric, f"{value:.4f}", hint))
+            found.append(Fact(metric, f"{of[metric]:.4f}", hint))
     return Facts(tuple(found))
 
 
@@ -242,14 +258,15 @@ def run_blocks(party: str, federation: str, run: str) -> list[Block]:
     if run not in registry.versions():
         return []
     last = next((e for e in reversed(registry.history()) if e.version == run), None)
-    metrics = version_facts(registry, run).metrics.get(MAIN_MODE, {})
-    facts = [
-        Fact(
-            "Model version",
-            run,
-            last.why if last else "",
-            href=f"models/{party}/{federation}/{run}",
-        ),
-        *(Fact(k, f"{v:.4f}", "federated desensitised") for k, v in metrics.items()),
-    ]
+    made = version_facts(registry, run)
+    verdict = {"promoted": "promoted", "rolled back": "champion again"}.get(
+        last.event if last else "", "kept aside"
+    )
+    facts = [Fact("Verdict", verdict, last.why, _VERDICTS[verdict])] if last else []
+    facts.append(Fact("Model version", run, href=f"models/{party}/{federation}/{run}"))
+    for metric in by_rank(made.metrics.get(made.mode, {})):
+        of = made.judged(metric)
+        assert of is not None
+        told = "" if of.low is None else f", 95 %: {of.low:.4f} to {of.high:.4f}"
+        facts.append(Fact(metric, f"{of.value:.4f}", f"{mode_words(made.mode)}{told}"))
     return [Heading(MODEL), Facts(tuple(facts))]

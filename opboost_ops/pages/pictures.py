@@ -24,6 +24,7 @@ class Curve:
         dashed: A limit or a reference: thin, without markers.
         rings: Positions of points with a ring around them.
         band: Lower and upper end at each point, drawn as an area behind it; empty for none.
+        words: What it shows, for whoever hears it; where it begins and ends when empty.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Curve:
     dashed: bool = False
     rings: tuple[int, ...] = ()
     band: Sequence[tuple[float, float]] = ()
+    words: str = ""
 
 
 def chart(
@@ -110,11 +112,13 @@ def chart(
             f'<li><svg class="key" viewBox="0 0 26 10" width="26" height="10">'
             f"{_key(style)}</svg>{escape(curve.name)}{above}</li>"
         )
+    # A single curve needs a name, too, if the title does not say it.
+    named = len(curves) > 1 or any(c.name not in title for c in curves)
     svg = (
         f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
         f'aria-label="{escape(title)}. {escape(_in_words(curves))}">{"".join(parts)}</svg>'
     )
-    legend = f'<ul class="legend">{"".join(entries)}</ul>' if len(curves) > 1 else ""
+    legend = f'<ul class="legend">{"".join(entries)}</ul>' if named else ""
     return Markup(svg + legend)  # noqa: S704  Every text in it is escaped above.
 
 
@@ -122,7 +126,9 @@ def _in_words(curves: Sequence[Curve]) -> str:
     """What a picture shows, for whoever hears it: where each curve begins and ends."""
     told = []
     for curve in curves:
-        if curve.points:
+        if curve.words:
+            told.append(curve.words)
+        elif curve.points:
             first, last = curve.points[0][1], curve.points[-1][1]
             told.append(f"{curve.name}: from {first:.4g} to {last:.4g}")
     return "; ".join(told)

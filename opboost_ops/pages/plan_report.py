@@ -31,7 +31,7 @@ def plan_report(
         ]
         ticks = [(float(t), str(t)) for t in dict.fromkeys((1, (1 + furthest) // 2, furthest))]
         caption = f"{feature}: loss(t) of the best of each mechanism"
-        figures.append((caption, chart(losses, title=caption, x_ticks=ticks, x_label="distance t")))
+        figures.append((caption, chart(losses, title=caption, x_ticks=ticks, x_label="steps t")))
         orders = [
             Curve(name, sorted((float(c.curve.loss[-1]), score) for score, c in found))
             for name, found in by_mechanism.items()
@@ -39,8 +39,6 @@ def plan_report(
         ends = sorted(x for curve in orders for x, _ in curve.points)
         marks = [(x, f"{x:.3g}") for x in dict.fromkeys((ends[0], ends[-1]))]
         caption = f"{feature}: expected weighted Kendall of all candidates"
-        figures.append(
-            (caption, chart(orders, title=caption, x_ticks=marks, x_label="loss(R - L)"))
-        )
+        figures.append((caption, chart(orders, title=caption, x_ticks=marks, x_label="loss(R-L)")))
     lead = "Mechanisms within the caps, ranked by the order that they are expected to keep."
     return report_html(title, lead + more, figures)

@@ -104,7 +104,7 @@ def build(party: str, query: Query) -> list[Block]:
     several = len({run.federation for run in runs}) > 1
     table = Table(
         "checks",
-        "Checks by run and boundary",
+        "Checks",
         (
             "last (UTC)",
             "run",
@@ -123,6 +123,7 @@ def build(party: str, query: Query) -> list[Block]:
         "A failed check stops the run before anything of that stage is published. Open one to see "
         "its expectations, with counts.",
         pager=pager,
+        once=("run",) if query.run else (),
     )
     return [facts, table]
 

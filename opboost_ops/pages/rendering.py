@@ -10,6 +10,7 @@ from typing import Any, Literal
 from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from opboost_ops.pages.blocks import Block, Section, Table, Value
 from opboost_ops.pages.deployment import parties
@@ -22,7 +23,7 @@ PAGES = (
     ("ledger", "Privacy ledger", "What each party released, what it cost, and what is left."),
     ("models", "Models", "Which version is in use, how it came to be, and on what it stands."),
     ("exchange", "Exchange", "Who sent what to whom, and whether it is what it claims to be."),
-    ("quality", "Data quality", "Which checks passed, by run and boundary."),
+    ("quality", "Data quality", "Which checks passed, run by run."),
     ("monthly", "Month", "Is it on, what is it worth, what has it cost, and what went wrong."),
     ("statement", "Statement", "What left in a period, what it cost, and who decided what."),
 )
@@ -135,6 +136,15 @@ def _cell(value: Value) -> Value:
     return value
 
 
+def _code(text: str) -> Markup:
+    """Text with what stands between two backticks as a command; all of it escaped."""
+    parts = [str(escape(part)) for part in text.split("`")]
+    if len(parts) % 2 == 0:
+        return escape(text)
+    told = [f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts)]
+    return Markup("".join(told))  # noqa: S704  Every part is escaped above.
+
+
 @cache
 def _environment() -> Environment:
     made = Environment(
@@ -145,6 +155,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    helpers: dict[str, Any] = {"words": lambda text: text.replace("_", " ")}
+    helpers: dict[str, Any] = {
+        "words": lambda text: text.replace("_", " "),
+        "code": _code,
+    }
     made.filters.update(helpers)
     return made

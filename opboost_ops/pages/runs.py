@@ -3,7 +3,7 @@
 from functools import partial
 
 from opboost_ops.config.loading import site_of
-from opboost_ops.pages import exchange, ledger, models, quality
+from opboost_ops.pages import exchange, ledger, models, quality, scored_runs
 from opboost_ops.pages.blocks import Block, Fact, Facts, Fold, Heading, Links, Note, Section, number
 from opboost_ops.pages.deployment import Query, guarded, has_books
 from opboost_ops.pages.kept_ledger import ledger_of
@@ -26,6 +26,7 @@ def build(party: str, query: Query) -> list[Block]:
     if not query.sees(federation):
         return [Note("muted", "You may not see the runs of this federation.")]
     blocks = guarded(partial(models.run_blocks, party, federation, run))
+    blocks += guarded(partial(scored_runs.run_blocks, party, federation, run))
     charged = guarded(partial(_charged, party, query))
     seen = [block for block in charged if isinstance(block, Note | Facts)]
     blocks += [Heading("Privacy"), *seen] if seen else []
@@ -38,8 +39,9 @@ def build(party: str, query: Query) -> list[Block]:
     rest = tuple(block for block in charged if block not in seen)
     if rest:
         blocks.append(Fold("Privacy ledger", rest))
-    pages = ("ledger", "exchange", "quality")
-    return [*blocks, Links(tuple((f"All of {p}", f"{p}?party={party}") for p in pages))]
+    pages = {"ledger": "privacy ledger", "exchange": "exchange", "quality": "data quality"}
+    links = tuple((f"Whole {words} of {party}", f"{p}?party={party}") for p, words in pages.items())
+    return [*blocks, Links(links)]
 
 
 def first(section: Section) -> tuple[bool, str]:
@@ -48,8 +50,9 @@ def first(section: Section) -> tuple[bool, str]:
     Args:
         section: A party's part.
     """
+    verdicts = (MODEL, scored_runs.SCORES)
     return not any(
-        isinstance(b, Heading) and b.text == MODEL for b in section.blocks
+        isinstance(b, Heading) and b.text in verdicts for b in section.blocks
     ), section.party
 
 

@@ -127,9 +127,9 @@ def _columns(
         )
     heads = (
         "feature",
-        "draws in it",
-        "loss(1) in it",
-        "loss(R-L) in it",
+        "draws in the period",
+        "loss(1) in the period",
+        "loss(R-L) in the period",
         "loss(1) at its end",
         "budget(1) today",
         "loss(R-L) at its end",
@@ -158,7 +158,7 @@ def _exact(inside: Sequence[Release], preamble: tuple[tuple[str, str], ...]) -> 
     )
     heads = ("times", "what", "told to", "what it discloses")
     note = "None of this is differentially private, and no budget limits it."
-    title = "Told exactly in it, with no epsilon"
+    title = "Told exactly in the period, with no epsilon"
     return Table("told", title, heads, rows, note, "Nothing.", preamble=preamble)
 
 
@@ -175,5 +175,5 @@ def _decisions(entries: Sequence[Entry], preamble: tuple[tuple[str, str], ...]) 
     )
     heads = ("at (UTC)", "what", "where", "party", "detail")
     found = ", ".join(f"{n} {action}" for action, n in Counter(e.action for e in entries).items())
-    title = "Agreements, approvals, refusals and all else that was decided in it"
+    title = "Agreements, approvals, refusals and all else that was decided"
     return Table("decisions", title, heads, rows, found, "Nothing was decided.", preamble=preamble)

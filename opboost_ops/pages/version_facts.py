@@ -1,7 +1,7 @@
 """What a model version says of itself: metrics with intervals, gains, parameters, importance."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,25 @@ ALONE = "label_holder_alone"
 
 #: Metrics by which versions are compared, the first that there is.
 _MAIN = ("auc", "r2", "accuracy", "mse")
+
+
+def mode_words(mode: str) -> str:
+    """What was evaluated, in words.
+
+    Args:
+        mode: As a version's metrics name it.
+    """
+    words = mode.replace("_", " ")
+    return f"mode {words.removeprefix('federated ')}" if mode.startswith("federated_") else words
+
+
+def by_rank(names: Iterable[str]) -> list[str]:
+    """Metrics in the order in which they are looked at: the one that decides comes first.
+
+    Args:
+        names: Of metrics.
+    """
+    return sorted(names, key=lambda name: (_MAIN.index(name) if name in _MAIN else 99, name))
 
 
 @dataclass(frozen=True)

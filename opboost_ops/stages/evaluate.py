@@ -13,7 +13,7 @@ from opboost_ops.config.federation import ScoringMode
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.gate import comparable_reference, gate, present_champion
-from opboost_ops.stages.held_out import SCORING, pictures_of, scoring_of
+from opboost_ops.stages.held_out import SCORING, distributions_of, pictures_of, scoring_of
 from opboost_ops.stages.interval_gate import ALONE, DISCLOSES, REFERENCE, interval_gate
 from opboost_ops.stages.materialise import materialised_model
 from opboost_ops.stages.noisy_metrics import noisy_metrics
@@ -67,7 +67,9 @@ def evaluate(context: Context) -> Outcome:
         comparison = Comparison(task, truth, compared)
         new = f"federated_{mode}"
         evaluation |= pictures_of(task, facts["classes"], truth, compared, comparison, new)
-        documents[SCORING] = scoring_of(context.federation.scoring, task, truth, predictions)
+        fitted = scoring_of(context.federation.scoring, task, truth, predictions)
+        evaluation["distributions"] = distributions_of(facts, fitted, truth, predictions)
+        documents[SCORING] = fitted
     if by_interval:
         decision = interval_gate(context, task, comparison, version)
     else:

@@ -13,7 +13,7 @@ from opboost_ops.models.registry import Registry
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.boost import model_text, rows_of, settings_of
 from opboost_ops.stages.gate import comparable_reference, gate
-from opboost_ops.stages.held_out import SCORING, pictures_of, scoring_of
+from opboost_ops.stages.held_out import SCORING, distributions_of, pictures_of, scoring_of
 from opboost_ops.stages.interval_gate import ALONE, DISCLOSES, REFERENCE, interval_gate
 from opboost_ops.stages.materialise import materialised_model
 from opboost_ops.stages.noisy_metrics import noisy_metrics
@@ -56,7 +56,10 @@ def evaluate_own(context: Context) -> Outcome:
     if private is None:
         comparison = Comparison(task, truth, compared)
         evaluation |= pictures_of(task, facts["classes"], truth, compared, comparison, new)
-        documents[SCORING] = scoring_of(context.federation.scoring, task, truth, {mode: prediction})
+        made = {mode: prediction}
+        fitted = scoring_of(context.federation.scoring, task, truth, made)
+        evaluation["distributions"] = distributions_of(facts, fitted, truth, made)
+        documents[SCORING] = fitted
     if interval_rule(context.federation):
         decision = interval_gate(context, task, comparison, version)
     else:

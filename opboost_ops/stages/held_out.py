@@ -7,6 +7,7 @@ import numpy as np
 
 from opboost_ops.boosting import calibration, decisions
 from opboost_ops.boosting.curves import base_rates, curves
+from opboost_ops.boosting.distribution import held_out_distribution
 from opboost_ops.boosting.intervals import Comparison
 from opboost_ops.boosting.metrics import Task, all_metrics
 from opboost_ops.config.scoring import Scoring, ScoringMode
@@ -62,6 +63,32 @@ def scoring_of(
         0.5.
     """
     return {mode: _scoring_in(scoring, task, truth, of) for mode, of in predictions.items()}
+
+
+def distributions_of(
+    facts: Mapping[str, Any],
+    fitted: Mapping[str, Mapping[str, Any]],
+    truth: np.ndarray,
+    predictions: Mapping[ScoringMode, np.ndarray],
+) -> dict[str, Any]:
+    """How the held-out rows' scores are distributed, as files of scores have them.
+
+    Args:
+        facts: ``task`` and ``classes`` of the label.
+        fitted: From `scoring_of`: a calibrated score is what people see.
+        truth: Labels of the held-out rows, shape (n,).
+        predictions: For these, by mode.
+
+    Returns:
+        By mode, see `held_out_distribution`.
+    """
+    found = {}
+    for mode, prediction in predictions.items():
+        known = fitted.get(mode, {}).get("calibration")
+        scores = prediction if known is None else calibration.apply(known, prediction)
+        names = [str(name) for name in facts["classes"]]
+        found[mode] = held_out_distribution(facts["task"], names, truth, scores)
+    return found
 
 
 def _scoring_in(

@@ -8,17 +8,19 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from opboost_ops.boosting.distribution import new_distribution
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.exchange.manifest import Kind
 from opboost_ops.mechanisms import noise
 from opboost_ops.models.registry import Registry
-from opboost_ops.models.scores import keep
+from opboost_ops.models.scores import DISTRIBUTIONS, keep
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.chosen import chosen
 from opboost_ops.stages.digest_ids import changed
 from opboost_ops.stages.positive_class import positive_of
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.raw_names import declared_columns
+from opboost_ops.stages.score_columns import CLASS, SCORE
 from opboost_ops.stages.sinks import deliver
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.table_content import rows_fingerprint
@@ -67,8 +69,12 @@ def write_scores(context: Context) -> Outcome:
     # Again at every try: what was delivered before is replaced by the same.
     if (sink := context.site.tables[context.federation.name].scores_to) is not None:
         deliver(sink, table, VERSION, context.model, name)
+    said = scores.column(CLASS).cast(pa.string()).to_numpy() if columns["classes"] else None
+    seen = new_distribution(columns["task"], scores.column(SCORE).to_numpy(), said)
     return Outcome(
         documents={"written": {"path": str(path)}},
+        # Kept beyond the run, for whoever asks how scores have moved; it is the party's alone.
+        lasting={f"{DISTRIBUTIONS}/{context.model}/{context.run}": {"mode": mode, **seen}},
         summary={"rows": table.num_rows, "file": path.name, "new": new},
     )
 

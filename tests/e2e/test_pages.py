@@ -22,9 +22,9 @@ PAGES = {
     "Privacy ledger": ("ledger", "What each feature has cost"),
     "Models": ("models", "Champion"),
     "Exchange": ("exchange", "unbroken"),
-    "Data quality": ("quality", "Checks by run and boundary"),
+    "Data quality": ("quality", "Checks"),
     "Month": ("monthly", "What it has cost in privacy, and what is left"),
-    "Statement": ("statement", "Told exactly in it, with no epsilon"),
+    "Statement": ("statement", "Told exactly in the period, with no epsilon"),
 }
 
 

@@ -17,6 +17,7 @@ from opboost_ops.models.alignment_words import alignment_words
 from opboost_ops.pages.blocks import Cell, Table
 from opboost_ops.pages.pictures import Curve, bars, chart
 from opboost_ops.pages.rendering import table_csv
+from opboost_ops.pages.version_facts import mode_words
 from opboost_ops.privacy.charges import ModelCharge
 from opboost_ops.run.disclosures import charge_model
 from opboost_ops.run.inbox import Run, note_refused
@@ -136,7 +137,7 @@ def test_models_with_metrics_named_by_their_mode(reader: Reader, untouched: Work
     evaluation = json.loads((folder / "evaluation.json").read_text())["metrics"]
     for mode, metrics in evaluation.items():
         for name, value in metrics.items():
-            assert float(line[f"{name}, {mode.replace('_', ' ')}"]) == value
+            assert float(line[f"{name}, {mode_words(mode)}"]) == value
     page = f"models/credit/credit_scoring/{FIRST_RUN}"
     assert reader.page(f"{page}/model.txt") == (folder / "model.txt").read_text()
     assert reader.page(f"{page}/card.html") == (folder / "card.html").read_text()

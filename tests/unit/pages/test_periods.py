@@ -54,12 +54,12 @@ def test_a_statement_is_of_its_period_alone(reader: Reader, nights: Workspace) -
     assert (preamble["first day (UTC)"], preamble["party"]) == ("2026-01-08", "bank")
     assert preamble["audit log, verified (UTC)"] <= datetime.now(UTC).isoformat(sep=" ")
     heads, *found = lines[6:]
-    inside = [float(line[heads.index("loss(R-L) in it")]) for line in found]
+    inside = [float(line[heads.index("loss(R-L) in the period")]) for line in found]
     bank = nights.folder / "bank"
     assert sum(inside) == pytest.approx(charged(bank, "2026-01-08", "2026-01-12"))
     at_end = [float(line[heads.index("loss(R-L) at its end")]) for line in found]
     assert sum(at_end) == pytest.approx(charged(bank, "2026-01-01", "2026-01-12"))
-    assert {line[heads.index("draws in it")] for line in found} == {"5"}
+    assert {line[heads.index("draws in the period")] for line in found} == {"5"}
     text = plain(reader.page(f"statement?party=bank&{DAYS}"))
     assert "2026-01-08 to 2026-01-12" in text
     assert head in text

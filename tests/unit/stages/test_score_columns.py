@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+from opboost_ops.boosting.distribution import LEAST
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.stages.scoring_data import NAME, dataset, score_files, scoring
 
@@ -158,13 +159,46 @@ def test_the_card_and_the_evaluation_have_the_pictures(scored: tuple[str, Worksp
         assert "split conformal" in card
 
 
+def test_the_scores_distributions_are_of_the_very_scores(scored: tuple[str, Workspace]) -> None:
+    """Of held-out rows in each mode, and of the file of scores; none of few people."""
+    task, workspace = scored
+    evaluation = json.loads((version(workspace) / "evaluation.json").read_bytes())
+    assert set(evaluation["distributions"]) == {"routed", "desensitised"}
+    series = evaluation["distributions"]["routed"]["series"]
+    names = {"binary": ["no", "yes"], "multiclass": ["right", "wrong"]}
+    assert [one["name"] for one in series] == names.get(task, ["predicted", "true"])
+    rows = [one["rows"] or 0 for one in series]
+    few = sum(one["rows"] is None for one in series) * (LEAST - 1)
+    whole = evaluation["rows"] * (2 if task == "regression" else 1)
+    assert whole - few <= sum(rows) <= whole
+    folder = workspace.folder / "a" / "home" / NAME / "distributions" / FIRST_RUN
+    (file,) = folder.glob("*.json")
+    kept = json.loads(file.read_bytes())
+    table = scores(workspace)
+    (new,) = kept["series"]
+    assert kept["mode"] == "routed"
+    assert new["rows"] == table.height
+    assert kept["mean"] == pytest.approx(table["score"].mean())
+    ends = np.clip(table["score"].to_numpy(), new["edges"][0], new["edges"][-1])
+    assert np.histogram(ends, new["edges"])[0].tolist() == new["counts"]
+    assert all(n == 0 or n >= LEAST for one in [*series, new] for n in one["counts"])
+    if task != "regression":
+        said = dict(table["class"].value_counts().rows())
+        assert kept.get("said", said) == said
+    card = (version(workspace) / "card.html").read_text()
+    assert "Distribution of scores: share of rows" in card
+
+
 def test_nothing_of_it_leaves_the_label_holder(scored: tuple[str, Workspace]) -> None:
     """Neither curves nor what scores are made of are in what anybody else sees."""
     _, workspace = scored
     summary = workspace.step("a", "evaluate")
-    assert not {"curves", "intervals", "gains", "scoring", "base"} & set(summary)
+    kept = {"curves", "intervals", "gains", "scoring", "base", "distributions"}
+    assert not kept & set(summary)
     for of in summary["metrics"].values():
         assert set(of) <= {"auc", "accuracy", "r2", "mse"}
+    written = scoring(workspace, "routed", "0" * 15 + "b").step("a", "write_scores")
+    assert set(written) == {"rows", "file", "new", "published"}
     sent = [f"/{name}".split(f"/{NAME}/")[-1] for name in workspace.files("exchange")]
     assert any("/ranks/" in name for name in sent)
-    assert not [name for name in sent if "evaluation" in name or "scor" in name]
+    assert not [name for name in sent if any(w in name for w in ("evaluation", "scor", "dist"))]

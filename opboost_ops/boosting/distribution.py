@@ -1,0 +1,145 @@
+"""How scores are distributed, as counts by bins of which none has few people.
+
+The counts are exact functions of people's rows: they are for whoever holds the scores themselves.
+A bin has nobody or `LEAST` people, so no bar is one person; two pictures of nearly the same people
+still differ by those who are in one of them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from opboost_ops.boosting.metrics import Task
+
+#: How many people a bin has at least, unless it has none; of fewer people there is no picture.
+LEAST = 10
+
+#: Into how many bins probabilities are counted, and about how many numbers are.
+_PARTS = 20
+
+#: Steps of a scale that people read, between one power of ten and the next.
+_STEPS = (1.0, 2.0, 5.0, 10.0)
+
+
+def grid(task: Task, scores: np.ndarray) -> np.ndarray:
+    """Where bins may end, before any are merged.
+
+    Args:
+        task: What was learnt.
+        scores: Finite, shape (n,).
+
+    Returns:
+        Ends in rising order, at least two. Of probabilities twentieths of [0, 1], whatever the
+        scores are. Of numbers multiples of a round step between the `LEAST`-th lowest and the
+        `LEAST`-th highest score, or those with a twentieth beyond them if that is further in; of
+        fewer than twice as many one bin around the median.
+    """
+    if task != "regression":
+        return np.arange(_PARTS + 1) / _PARTS
+    ordered = np.sort(scores)
+    beyond = max(LEAST, len(ordered) // _PARTS) - 1
+    if len(ordered) <= 2 * beyond + 1:
+        low = high = float(np.median(ordered))
+    else:
+        low, high = float(ordered[beyond]), float(ordered[-1 - beyond])
+    size = max(abs(low), abs(high))
+    apart = high - low
+    raw = (apart if apart > 1e-9 * size and apart > 1e-90 else size or 1.0) / _PARTS
+    power = 10.0 ** np.floor(np.log10(raw))
+    step = next(part * power for part in _STEPS if part * power >= raw * 0.999)
+    first, last = int(np.floor(low / step)), int(np.ceil(high / step))
+    # Through their digits, so that 0.3 is not 0.30000000000000004.
+    multiples = range(first, max(last, first + 1) + 1)
+    return np.array([float(f"{at * step:.12g}") for at in multiples])
+
+
+def counted(name: str, scores: np.ndarray, ends: np.ndarray) -> dict[str, Any]:
+    """How many scores lie in each bin; bins of few people are merged with those after them.
+
+    Args:
+        name: Of what these are the scores.
+        scores: Finite, shape (n,).
+        ends: From `grid`; what lies beyond counts to the first or the last bin.
+
+    Returns:
+        ``name``; ``rows``, ``edges`` (one more than bins) and ``counts``, each 0 or at least
+        `LEAST`. Of fewer than `LEAST` scores ``rows`` is null and there are no bins.
+    """
+    if len(scores) < LEAST:
+        return {"name": name, "rows": None, "edges": [], "counts": []}
+    found, _ = np.histogram(np.clip(scores, ends[0], ends[-1]), ends)
+    edges, counts = [float(ends[0])], list[int]()
+    held = 0
+    for count, end in zip(found.tolist(), ends[1:].tolist(), strict=True):
+        held += count
+        if held == 0 or held >= LEAST:
+            counts.append(held)
+            edges.append(end)
+            held = 0
+    if held:
+        # The last few go with those before them, and with all that is empty in between.
+        edges.append(float(ends[-1]))
+        while held < LEAST:
+            held += counts.pop()
+            edges.pop(-2)
+        counts.append(held)
+    return {"name": name, "rows": len(scores), "edges": edges, "counts": counts}
+
+
+def held_out_distribution(
+    task: Task, classes: list[str], truth: np.ndarray, prediction: np.ndarray
+) -> dict[str, Any]:
+    """The scores of rows of which it is known what they are, apart by what they are.
+
+    Args:
+        task: What was learnt.
+        classes: In words and in order; none in regression.
+        truth: Numbers or class indices, shape (n,).
+        prediction: Scores as a file of scores has them: of two classes the positive one's
+            probability, shape (n,); of several all probabilities, shape (n, classes); or numbers.
+
+    Returns:
+        ``least`` and ``series``, see `counted`: one of each of two classes; of several classes the
+        likeliest class's probability where it is right and where it is not; of numbers what was
+        predicted and what was so.
+    """
+    if task == "regression":
+        parts = {"predicted": prediction, "true": truth}
+    elif task == "multiclass":
+        right, sure = prediction.argmax(axis=1) == truth, prediction.max(axis=1)
+        parts = {"right": sure[right], "wrong": sure[~right]}
+    else:
+        parts = {name: prediction[truth == at] for at, name in enumerate(classes)}
+    # What was so lies further apart than what was predicted.
+    return _told(task, parts, truth if task == "regression" else np.ravel(prediction))
+
+
+def new_distribution(task: Task, scores: np.ndarray, said: np.ndarray | None) -> dict[str, Any]:
+    """The scores of new rows.
+
+    Args:
+        task: What was learnt.
+        scores: The file's column ``score``, shape (n,).
+        said: The class of each row, as text; None in regression.
+
+    Returns:
+        ``least`` and ``series``, of one; ``mean`` of at least `LEAST` scores; ``said``, rows by
+        class, if no class has between one and `LEAST` of them.
+    """
+    found = _told(task, {"scores": scores}, scores)
+    if len(scores) >= LEAST:
+        found["mean"] = float(scores.mean())
+        names, rows = np.unique(said, return_counts=True) if said is not None else ((), np.zeros(0))
+        if len(names) and rows.min() >= LEAST:
+            found["said"] = dict(zip(map(str, names), rows.tolist(), strict=True))
+    return found
+
+
+def _told(task: Task, parts: Mapping[str, np.ndarray], scores: np.ndarray) -> dict[str, Any]:
+    finite = scores[np.isfinite(scores)]
+    ends = grid(task, finite) if len(finite) >= LEAST else np.array([0.0, 1.0])
+    return {
+        "least": LEAST,
+        "series": [counted(name, of[np.isfinite(of)], ends) for name, of in parts.items()],
+    }

@@ -1,0 +1,111 @@
+"""What scoring runs have kept of how their scores are distributed, at the party that has them."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from opboost_ops.config.loading import site_of
+from opboost_ops.models.registry import Registry
+from opboost_ops.models.scores import DISTRIBUTIONS
+from opboost_ops.pages.blocks import Block, Fact, Facts, Heading, number
+from opboost_ops.pages.pictures import KINDS
+from opboost_ops.pages.score_figures import new_scores
+
+#: The heading of what a run has scored.
+SCORES = "Scores"
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One scoring run.
+
+    Attributes:
+        changed: When it was written, in seconds.
+        version: The model's.
+        path: Where its distribution lies.
+    """
+
+    changed: float
+    version: str
+    path: Path
+
+    @property
+    def run(self) -> str:
+        """The run's id."""
+        return self.path.stem
+
+    @property
+    def day(self) -> str:
+        """When it was written, in UTC."""
+        return f"{datetime.fromtimestamp(self.changed, UTC):%Y-%m-%d %H:%M}"
+
+    def read(self) -> Mapping[str, Any]:
+        """What it has kept.
+
+        Raises:
+            ValueError: It is damaged.
+        """
+        found: Mapping[str, Any] = json.loads(self.path.read_bytes())
+        return found
+
+
+def since(home: Path, version: str, evaluation: Mapping[str, Any]) -> list[Block]:
+    """The newest runs that a version has scored, beside its held-out rows; nothing without any.
+
+    Args:
+        home: The party's home folder of the federation.
+        version: The version.
+        evaluation: As it keeps it.
+    """
+    # One kind of line is for the held-out rows.
+    kept = _in(home / DISTRIBUTIONS / version)
+    newest = sorted(kept, key=lambda one: -one.changed)[: KINDS - 1]
+    return new_scores([(one.day, one.read()) for one in newest], evaluation)
+
+
+def run_blocks(party: str, federation: str, run: str) -> list[Block]:
+    """What a run scored, for the page of a run; nothing if it is not here.
+
+    Args:
+        party: Whose view.
+        federation: The run's federation.
+        run: Its id.
+    """
+    site, _ = site_of(party)
+    kept = site.home / federation / DISTRIBUTIONS
+    versions = [entry.name for entry in os.scandir(kept)] if kept.is_dir() else []
+    there = (kept / version / f"{run}.json" for version in versions)
+    path = next((path for path in there if path.is_file()), None)
+    if path is None:
+        return []
+    version = path.parent.name
+    registry = Registry(site.models, federation)
+    found = json.loads(path.read_bytes())
+    evaluation = {}
+    if version in registry.versions():
+        evaluation = json.loads(registry.file(version, "evaluation.json"))
+    facts = [
+        Fact("Scored by version", version, href=f"models/{party}/{federation}/{version}"),
+        *(Fact("Rows", f"{s['rows']:,}") for s in found["series"] if s["rows"] is not None),
+    ]
+    if "mean" in found:
+        facts.append(Fact("Mean score", number(found["mean"], 4).text, f"mode {found['mode']}"))
+    said = found.get("said", {})
+    whole = sum(said.values())
+    facts += [
+        Fact(f"Said {name}", f"{rows / whole:.1%}", f"{rows:,} rows") for name, rows in said.items()
+    ]
+    return [Heading(SCORES), Facts(tuple(facts)), *new_scores([("this run", found)], evaluation)]
+
+
+def _in(folder: Path) -> Iterator[Scored]:
+    if folder.is_dir():
+        for path in folder.glob("*.json"):
+            # Not there any more: somebody has cleared the home folder meanwhile.
+            with contextlib.suppress(OSError):
+                yield Scored(path.stat().st_mtime, folder.name, path)

@@ -1,0 +1,85 @@
+"""Distributions of scores: all rows are counted, and no bin has one person."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opboost_ops.boosting.distribution import (
+    LEAST,
+    counted,
+    grid,
+    held_out_distribution,
+    new_distribution,
+)
+
+_SCORES = st.lists(st.floats(0, 1), max_size=120).map(np.array)
+
+
+@given(_SCORES)
+def test_every_bin_has_nobody_or_enough_and_all_are_counted(scores: np.ndarray) -> None:
+    found = counted("all", scores, grid("binary", scores))
+    if len(scores) < LEAST:
+        assert found == {"name": "all", "rows": None, "edges": [], "counts": []}
+        return
+    assert all(count == 0 or count >= LEAST for count in found["counts"])
+    assert sum(found["counts"]) == found["rows"] == len(scores)
+    edges = found["edges"]
+    assert (edges[0], edges[-1]) == (0.0, 1.0)
+    assert len(edges) == len(found["counts"]) + 1
+    assert (np.diff(edges) > 0).all()
+    # A bin that was merged is still what is counted between its ends.
+    again, _ = np.histogram(scores, edges)
+    assert again.tolist() == found["counts"]
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=LEAST, max_size=120).map(np.array))
+def test_the_ends_of_numbers_show_no_single_one(scores: np.ndarray) -> None:
+    ends = grid("regression", scores)
+    moved = scores.copy()
+    # The lowest and the highest person may be anywhere beyond: nobody sees it.
+    moved[scores.argmin()] = -1e9
+    moved[moved.argmax()] = 1e9
+    assert grid("regression", moved).tolist() == ends.tolist()
+    assert (np.diff(ends) > 0).all()
+    found = counted("all", scores, ends)
+    assert sum(found["counts"]) == len(scores)
+    assert all(count == 0 or count >= LEAST for count in found["counts"])
+
+
+def test_a_few_at_the_end_go_with_those_before_them() -> None:
+    scores = np.concatenate([np.full(50, 0.01), np.full(3, 0.99)])
+    assert counted("all", scores, grid("binary", scores))["counts"] == [53]
+    empty = np.concatenate([np.full(50, 0.01), np.full(3, 0.5), np.full(20, 0.99)])
+    found = counted("all", empty, grid("binary", empty))
+    assert found["counts"] == [50, *[0] * 9, 23]
+    assert found["edges"][-2:] == [0.5, 1.0]
+
+
+def test_rows_are_apart_by_what_they_are() -> None:
+    truth = np.repeat([0, 1], [40, 5])
+    found = held_out_distribution("binary", ["no", "yes"], truth, np.full(45, 0.2))
+    assert [(s["name"], s["rows"]) for s in found["series"]] == [("no", 40), ("yes", None)]
+    several = np.tile([0.7, 0.2, 0.1], (30, 1))
+    found = held_out_distribution("multiclass", ["a", "b", "c"], np.repeat([0, 1], 15), several)
+    assert [(s["name"], s["rows"]) for s in found["series"]] == [("right", 15), ("wrong", 15)]
+    numbers = np.linspace(-3, 3, 200)
+    found = held_out_distribution("regression", [], numbers, numbers / 2)
+    assert [(s["name"], s["rows"]) for s in found["series"]] == [("predicted", 200), ("true", 200)]
+
+
+@pytest.mark.parametrize("few", [1, LEAST - 1])
+def test_a_class_that_few_have_keeps_all_counts_of_classes_back(few: int) -> None:
+    said = np.array(["no"] * 50 + ["yes"] * few)
+    found = new_distribution("binary", np.linspace(0, 1, len(said)), said)
+    assert "said" not in found
+    said = np.array(["no"] * 50 + ["yes"] * LEAST)
+    found = new_distribution("binary", np.linspace(0, 1, len(said)), said)
+    assert found["said"] == {"no": 50, "yes": LEAST}
+    assert found["mean"] == pytest.approx(0.5)
+
+
+def test_of_a_handful_nothing_is_said() -> None:
+    found = new_distribution("binary", np.full(LEAST - 1, 0.3), np.array(["no"] * (LEAST - 1)))
+    assert set(found) == {"least", "series"}
+    assert found["series"][0]["counts"] == []

@@ -1,0 +1,86 @@
+"""How scores are distributed, on the pages of a version and of a run that scored."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from opboost_ops.boosting.distribution import LEAST
+from opboost_ops.pages.score_figures import pooled
+from tests.federation import FIRST_RUN, SCORING_RUN, Workspace
+from tests.unit.pages.conftest import Reader
+from tests.unit.pages.test_pages import plain, rows
+
+VERSION = f"models/credit/credit_scoring/{FIRST_RUN}"
+
+
+def evaluation_of(workspace: Workspace) -> Path:
+    models = workspace.folder / "credit" / "models" / "credit_scoring"
+    return models / FIRST_RUN / "evaluation.json"
+
+
+def test_a_versions_held_out_scores_in_a_picture_and_as_a_table(
+    reader: Reader, untouched: Workspace
+) -> None:
+    kept = json.loads(evaluation_of(untouched).read_bytes())
+    series = kept["distributions"]["desensitised"]["series"]
+    listed = rows(reader, VERSION, "credit.held_out_scores")
+    expected = [
+        (one["name"], low, high, n)
+        for one in series
+        for low, high, n in zip(one["edges"], one["edges"][1:], one["counts"], strict=False)
+    ]
+    found = [(r["whose"], float(r["from"]), float(r["below"]), int(r["rows"])) for r in listed]
+    assert found == expected
+    assert found
+    assert all(n == 0 or n >= LEAST for *_, n in found)
+    text = reader.page(VERSION)
+    assert f'aria-label="Distribution of scores. {series[0]["name"]}: ' in text
+    # The other parties have no such picture, and nothing was scored yet.
+    assert text.count('aria-label="Distribution of scores') == 1
+
+
+def test_a_run_that_scored_shows_its_scores_beside_the_held_out_rows(
+    reader: Reader, shown: Workspace
+) -> None:
+    shown.scoring().all()
+    folder = shown.folder / "credit" / "home" / "credit_scoring" / "distributions" / FIRST_RUN
+    kept = json.loads((folder / f"{SCORING_RUN}.json").read_bytes())
+    text = reader.page(f"run?id={SCORING_RUN}")
+    assert f"Mean score {kept['mean']:.4f} mode desensitised" in plain(text)
+    assert "Distribution of scores. held-out rows: " in text
+    assert "; this run: " in text
+    # Who has scored comes first.
+    assert text.index('<section id="credit"') < text.index('<section id="bank"')
+    (series,) = kept["series"]
+    listed = rows(reader, f"run?id={SCORING_RUN}", "credit.scores")
+    assert [int(r["rows"]) for r in listed] == series["counts"]
+    assert sum(series["counts"]) == series["rows"]
+    assert text.count('aria-label="Distribution of scores') == 2
+    assert "Distribution of scores. held-out rows: " in reader.page(VERSION)
+
+
+def test_a_version_of_before_has_none_and_a_damaged_one_is_said(
+    reader: Reader, shown: Workspace
+) -> None:
+    path = evaluation_of(shown)
+    kept = json.loads(path.read_bytes())
+    path.chmod(0o644)
+    path.write_text(json.dumps({k: v for k, v in kept.items() if k != "distributions"}))
+    text = reader.page(VERSION)
+    assert "Distribution of scores" not in text
+    assert 'aria-label="ROC: ' in text
+    path.write_text(json.dumps({**kept, "distributions": {"desensitised": {"series": [3]}}}))
+    text = reader.page(VERSION)
+    assert "This part cannot be read (TypeError)." in text
+    assert 'aria-label="ROC: ' in text
+
+
+def test_distributions_of_other_bins_are_pooled_by_their_density() -> None:
+    one = {"edges": [0.0, 0.5, 1.0], "counts": [10, 30]}
+    two = {"edges": [0.25, 0.75], "counts": [20]}
+    whole = pooled([one, two])
+    assert whole["edges"] == [0.0, 0.25, 0.5, 0.75, 1.0]
+    assert whole["counts"] == pytest.approx([5.0, 15.0, 25.0, 15.0])
+    assert whole["rows"] == pytest.approx(60)
+    assert pooled([]) == {}
