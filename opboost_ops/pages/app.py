@@ -239,7 +239,7 @@ def _run(
     if not dag:
         known = (airflow.named(id, federation) for federation in federations(query))
         seen = next((one for one in known if one is not None), None)
-    found = sorted(sections(runs.build, query), key=runs.first)
+    found = runs.worth_a_section(sorted(sections(runs.build, query), key=runs.first))
     lead = f"Airflow calls it {run}." if run else "All that the parties here have of this run."
     reply = _answer(request, "run", f"Run {id}", lead, found, csv, top=alarms.of_run(seen))
     if seen is not None and seen.state in ("running", "queued") and not csv:

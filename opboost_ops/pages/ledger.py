@@ -76,7 +76,8 @@ def _page(site: Site, policy: Policy, query: Query) -> list[Block]:
     weak = [*left_open(policy, found), *filter(None, (too_narrow(f) for f in found.values()))]
     if weak and query.run is None:
         remedy = "Its owner may set them in policy.yaml; `opboost ledger show` lists them, too."
-        blocks.append(Note("bad", "The policy leaves open what a plan may cost.", remedy, (*weak,)))
+        told = "The policy leaves open what a plan may cost."
+        blocks.append(Note("bad", told, remedy, _together(weak)))
     if found:
         blocks.append(_figures(found, policy.all_features, dated))
         blocks += [_columns(found, policy.all_features, shown, query)]
@@ -90,6 +91,18 @@ def _page(site: Site, policy: Policy, query: Query) -> list[Block]:
     blocks.append(_exact(release for _, release in shown))
     blocks.append(lines(shown, query, {release.artifact for release in waiting}))
     return blocks
+
+
+def _together(faults: Iterable[str]) -> tuple[str, ...]:
+    """One line for all features that lack the same."""
+    lacking: dict[str, list[str]] = {}
+    for fault in faults:
+        name, has_no, what = fault.partition(" has no ")
+        lacking.setdefault(f"{has_no}{what}", []).append(name)
+    return tuple(
+        f"{', '.join(names)}{what if len(names) == 1 else what.replace(' has ', ' have ', 1)}"
+        for what, names in lacking.items()
+    )
 
 
 def _those_of(dated: Dated, all_of: Collection[str], wanted: Collection[str]) -> Dated:

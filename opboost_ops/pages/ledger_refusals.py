@@ -28,10 +28,10 @@ def refusals(site: Site, query: Query) -> list[Block]:
         if query.wants(federation, run):
             what = Cell(stage.replace("_", " "), state="bad")
             link = Cell(run, href=f"run?id={run}")
-            rows.append((moment(entry.at), Cell(federation), link, what, Cell(entry.detail)))
+            rows.append((what, link, Cell(federation), moment(entry.at), Cell(entry.detail)))
     if not rows:
         return []
-    heads = ("at (UTC)", "federation", "run", "refused at", "why")
+    heads = ("refused at", "run", "federation", "at (UTC)", "why")
     note = "Nothing of these has left the party, and nothing was charged."
     page = rows if query.whole else rows[:_NEWEST]
-    return [Table("refused", "Refused releases", heads, tuple(page), note)]
+    return [Table("refused", "Refused releases", heads, tuple(page), note, once=("federation",))]

@@ -1,15 +1,20 @@
 """The page of one run: all that each party's own pages say of it, in one place."""
 
+from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 
 from opboost_ops.config.loading import site_of
+from opboost_ops.exchange.books import open_books
 from opboost_ops.pages import exchange, ledger, models, quality, scored_runs
+from opboost_ops.pages.airflow import ago
 from opboost_ops.pages.blocks import Block, Fact, Facts, Fold, Heading, Links, Note, Section, number
 from opboost_ops.pages.deployment import Query, guarded, has_books
 from opboost_ops.pages.kept_ledger import ledger_of
 from opboost_ops.pages.ledger_pictures import loss_curves
 from opboost_ops.pages.models import MODEL
 from opboost_ops.privacy.accountant import accounts, total
+from opboost_ops.run.approval import waits_since
 
 
 def build(party: str, query: Query) -> list[Block]:
@@ -22,10 +27,11 @@ def build(party: str, query: Query) -> list[Block]:
     run = query.run or ""
     federation = _federation(party, run)
     if federation is None:
-        return [Note("muted", f"{party} has nothing of this run.")]
+        return [_nothing(party)]
     if not query.sees(federation):
         return [Note("muted", "You may not see the runs of this federation.")]
-    blocks = guarded(partial(models.run_blocks, party, federation, run))
+    blocks = guarded(partial(_asked, party, federation, run))
+    blocks += guarded(partial(models.run_blocks, party, federation, run))
     blocks += guarded(partial(scored_runs.run_blocks, party, federation, run))
     charged = guarded(partial(_charged, party, query))
     seen = [block for block in charged if isinstance(block, Note | Facts)]
@@ -42,6 +48,36 @@ def build(party: str, query: Query) -> list[Block]:
     pages = {"ledger": "privacy ledger", "exchange": "exchange", "quality": "data quality"}
     links = tuple((f"Whole {words} of {party}", f"{p}?party={party}") for p, words in pages.items())
     return [*blocks, Links(links)]
+
+
+def _asked(party: str, federation: str, run: str) -> list[Block]:
+    site, _ = site_of(party)
+    if not has_books(site):
+        return []
+    with open_books(site) as books:
+        since = waits_since(books, federation, run)
+    if since is None:
+        return []
+    text = f"{party} waits for a person's approval, {ago(datetime.fromisoformat(since))}."
+    remedy = f"Nothing of it was released. Its own people answer: `opboost approve SITE {run}`."
+    return [Note("warn", text, remedy)]
+
+
+def worth_a_section(found: Sequence[Section]) -> list[Section]:
+    """One sentence instead of a part for each party that has nothing of a run.
+
+    Args:
+        found: All parties' parts.
+    """
+    idle = [s.party for s in found if s.blocks == (_nothing(s.party),)]
+    if len(idle) < 2:
+        return [*found]
+    told = Note("muted", f"{', '.join(idle[:-1])} and {idle[-1]} have nothing of this run.")
+    return [*(s for s in found if s.party not in idle), Section("", (told,))]
+
+
+def _nothing(party: str) -> Note:
+    return Note("muted", f"{party} has nothing of this run.")
 
 
 def first(section: Section) -> tuple[bool, str]:

@@ -140,7 +140,7 @@ def _table(name: str, shown: Sequence[Series]) -> Table:
             Cell(series["name"]),
             number(low, 4),
             number(high, 4),
-            count(of),
+            count(int(of)),
             Cell(f"{100 * of / series['rows']:.1f} %", of / series["rows"]),
         )
         for series in shown

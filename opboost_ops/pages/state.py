@@ -19,6 +19,7 @@ from opboost_ops.pages import airflow
 from opboost_ops.pages.deployment import Query, federations, has_books, parties
 from opboost_ops.pages.kept_ledger import ledger_of
 from opboost_ops.privacy.statement import forecasts_of
+from opboost_ops.run.approval import waits_since
 from opboost_ops.run.taking_part import stopped
 
 #: Versions that are listed.
@@ -102,6 +103,7 @@ class Party(Record):
         retrainings: How many more fit; null where no budget ends them.
         fault: What cannot be read.
         stopped: Since when it takes part in no run; null where it takes part.
+        asked: Since when the last run waits for a person's approval there; null where it does not.
     """
 
     party: str
@@ -109,6 +111,7 @@ class Party(Record):
     retrainings: int | None = None
     fault: str = ""
     stopped: datetime | None = None
+    asked: datetime | None = None
 
 
 class Federation(Record):
@@ -148,6 +151,7 @@ def _federation(name: str, next_run: datetime | None, query: Query) -> Federatio
     dags = [f"{name}_train"]
     succeeded = airflow.latest(dags, ["success"])
     last = airflow.latest(dags)
+    waits = last[0].run if last and last[0].state == "running" else ""
     shown: list[Party] = []
     versions: tuple[Version, ...] = ()
     for party in parties():
@@ -157,7 +161,7 @@ def _federation(name: str, next_run: datetime | None, query: Query) -> Federatio
             site, policy = site_of(party)
             if name not in site.tables:
                 continue
-            shown.append(_party(party, name, site, policy))
+            shown.append(_party(party, name, site, policy, waits))
             versions = versions or _versions(Registry(site.models, name))
         except (OpBoostError, ValueError, OSError) as error:
             told = error.problem if isinstance(error, OpBoostError) else type(error).__name__
@@ -200,11 +204,12 @@ def _run(seen: airflow.Seen) -> Run:
     )
 
 
-def _party(party: str, federation: str, site: Site, policy: Policy) -> Party:
+def _party(party: str, federation: str, site: Site, policy: Policy, run: str) -> Party:
     if not has_books(site):
         return Party(party=party)
     with open_books(site) as books:
         stop = stopped(site, books, federation)
+        asked = waits_since(books, federation, run) if run else None
     ledger = ledger_of(site)
     mine = ledger.columns.get(federation, set())
     found = [
@@ -227,6 +232,7 @@ def _party(party: str, federation: str, site: Site, policy: Policy) -> Party:
         ledger=tuple(found),
         retrainings=min(left, default=None),
         stopped=datetime.fromisoformat(stop) if stop else None,
+        asked=datetime.fromisoformat(asked) if asked else None,
     )
 
 

@@ -44,6 +44,10 @@ def _problems(one: Federation) -> list[Block]:
         state: State = "warn" if longest > _LONG else ""
         found.append(Note(state, text, "", lines, _links(last)))
     for party in one.parties:
+        if party.asked and last is not None:
+            text = f"{party.party} waits for a person's approval, {ago(party.asked)}."
+            remedy = f"Its own people see why, and answer: `opboost approve SITE {last.run}`."
+            found.append(Note("warn", text, remedy))
         if party.stopped:
             text = f"{party.party} has stopped taking part, {ago(party.stopped)} ago."
             remedy = "Its own people end that: `opboost resume SITE FEDERATION`."

@@ -15,7 +15,7 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ApprovalError, ConfigError, PolicyError
 from opboost_ops.exchange.audit import Action, Entry
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.books import Books, open_books
 from opboost_ops.privacy.accountant import accounts, exact, total
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.loss import column_losses
@@ -30,7 +30,7 @@ _DRAWS, _ROUTES = "desensitize", "answer_routes"
 _BEFORE_ROUNDS = "check_drift"
 
 _PLACE = "approval"
-_ANSWERS = ("approved", "declined")
+_ANSWERS: tuple[Action, ...] = ("approved", "declined")
 
 
 def asks_before(stage: str, stages: Collection[str]) -> bool:
@@ -43,6 +43,19 @@ def asks_before(stage: str, stages: Collection[str]) -> bool:
     if ROUNDS in stages:
         return stage == _BEFORE_ROUNDS
     return stage in (_DRAWS, _ROUTES)
+
+
+def waits_since(books: Books, federation: str, run: str) -> str | None:
+    """Since when a run waits for a person of the party, UTC; None where nobody is waited for.
+
+    Args:
+        books: The party's.
+        federation: Name of the federation.
+        run: The run's id.
+    """
+    place = f"{federation}/{run}/{_PLACE}"
+    found = [e for e in books.audit.of("asked", *_ANSWERS) if e.place == place]
+    return found[-1].at if found and found[-1].action == "asked" else None
 
 
 def require(

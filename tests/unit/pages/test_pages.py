@@ -258,7 +258,9 @@ def test_a_run_on_its_own_page(reader: Reader, shown: Workspace) -> None:
     text = plain(reader.page(f"run?id={SECOND_RUN}"))
     assert "failed" in text
     assert "bank" in text
-    assert "has nothing of this run" in plain(reader.page(f"run?id={'f' * 16}"))
+    assert "bank, credit and shop have nothing of this run" in plain(
+        reader.page(f"run?id={'f' * 16}")
+    )
 
 
 def test_checks_and_the_report_of_a_failed_one(reader: Reader, shown: Workspace) -> None:

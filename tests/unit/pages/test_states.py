@@ -1,4 +1,4 @@
-"""The pages in a real browser in 24 states: nothing overlaps, is cut, or keeps anybody out."""
+"""The pages in a real browser in 29 states: nothing overlaps, is cut, or keeps anybody out."""
 
 import asyncio
 import os
@@ -15,11 +15,14 @@ from fastapi import FastAPI
 
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import BudgetError
+from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.run_id import run_id
 from opboost_ops.run.inbox import Run, note_refused
-from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
+from tests.federation import FIRST_RUN, SCORING_RUN, SECOND_RUN, Workspace
 from tests.unit.pages.airflow_runs import TRAIN, forget_runs, write_run
 from tests.unit.pages.long_history import lengthen, run_of
 from tests.unit.pages.many_parties import many_parties
+from tests.unit.stages.decoy_federation import workspace as with_decoys
 
 pytestmark = pytest.mark.slow
 
@@ -55,11 +58,16 @@ STATES = [
     ("refused_ledger", "refused", "ledger?party=bank", 400, "dark"),
     ("running_run", "running", f"run?dag={TRAIN}&run=running", 400, "light"),
     ("approval_waits", "waiting", "status", 1440, "dark"),
+    ("decoys_exchange", "decoys", "exchange", 1440, "light"),
+    ("decoys_run", "decoys", f"run?id={FIRST_RUN}", 400, "dark"),
+    ("scored_run", "scored", f"run?id={SCORING_RUN}", 1440, "light"),
+    ("scored_run_narrow", "scored", f"run?id={SCORING_RUN}", 400, "dark"),
+    ("scored_version", "scored", _VERSION, 1440, "light"),
 ]
 
 
-def test_there_are_24_states() -> None:
-    assert len({name for name, *_ in STATES}) == 24
+def test_there_are_24_states_at_least() -> None:
+    assert len({name for name, *_ in STATES}) == len(STATES) >= 24
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +89,17 @@ def histories(
             return Workspace.write(folder / name)
         if name in ("two", "sixteen"):
             return trained(name, {"two": 2, "sixteen": 16}[name])
+        if name == "decoys":
+            new = with_decoys(folder / name)
+            with pytest.MonkeyPatch.context() as patch:
+                new.known_to(patch)
+                new.all()
+            return new
         copy = trained_once.copy(folder / name, SECOND_RUN)
+        if name == "scored":
+            with pytest.MonkeyPatch.context() as patch:
+                copy.known_to(patch)
+                copy.scoring().all()
         if nights := {"twelve": 12, "two_hundred": 200}.get(name):
             lengthen(copy, nights)
         return copy
@@ -108,6 +126,10 @@ def in_airflow(state: str) -> None:
     elif state == "waiting":
         tasks = {**good, "bank_release.desensitize": "up_for_reschedule"}
         write_run("waiting", "running", tasks, ago=timedelta(hours=7))
+        run = run_id(TRAIN, "waiting")
+        with open_books(site_of("bank")[0]) as books:
+            reason = "it is the first release of credit_scoring to credit"
+            books.audit.add("asked", f"credit_scoring/{run}/approval", "bank", "0" * 64, reason)
     elif state == "refused":
         run = Run("credit_scoring", SECOND_RUN, "credit")
         note_refused(site_of("bank")[0], run, "desensitize", BudgetError("No budget is left."))
@@ -168,6 +190,10 @@ def test_nothing_overlaps_is_cut_or_keeps_anybody_out(
         page.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
         if SHOTS:
             Path(SHOTS).mkdir(parents=True, exist_ok=True)
+            for frame in page.query_selector_all("iframe"):
+                # A browser paints what is in a frame once somebody could see it.
+                frame.scroll_into_view_if_needed()
+                page.wait_for_timeout(500)
             page.screenshot(path=str(Path(SHOTS) / f"state-{name}.png"), full_page=True)
         assert page.evaluate(OVERLAPS) == []
         # A version's card is a page of its own, in a frame.
