@@ -200,17 +200,16 @@ class Audit:
         return found
 
 
-def verified(rows: Iterable[LogRow], last: int = 0, before: str = GENESIS) -> tuple[int, str]:
+def verified(rows: Iterable[LogRow]) -> tuple[int, str]:
     """How many entries a log has and the hash of the last one, once its chain is recomputed.
 
     Args:
-        rows: All of it, as `Audit.rows` gives them, or what comes after a verified part.
-        last: How many entries that part has.
-        before: The hash of its last one.
+        rows: All of it, as `Audit.rows` gives them.
 
     Raises:
         ArtifactError: An entry was changed, removed, or put in between.
     """
+    before, last = GENESIS, 0
     for number, text, hashed in rows:
         if number != last + 1 or _chain(before, number, text) != hashed:
             raise _broken(last + 1)

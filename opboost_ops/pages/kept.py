@@ -3,9 +3,8 @@
 A page tells what its database says at that moment. Nothing is taken from memory unless the file is
 known to be as it was when it was read: the same file, of the same size, last written and changed at
 the same times by the clock of its file system; and these must lie so far back that another change
-would have had other ones. After any change all is read again from the first line: what is kept
-serves as a beginning only where every byte of it was read again and is the same. Nothing is kept of
-a database that is no file.
+would have had other ones. After any change all is read again from the first line: what is kept is
+never a beginning on which more is built. Nothing is kept of a database that is no file.
 """
 
 import gc
@@ -21,8 +20,6 @@ from opboost_ops.config.site import Site
 
 #: Nanoseconds after a change by which any further one has another time.
 _SETTLED = 2_000_000_000
-#: How the address of a database begins that is a file.
-_FILE = "sqlite:///"
 #: Parties of which something is kept.
 _MOST = 16
 
@@ -37,13 +34,12 @@ class Kept(Generic[_Value]):
     """Reads something of a party's database once for each state of its file.
 
     Args:
-        read: Reads it, and is told what it gave before, if that is known; what it gives is never
-            changed.
+        read: Reads it; what it gives is never changed.
     """
 
-    def __init__(self, read: Callable[[Site, _Value | None], _Value]) -> None:
+    def __init__(self, read: Callable[[Site], _Value]) -> None:
         self._read = read
-        self._found: OrderedDict[str, tuple[_State | None, _Value]] = OrderedDict()
+        self._found: OrderedDict[str, tuple[_State, _Value]] = OrderedDict()
         self._lock = Lock()
 
     def of(self, site: Site) -> _Value:
@@ -61,15 +57,12 @@ class Kept(Generic[_Value]):
                 return found[1]
             self._found.pop(url, None)
             with _uncollected():
-                value = self._read(site, found[1] if found is not None else None)
-            if url.startswith(_FILE):
-                same = state is not None and _state(url) == state
-                # What may not be shown again is still what the next reading is told.
-                self._found[url] = (state if same else None, value)
+                value = self._read(site)
+            if state is not None and _state(url) == state:
+                self._found[url] = (state, value)
                 if len(self._found) > _MOST:
                     self._found.popitem(last=False)
-                if same:
-                    _settle(again=found is not None)
+                _settle(again=found is not None)
             return value
 
 
@@ -99,9 +92,10 @@ def _settle(*, again: bool) -> None:
 
 def _state(url: str) -> _State | None:
     """The state of a database's files; None where it cannot tell one from another."""
-    if not url.startswith(_FILE):
+    prefix = "sqlite:///"
+    if not url.startswith(prefix):
         return None
-    path = url.removeprefix(_FILE)
+    path = url.removeprefix(prefix)
     found = tuple(_file(Path(path + end)) for end in ("", "-wal", "-journal"))
     if found[0] is None:
         return None

@@ -122,7 +122,7 @@ def ledger_of(site: Site) -> LedgerRead:
     return _LEDGERS.of(site)
 
 
-def _read(site: Site, _: LedgerRead | None) -> LedgerRead:
+def _read(site: Site) -> LedgerRead:
     with open_books(site) as books:
         return LedgerRead(books.ledger.dated(), books.ledger.uncommitted())
 

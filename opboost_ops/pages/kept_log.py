@@ -1,11 +1,5 @@
-"""A party's audit log, read and verified whole: when that was, and where its entries belong.
+"""A party's audit log, read and verified whole: when that was, and where its entries belong."""
 
-Whenever its database has changed, all entries are read again. Those that are, to the last byte, the
-ones whose chain this process has verified already are told by one digest of them all; the chain is
-recomputed from there on, or from the first entry if anything differs.
-"""
-
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +8,7 @@ from sys import intern
 
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError
-from opboost_ops.exchange.audit import GENESIS, Action, Entry, LogRow, parse, verified
+from opboost_ops.exchange.audit import Action, Entry, LogRow, parse, verified
 from opboost_ops.exchange.books import open_books
 from opboost_ops.pages.kept import Kept
 
@@ -41,7 +35,6 @@ class LogRead:
         owners: Numbers of the entries of each federation and run, oldest first; whose last entry
             is the newest comes last. What is of no federation has an empty second part.
         decided: The entries that a statement lists, oldest first.
-        digest: Of all entries, once their chain was verified; empty where it is broken.
     """
 
     at: str
@@ -51,7 +44,6 @@ class LogRead:
     actions: Mapping[int, str] = field(default_factory=dict)
     owners: Mapping[Owner, list[int]] = field(default_factory=dict)
     decided: Sequence[Entry] = ()
-    digest: str = ""
 
 
 def log_of(site: Site) -> LogRead:
@@ -63,45 +55,30 @@ def log_of(site: Site) -> LogRead:
     return _LOGS.of(site)
 
 
-def _read(site: Site, before: LogRead | None) -> LogRead:
+def _read(site: Site) -> LogRead:
     at = datetime.now(UTC).isoformat(timespec="seconds")
     with open_books(site) as books:
         rows = books.audit.rows()
-    if before is None or not before.digest or _digest(rows[: before.count]) != before.digest:
-        before = LogRead("", head=GENESIS)
-    new = rows[before.count :]
     try:
-        count, head = verified(new, before.count, before.head)
+        count, head = verified(rows)
     except ArtifactError as error:
         # What stands before the break is shown; a damaged entry cannot be.
         return LogRead(at, 0, "", error, *_sorted_in(_whole(rows)))
-    actions, owners = _sorted_in(map(_ends, new), before)
-    decided = [parse(n, text) for n, text, _ in new if actions[n] not in _DAILY]
-    decided = [*before.decided, *decided]
-    return LogRead(at, count, head, None, actions, owners, decided, _digest(rows))
-
-
-def _digest(rows: Iterable[LogRow]) -> str:
-    """One digest of entries; lengths keep a byte from passing from one field to the next."""
-    lines = (f"{n},{len(text)},{len(hashed)}:{text}{hashed}" for n, text, hashed in rows)
-    return hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+    actions, owners = _sorted_in(map(_ends, rows))
+    decided = [parse(n, text) for n, text, _ in rows if actions[n] not in _DAILY]
+    return LogRead(at, count, head, None, actions, owners, decided)
 
 
 def _sorted_in(
-    entries: Iterable[tuple[int, str, str]], before: LogRead | None = None
+    entries: Iterable[tuple[int, str, str]],
 ) -> tuple[dict[int, str], dict[Owner, list[int]]]:
-    # Another page may be reading what was there before: none of it is changed.
-    actions = dict(before.actions) if before else {}
-    owners = dict(before.owners) if before else {}
-    mine: set[Owner] = set()
+    actions: dict[int, str] = {}
+    owners: dict[Owner, list[int]] = {}
     for number, action, place in entries:
         first, _, rest = place.partition("/")
         owner = (intern(first), rest.partition("/")[0])
         # Taken out and put in again, so that it comes last.
         numbers = owners.pop(owner, [])
-        if owner not in mine:
-            mine.add(owner)
-            numbers = [*numbers]
         numbers.append(number)
         owners[owner] = numbers
         actions[number] = intern(action)
