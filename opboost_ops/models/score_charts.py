@@ -44,8 +44,8 @@ def distribution_section(evaluation: Mapping[str, Any]) -> str:
         )
         begin, end, height = max(of, key=lambda bar: bar[2])
         told.append(
-            f"{series['name']}: {series['rows']} rows, most from {begin:g} to {end:g}, "
-            f"{height * (end - begin) / width:.0%} of them"
+            f"{series['name']}: {series['rows']} rows, most from {begin:,.8g} to {end:,.8g}, "
+            f"{100 * height * (end - begin) / width:.0f} % of them"
         )
     lines = ("solid", "dashed", "dotted")
     names = "".join(
@@ -59,17 +59,17 @@ def distribution_section(evaluation: Mapping[str, Any]) -> str:
     words = "".join(
         f'<text x="{x}" y="{y}" text-anchor="{anchor}">{text}</text>'
         for x, y, anchor, text in (
-            (_EDGE - 5, 18, "end", f"{top:.0%}"),
+            (_EDGE - 5, 18, "end", f"{100 * top:.0f} %"),
             (_EDGE - 5, base, "end", "0 %"),
-            (_EDGE, base + 14, "start", f"{low:.4g}"),
-            (_WIDTH - 8, base + 14, "end", f"{high:.4g}"),
-            (middle, base + 14, "middle", f"{(low + high) / 2:.4g}"),
+            (_EDGE, base + 14, "start", f"{low:,.8g}"),
+            (_WIDTH - 8, base + 14, "end", f"{high:,.8g}"),
+            (middle, base + 14, "middle", f"{(low + high) / 2:,.8g}"),
             (middle, _HEIGHT - 4, "middle", "score"),
         )
     )
     return (
         f'<ul class="names">{names}</ul><figure class="bars"><figcaption>Distribution of scores: '
-        f"share of rows for each {width:.4g}</figcaption>"
+        f"share of rows for each {width:,.8g}</figcaption>"
         f'<svg class="bars" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{label}" '
         f'font-size="12" fill="currentColor"><line x1="{_EDGE}" x2="{_WIDTH - 8}" y1="{base}" '
         f'y2="{base}" stroke="currentColor" stroke-opacity=".35"/>{"".join(drawn)}{words}</svg>'

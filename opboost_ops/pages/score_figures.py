@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from opboost_ops.pages.blocks import Block, Cell, Figure, Figures, Fold, Note, Table, count, number
+from opboost_ops.pages.blocks import Block, Cell, Figure, Figures, Fold, Note, Table, count
 from opboost_ops.pages.pictures import Curve, chart
 
 _CAPTION = "Distribution of scores"
@@ -111,20 +111,23 @@ def _drawn(lines: Sequence[tuple[str, Series]], step: float) -> Markup:
         bins, rows = _bins(series), series["rows"]
         heights = [(low, 100 * of * step / (rows * (high - low))) for low, high, of in bins]
         low, high, most = max(bins, key=lambda one: one[2] / (one[1] - one[0]))
-        words = (
-            f"{name}: {rows:,.0f} rows, most from {low:g} to {high:g}, {most / rows:.0%} of them"
-        )
+        words = f"{name}: {rows:,.0f} rows, most from {_plain(low)} to {_plain(high)}, {most / rows:.0%} of them"
         points = [(bins[0][0], 0.0), *heights, (bins[-1][1], 0.0)]
         curves.append(Curve(name, points, steps=True, words=words))
     edges = [edge for _, series in lines for edge in series["edges"]]
     low, high = min(edges), max(edges)
     ticks = [low + part * (high - low) / 4 for part in range(5)]
-    marks = [(at, f"{at:.4g}") for at in ticks]
+    marks = [(at, _plain(at)) for at in ticks]
     return chart(curves, title=_CAPTION, x_ticks=marks, x_label="score")
 
 
 def _caption(step: float) -> str:
-    return f"% of the rows for each {step:.4g} of the score"
+    return f"% of the rows for each {_plain(step)} of the score"
+
+
+def _plain(value: float) -> str:
+    """A number without a power of ten, as long as there is room."""
+    return f"{value:,.8g}"
 
 
 def _least(found: Mapping[str, Any]) -> str:
@@ -138,8 +141,8 @@ def _table(name: str, shown: Sequence[Series]) -> Table:
     rows = tuple(
         (
             Cell(series["name"]),
-            number(low, 4),
-            number(high, 4),
+            Cell(_plain(low), low),
+            Cell(_plain(high), high),
             count(int(of)),
             Cell(f"{100 * of / series['rows']:.1f} %", of / series["rows"]),
         )
