@@ -73,7 +73,9 @@ def counted(name: str, scores: np.ndarray, ends: np.ndarray) -> dict[str, Any]:
     held = 0
     for count, end in zip(found.tolist(), ends[1:].tolist(), strict=True):
         held += count
-        if held == 0 or held >= LEAST:
+        if held == 0 and counts and counts[-1] == 0:
+            edges[-1] = end
+        elif held == 0 or held >= LEAST:
             counts.append(held)
             edges.append(end)
             held = 0
@@ -110,7 +112,7 @@ def held_out_distribution(
         right, sure = prediction.argmax(axis=1) == truth, prediction.max(axis=1)
         parts = {"right": sure[right], "wrong": sure[~right]}
     else:
-        parts = {name: prediction[truth == at] for at, name in enumerate(classes)}
+        parts = {f"class {name}": prediction[truth == at] for at, name in enumerate(classes)}
     # What was so lies further apart than what was predicted.
     return _told(task, parts, truth if task == "regression" else np.ravel(prediction))
 

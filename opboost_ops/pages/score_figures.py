@@ -111,7 +111,7 @@ def _drawn(lines: Sequence[tuple[str, Series]], step: float) -> Markup:
         bins, rows = _bins(series), series["rows"]
         heights = [(low, 100 * of * step / (rows * (high - low))) for low, high, of in bins]
         low, high, most = max(bins, key=lambda one: one[2] / (one[1] - one[0]))
-        peak = f"most from {_plain(low)} to {_plain(high)}, {most / rows:.0%} of them"
+        peak = f"most from {_plain(low)} to {_plain(high)}, {100 * most / rows:.0f} % of them"
         words = f"{name}: {rows:,.0f} rows, {peak}"
         points = [(bins[0][0], 0.0), *heights, (bins[-1][1], 0.0)]
         curves.append(Curve(name, points, steps=True, words=words))

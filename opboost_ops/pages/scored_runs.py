@@ -98,7 +98,8 @@ def run_blocks(party: str, federation: str, run: str) -> list[Block]:
     said = found.get("said", {})
     whole = sum(said.values())
     facts += [
-        Fact(f"Said {name}", f"{rows / whole:.1%}", f"{rows:,} rows") for name, rows in said.items()
+        Fact(f"Said {name}", f"{100 * rows / whole:.1f} %", f"{rows:,} rows")
+        for name, rows in said.items()
     ]
     return [Heading(SCORES), Facts(tuple(facts)), *new_scores([("this run", found)], evaluation)]
 

@@ -52,14 +52,17 @@ def test_a_few_at_the_end_go_with_those_before_them() -> None:
     assert counted("all", scores, grid("binary", scores))["counts"] == [53]
     empty = np.concatenate([np.full(50, 0.01), np.full(3, 0.5), np.full(20, 0.99)])
     found = counted("all", empty, grid("binary", empty))
-    assert found["counts"] == [50, *[0] * 9, 23]
+    assert found["counts"] == [50, 0, 23]
     assert found["edges"][-2:] == [0.5, 1.0]
 
 
 def test_rows_are_apart_by_what_they_are() -> None:
     truth = np.repeat([0, 1], [40, 5])
     found = held_out_distribution("binary", ["no", "yes"], truth, np.full(45, 0.2))
-    assert [(s["name"], s["rows"]) for s in found["series"]] == [("no", 40), ("yes", None)]
+    assert [(s["name"], s["rows"]) for s in found["series"]] == [
+        ("class no", 40),
+        ("class yes", None),
+    ]
     several = np.tile([0.7, 0.2, 0.1], (30, 1))
     found = held_out_distribution("multiclass", ["a", "b", "c"], np.repeat([0, 1], 15), several)
     assert [(s["name"], s["rows"]) for s in found["series"]] == [("right", 15), ("wrong", 15)]

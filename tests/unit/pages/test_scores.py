@@ -35,6 +35,7 @@ def test_a_versions_held_out_scores_in_a_picture_and_as_a_table(
     assert found
     assert all(n == 0 or n >= LEAST for *_, n in found)
     text = reader.page(VERSION)
+    assert series[0]["name"] == "class 0"
     assert f'aria-label="Distribution of scores. {series[0]["name"]}: ' in text
     # The other parties have no such picture, and nothing was scored yet.
     assert text.count('aria-label="Distribution of scores') == 1
@@ -56,7 +57,7 @@ def test_a_run_that_scored_shows_its_scores_beside_the_held_out_rows(
     listed = rows(reader, f"run?id={SCORING_RUN}", "credit.scores")
     assert [int(r["rows"]) for r in listed] == series["counts"]
     assert sum(series["counts"]) == series["rows"]
-    assert text.count('aria-label="Distribution of scores') == 2
+    assert text.count('aria-label="Distribution of scores') == 1
     assert "Distribution of scores. held-out rows: " in reader.page(VERSION)
 
 

@@ -165,7 +165,7 @@ def test_the_scores_distributions_are_of_the_very_scores(scored: tuple[str, Work
     evaluation = json.loads((version(workspace) / "evaluation.json").read_bytes())
     assert set(evaluation["distributions"]) == {"routed", "desensitised"}
     series = evaluation["distributions"]["routed"]["series"]
-    names = {"binary": ["no", "yes"], "multiclass": ["right", "wrong"]}
+    names = {"binary": ["class no", "class yes"], "multiclass": ["right", "wrong"]}
     assert [one["name"] for one in series] == names.get(task, ["predicted", "true"])
     rows = [one["rows"] or 0 for one in series]
     few = sum(one["rows"] is None for one in series) * (LEAST - 1)
