@@ -82,7 +82,7 @@ def distributions_of(
     Returns:
         By mode, see `held_out_distribution`.
     """
-    found = {}
+    found: dict[str, Any] = {}
     for mode, prediction in predictions.items():
         known = fitted.get(mode, {}).get("calibration")
         scores = prediction if known is None else calibration.apply(known, prediction)
