@@ -41,18 +41,6 @@ def _pages() -> Any:
     return make_app()
 
 
-def _view(name: str, title: str) -> dict[str, Any]:
-    # Without a slash before it, the address holds where Airflow is served below a path.
-    return {
-        "name": title,
-        "href": f"{PREFIX}/{name}",
-        "url_route": f"opboost-{name}",
-        "destination": "nav",
-        "category": "OpBoost",
-        "icon": f"{PREFIX}/icon.svg",
-    }
-
-
 class OpBoostPlugin(AirflowPlugin):
     """Loaded by every Airflow component; light, therefore."""
 
@@ -60,13 +48,16 @@ class OpBoostPlugin(AirflowPlugin):
     listeners = [act_runs, pools, run_notes, metrics]  # noqa: RUF012
     fastapi_apps = [{"app": Pages(), "url_prefix": f"/{PREFIX}", "name": "OpBoost"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012
-        _view("status", "Status"),
-        _view("ledger", "Privacy ledger"),
-        _view("models", "Models"),
-        _view("exchange", "Exchange"),
-        _view("quality", "Data quality"),
-        _view("monthly", "Month"),
-        _view("statement", "Statement"),
+        # One entry; its pages have a navigation of their own. Airflow shows it to whoever may read
+        # its plugins. Without a slash before it, the address holds where Airflow is served below a
+        # path.
+        {
+            "name": "OpBoost",
+            "href": f"{PREFIX}/",
+            "url_route": "opboost",
+            "destination": "nav",
+            "icon": f"{PREFIX}/icon.svg",
+        },
         {
             "name": "OpBoost",
             "href": f"{PREFIX}/run?dag={{DAG_ID}}&run={{RUN_ID}}",

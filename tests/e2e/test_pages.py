@@ -43,6 +43,15 @@ def inside(page: Any) -> Any:
     return frame
 
 
+def opened(page: Any, airflow: Standalone, title: str) -> Any:
+    """The frame with one of the pages, chosen in the pages' own navigation."""
+    page.goto(f"{airflow.url}/plugin/opboost")
+    frame = inside(page)
+    frame.get_by_role("navigation").get_by_role("link", name=title, exact=True).click()
+    frame.wait_for_url(f"**/opboost/{PAGES[title][0]}")
+    return inside(page)
+
+
 def ground(frame: Any) -> str:
     return str(frame.evaluate("getComputedStyle(document.body).backgroundColor"))
 
@@ -54,12 +63,14 @@ def test_from_the_navigation(page: Any, airflow: Standalone, run: str, title: st
     page.goto(airflow.url)
     page.evaluate("localStorage.setItem('theme', 'light')")
     page.reload()
-    page.get_by_role("button", name="Plugins").or_(
-        page.get_by_role("link", name="Plugins")
-    ).first.click()
-    page.get_by_text("OpBoost", exact=True).first.hover()
-    page.get_by_role("menuitem", name=title).first.click()
-    frame = inside(page)
+    # One entry for all of them.
+    entries = page.locator("nav").get_by_text("OpBoost", exact=True)
+    entries.first.wait_for()
+    assert entries.count() == 1
+    assert page.locator("nav").get_by_text("Plugins", exact=True).count() == 0
+    entries.first.click()
+    assert inside(page).url == f"{airflow.url}/opboost/status"
+    frame = opened(page, airflow, title)
     assert frame.url == f"{airflow.url}/opboost/{name}"
     assert expected in frame.inner_text("body")
     grounds = set()
@@ -67,8 +78,7 @@ def test_from_the_navigation(page: Any, airflow: Standalone, run: str, title: st
         page.evaluate(f"localStorage.setItem('theme', '{theme}')")
         for width in (1440, 400):
             page.set_viewport_size({"width": width, "height": 1000})
-            page.goto(f"{airflow.url}/plugin/opboost-{name}")
-            frame = inside(page)
+            frame = opened(page, airflow, title)
             shot(page, f"{name}-{width}-{theme}")
             assert expected in frame.inner_text("body")
             assert frame.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
@@ -80,8 +90,7 @@ def test_from_the_navigation(page: Any, airflow: Standalone, run: str, title: st
 
 def test_the_theme_follows_the_switch_of_the_ui(page: Any, airflow: Standalone, run: str) -> None:
     page.evaluate("localStorage.setItem('theme', 'light')")
-    page.goto(f"{airflow.url}/plugin/opboost-quality")
-    frame = inside(page)
+    frame = opened(page, airflow, "Data quality")
     light = ground(frame)
     # As next-themes does it when somebody chooses in Airflow's menu.
     page.evaluate("localStorage.setItem('theme', 'dark')")
