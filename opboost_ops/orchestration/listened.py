@@ -2,8 +2,7 @@
 
 from typing import Any
 
-#: Every DAG of ours has it.
-TAG = "opboost"
+from opboost_ops.pages.airflow import TAG as TAG
 
 #: The DAG by which people act has it besides.
 ACTS_TAG = "acts"

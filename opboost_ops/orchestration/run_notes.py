@@ -13,7 +13,7 @@ from typing import Any
 from airflow.listeners import hookimpl
 
 from opboost_ops.orchestration.listened import our_session
-from opboost_ops.pages.airflow import FAILURE
+from opboost_ops.pages.airflow import FAILURE, place_of
 
 #: Most letters of a note that Airflow keeps.
 _LONGEST = 1000
@@ -40,8 +40,7 @@ def failed(failures: Sequence[tuple[str, Any]]) -> list[str]:
     """
     found = []
     for task, left in failures:
-        group, _, stage = task.rpartition(".")
-        party = group.rpartition("_")[0]
+        party, stage = place_of(task)
         where = f"{party}: {stage}" if party else stage
         said = json.loads(left) if isinstance(left, str) else left
         found.append(f"**{where}** has failed. {said['problem']} {said['remedy']}".strip())

@@ -15,6 +15,17 @@ from opboost_ops.exchange.run_id import run_id
 #: Under this key a task leaves in XCom why it failed.
 FAILURE = "failure"
 
+#: Every DAG that holds a federation has this tag, and those of its purpose and of the federation.
+TAG = "opboost"
+
+#: The DAGs of a federation's runs, by what they are for.
+PURPOSES = ("train", "score")
+
+#: How the groups end that are ours.
+PHASES = frozenset(
+    "open ids psi align release train answer publish route register own learn announce score".split()
+)
+
 _Found = TypeVar("_Found")
 
 #: States of a task that is under way, and of one that has ended.
@@ -83,7 +94,7 @@ class Task:
     @property
     def party(self) -> str:
         """Whose it is; empty for a task of nobody's group."""
-        return self.name.rpartition(".")[0].rpartition("_")[0]
+        return place_of(self.name)[0]
 
     @property
     def title(self) -> str:
@@ -100,6 +111,44 @@ class Task:
         return f"{seen.href}/tasks/{quote(self.name)}{mapped}"
 
 
+def place_of(task: str) -> tuple[str, str]:
+    """The party and the stage of a task; the party is empty for a task of nobody's group.
+
+    Args:
+        task: Its id, with the groups that it is in; ours is the innermost, ``<party>_<phase>``.
+    """
+    groups, _, stage = task.rpartition(".")
+    party, _, phase = groups.rpartition(".")[2].rpartition("_")
+    return party if phase in PHASES else "", stage
+
+
+def holders(federation: str, purpose: str) -> list[str]:
+    """The DAGs of people's own that hold a federation as a task group, by their tags.
+
+    Args:
+        federation: The federation's name.
+        purpose: What its runs there are for.
+    """
+
+    def ask(session: Any) -> list[str]:
+        from airflow.models.dag import DagTag
+        from sqlalchemy import select
+
+        about = select(DagTag.dag_id).where(DagTag.name == federation)
+        asked = select(DagTag.dag_id, DagTag.name).where(DagTag.dag_id.in_(about))
+        tags: dict[str, set[str]] = {}
+        for dag, tag in session.execute(asked):
+            tags.setdefault(str(dag), set()).add(str(tag))
+        # A party may be called as a federation is: that one's own DAG is not this one's.
+        return sorted(
+            dag
+            for dag, own in tags.items()
+            if {TAG, purpose} <= own and dag not in {f"{tag}_{purpose}" for tag in own}
+        )
+
+    return _asked(ask, [])
+
+
 def find(dag: str, name: str) -> Seen | None:
     """A run by Airflow's names; None where Airflow has none.
 
@@ -111,15 +160,14 @@ def find(dag: str, name: str) -> Seen | None:
     return found[0] if found else None
 
 
-def named(run: str, federation: str) -> Seen | None:
-    """The run of a federation that has an id of ours; None where Airflow has none.
+def named(run: str, dags: Iterable[str]) -> Seen | None:
+    """The run that has an id of ours, which is its plan's; None where Airflow has none.
 
     Args:
         run: OpBoost's id.
-        federation: The federation's name.
+        dags: Ids of the DAGs in which it may be.
     """
-    dags = [f"{federation}_train", f"{federation}_score"]
-    return next((seen for seen in _runs(dags) if seen.run == run), None)
+    return next((seen for seen in _runs(list(dags)) if seen.run == run), None)
 
 
 def latest(dags: Iterable[str], states: Iterable[str] = (), limit: int = 1) -> list[Seen]:

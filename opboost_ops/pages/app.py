@@ -147,7 +147,7 @@ def _static(name: str, media: str) -> Response:
 
 
 def _state(sees_dag: SeesDag, party: AskedName = "", federation: AskedName = "") -> Response:
-    query = Query(_sees(sees_dag), party or None, federation or None)
+    query = Query(_sees(sees_dag), party or None, federation or None, sees_dag=sees_dag)
     return Response(state.state(query).model_dump_json(indent=1), media_type="application/json")
 
 
@@ -158,7 +158,7 @@ def _state_schema() -> Response:
 
 def _status(request: Request, sees_dag: SeesDag, csv: AskedCsv = "") -> Response:
     _, title, lead = PAGES[0]
-    query = Query(_sees(sees_dag))
+    query = Query(_sees(sees_dag), sees_dag=sees_dag)
     top = status.blocks(state.state(query).federations) if parties() else []
     return _answer(
         request, "status", title, lead, [Section("", tuple(top))] if csv else [], csv, top=top
@@ -210,7 +210,13 @@ def _monthly(
     csv: AskedCsv = "",
 ) -> Response:
     _, title, lead = next(page for page in PAGES if page[0] == "monthly")
-    query = Query(_sees(sees_dag), federation=federation or None, since=since, until=until)
+    query = Query(
+        _sees(sees_dag),
+        federation=federation or None,
+        since=since,
+        until=until,
+        sees_dag=sees_dag,
+    )
     top = monthly.blocks(query) if parties() else []
     known = federations(query)
     filters = [Filter("federation", "Federation", "choice", known)] if len(known) > 1 else []
@@ -234,10 +240,17 @@ def _run(
         id = run_id(dag, run)  # noqa: A001
     if not id:
         raise HTTPException(404)
-    query = Query(_sees(sees_dag), party or None, run=id, entries=entries, whole=bool(csv))
+    query = Query(
+        _sees(sees_dag),
+        party or None,
+        run=id,
+        entries=entries,
+        whole=bool(csv),
+        sees_dag=sees_dag,
+    )
     seen = airflow.find(dag, run) if dag and run else None
     if not dag:
-        known = (airflow.named(id, federation) for federation in federations(query))
+        known = (airflow.named(id, query.dags(name)) for name in federations(query))
         seen = next((one for one in known if one is not None), None)
     found = runs.worth_a_section(sorted(sections(runs.build, query), key=runs.first))
     lead = f"Airflow calls it {run}." if run else "All that the parties here have of this run."

@@ -13,6 +13,7 @@ from opboost_ops.config.loading import site_of
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, OpBoostError
+from opboost_ops.pages import airflow
 from opboost_ops.pages.blocks import Block, Note, Pager, Section
 
 _LOG = logging.getLogger("opboost_ops")
@@ -36,6 +37,7 @@ class Query:
         whole: All pages at once, for a download.
         since: First day of a period, as 2026-01-31; empty for the default.
         until: Its last day, likewise.
+        sees_dag: Whether the reader may see a DAG's runs, by its id.
     """
 
     sees: Callable[[str], bool]
@@ -47,6 +49,20 @@ class Query:
     whole: bool = False
     since: str = ""
     until: str = ""
+    sees_dag: Callable[[str], bool] = lambda _: False
+
+    def dags(self, federation: str, *purposes: str) -> list[str]:
+        """The DAGs of a federation's runs that may be shown: its own, and those that hold it.
+
+        Args:
+            federation: One that may be seen.
+            purposes: What the runs are for; all when absent.
+        """
+        found = []
+        for purpose in purposes or airflow.PURPOSES:
+            held = [dag for dag in airflow.holders(federation, purpose) if self.sees_dag(dag)]
+            found += [f"{federation}_{purpose}", *held]
+        return found
 
     def wants(self, federation: str, run: str | None = None) -> bool:
         """Whether a run's things are to be shown."""

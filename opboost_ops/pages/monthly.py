@@ -50,12 +50,12 @@ def blocks(query: Query) -> list[Block]:
     made: list[Block] = []
     for name in names:
         made.append(Heading(f"{name}, {period.words}"))
-        made += guarded(partial(_federation, name, period))
+        made += guarded(partial(_federation, name, period, query.dags(name, "train")))
     return made
 
 
-def _federation(name: str, period: Period) -> list[Block]:
-    runs = _runs(name, period)
+def _federation(name: str, period: Period, dags: Sequence[str]) -> list[Block]:
+    runs = _runs(dags, period)
     found = _champion(name)
     incidents = [
         (at.isoformat(timespec="seconds"), "a run has failed", run.run, run.name)
@@ -67,7 +67,7 @@ def _federation(name: str, period: Period) -> list[Block]:
     for party in parties():
         # The fault of one party spares the others.
         told += guarded(partial(_party, party, name, period, rows, incidents))
-    made: list[Block] = [Facts((*_on(name, runs), *_worth(found)))]
+    made: list[Block] = [Facts((*_on(dags, runs), *_worth(found)))]
     if found is not None and found.shares:
         made.append(_brings(found))
     made += [_cost(name, rows), *told]
@@ -75,15 +75,14 @@ def _federation(name: str, period: Period) -> list[Block]:
     return made
 
 
-def _runs(name: str, period: Period) -> list[airflow.Seen]:
+def _runs(dags: Sequence[str], period: Period) -> list[airflow.Seen]:
     begin, end = (datetime.fromisoformat(at) for at in (period.begin, period.end))
-    return airflow.between([f"{name}_train"], begin, end)
+    return airflow.between(dags, begin, end)
 
 
-def _on(name: str, runs: Sequence[airflow.Seen]) -> list[Fact]:
-    dag = f"{name}_train"
-    ahead = airflow.next_times([dag]).get(dag)
-    last = airflow.latest([dag], ["success"])
+def _on(dags: Sequence[str], runs: Sequence[airflow.Seen]) -> list[Fact]:
+    ahead = min((at for at in airflow.next_times(dags).values() if at is not None), default=None)
+    last = airflow.latest(dags, ["success"])
     ended = (last[0].ended or last[0].began) if last else None
     failed = sum(run.state == "failed" for run in runs)
     state: State = "good" if ended and ahead else "warn"

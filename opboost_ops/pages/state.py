@@ -142,13 +142,13 @@ def state(query: Query) -> State:
         query: What is asked for.
     """
     names = [n for n in federations(query) if query.federation in (None, n)]
-    times = airflow.next_times(f"{name}_train" for name in names)
-    found = [_federation(name, times.get(f"{name}_train"), query) for name in names]
+    found = [_federation(name, query) for name in names]
     return State(at=datetime.now(UTC).replace(microsecond=0), federations=tuple(found))
 
 
-def _federation(name: str, next_run: datetime | None, query: Query) -> Federation:
-    dags = [f"{name}_train"]
+def _federation(name: str, query: Query) -> Federation:
+    dags = query.dags(name, "train")
+    ahead = [at for at in airflow.next_times(dags).values() if at is not None]
     succeeded = airflow.latest(dags, ["success"])
     last = airflow.latest(dags)
     waits = last[0].run if last and last[0].state == "running" else ""
@@ -169,9 +169,9 @@ def _federation(name: str, next_run: datetime | None, query: Query) -> Federatio
     champion = next((v for v in versions if v.champion), None)
     return Federation(
         federation=name,
-        next_run=next_run,
-        last_success=_run(succeeded[0]) if succeeded else None,
-        last_run=_run(last[0]) if last else None,
+        next_run=min(ahead, default=None),
+        last_success=_run(succeeded[0], dags[0]) if succeeded else None,
+        last_run=_run(last[0], dags[0]) if last else None,
         champion=champion.version if champion else None,
         champion_since=champion.decided if champion else None,
         versions=versions,
@@ -179,8 +179,11 @@ def _federation(name: str, next_run: datetime | None, query: Query) -> Federatio
     )
 
 
-def _run(seen: airflow.Seen) -> Run:
+def _run(seen: airflow.Seen, own: str) -> Run:
     found = airflow.tasks(seen) if seen.state != "success" else []
+    if seen.dag != own:
+        # Of people's own tasks beside a federation's its readers are told nothing.
+        found = [task for task in found if task.party]
     now = datetime.now(UTC)
     return Run(
         dag=seen.dag,

@@ -14,7 +14,9 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.errors import ConfigError
 from opboost_ops.orchestration.dags import build_dags
+from opboost_ops.orchestration.phases import TITLES
 from opboost_ops.orchestration.task_group import FederationTaskGroup
+from opboost_ops.pages.airflow import PHASES, place_of
 from tests.federation import Workspace
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +44,9 @@ def test_it_holds_the_tasks_of_the_federations_own_dag(
         for setting in ("queue", "pool", "owner", "retries", "execution_timeout"):
             assert getattr(theirs, setting) == getattr(ours, setting), (name, setting)
         assert theirs.on_failure_callback
+        # By them pages and notes know whose task it is, within groups of people's own.
+        assert place_of(f"credit.{name}") == (ours.owner, name.rpartition(".")[2])
+    assert set(TITLES) == PHASES
     assert own.tags <= dag.tags
     assert dag.get_task("refresh_tables").downstream_task_ids == {"credit.credit_open.open_run"}
     assert (

@@ -3,10 +3,11 @@
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import jsonschema
 import pytest
-from airflow.models.dag import DagModel
+from airflow.models.dag import DagModel, DagTag
 from airflow.models.dagbundle import DagBundleModel
 from airflow.utils.session import create_session
 from fastapi import FastAPI
@@ -14,6 +15,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import delete, insert
 
 from opboost_ops.config.loading import load_site
+from opboost_ops.exchange.run_id import run_id
 from opboost_ops.models.registry import Registry
 from opboost_ops.run.acts import Asked, do
 from tests.federation import FIRST_RUN, Workspace
@@ -25,15 +27,11 @@ TASK = "bank_release.desensitize"
 NEXT = datetime(2031, 5, 6, 3, tzinfo=UTC)
 
 
-@pytest.fixture
-def scheduled(application: object) -> Iterator[None]:
-    """A DAG that Airflow will run next on a day far ahead."""
-    forget_runs()
+def write_dag(dag: str, *tags: str, due: datetime | None = None) -> None:
     with create_session() as session:
-        session.execute(insert(DagBundleModel).values(name="b", active=True))
         session.execute(
             insert(DagModel).values(
-                dag_id=TRAIN,
+                dag_id=dag,
                 bundle_name="b",
                 is_paused=False,
                 is_stale=False,
@@ -41,14 +39,25 @@ def scheduled(application: object) -> Iterator[None]:
                 max_active_tasks=16,
                 max_consecutive_failed_dag_runs=0,
                 has_task_concurrency_limits=False,
-                next_dagrun_create_after=NEXT,
+                next_dagrun_create_after=due,
             )
         )
+        for tag in tags:
+            session.execute(insert(DagTag).values(dag_id=dag, name=tag))
+
+
+@pytest.fixture
+def scheduled(application: object) -> Iterator[None]:
+    """A DAG that Airflow will run next on a day far ahead."""
+    forget_runs()
+    with create_session() as session:
+        session.execute(insert(DagBundleModel).values(name="b", active=True))
+    write_dag(TRAIN, due=NEXT)
     yield
     forget_runs()
     with create_session() as session:
-        session.execute(delete(DagModel))
-        session.execute(delete(DagBundleModel))
+        for model in (DagTag, DagModel, DagBundleModel):
+            session.execute(delete(model))
 
 
 def test_success_next_run_champion_and_budget(
@@ -175,3 +184,55 @@ def test_a_version_says_how_it_is_put_into_use(reader: Reader, shown: Workspace)
     registry.promote("a" * 16, "by hand")
     shown.edit_yaml("credit/policy.yaml", lambda policy: policy.update(acts=["roll_back"]))
     assert "what roll_back" in reader.page(f"models/credit/credit_scoring/{FIRST_RUN}")
+
+
+def test_a_federation_in_a_dag_of_ones_own_is_found_by_its_plan(
+    reader: Reader, shown: Workspace, scheduled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.api_fastapi.app import get_auth_manager
+
+    def told() -> dict[str, Any]:
+        (one,) = reader.get("/opboost/status.json").json()["federations"]
+        return dict(one)
+
+    due = NEXT - timedelta(days=1)
+    write_dag("nightly", "opboost", "train", "credit_scoring", "bank", "mine", due=due)
+    # Another federation's own DAG, one of whose parties is called as this federation is.
+    write_dag("other_train", "opboost", "train", "other", "credit_scoring")
+    write_run("night", "failed", {}, dag="other_train", ago=timedelta(minutes=1))
+    write_run("former", "success", {"credit_open.open_run": "success"}, ago=timedelta(days=2))
+    said = {"problem": "income is over.", "remedy": "Ask.", "refused": True}
+    own, ours = "mine_x.refresh_the_vault", f"credit.{TASK}"
+    write_run(
+        "night", "failed", {own: "failed", ours: "failed"}, {ours: said, own: said}, dag="nightly"
+    )
+    one = told()
+    last = one["last_run"]
+    assert (last["dag"], last["name"]) == ("nightly", "night")
+    assert last["failures"] == ["bank: desensitize: income is over."]
+    assert datetime.fromisoformat(one["next_run"]) == due
+    assert one["last_success"]["name"] == "former"
+    status = reader.page("status")
+    assert "bank: desensitize: income is over." in status
+    assert "refresh_the_vault" not in status
+    assert "1 failed" in reader.page("monthly")
+    # By the plan's own id, which is all that ledger, exchange and models know of a run.
+    assert last["run"] == run_id("nightly", "night")
+    page = reader.page(f"run?id={last['run']}")
+    assert "income is over." in page
+    assert "/dags/nightly/runs/night" in page
+
+    # Whoever may not see that DAG learns nothing of it.
+    allowed = get_auth_manager().is_authorized_dag
+
+    def refuse(**what: Any) -> bool:
+        return what["details"].id != "nightly" and allowed(**what)
+
+    monkeypatch.setattr(get_auth_manager(), "is_authorized_dag", refuse)
+    one = told()
+    assert one["last_run"]["name"] == "former"
+    assert datetime.fromisoformat(one["next_run"]) == NEXT
+    for path in ("status", "monthly", f"run?id={last['run']}"):
+        assert "income is over" not in reader.page(path)
+        assert "nightly" not in reader.page(path)
+    reader.page("run?dag=nightly&run=night", status=403)
