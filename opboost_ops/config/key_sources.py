@@ -2,7 +2,9 @@
 
 import importlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from opboost_ops.config.source import ENVIRONMENT
 from opboost_ops.errors import ConfigError
@@ -43,7 +45,29 @@ def text_of(place: Path, what: str) -> str:
     )
 
 
+def connection_of(name: str) -> Mapping[str, str] | None:
+    """The fields of a connection that this worker's own Airflow keeps, for a store.
+
+    Args:
+        name: The connection's id.
+
+    Returns:
+        ``conn_type``, ``host``, ``schema``, ``login``, ``password`` and the texts of its extra;
+        None if there is none.
+
+    Raises:
+        ConfigError: There is no Airflow here.
+    """
+    found: Mapping[str, str] | None = _airflow("A store's login").connection(name)
+    return found
+
+
 def _of_airflow(name: str) -> str | None:
+    found: str | None = _airflow("A key").variable(name)
+    return found
+
+
+def _airflow(what: str) -> Any:
     # By its name: Airflow is an extra, and only the orchestration knows it.
     try:
         backend = importlib.import_module("opboost_ops.orchestration.secrets")
@@ -51,8 +75,7 @@ def _of_airflow(name: str) -> str | None:
         backend = None
     if backend is None:
         raise ConfigError(
-            "A key is kept in Airflow's secrets backend, and there is no Airflow here.",
+            f"{what} is kept in Airflow's secrets backend, and there is no Airflow here.",
             "Run this where the party's worker runs, with the extra `airflow`.",
         )
-    found: str | None = backend.variable(name)
-    return found
+    return backend

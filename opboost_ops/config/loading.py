@@ -15,7 +15,7 @@ from opboost_ops.config.channel_files import read_tables
 from opboost_ops.config.fault_groups import grouped
 from opboost_ops.config.faults import federation_faults
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.key_sources import in_a_file
+from opboost_ops.config.key_sources import AIRFLOW, in_a_file
 from opboost_ops.config.parameters import applies
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.policy_faults import policy_faults
@@ -85,7 +85,7 @@ def load_site(path: Path, folder: Path | None = None) -> Site:
     update: dict[str, Any] = {
         name: folder / getattr(site, name) for name in paths if in_a_file(getattr(site, name))
     }
-    elsewhere = "://" in site.store or site.store.startswith(ENVIRONMENT)
+    elsewhere = "://" in site.store or site.store.startswith((ENVIRONMENT, AIRFLOW))
     update["store"] = site.store if elsewhere else str(folder / site.store)
     prefix = "sqlite:///"
     if site.ledger.startswith(prefix) and not site.ledger.startswith(prefix + "/"):

@@ -36,7 +36,9 @@ class Site(Record):
 
     Attributes:
         home: Private working folder: intermediate tables and quality reports.
-        store: URL or folder of the exchange, the only channel between parties.
+        store: URL or folder of the exchange, the only channel between parties; ``env:NAME`` for an
+            environment variable that holds it, or ``airflow:NAME`` for a connection of type
+            ``opboost_store`` in the secrets backend of this worker's Airflow.
         ledger: Database URL of the party's ledger, or ``env:NAME`` for an environment variable
             that holds it: a password belongs there.
         cells: What each cell has released; it never leaves.

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,25 @@ _SETTINGS = "Look at the AWS_ variables of this process: endpoint, region, profi
 _TRY_AGAIN = {408, 409, 429, 500, 502, 503, 504}
 
 
+@dataclass(frozen=True)
+class Login:
+    """How to reach a bucket, where the environment does not say it; what is empty, it says.
+
+    Attributes:
+        key: Id of the access key.
+        secret: The access key.
+        token: Of a session.
+        endpoint: URL of another service than Amazon's.
+        region: Its region.
+    """
+
+    key: str = ""
+    secret: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+    endpoint: str = ""
+    region: str = ""
+
+
 class S3Bucket:
     """The objects below a prefix of a bucket.
 
@@ -25,12 +45,13 @@ class S3Bucket:
     Args:
         bucket: Its name.
         prefix: What all names begin with, without slashes at its ends.
+        login: What to use instead of the environment's.
 
     Raises:
         ConfigError: The extra ``s3`` is not installed, or the environment's settings are wrong.
     """
 
-    def __init__(self, bucket: str, prefix: str) -> None:
+    def __init__(self, bucket: str, prefix: str, login: Login | None = None) -> None:
         self._bucket = bucket
         self._prefix = f"{prefix}/" if prefix else ""
         try:
@@ -40,10 +61,18 @@ class S3Bucket:
             raise ConfigError(
                 "store: S3 needs the extra s3.", "Install opboost-ops[s3] on this machine."
             ) from None
-        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        own = login or Login()
+        endpoint = (
+            own.endpoint
+            or os.environ.get("AWS_ENDPOINT_URL_S3")
+            or os.environ.get("AWS_ENDPOINT_URL")
+        )
+        region = own.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         with _faults():
-            self._client: Any = boto3.session.Session().client(
+            session = boto3.session.Session(
+                own.key or None, own.secret or None, own.token or None, region or None
+            )
+            self._client: Any = session.client(
                 "s3",
                 endpoint_url=endpoint or None,
                 region_name=region or None,

@@ -7,14 +7,18 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from opboost_ops.config.key_sources import AIRFLOW, connection_of
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.limits import Admit
 from opboost_ops.exchange.local_store import THROWAWAY, LocalStore
 from opboost_ops.exchange.object_store import ObjectStore
 from opboost_ops.exchange.places import PLAIN_NAME
-from opboost_ops.exchange.s3 import S3Bucket
+from opboost_ops.exchange.s3 import Login, S3Bucket
 
 __all__ = ["ENVIRONMENT", "THROWAWAY", "LocalStore", "ObjectStore", "Store", "open_store"]
+
+#: The type of a connection of Airflow's that names a store.
+CONNECTION = "opboost_store"
 
 #: How ``store`` names an environment variable that holds the URL.
 ENVIRONMENT = "env:"
@@ -133,14 +137,16 @@ def open_store(url: str, environ: Mapping[str, str] = os.environ) -> Store:
     """The store that ``store`` in ``site.yaml`` names; see docs/stores.md.
 
     Args:
-        url: A folder, a ``file://`` or ``s3://`` URL, or ``env:NAME`` for an environment variable
-            that holds one of these.
+        url: A folder, a ``file://`` or ``s3://`` URL, ``env:NAME`` for an environment variable that
+            holds one of these, or ``airflow:NAME`` for a connection of this worker's own Airflow.
         environ: Where that variable is looked up.
 
     Raises:
         ConfigError: No store of that kind is known, or the URL carries credentials.
     """
     what = "store"
+    if url.startswith(AIRFLOW):
+        return _connected(url.removeprefix(AIRFLOW))
     if url.startswith(ENVIRONMENT):
         name = url.removeprefix(ENVIRONMENT)
         what, url = f"store (from the variable {name})", environ.get(name, "")
@@ -166,7 +172,50 @@ def open_store(url: str, environ: Mapping[str, str] = os.environ) -> Store:
     )
 
 
-def _s3(url: str, what: str) -> ObjectStore:
+def store_of(connection: Mapping[str, str], what: str) -> Store:
+    """The store that a connection of Airflow's names.
+
+    Args:
+        connection: Its fields: ``host`` is the bucket, ``schema`` the prefix, ``login`` and
+            ``password`` the access key; perhaps ``endpoint``, ``region`` and ``session_token``.
+        what: What it is called in errors.
+
+    Raises:
+        ConfigError: It is none of a store, or half a login, or names no bucket.
+    """
+    if connection["conn_type"] != CONNECTION:
+        raise ConfigError(
+            f"{what} is of another type than {CONNECTION}.", "Make it one of that type."
+        )
+    if bool(connection["login"]) != bool(connection["password"]):
+        raise ConfigError(
+            f"{what} has half a login.",
+            "Give the access key's id and the access key, or neither: then those of the "
+            "worker's environment are used.",
+        )
+    login = Login(
+        connection["login"],
+        connection["password"],
+        connection.get("session_token", ""),
+        connection.get("endpoint", ""),
+        connection.get("region", ""),
+    )
+    place = f"{connection['host']}/{connection['schema'].strip('/')}"
+    return _s3(f"s3://{place.rstrip('/')}", what, login)
+
+
+def _connected(name: str) -> Store:
+    found = connection_of(name)
+    if found is None:
+        raise ConfigError(
+            f"store: no connection {name} is in the secrets backends of this worker's own Airflow.",
+            "Set it on this party's workers only, for example as AIRFLOW_CONN_"
+            f"{name.upper()}. The database of an Airflow that parties share is not asked.",
+        )
+    return store_of(found, f"store (the connection {name})")
+
+
+def _s3(url: str, what: str, login: Login | None = None) -> ObjectStore:
     form = "Write s3://bucket/prefix."
     try:
         parts = urlsplit(url)
@@ -182,4 +231,4 @@ def _s3(url: str, what: str) -> ObjectStore:
         raise ConfigError(f"{what}: the URL names no bucket.", form)
     if prefix and not all(re.match(PLAIN_NAME, part) for part in prefix.split("/")):
         raise ConfigError(f"{what}: the prefix in the URL is not one of plain names.", form)
-    return ObjectStore(S3Bucket(parts.netloc, prefix))
+    return ObjectStore(S3Bucket(parts.netloc, prefix, login))

@@ -42,6 +42,30 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": "opboost-ops",
         "name": "OpBoost Ops",
         "description": "Privacy-preserving federated gradient boosting as DAGs.",
+        "connection-types": [
+            {
+                "connection-type": "opboost_store",
+                "hook-class-name": "opboost_ops.orchestration.store_hook.StoreHook",
+                "hook-name": "OpBoost store",
+                "ui-field-behaviour": {
+                    "hidden-fields": ["port"],
+                    "relabeling": {
+                        "host": "Bucket",
+                        "schema": "Prefix",
+                        "login": "Access key ID",
+                        "password": "Secret access key",
+                    },
+                },
+                "conn-fields": {
+                    name: {"label": label, "schema": {"type": ["string", "null"], **more}}
+                    for name, label, more in (
+                        ("endpoint", "Endpoint, of another service than Amazon's", {}),
+                        ("region", "Region", {}),
+                        ("session_token", "Session token", {"format": "password"}),
+                    )
+                },
+            }
+        ],
         "config": {
             SECTION: {
                 "description": "OpBoost Ops; a variable OPBOOST_<OPTION> wins over each of these. "

@@ -23,7 +23,9 @@ PURPOSES = ("train", "score")
 
 #: How the groups end that are ours.
 PHASES = frozenset(
-    "open ids psi align release train answer publish route register own learn announce score".split()
+    """
+    open ids psi align release train answer publish route register own learn announce score
+    """.split()  # noqa: SIM905
 )
 
 _Found = TypeVar("_Found")

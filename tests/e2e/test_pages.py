@@ -64,10 +64,10 @@ def test_from_the_navigation(page: Any, airflow: Standalone, run: str, title: st
     page.evaluate("localStorage.setItem('theme', 'light')")
     page.reload()
     # One entry for all of them.
-    entries = page.locator("nav").get_by_text("OpBoost", exact=True)
+    entries = page.get_by_role("link", name="OpBoost", exact=True)
     entries.first.wait_for()
     assert entries.count() == 1
-    assert page.locator("nav").get_by_text("Plugins", exact=True).count() == 0
+    assert page.get_by_text("Plugins", exact=True).count() == 0
     entries.first.click()
     assert inside(page).url == f"{airflow.url}/opboost/status"
     frame = opened(page, airflow, title)
