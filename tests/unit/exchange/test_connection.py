@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from airflow.sdk._shared.secrets_masker import _secrets_masker
+from airflow.sdk.log import redact
 
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError
@@ -39,7 +39,7 @@ def test_a_site_opens_its_store_by_a_connection(workspace: Workspace, alone: str
     assert store.put_once("f/r/k/p", {"manifest.json": b"{}"})
     assert open_store(alone).list("f") == ["f/r/k/p"]
     # From now on this task's log shows none of it.
-    told = str(_secrets_masker().redact(f"{KEY} {SECRET} {TOKEN}"))
+    told = str(redact(f"{KEY} {SECRET} {TOKEN}"))
     assert not [text for text in (KEY, SECRET, TOKEN) if text in told]
     assert SECRET not in repr(vars(store._bucket))  # type: ignore[attr-defined]
 
