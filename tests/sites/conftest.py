@@ -260,8 +260,7 @@ class Site:
         self.places = {
             "/run/secrets": keys / party,
             "/federations": root / "federations",
-            "/dags": compose.FOLDER.parent / "dags",
-            "/settings": compose.FOLDER / "site",
+            "/usr/local/opboost/dags": compose.FOLDER.parent / "dags",
             "/site/": f"{self.home}/",
             "127.0.0.1:8793": self.address,
             "127.0.0.1:8443": proxy,
@@ -277,7 +276,9 @@ class Site:
     @property
     def worker_environment(self) -> dict[str, str]:
         environment = compose.moved(compose.environment(self.declared["worker"]), self.places)
-        return {**compose.bare(BIN), **environment, "TMPDIR": str(self.home / "tmp")}
+        # As the image has it.
+        own = {"PYTHONPATH": str(compose.FOLDER / "image" / "settings")}
+        return {**compose.bare(BIN), **own, **environment, "TMPDIR": str(self.home / "tmp")}
 
     def start_worker(self, processes: Processes) -> None:
         (self.home / "tmp").mkdir(exist_ok=True)

@@ -5,7 +5,7 @@ Import only: thread pools that are used before the fork do not survive it.
 
 import sys
 
-if sys.argv[1:3] == ["edge", "worker"]:
+if sys.argv[1:3] in (["celery", "worker"], ["edge", "worker"]):
     # isort: off
     # First, because it says how OpenMP's threads wait, which is read when OpenMP is loaded.
     import opboost_ops.run.runner
