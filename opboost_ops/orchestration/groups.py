@@ -12,6 +12,7 @@ from opboost_ops.config.federation import Federation, Party, Purpose
 from opboost_ops.config.private_faults import may_drop_out
 from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.phases import DESCRIPTIONS, TITLES
+from opboost_ops.orchestration.pods import pod_override
 from opboost_ops.run.phases import SHARDED, Phase, phases
 
 #: What the UI calls one of the tasks that treat a file each.
@@ -80,7 +81,8 @@ def common_of(spec: Party, party: str) -> dict[str, Any]:
         spec: The party, as declared.
         party: Its name.
     """
-    return {"owner": party, "queue": spec.queue, "multiple_outputs": False}
+    here = {"owner": party, "queue": spec.queue, "multiple_outputs": False}
+    return {**here, **pod_override(spec.queue)}
 
 
 def add_group(

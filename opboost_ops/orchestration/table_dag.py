@@ -8,6 +8,7 @@ from airflow.sdk import DAG, task
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.assets import table_assets
+from opboost_ops.orchestration.groups import common_of
 from opboost_ops.orchestration.listened import TAG
 from opboost_ops.orchestration.times import at
 
@@ -49,11 +50,9 @@ def tables_dag(
                 task(
                     task_id=f"{party}_{what}",
                     doc_md=words,
-                    owner=party,
-                    queue=spec.queue,
                     pool=spec.pool,
                     outlets=[asset],
-                    multiple_outputs=False,
+                    **common_of(spec, party),
                 )(tasks.look_at_table)(
                     party, federation.name, purpose, federation.schedule.catch_up
                 )

@@ -145,10 +145,10 @@ class Project:
         return self.state(service)["Restarts"] > restarts and self.is_well(service)
 
     def is_well(self, service: str) -> bool:
-        """Whether its health check says so."""
+        """Whether it runs, and its health check says so, if it has one."""
         state = self.state(service)
-        health = state.get("Health") or state.get("Healthcheck") or {}
-        return bool(state["Running"] and health.get("Status") == "healthy")
+        health = state.get("Health") or {}
+        return bool(state["Running"] and health.get("Status") in (None, "", "healthy"))
 
     def kill(self, service: str) -> None:
         """End a container's first process, and all others with it, as a crash does."""

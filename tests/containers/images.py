@@ -81,9 +81,7 @@ def _pulled(engine: Engine, image: str) -> bool:
     return engine.run("pull", image, seconds=_PULL).returncode == 0
 
 
-def _build(
-    engine: Engine, name: str, base: str, file: Path, folder: Path, *options: str
-) -> None:
+def _build(engine: Engine, name: str, base: str, file: Path, folder: Path, *options: str) -> None:
     before = engine.run("image", "inspect", "--format", "{{.Id}}", name).stdout.strip()
     # The machine's own network: what it downloads is known by its hash or Debian's signature.
     whole = ["build", "--network", "host", "--build-arg", f"BASE={base}", *options]

@@ -282,6 +282,8 @@ class Site:
 
     def start_worker(self, processes: Processes) -> None:
         (self.home / "tmp").mkdir(exist_ok=True)
-        command = [BIN / "airflow", *self.declared["worker"]["command"]]
+        declared = self.declared["worker"]["command"]
+        own = [part.replace("/tmp/", f"{self.home}/tmp/") for part in declared]
+        command = [BIN / "airflow", *own]
         name = f"worker-{self.party}"
         processes.start(name, command, self.worker_environment, self.home)
