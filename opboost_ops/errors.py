@@ -54,6 +54,10 @@ class ContractError(OpBoostError):
     """A table, label or model does not keep what its declaration promises."""
 
 
+class ClosedSessionError(ContractError):
+    """A session of horizontal learning has ended for all its parties without a model."""
+
+
 class ArtifactError(OpBoostError):
     """An exchange artifact is missing, damaged, forged, or not the one that was expected."""
 

@@ -27,7 +27,7 @@ from opboost_ops.aggregation.post import Place
 from opboost_ops.aggregation.shamir import BYTES
 from opboost_ops.boosting.rounds import LOGGER, Round
 from opboost_ops.config.schema import Record
-from opboost_ops.errors import ContractError
+from opboost_ops.errors import ClosedSessionError, ContractError
 from opboost_ops.exchange.rejection import Rejected
 
 _LOG = logging.getLogger(LOGGER)
@@ -243,7 +243,7 @@ class RecoveringMailbox(Mailbox):
             if missing
             else "a message in it is not the one that was due"
         )
-        return ContractError(
+        return ClosedSessionError(
             f"{name}: the active party has closed the session: {why}.",
             "It stays charged in full, and no model has come of it: trigger a new run.",
         )

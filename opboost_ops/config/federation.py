@@ -57,8 +57,8 @@ class Party(PublicKeys):
         pool: Airflow pool of its tasks.
         label: The label holder's target.
         features: Its columns.
-        shards: Its table is several files, and each is preprocessed and desensitised by a task of
-            its own (feature holders).
+        shards: Its table is several files, and each is preprocessed and desensitised (feature
+            holders), or encoded (horizontal learning), by a task of its own.
     """
 
     role: Role

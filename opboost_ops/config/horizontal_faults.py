@@ -43,8 +43,6 @@ def horizontal_faults(federation: Federation) -> Iterator[Fault]:
             if own and own != common:
                 yield Fault(f"{where}.{key}", "is declared once for all parties",
                             f"move it to {key}, outside of parties")  # fmt: skip
-        if party.shards:
-            yield Fault(f"{where}.shards", "is only for feature holders", "take the line out")
     if federation.alignment_mode != "keyed":
         yield Fault(
             "alignment",

@@ -75,11 +75,13 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float]:
     """AUC of one setting.
 
     Args:
-        cell: ``dataset``, ``method``, ``parties``, ``epsilon``, ``seed``.
+        cell: ``dataset``, ``method``, ``parties``, ``epsilon``, ``seed``; and ``rows`` to train on,
+            of all parties, where not two thirds of them all.
     """
     columns, label, *_ = horizontal.pooled(cell["dataset"])
     order = np.argsort(horizontal.words(cell["seed"], len(label)), kind="stable")
     train, test = np.split(order, [int(_TRAIN * len(order))])
+    train = train[: cell.get("rows")]
     held = [column[test] for column in columns]
     mine = [column[train] for column in columns]
     known, truth = label[train], label[test]

@@ -23,6 +23,7 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
     "cost": ("cost_section", "section"),
     "horizontal": ("horizontal_section", "section"),
     "horizontal-private": ("horizontal_private_section", "section"),
+    "horizontal-audit": ("horizontal_audit_section", "section"),
     "dpboost": ("dpboost_section", "section"),
     "federboost": ("federboost_section", "section"),
 }

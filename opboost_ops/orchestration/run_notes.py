@@ -1,4 +1,4 @@
-"""Why a run has failed, in its note on the run's page.
+"""Why a run has failed, or whom it went on without, in its note on the run's page.
 
 Airflow shows a note beside the run's state, where people look first. The scheduler writes it, as
 it alone knows all: what failed tasks have left in XCom, and which tasks no worker has taken.
@@ -17,6 +17,9 @@ from opboost_ops.pages.airflow import FAILURE, place_of
 
 #: Most letters of a note that Airflow keeps.
 _LONGEST = 1000
+
+#: How the note of a run begins that a party has dropped out of.
+_WITHOUT = "Went on without "
 
 
 def told(waited: Mapping[str, Sequence[str]]) -> list[str]:
@@ -45,6 +48,55 @@ def failed(failures: Sequence[tuple[str, Any]]) -> list[str]:
         said = json.loads(left) if isinstance(left, str) else left
         found.append(f"**{where}** has failed. {said['problem']} {said['remedy']}".strip())
     return found
+
+
+def without(failed: Sequence[str]) -> str:
+    """What a person is told of parties that a run went on without.
+
+    Args:
+        failed: Ids of the tasks that have failed.
+
+    Returns:
+        Nothing where none has.
+    """
+    stages: dict[str, str] = {}
+    for task in failed:
+        group, _, stage = task.rpartition(".")
+        stages.setdefault(group.rpartition("_")[0], stage)
+    if not stages:
+        return ""
+    named = " and ".join(f"**{party}** ({stage} has failed)" for party, stage in stages.items())
+    return (
+        f"{_WITHOUT}{named}. The model is made of the rows of those that remained; a party that "
+        "has dropped out stays charged. Clear its failed tasks, and it reads what was decided."
+    )
+
+
+@hookimpl
+def on_dag_run_success(dag_run: Any) -> None:
+    """Leave a note of parties that a private session of horizontal learning went on without.
+
+    Args:
+        dag_run: The scheduler's run, in its session.
+    """
+    session = our_session(dag_run)
+    if session is None:
+        return
+    from airflow.models.taskinstance import TaskInstance
+    from sqlalchemy import select
+
+    asked = (
+        select(TaskInstance.task_id)
+        .where(TaskInstance.dag_id == dag_run.dag_id, TaskInstance.run_id == dag_run.run_id)
+        .where(TaskInstance.state == "failed")
+        .order_by(TaskInstance.task_id)
+    )
+    with session.no_autoflush:
+        text = without([str(task) for task in session.scalars(asked)])
+    if text:
+        dag_run.note = text[:_LONGEST]
+    elif str(dag_run.note or "").startswith(_WITHOUT):
+        dag_run.note = "All parties have the model: who had dropped out has read it."
 
 
 @hookimpl

@@ -10,7 +10,7 @@ _TOLD = 4
 
 
 def of_run(seen: Seen | None) -> list[Block]:
-    """One box: why a run has failed, or how far it is.
+    """One box: why a run has failed, whom it went on without, or how far it is.
 
     Args:
         seen: The run, as Airflow knows it; None where it does not.
@@ -19,6 +19,8 @@ def of_run(seen: Seen | None) -> list[Block]:
         return []
     found = tasks(seen)
     failed = [task for task in found if task.state == "failed"]
+    if failed and seen.state == "success":
+        return [_without(seen, failed)]
     if failed:
         return [_failed(seen, failed)]
     if seen.state in ("running", "queued"):
@@ -93,6 +95,22 @@ def _failed(seen: Seen, failed: Sequence[Task]) -> Note:
         remedy,
         (*problem.splitlines(), *(f"Also {text}" for text in others)),
         (("The task and its log", first.href(seen)), ("The run in Airflow", seen.href)),
+    )
+
+
+def _without(seen: Seen, failed: Sequence[Task]) -> Note:
+    """Of a session that goes on when a party drops out: the others have ended well."""
+    parties = ", ".join(dict.fromkeys(task.party for task in failed))
+    return Note(
+        "warn",
+        f"This run went on without {parties}.",
+        "The model is made of the rows of those that remained; a party that has dropped out stays "
+        "charged. Clear its failed tasks, and it reads what was decided.",
+        tuple(
+            f"{task.title}: {(task.failure or {}).get('problem', 'ended without a message')}"
+            for task in failed[:_TOLD]
+        ),
+        (("The task and its log", failed[0].href(seen)), ("The run in Airflow", seen.href)),
     )
 
 

@@ -131,6 +131,22 @@ def close_mailbox(
         )
         detail = "all rounds, by the last decision"
         books.audit.add("received", f"{place}/decision/{active}/all", active, mailbox.head, detail)
+    forget_session(party, federation, run, mailbox, home)
+
+
+def forget_session(
+    party: Publisher, federation: Federation, run: str, mailbox: Mailbox, home: Home
+) -> None:
+    """Destroy a party's key of a session that is over: its rounds have ended, or it was closed.
+
+    Args:
+        party: Whose.
+        federation: The plan's.
+        run: The run's id.
+        mailbox: Its side of the rounds.
+        home: Its private folder for the run.
+    """
+    with open_books(party.site) as books:
         end_session(books, federation.name, run, home, mailbox.decision_key)
 
 

@@ -24,7 +24,7 @@ Awaited = Literal[
 Part = Role | Literal["active", "passive", "everyone"]
 
 #: Stages that a party which declares ``shards`` runs once for each file of its table.
-SHARDED = ("preprocess", "desensitize")
+SHARDED = ("preprocess", "desensitize", "encode_rows")
 
 #: The stage in which parties exchange messages of their own, and so run at the same time.
 ROUNDS = "boost"

@@ -40,7 +40,13 @@ from typing import Any
 
 from opboost_ops.aggregation.mailbox import Mailbox
 from opboost_ops.config.loading import site_of
-from opboost_ops.errors import BudgetError, ConfigError, ContractError, OpBoostError
+from opboost_ops.errors import (
+    BudgetError,
+    ClosedSessionError,
+    ConfigError,
+    ContractError,
+    OpBoostError,
+)
 from opboost_ops.exchange.acceptance import Keys
 from opboost_ops.exchange.encryption import private_key
 from opboost_ops.exchange.rejection import Rejected
@@ -65,7 +71,7 @@ from opboost_ops.run.inbox import (
     note_refused,
     note_rejected,
 )
-from opboost_ops.run.mailboxes import close_mailbox, open_mailbox
+from opboost_ops.run.mailboxes import close_mailbox, forget_session, open_mailbox
 from opboost_ops.run.phases import SHARDED, stages_of
 from opboost_ops.run.publication import Publisher, publish, signer_of
 from opboost_ops.stages import brevity, untold
@@ -230,7 +236,12 @@ def _run_stage(
     )
     known_before = set(acceptance.memory.accepted)
     begin, processor = time.perf_counter(), timings.processor()
-    outcome = STAGES[stage](context)
+    try:
+        outcome = STAGES[stage](context)
+    except ClosedSessionError:
+        for mailbox in opened:
+            forget_session(party, federation, run.run, mailbox, home)
+        raise
     if outcome.model is not None:
         charge_model(party, federation, run.run, outcome.model)
     for name, table in outcome.tables.items():

@@ -1,5 +1,7 @@
 """Arrow: a party's raw table -> integers of the declared domain, and held-out rows as they are."""
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -7,58 +9,108 @@ import pyarrow as pa
 from opboost_ops.config.federation import HoldoutColumn
 from opboost_ops.config.shared_columns import shared_columns
 from opboost_ops.errors import ContractError
-from opboost_ops.exchange.encoding import smallest_integers
+from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.mechanisms import noise
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import LABEL, encode_label
 from opboost_ops.stages.digest_ids import changed
-from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.stages.raw_blocks import blocks
+from opboost_ops.stages.stage import SHARDS, Context, Outcome
+
+#: Its tables: rows to train on, as integers of their domains, and held-out ones as they are.
+_ROWS, _HELD_OUT = "rows", "holdout_frame"
+
+#: What later stages know of the columns of both.
+_FRAME = "frame"
 
 
 def encode_rows(context: Context) -> Outcome:
-    """Encode this party's own rows for horizontal learning; nothing leaves.
+    """Encode this party's own rows for horizontal learning, block by block; nothing leaves.
+
+    For one shard: those of its file.
 
     Raises:
-        ContractError: The table was rewritten, a value is missing without a declared fill, or no
-            row is left to train on or to hold out.
+        ContractError: The table was rewritten, a value is missing where none may be, or no row is
+            left to train on or to hold out.
     """
-    if raw_table.fingerprint(context) != context.home.json("table")["sha256"]:
+    known = context.home.json("table")["sha256"]
+    if context.shard is not None:
+        known = context.home.json(SHARDS)["sha256"][context.shard]
+    if raw_table.fingerprint(context, context.shard) != known:
         raise changed(context)
     label = context.federation.label
     assert label is not None
-    frame = raw_table.read(context)
-    held_out = _held_out(context, frame)
-    if held_out.all() or not held_out.any():
+    columns = shared_columns(context.federation)
+    classes: list[str | int] = []
+    rows, holdout = [], []
+    for block in blocks(context, shard=context.shard):
+        held_out = _held_out(context, block)
+        truth, classes = encode_label(block.get_column(label.column), label, None)
+        mine = block.filter(pl.Series(~held_out))
+        integers = {
+            column.name: smallest_integers(column.integers(_numbers(context, mine, column.feature)))
+            for column in columns
+        }
+        rows.append(pa.table({**integers, LABEL: truth[~held_out]}))
+        others = raw_matrix(context, block.filter(pl.Series(held_out)))
+        holdout.append(pa.table({**others, LABEL: truth[held_out]}))
+    facts = {
+        "names": [column.name for column in columns],
+        "ranked": [],
+        "categories": {},
+        "task": label.task,
+        "classes": classes,
+    }
+    return _encoded(context, rows, holdout, facts)
+
+
+def joined_rows(context: Context) -> Outcome:
+    """What `encode_rows` made of each file, one after the other: as one file would give it.
+
+    Args:
+        context: The party's.
+
+    Raises:
+        ContractError: No row is left to train on or to hold out.
+    """
+    names = [str(shard) for shard in range(len(context.home.json(SHARDS)["sha256"]))]
+    rows, holdout = (
+        [context.home.table(f"{table}-{name}") for name in names] for table in (_ROWS, _HELD_OUT)
+    )
+    return _encoded(context, rows, holdout, context.home.json(f"{_FRAME}-{names[0]}"))
+
+
+def _encoded(
+    context: Context, rows: list[pa.Table], holdout: list[pa.Table], facts: dict[str, Any]
+) -> Outcome:
+    # Each part has the smallest types that hold it.
+    training = pa.table(
+        {
+            name: smallest_integers(
+                np.concatenate([narrow_integers(part, name).astype(np.int64) for part in rows])
+            )
+            for name in facts["names"]
+        }
+        | {LABEL: np.concatenate([part.column(LABEL).to_numpy() for part in rows])}
+    )
+    held_out = pa.concat_tables(holdout).combine_chunks()
+    # Of one file neither is a fault; and how many rows it has is nobody's but the party's.
+    whole = context.shard is None
+    if whole and not (training.num_rows and held_out.num_rows):
         raise ContractError(
             f"{context.party} has no row to train on, or none to hold out.",
             "Take part with more rows, or declare another holdout.",
         )
-    truth, classes = encode_label(frame.get_column(label.column), label, None)
-    raw = raw_matrix(context, frame)
-    names = list(raw)
-    integers = {
-        column.name: smallest_integers(column.integers(_numbers(context, frame, column.feature)))
-        for column in shared_columns(context.federation)
-    }
-    training = pa.table({**integers, LABEL: truth}).filter(pa.array(~held_out))
-    private = context.federation.training.private is not None
+    # With a guarantee, how many rows there are is told with noise, by the sums.
+    told = whole and context.federation.training.private is None
     return Outcome(
-        tables={
-            "rows": training,
-            "holdout_frame": pa.table({**raw, LABEL: truth}).filter(pa.array(held_out)),
+        tables={context.part(_ROWS): training, context.part(_HELD_OUT): held_out},
+        documents={context.part(_FRAME): facts},
+        summary={
+            "features": len(facts["names"]),
+            **({"rows": training.num_rows} if told else {}),
         },
-        documents={
-            "frame": {
-                "names": names,
-                "ranked": [],
-                "categories": {},
-                "task": label.task,
-                "classes": classes,
-            }
-        },
-        # With a guarantee, how many rows there are is told with noise, by the sums.
-        summary={"features": len(names), **({} if private else {"rows": training.num_rows})},
-        discloses="" if private else "how many rows this party trains on",
+        discloses="how many rows this party trains on" if told else "",
     )
 
 

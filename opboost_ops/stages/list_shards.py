@@ -1,6 +1,8 @@
 """Of how many files the party's table is; where the rows of each begin stays home."""
 
+from collections.abc import Mapping
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +25,9 @@ DISCLOSES = "of how many files the party's table is"
 def list_shards(context: Context) -> Outcome:
     """Count files and their rows, so that each file can be treated by itself.
 
-    Which rows are released is found out here, once, and they are dealt to the files: whoever treats
-    one of them needs nothing that is as long as the whole table but the person keys, which are
-    mapped.
+    In horizontal learning all rows of a file are its own task's. Elsewhere, which rows are released
+    is found out here, once, and they are dealt to the files: whoever treats one of them needs
+    nothing that is as long as the whole table but the person keys, which are mapped.
 
     Raises:
         ContractError: The table was rewritten, the alignment does not fit it, or it has too many
@@ -39,6 +41,9 @@ def list_shards(context: Context) -> Outcome:
             f"The table of {context.party} has more than {MOST} files.",
             "Write fewer and larger ones, or take shards out of the federation file.",
         )
+    digests = [raw_table.fingerprint(context, shard) for shard in range(count)]
+    if context.federation.learning == "horizontal":
+        return _listed(digests)
     identity = [context.federation.id.column]
     heights = [
         sum(block.height for block in blocks(context, identity, shard=shard))
@@ -56,12 +61,19 @@ def list_shards(context: Context) -> Outcome:
     shards = {
         "train": wanted.train,
         "offsets": offsets,
-        "sha256": [raw_table.fingerprint(context, shard) for shard in range(count)],
     }
+    return _listed(digests, shards, _dealt(positions, offsets))
+
+
+def _listed(
+    digests: list[str],
+    facts: Mapping[str, Any] | None = None,
+    tables: Mapping[str, pa.Table] | None = None,
+) -> Outcome:
     return Outcome(
-        tables=_dealt(positions, offsets),
-        documents={SHARDS: shards},
-        summary={"shards": count},
+        tables=tables or {},
+        documents={SHARDS: {**(facts or {}), "sha256": digests}},
+        summary={"shards": len(digests)},
         discloses=DISCLOSES,
     )
 

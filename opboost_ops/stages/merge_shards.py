@@ -1,4 +1,4 @@
-"""What was made of each file of the party's table -> whole tables in the common order."""
+"""What was made of each file of the party's table -> whole tables, as one file would give them."""
 
 from collections import Counter
 from typing import Any
@@ -9,6 +9,7 @@ import pyarrow as pa
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.stages.desensitize import randomised
+from opboost_ops.stages.encode_rows import joined_rows
 from opboost_ops.stages.held import HELD, held_values, person_keys
 from opboost_ops.stages.preprocess import facts
 from opboost_ops.stages.rank import PRESENT, present_values
@@ -19,13 +20,17 @@ from opboost_ops.stages.stage import SHARDS, Context, Outcome
 def merge_shards(context: Context) -> Outcome:
     """Put the parts together: what comes after finds what one file would have given.
 
-    All files together are one draw. It is taken here, of the whole table; the few cells that are
+    In horizontal learning they are put one after the other. Elsewhere all files together are one
+    draw. It is taken here, of the whole table; the few cells that are
     at their cap are randomised once more, as the values that may go.
 
     Raises:
         BudgetError: A budget would be passed, or a cell state is lost; nothing was charged.
-        ContractError: The parts do not make up the aligned rows.
+        ContractError: The parts do not make up the aligned rows; in horizontal learning, no row is
+            left to train on or to hold out.
     """
+    if context.federation.learning == "horizontal":
+        return joined_rows(context)
     count = len(context.home.json(SHARDS)["sha256"])
     wanted = released(context)
     rows = wanted.count

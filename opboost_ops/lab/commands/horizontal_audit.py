@@ -35,7 +35,16 @@ def command(
         )
     with counting("sessions") as progress:
         found = audit(Setting(parties, remain, colluding, epsilon), runs, runs // 4, progress)
-    if not printed({"name": "horizontal-audit", **found}, summary, as_json):
+    options = f"--runs {runs}"
+    for name, given, usual in (
+        ("parties", parties, 4),
+        ("remain", remain, 3),
+        ("colluding", colluding, 1),
+        ("epsilon", epsilon, 1.0),
+    ):
+        options += f" --{name} {given:g}" if given != usual else ""
+    named = {"name": "horizontal-audit", "command": f"opboost evaluate horizontal-audit {options}"}
+    if not printed({**named, **found}, summary, as_json):
         from rich.console import Console
 
         Console().print(

@@ -85,6 +85,31 @@ def test_a_task_of_another_dag_is_not_shown(
     assert "income" not in reader.page(asked(TASK), status=403)
 
 
+def test_a_run_that_went_on_without_a_party_says_so(
+    reader: Reader, untouched: Workspace, runs: None
+) -> None:
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    gone = {"lender_04_learn.boost": "failed", "lender_04_learn.register": "upstream_failed"}
+    write_run(RUN, "success", {"lender_01_learn.boost": "success", **gone})
+    text = reader.page(asked())
+    told = plain(text[text.index('class="note warn"') :])
+    assert "This run went on without lender_04." in told
+    assert "lender_04: boost: ended without a message" in told
+    with create_session() as session:
+        run = session.scalars(select(DagRun)).one()
+        run.dag = SimpleNamespace(tags={"opboost"})
+        run_notes.on_dag_run_success(run)
+        assert "Went on without **lender_04** (boost has failed)." in str(run.note)
+        for task in run.task_instances:
+            task.state = "success"
+        session.flush()
+        run_notes.on_dag_run_success(run)
+        assert run.note == "All parties have the model: who had dropped out has read it."
+
+
 @pytest.mark.parametrize("taken", [True, False])
 def test_the_runs_note_says_why_it_has_failed(runs: None, taken: bool) -> None:
     from airflow.models.dagrun import DagRun

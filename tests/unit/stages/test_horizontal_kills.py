@@ -1,5 +1,6 @@
 """Parties killed by the system in mid-session: it ends right, or charged and closed, and soon."""
 
+import json
 import multiprocessing
 import os
 import signal
@@ -128,6 +129,14 @@ def test_who_is_killed_leaves_a_session_that_ends(lenders, number):
             told = (lenders.folder / f"{name}.{run}").read_text()
             assert {"closed": "closed the session", "waits": "waits for"}[ends] in told
     assert len(texts) == (ends == "right")
+    if ends != "waits":
+        # Whoever has heard the end has destroyed its key, also where no model came of it.
+        for at in left:
+            kept = json.loads((lenders.home(lenders.names[at], run) / "session.json").read_text())
+            assert kept["key"] is None
+    if ends == "closed":
+        with pytest.raises(OpBoostError, match="closed the session"):
+            run_stage(lenders.names[left[-1]], ROUNDS, asked)
     for name in lenders.names:
         lines = [line for line in models(lenders, name) if line.run == run]
         # Charged once, in full, from before the first message on.

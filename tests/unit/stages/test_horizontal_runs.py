@@ -3,6 +3,7 @@
 import json
 import shutil
 import threading
+from itertools import pairwise
 from pathlib import Path
 
 import lightgbm
@@ -25,10 +26,11 @@ from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
 from opboost_ops.run.phases import ROUNDS, phases
 from opboost_ops.run.runner import run_stage
+from opboost_ops.stages import raw_blocks
 from opboost_ops.stages.boost import model_text, rows_of, settings_of
 from opboost_ops.stages.catalogue import STAGES
 
-TRAIN, SCORE = "0" * 15 + "1", "0" * 15 + "2"
+TRAIN, SCORE, LATER = (f"{number:016d}" for number in (1, 2, 3))
 
 
 class Lenders:
@@ -57,10 +59,10 @@ class Lenders:
         asked = Run(NAME, run, self.federation.label_holder)
         said, errors = {}, {}
         for phase in phases(self.federation, purpose):
-            for stage in phase.stages:
+            for stage in self._stages(phase):
                 if stage == until:
                     return said, errors
-                names = phase.parties(self.federation)
+                names = [n for n in phase.parties(self.federation) if stage in self._of(phase, n)]
                 if stage != ROUNDS:
                     said |= {(name, stage): run_stage(name, stage, asked) for name in names}
                     continue
@@ -75,6 +77,13 @@ class Lenders:
                 if errors:
                     return said, errors
         return said, errors
+
+    def _of(self, phase, name):
+        return phase.stages_at(self.federation.parties[name])
+
+    def _stages(self, phase):
+        """All that any party runs: shards put two stages around one that all have."""
+        return max((self._of(phase, n) for n in phase.parties(self.federation)), key=len)
 
     def _one(self, name, asked, said, errors):
         try:
@@ -229,6 +238,46 @@ def test_a_table_that_changed_in_mid_run_sends_nothing_more(tmp_path, monkeypatc
     lenders._one(victim, asked, said, errors)
     assert "one mask is never used for two" in str(errors[victim])
     assert {path: path.read_bytes() for path in sent} == sent
+
+
+@pytest.mark.slow
+def test_several_files_read_in_blocks_give_the_model_of_one(tmp_path, monkeypatch):
+    lenders = Lenders(tmp_path / "all", monkeypatch)
+    lenders.declare(lambda data: data["features"]["income"].update(missing="keep"))
+    lenders.run(until=ROUNDS)
+    for name in lenders.names[1:]:
+        table = lenders.folder / name / "tables" / "train.parquet"
+        rows = pl.read_parquet(table)
+        table.unlink()
+        table.mkdir()
+        cuts = (0, 70, 71, 71, rows.height)
+        for number, (begin, end) in enumerate(pairwise(cuts)):
+            rows[begin:end].write_parquet(table / f"{number}.parquet")
+    # Two are folders; of one of them each file is a task's own.
+    sharded = lenders.names[1]
+    lenders.declare(lambda data: data["parties"][sharded].update(shards=True))
+    monkeypatch.setattr(raw_blocks, "rows_of_block", lambda columns: 32)
+    said, errors = lenders.run(LATER)
+    assert not errors
+    assert said[sharded, "list_shards"]["shards"] == 4
+    # How many rows a file has is nobody's but the party's.
+    assert set(said[sharded, "encode_rows"]) <= {"features", "published"}
+    for name in lenders.names:
+        before, after = lenders.home(name), lenders.home(name, LATER)
+        for table in ("rows.arrow", "holdout_frame.arrow"):
+            first, second = (feather.read_table(home / table) for home in (before, after))
+            assert first.schema == second.schema
+            for column in first.column_names:
+                # A missing value is NaN, which equals none.
+                np.testing.assert_array_equal(first[column].to_numpy(), second[column].to_numpy())
+        assert (before / "frame.json").read_text() == (after / "frame.json").read_text()
+    tables = [feather.read_table(lenders.home(name) / "rows.arrow") for name in lenders.names]
+    parts = [rows_of(table, lenders.federation) for table in tables]
+    columns = [np.concatenate(each) for each in zip(*(c for c, _ in parts), strict=True)]
+    label = np.concatenate([label for _, label in parts])
+    alone = federboost.learn(columns, label, settings_of(lenders.federation), Alone())
+    model = (lenders.home(sharded, LATER) / "model.txt").read_text()
+    assert model == model_text(alone, lenders.federation)
 
 
 def test_a_party_that_no_policy_names_learns_no_sum(tmp_path, monkeypatch):

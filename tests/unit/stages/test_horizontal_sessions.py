@@ -133,6 +133,11 @@ def test_a_retry_repeats_its_session_to_the_byte(lenders):
     # At the end the key is destroyed; its name stays in the ledger for ever.
     ended = json.loads(key.read_text())
     assert (ended["name"], ended["key"]) == (kept["name"], None)
+    # It is in none of the party's files, nor in the store, in letters or as it is.
+    places = [lenders.folder / passive, lenders.folder / "exchange"]
+    files = [p.read_bytes() for place in places for p in place.rglob("*") if p.is_file()]
+    written = (kept["key"].encode(), bytes.fromhex(kept["key"]))
+    assert len(files) > 20 and not any(form in file for file in files for form in written)
     with open_books(site_of(passive)[0]) as books:
         session = books.sessions.find(NAME, TRAIN)
     assert session.name == kept["name"] and session.ended_at is not None
