@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from opboost_ops.lab.horizontal_audit_section import section
+
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = " ".join((DOCS / "horizontal.md").read_text().split())
 
@@ -29,3 +31,12 @@ def test_the_table_beside_lightgbm() -> None:
 def test_the_table_with_a_guarantee() -> None:
     for row in summary("horizontal-private")["rows"]:
         assert f" {row['auc']:.2f} ± {row['auc_sd']:.2f} |" in PAGE, row
+
+
+def test_the_audit() -> None:
+    found = summary("horizontal-audit")
+    assert found["runs"] >= 10_000 and found["parties"] > found["remain"]
+    assert 0 < found["lower_bound"] <= found["epsilon"]
+    said = f"{found['runs']:,} sessions a side it gave {found['lower_bound']:.3f}, where"
+    assert said in PAGE and f"`{found['command']}`" in PAGE
+    assert f"| {found['lower_bound']:.3f} | {found['epsilon']:.3f} |" in section(found, DOCS)
