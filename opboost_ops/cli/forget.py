@@ -1,5 +1,6 @@
 """`opboost forget`: a person leaves a party's cells and its next releases."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,10 +17,15 @@ def command(
     integer: Annotated[
         bool, typer.Option(help="Only where IDs are integers; both are tried when absent.")
     ] = False,
+    receipt: Annotated[
+        Path | None, typer.Option(help="A new JSON file with what was done; the ID is not in it.")
+    ] = None,
 ) -> None:
     """Forget a person: from the next run on no row of theirs is used; say what stays outside."""
+    import datetime
     import sys
 
+    from opboost_ops import __version__
     from opboost_ops.config.loading import POLICY, load_policy, load_site
     from opboost_ops.errors import ConfigError
     from opboost_ops.exchange.books import open_books
@@ -28,6 +34,12 @@ def command(
 
     declared, policy = load_site(site / "site.yaml"), load_policy(site / POLICY)
     given = sys.stdin.readline().strip() if person == "-" else person
+    if receipt is not None and (receipt.exists() or not receipt.parent.is_dir()):
+        raise ConfigError(
+            f"The receipt cannot be written to {receipt.name}: it is there already, or its folder "
+            "is not.",
+            "Name a new file. Nobody was forgotten yet.",
+        )
     if not given or (integer and not given.lstrip("-").isdecimal()):
         raise ConfigError("This is no ID.", "Give the ID as it is in the table.")
     # A party's federations may have IDs of both types; whoever is meant is meant in all of them.
@@ -49,6 +61,7 @@ def command(
         books.ledger.complete(forgotten)
         removed = books.cells.forget(hashes)
         books.audit.add("forgotten", "cells", declared.party, detail=f"{removed} cells")
+        entry, head = books.audit.head()
     copies = remove_rows(declared, policy, identities)
     found, unread = _tables_with(declared, policy, identities)
     if removed or found or copies:
@@ -67,9 +80,9 @@ def command(
     if copies:
         print(f"Removed from the copies that runs of {', '.join(copies)} have made of a source.")
     artifacts = {(r.receiver, r.artifact) for r in releases if r.draw is None}
+    received = {to: sum(r == to for r, _ in artifacts) for to in sorted({r for r, _ in artifacts})}
     if removed:
-        for receiver in sorted({receiver for receiver, _ in artifacts}):
-            count = sum(r == receiver for r, _ in artifacts)
+        for receiver, count in received.items():
             print(
                 f"Cannot be recalled: up to {count} artifacts that {receiver} has received, and "
                 "models trained on them."
@@ -84,6 +97,23 @@ def command(
         "Still here: the row in the party's own table or source, and other intermediate tables of "
         "earlier runs until `opboost store gc` removes those runs."
     )
+
+    if receipt is not None:
+        told = {
+            "party": declared.party,
+            "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "software": __version__,
+            "audit_entry": entry,
+            "audit_head": head,
+            "cell_states_removed": removed,
+            "copies_cleaned": copies,
+            "still_in_the_tables_of": found,
+            "tables_not_looked_at": unread,
+            "artifacts_that_cannot_be_recalled": received if removed else {},
+            "noise_secrets_gone": gone,
+        }
+        receipt.write_text(f"{json.dumps(told, indent=1)}\n", encoding="utf-8")
+        print(f"Receipt: {receipt}. `opboost audit show` has its entry, number {entry}.")
 
 
 def _tables_with(

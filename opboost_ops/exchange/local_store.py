@@ -50,6 +50,11 @@ class LocalStore:
         self._folder = folder
 
     @property
+    def folder(self) -> Path:
+        """Its root."""
+        return self._folder
+
+    @property
     def throwaway(self) -> bool:
         """Whether the folder carries the mark of an experiment."""
         with _faults(THROWAWAY):

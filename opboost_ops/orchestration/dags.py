@@ -34,6 +34,11 @@ from opboost_ops.orchestration.table_dag import tables_dag
 from opboost_ops.orchestration.task_defaults import task_defaults, timeout
 from opboost_ops.orchestration.times import at
 
+_AT_HOME = (
+    "What is not asked through Airflow goes on at home: `opboost models promote`, `opboost models "
+    "rollback` and `opboost stop` need no federation file."
+)
+
 
 def build_dags(
     folder: Path, parties: Sequence[str] | None = None, only: str | None = None
@@ -110,10 +115,14 @@ def _build(path: Path, others: Mapping[str, DAG], parties: Sequence[str] | None)
 
 def _faulty(path: Path, others: Mapping[str, DAG], problem: str) -> list[DAG]:
     """DAGs of a faulty file: under its name and at its times, so that its absence is noticed."""
-    name, cron = remnants(path)
+    name, train, score = remnants(path)
     if name is not None and f"{name}_train" not in others:
-        train = _invalid(f"{name}_train", problem, name, cron)
-        return [train, _invalid(f"{name}_score", problem, name)]
+        return [
+            _invalid(f"{name}_train", problem, name, train),
+            _invalid(f"{name}_score", problem, name, score),
+            # Who wants to act is told why nothing can be done here; at home everything can.
+            _invalid(f"{name}_acts", f"{problem}\n{_AT_HOME}", name),
+        ]
     stem = path.parent.name if path.name == "federation.yaml" else path.stem
     name = re.sub(r"[^a-z0-9_]+", "_", stem.lower()).strip("_") or "federation"
     dag_id = f"{name}_train" if f"{name}_train" not in others else f"{name}_{len(others)}_train"

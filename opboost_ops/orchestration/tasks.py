@@ -13,9 +13,9 @@ from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipExcept
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.errors import ApprovalError, BudgetError, OpBoostError, PolicyError
-from opboost_ops.orchestration import metrics, notifications
+from opboost_ops.orchestration import metrics, notifications, pools
 from opboost_ops.orchestration.failures import XCOM_LIMIT, Failed, RefusedBudget, plainly
-from opboost_ops.orchestration.pools import asked_for, missing_pools, too_few_slots
+from opboost_ops.orchestration.pools import asked_for
 from opboost_ops.orchestration.times import missed
 
 #: Key of a summary that is not what its task returns.
@@ -52,7 +52,6 @@ def open_run(
     """
     context = get_current_context()
     dag_run = context["dag_run"]
-    require_slots(dag_run.conf)
 
     def work() -> Mapping[str, Any]:
         if not catch_up and (late := missed(dag_run)):
@@ -70,7 +69,8 @@ def open_run(
         if form is None:
             # Airflow drops what its form does not know; a misspelt field must not run as declared.
             asked |= asked_for(dag_run.conf)
-        return opening.open_run(Path(federation_file), run, asked, purpose)
+        faults = pools.faults(dag_run.conf)
+        return opening.open_run(Path(federation_file), run, asked, purpose, faults)
 
     return execute("open_run", work)
 
@@ -84,30 +84,6 @@ def _of_template(value: Any) -> Any:
     except ValueError:
         return value
     return number if isinstance(number, int | float) else value
-
-
-def require_slots(conf: Mapping[str, Any] | None) -> None:
-    """Fail if the run's pools do not exist, or have too few slots.
-
-    Args:
-        conf: The run's configuration.
-
-    Raises:
-        AirflowFailException: They do not.
-    """
-    missing = missing_pools(conf)
-    if missing:
-        raise Failed(
-            f"The federation file names pools that do not exist: {', '.join(missing)}.",
-            "Create them (`airflow pools set NAME SLOTS DESCRIPTION`, or Admin > Pools), or "
-            "correct the file, and run again.",
-        )
-    short = too_few_slots(conf)
-    if short:
-        raise Failed(
-            f"All parties train at the same time, and there are too few slots: {'; '.join(short)}.",
-            "Give more, and run again.",
-        )
 
 
 @plainly

@@ -19,9 +19,10 @@ from airflow.sdk.exceptions import (
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.exchange.run_id import JOINED, joined_run
+from opboost_ops.orchestration import pools
 from opboost_ops.orchestration.failures import Failed, plainly
 from opboost_ops.orchestration.notifications import LooksAgain
-from opboost_ops.orchestration.tasks import execute, require_slots
+from opboost_ops.orchestration.tasks import execute
 
 _LOG = logging.getLogger("opboost_ops")
 
@@ -97,13 +98,13 @@ def join_run(party: str, federation: str, label_holder: str, purpose: Purpose) -
             f"To join one by hand, trigger this DAG with the run id {JOINED} and the id that the "
             "summary of open_run says there.",
         )
-    require_slots(dag_run.conf)
 
     def work() -> Mapping[str, Any]:
         from opboost_ops.run import invitations
         from opboost_ops.run.inbox import Run
 
-        return invitations.join(party, Run(federation, run, label_holder), purpose)
+        this = Run(federation, run, label_holder)
+        return invitations.join(party, this, purpose, pools.faults(dag_run.conf))
 
     return execute(f"join_run at {party}", work)
 

@@ -3,10 +3,37 @@
 from collections.abc import Sequence
 
 from opboost_ops.pages.airflow import BUSY, ENDED, Seen, Task, ago, tasks
-from opboost_ops.pages.blocks import Block, Fact, Facts, Note
+from opboost_ops.pages.blocks import (
+    Block,
+    Cell,
+    Fact,
+    Facts,
+    Fold,
+    Links,
+    Note,
+    State,
+    Table,
+)
 
 #: Failures that are told one by one.
 _TOLD = 4
+
+#: How a task stands, by Airflow's words.
+_STATES: dict[str, State] = {"success": "good", "failed": "bad", "upstream_failed": "warn"}
+
+#: By how a boundary's name begins, the stage that checks there.
+_CHECKS = {
+    "raw_table": "check_table",
+    "new_rows": "check_table",
+    "drift": "check_drift",
+    "preprocessed_table": "preprocess",
+    "release": "check_release",
+    "attacks": "check_release",
+    "acceptance": "accept",
+    "training_frame": "check_frame",
+    "model": "check_model",
+    "scores": "check_scores",
+}
 
 
 def of_run(seen: Seen | None) -> list[Block]:
@@ -46,6 +73,48 @@ def of_run(seen: Seen | None) -> list[Block]:
             )
         ]
     return []
+
+
+def ways_of_run(seen: Seen | None) -> list[Block]:
+    """From a run to its page in Airflow, and to each of its tasks with its log.
+
+    Args:
+        seen: The run, as Airflow knows it; None where it does not.
+    """
+    if seen is None:
+        return []
+    rows = tuple(
+        (
+            Cell(task.title, href=task.href(seen)),
+            Cell(task.state.replace("_", " ") or "not begun", state=_STATES.get(task.state, "")),
+            Cell(f"{task.since:%Y-%m-%d %H:%M}" if task.since else ""),
+            Cell(ago(task.since, task.ended)),
+            Cell(str((task.failure or {}).get("problem", ""))),
+        )
+        for task in tasks(seen)
+    )
+    heads = ("task and its log", "state", "began (UTC)", "took", "what it says")
+    return [
+        Links((("The run in Airflow", seen.href),)),
+        Fold("Tasks", (Table("tasks", "Tasks of this run", heads, rows),)),
+    ]
+
+
+def ways_of_check(seen: Seen | None, party: str, run: str, boundary: str) -> Links:
+    """From a check to its run, and to the task that made it.
+
+    Args:
+        seen: The run, as Airflow knows it; None where it does not.
+        party: Whose check it is.
+        run: OpBoost's id of the run.
+        boundary: Of the check.
+    """
+    ways = [(f"Run {run}", f"run?id={run}")]
+    stage = next((stage for start, stage in _CHECKS.items() if boundary.startswith(start)), "")
+    if seen is not None:
+        mine = [t for t in tasks(seen) if t.party == party and t.stage == stage]
+        ways += [("The task and its log", mine[0].href(seen))] if mine else []
+    return Links(tuple(ways))
 
 
 def of_task(seen: Seen | None, name: str, index: int) -> list[Block]:

@@ -252,9 +252,12 @@ def _run(
     if not dag:
         known = (airflow.named(id, query.dags(name)) for name in federations(query))
         seen = next((one for one in known if one is not None), None)
-    found = runs.worth_a_section(sorted(sections(runs.build, query), key=runs.first))
+    found = [*runs.worth_a_section(sorted(sections(runs.build, query), key=runs.first))]
     lead = f"Airflow calls it {run}." if run else "All that the parties here have of this run."
-    reply = _answer(request, "run", f"Run {id}", lead, found, csv, top=alarms.of_run(seen))
+    top = [*alarms.of_run(seen), *alarms.ways_of_run(seen)]
+    if csv:
+        found.append(Section("", tuple(top)))
+    reply = _answer(request, "run", f"Run {id}", lead, found, csv, top=top)
     if seen is not None and seen.state in ("running", "queued") and not csv:
         reply.headers["Refresh"] = "10"
     return reply
@@ -340,7 +343,10 @@ def _report(
     path = f"quality/{party}/{federation}/{run}/{boundary}"
     title, lead = boundary.replace("_", " "), f"Run {run} of {federation}."
     back = ("Data quality", "quality")
-    return _answer(request, path, title, lead, [Section(party, tuple(blocks))], csv, back=back)
+    top = [alarms.ways_of_check(airflow.named(run, federation), party, run, boundary)]
+    return _answer(
+        request, path, title, lead, [Section(party, tuple(blocks))], csv, back=back, top=top
+    )
 
 
 def _report_html(

@@ -62,7 +62,10 @@ def version(party: str, federation: str, name: str) -> list[Block]:
     start = f"models/{party}/{federation}/{name}"
     there = registry.names(name)
     links = Links(
-        tuple((f"Download {file}", f"{start}/{file}?save=1") for file in FILES if file in there)
+        (
+            ("The run that made it", f"run?id={name}"),
+            *((f"Download {file}", f"{start}/{file}?save=1") for file in FILES if file in there),
+        )
     )
     blocks: list[Block] = guarded(lambda: _card(json.loads(made), registry.champion() == name))
     held_out = json.loads(registry.file(name, "evaluation.json"))

@@ -7,6 +7,7 @@ from uuid import UUID
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.audit import Action, Entry
+from opboost_ops.pages.agreement_history import agreements_table
 from opboost_ops.pages.blocks import (
     Block,
     Cell,
@@ -19,7 +20,7 @@ from opboost_ops.pages.blocks import (
     number,
     second,
 )
-from opboost_ops.pages.deployment import Query, of_books
+from opboost_ops.pages.deployment import Query, guarded, of_books
 from opboost_ops.pages.kept_ledger import LedgerRead, ledger_of
 from opboost_ops.pages.kept_log import log_of
 from opboost_ops.pages.kinds import kind_words
@@ -66,6 +67,7 @@ def _page(party: str, site: Site, policy: Policy, query: Query) -> list[Block]:
         _columns(period, ledger, accounts(inside), policy, preamble),
         _exact(inside, preamble),
         _decisions(decided, preamble),
+        *guarded(lambda: [agreements_table(site, query)]),
     ]
 
 

@@ -124,6 +124,20 @@ class Ledger:
                 rule(_charged(connection), draws)
             add_draws(connection, draws)
 
+    def require(self, releases: Sequence[Release], rule: Rule) -> None:
+        """Ask a rule about releases that nobody reserves; nothing is written.
+
+        Args:
+            releases: What may leave later.
+            rule: Whether they may be charged to what was released before.
+
+        Raises:
+            BudgetError: By the rule.
+        """
+        with self._database.reading() as connection:
+            before = _charged(connection)
+        rule(before, releases)
+
     def worst(self, column: UUID, cells: str) -> Worst:
         """The public worst case of a column under a noise key, as far as draws are numbered.
 

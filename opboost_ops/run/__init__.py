@@ -11,6 +11,8 @@ The life of a run, in order, and the file of each step:
 5. `inbox`: a party takes the plan, and afterwards every artifact, in the order of the protocol.
 6. `admission`: the plan is held against agreement and policy before any table is opened;
    `known_keys`: whose keys a party believes, and as of which day, by its own `clock`.
+   `preflight`: before a party's first work, all that would stop it later is told at once, with
+   `expected_cost` against its budgets and `room` on its disks; `all_ready` asks for all parties.
 7. `approval`: a person of the party is asked before a release, where its policy says so;
    `runner`: the one way to execute a stage: inputs, the stage itself, what it publishes, the books.
    `acts`: what a person does to a federation at one party;

@@ -2,11 +2,12 @@
 
 import contextlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from opboost_ops.config.site import Site
-from opboost_ops.errors import BudgetError, ConfigError, PolicyError
+from opboost_ops.errors import BudgetError, ConfigError, OpBoostError, PolicyError
 from opboost_ops.exchange.acceptance import Acceptance, Memory
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.key_files import each
@@ -16,6 +17,8 @@ from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.run import agreement_file, clock, known_keys
 from opboost_ops.run.admission import admit
+from opboost_ops.run.phases import stages_of
+from opboost_ops.run.preflight import require_ready
 from opboost_ops.run.publication import Publisher
 from opboost_ops.run.watch import Watch
 from opboost_ops.stages.stage import Home
@@ -90,12 +93,16 @@ def note_refused(site: Site, run: Run, stage: str, error: BudgetError) -> None:
         books.audit.add("refused", place, site.party, detail=error.problem[:2000])
 
 
-def accept_plan(party: Publisher, run: Run) -> tuple[Acceptance, str]:
-    """Take a run's plan.
+def accept_plan(
+    party: Publisher, run: Run, stage: str = "", also: Sequence[OpBoostError] = ()
+) -> tuple[Acceptance, str]:
+    """Take a run's plan; before the party's first work in the run, all that it lacks is told.
 
     Args:
         party: Who takes it.
         run: The run.
+        stage: For which stage; to join the run when absent.
+        also: What is in the way of the run besides, before the first work.
 
     Returns:
         What the party accepts of the run, with the plan in it, and the plan's digest.
@@ -104,6 +111,7 @@ def accept_plan(party: Publisher, run: Run) -> tuple[Acceptance, str]:
         ArtifactError: There is none.
         Rejected: It is not signed by the label holder whom the party's policy pins, or is no plan.
         PolicyError: The party has not agreed to it.
+        OpBoostError: The party could not do its part.
     """
     acceptance = acceptance_of(party, run)
     place = reference(run.federation, run.run, "plan", run.label_holder)
@@ -112,7 +120,15 @@ def accept_plan(party: Publisher, run: Run) -> tuple[Acceptance, str]:
     plan = acceptance.accept("plan", run.label_holder, files, today)
     home = home_of(party.site, run.federation, run.run)
     day = acceptance.day(today)
-    admit(party, acceptance.plan, run.run, plan.digest, home, day, plan.manifest.seen)
+    taken = acceptance.plan
+    federation = taken.federation
+    known = party.name in federation.parties
+    stages = stages_of(federation, taken.purpose, party.name) if known else ()
+    this = (party, taken, run.run, plan.digest, home, day, plan.manifest.seen)
+    if stage in ("", *stages[:1]):
+        require_ready(*this, also)
+    else:
+        admit(*this)
     return acceptance, plan.digest
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import site_of
-from opboost_ops.errors import ConfigError, PolicyError
+from opboost_ops.errors import BudgetError, ConfigError, OpBoostError, PolicyError
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.rejection import Rejected
@@ -28,6 +28,7 @@ from opboost_ops.run.inbox import (
     home_of,
     keep,
     note_received,
+    note_refused,
     note_rejected,
     pinned_key,
 )
@@ -93,13 +94,16 @@ def to_join(party: str, federation: str, label_holder: str, patience: float) -> 
     return sorted(found, key=_age)
 
 
-def join(party: str, run: Run, purpose: Purpose) -> dict[str, Any]:
+def join(
+    party: str, run: Run, purpose: Purpose, also: Sequence[OpBoostError] = ()
+) -> dict[str, Any]:
     """Take part in a run: its plan is accepted, and remembered at home.
 
     Args:
         party: Who joins.
         run: Which run.
         purpose: What it must be for.
+        also: What is in the way of it besides.
 
     Returns:
         A summary that anybody may see.
@@ -112,9 +116,12 @@ def join(party: str, run: Run, purpose: Purpose) -> dict[str, Any]:
     """
     me = _publisher(party)
     try:
-        acceptance, digest = accept_plan(me, run)
+        acceptance, digest = accept_plan(me, run, also=also)
     except Rejected as error:
         note_rejected(me.site, run, "join_run", error)
+        raise
+    except BudgetError as error:
+        note_refused(me.site, run, "join_run", error)
         raise
     plan = acceptance.plan
     if plan.purpose != purpose or not stages_of(plan.federation, purpose, party):

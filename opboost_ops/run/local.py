@@ -17,6 +17,7 @@ from opboost_ops.config.loading import load_federation, load_site
 from opboost_ops.config.private_faults import may_drop_out
 from opboost_ops.errors import ConfigError, Fault, OpBoostError
 from opboost_ops.run import agreement
+from opboost_ops.run.all_ready import require_all_ready
 from opboost_ops.run.form_values import with_form
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.phases import ROUNDS, stages_of
@@ -154,7 +155,8 @@ def run_federation(
 
     Raises:
         ConfigError: A party has not agreed to the file as it is; nothing was published.
-        OpBoostError: The first failure of any party; all processes are ended.
+        OpBoostError: All that is in the way at any party, before anything is begun; or the first
+            failure of any party; all processes are ended.
     """
     federation = load_federation(federation_file)
     if purpose == "train":
@@ -163,6 +165,7 @@ def run_federation(
     run = secrets.token_hex(8)
     finished = Finished(run, federation)
     sites = site_files(federation_file, federation)
+    require_all_ready(federation_file, sites, run, form, purpose)
     events: Queue[tuple[str, dict[str, Any]]] = Queue()
     processes: dict[str, subprocess.Popen[str]] = {}
     try:

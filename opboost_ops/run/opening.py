@@ -3,7 +3,7 @@
 import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from opboost_ops.config.agreement import PROTOCOL, digest_of, document
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation, parse_federation, site_of
 from opboost_ops.config.public_keys import PublicKeys
-from opboost_ops.errors import ContractError
+from opboost_ops.errors import BudgetError, ConfigError, ContractError, OpBoostError
 from opboost_ops.exchange.artifact import DOCUMENT, Draft
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.plan import Plan
@@ -23,9 +23,9 @@ from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.charges import Charges
 from opboost_ops.run import agreement_file, clock, timings
-from opboost_ops.run.admission import admit
 from opboost_ops.run.form_values import asked_for, with_form
-from opboost_ops.run.inbox import Run, acceptance_of, home_of, keep
+from opboost_ops.run.inbox import Run, acceptance_of, home_of, keep, note_refused
+from opboost_ops.run.preflight import require_ready, together
 from opboost_ops.run.publication import Publisher, publish, signer_of
 from opboost_ops.stages.gate import maps
 from opboost_ops.stages.reference import reference_of
@@ -33,7 +33,11 @@ from opboost_ops.stages.stage import SKIP
 
 
 def open_run(
-    federation_file: Path, run: str, form: Mapping[str, Any], purpose: Purpose = "train"
+    federation_file: Path,
+    run: str,
+    form: Mapping[str, Any],
+    purpose: Purpose = "train",
+    also: Sequence[OpBoostError] = (),
 ) -> dict[str, Any]:
     """Resolve file and form, and publish the plan that all later stages read.
 
@@ -42,52 +46,34 @@ def open_run(
         run: The run's id.
         form: What the trigger form asks for.
         purpose: What the run is for.
+        also: What is in the way of it besides.
 
     Returns:
         A summary that anybody may see, under 2 KB.
 
     Raises:
+        OpBoostError: What is in the way of it, all at once; nothing was published.
         ConfigError: File or form is wrong; all faults at once.
         PolicyError: The label holder has not agreed to the file as it is.
         ContractError: There is no model to score with, or it does not fit the federation file.
     """
-    declared = load_federation(federation_file)
-    me = declared.label_holder
-    site, policy = site_of(me)
-    party = Publisher(me, site, policy, open_store(site.store))
-    asked = asked_for(form, purpose)
-    registry = Registry(site.models, declared.name)
-    earlier = _planned_before(party.store, reference(declared.name, run, "plan", me))
-    # A run that is cleared goes on with the model with which it was opened.
-    model = earlier["model"] if earlier else asked.get("version") or registry.champion()
-    _require_boosters(declared, purpose, registry.names(model) if model else frozenset())
-    compared = None
-    if purpose == "train":
-        federation = with_form(declared, asked)
-        compared = _compared(federation, registry, earlier, model)
-        if compared is not None:
-            _require_boosters(declared, purpose, registry.names(compared))
-    else:
-        tables = site.tables.get(declared.name)
-        if tables is None or tables.score is None:
-            return {SKIP: f"site.yaml of {me} names no table of new rows (tables.*.score)"}
-        if model is None:
-            # New rows may well be there before the first model is.
-            return {SKIP: f"{declared.name} has no champion to score with: train a model first"}
-        book = agreement_file.load(site)
-        federation = for_model(
-            declared,
-            model,
-            registry.files(model),
-            lambda digest: book.standing(declared.name, digest) is not None,
-        )
-    borne = digest_of(document(federation))
-    epoch = _epoch(federation, earlier)
-    today = clock.today()
-    day = _day(federation, earlier, today)
-    plan = Plan(federation, purpose, model, borne, PROTOCOL, asked, compared, epoch, day)
+    found = list(also)
+    try:
+        party, made = resolved(federation_file, run, form, purpose, found)
+    except OpBoostError as error:
+        raise together([*found, error], f"run {run}") from None
+    if isinstance(made, str):
+        if found:
+            raise together(found, f"run {run}")
+        return {SKIP: made}
+    plan, me, site, today = made, party.name, party.site, clock.today()
+    declared, model = plan.federation, plan.model
     home = home_of(site, declared.name, run)
-    admit(party, plan, run, borne, home, plan.day or today)
+    try:
+        require_ready(party, plan, run, plan.agreement, home, plan.day or today, also=found)
+    except BudgetError as error:
+        note_refused(site, Run(declared.name, run, me), "open_run", error)
+        raise
     signer = signer_of(site, plan.federation, me, plan.day or today, home)
     draft = Draft(
         kind="plan",
@@ -106,6 +92,60 @@ def open_run(
     timings.note(home, "open_run", {"seconds": seconds, "processor_seconds": processor})
     summary = {"run": run, "plan": published.digest[:16]}
     return summary if purpose == "train" else {**summary, "version": model}
+
+
+def resolved(
+    federation_file: Path,
+    run: str,
+    form: Mapping[str, Any],
+    purpose: Purpose,
+    found: list[OpBoostError],
+) -> tuple[Publisher, Plan | str]:
+    """The label holder and the plan that file and form make, or why there is nothing to do.
+
+    Args:
+        federation_file: ``federation.yaml``.
+        run: The run's id.
+        form: What the trigger form asks for.
+        purpose: What the run is for.
+        found: Gets what is not installed here.
+
+    Raises:
+        OpBoostError: File or form is wrong, or the model does not fit.
+    """
+    declared = load_federation(federation_file)
+    me = declared.label_holder
+    site, policy = site_of(me)
+    party = Publisher(me, site, policy, open_store(site.store))
+    asked = asked_for(form, purpose)
+    registry = Registry(site.models, declared.name)
+    earlier = _planned_before(party.store, reference(declared.name, run, "plan", me))
+    # A run that is cleared goes on with the model with which it was opened.
+    model = earlier["model"] if earlier else asked.get("version") or registry.champion()
+    compared = None
+    if purpose == "train":
+        federation = with_form(declared, asked)
+        compared = _compared(federation, registry, earlier, model)
+    else:
+        tables = site.tables.get(declared.name)
+        if tables is None or tables.score is None:
+            return party, f"site.yaml of {me} names no table of new rows (tables.*.score)"
+        if model is None:
+            # New rows may well be there before the first model is.
+            return party, f"{declared.name} has no champion to score with: train a model first"
+        book = agreement_file.load(site)
+        federation = for_model(
+            declared,
+            model,
+            registry.files(model),
+            lambda digest: book.standing(declared.name, digest) is not None,
+        )
+    known = [registry.names(version) for version in (model, compared) if version is not None]
+    found += _not_installed(declared, purpose, frozenset().union(*known))
+    borne = digest_of(document(federation))
+    epoch = _epoch(federation, earlier)
+    day = _day(federation, earlier, clock.today())
+    return party, Plan(federation, purpose, model, borne, PROTOCOL, asked, compared, epoch, day)
 
 
 def _epoch(federation: Federation, earlier: Any) -> str | None:
@@ -224,22 +264,27 @@ def _keys(federation: Federation, party: str) -> Any:
     return tuple(getattr(federation.parties[party], name) for name in PublicKeys.model_fields)
 
 
-def _require_boosters(declared: Federation, purpose: Purpose, model: frozenset[str]) -> None:
-    """Refuse a run whose boosters are not installed here, before anything is published.
+def _not_installed(
+    declared: Federation, purpose: Purpose, files: frozenset[str]
+) -> Iterator[OpBoostError]:
+    """Which boosters and engines of a run are not installed here, before anything is published.
 
     A training run needs that of the champion, too, to compare both models on the same rows.
     """
     # DPBoost's models are LightGBM's, which comes first and reads them.
     readers = {backend.file: backend for backend in reversed(BACKENDS.values())}
-    needed = [reader for file, reader in readers.items() if file in model]
+    needed: list[Callable[[], None]] = [r.require for file, r in readers.items() if file in files]
     if purpose == "train":
-        needed.append(format_of(declared.training.trainer))
-    for backend in needed:
-        backend.require()
-    if purpose == "train" and declared.training.engine == "dask":
-        dask_engine.require()
-    if purpose == "train" and declared.training.tuning is not None:
-        tuning.require()
+        needed.append(format_of(declared.training.trainer).require)
+        if declared.training.engine == "dask":
+            needed.append(dask_engine.require)
+        if declared.training.tuning is not None:
+            needed.append(tuning.require)
+    for require in dict.fromkeys(needed):
+        try:
+            require()
+        except ConfigError as error:
+            yield error
 
 
 def _own(federation: Federation) -> Any:

@@ -175,7 +175,7 @@ def _run_stage(
     notice: Callable[[str], None],
     fact: facts.Tell | None,
 ) -> dict[str, Any]:
-    acceptance, plan = accept_plan(party, run)
+    acceptance, plan = accept_plan(party, run, stage)
     federation = acceptance.federation
     book = agreement_file.load(party.site)
     party = replace(party, policy=known_keys.for_run(party.policy, book, federation))

@@ -13,6 +13,7 @@ from uuid import uuid4
 from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import load_federation, site_of, sites_known
 from opboost_ops.errors import ConfigError
+from opboost_ops.run.all_ready import require_all_ready
 from opboost_ops.run.form_values import with_form
 from opboost_ops.run.inbox import Run, home_of
 from opboost_ops.run.local import TIMEOUT, Finished, Listener, require_agreed, site_files
@@ -53,6 +54,7 @@ def run_in_threads(
     finished = Finished(uuid4().hex[:16], federation)
     sites = site_files(federation_file, federation)
     owner, alone = federation.label_holder, Lock()
+    require_all_ready(federation_file, sites, finished.run, form, purpose)
     this = Run(federation.name, finished.run, owner, TIMEOUT)
 
     place = (federation.name, finished.run)

@@ -3,6 +3,7 @@
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -72,10 +73,11 @@ def test_too_few_slots_end_a_run_before_anybody_waits(monkeypatch: pytest.Monkey
     assert conf == {"trees": 3, "too_few_slots": short}
     assert pools.with_missing_pools(conf, []) == {"trees": 3}
 
-    class Run:
-        pass
-
-    Run.conf = conf  # type: ignore[attr-defined]
-    monkeypatch.setattr(tasks, "get_current_context", lambda: {"dag_run": Run})
+    assert pools.lacking(Counter(), {"own": 0}, 0, ["own"]) == [
+        "pool own has 0 slots, and 1 are needed"
+    ]
+    run = SimpleNamespace(conf=conf, dag_id="d", run_id="r", run_type="manual", clear_number=0)
+    context = {"dag_run": run, "params": {}}
+    monkeypatch.setattr(tasks, "get_current_context", lambda: context)
     with pytest.raises(AirflowFailException, match="too few slots: pool default_pool has 1 slots"):
         tasks.open_run("unused", "train")

@@ -107,10 +107,23 @@ def test_a_broken_file_keeps_its_name_and_its_times(
     path = federations / "credit.yaml"
     path.write_text(f"{path.read_text()}\nschedule: {schedule}\n{broken}\n")
     dags = build_dags(federations)
-    assert set(dags) == {"credit_scoring_train", "credit_scoring_score"}
+    assert set(dags) == {f"credit_scoring_{what}" for what in ("train", "score", "acts")}
+    for dag in dags.values():
+        assert "credit.yaml" in problem_of(dag)
+        (task,) = dag.tasks
+        assert task.on_failure_callback
     train = dags["credit_scoring_train"]
-    assert "credit.yaml" in problem_of(train)
-    assert problem_of(dags["credit_scoring_score"])
     assert getattr(train.timetable, "expression", None) == expected
-    (task,) = train.tasks
-    assert task.on_failure_callback
+    assert "opboost stop" in problem_of(dags["credit_scoring_acts"])
+
+
+def test_a_broken_file_keeps_the_times_of_scoring(federations: Path) -> None:
+    """Where only new rows are scored at night, that does not just stop, either."""
+    path = federations / "credit.yaml"
+    data = yaml.safe_load(path.read_text()) | {"schedule": {}}
+    data["scoring"] = {"mode": "desensitised", "cron": "30 2 * * *"}
+    path.write_text(f"{yaml.safe_dump(data)}\ntraining: {{tress: 5}}\n")
+    dags = build_dags(federations)
+    assert "invalid" in dags["credit_scoring_score"].tags
+    assert getattr(dags["credit_scoring_score"].timetable, "expression", None) == "30 2 * * *"
+    assert getattr(dags["credit_scoring_train"].timetable, "expression", None) is None

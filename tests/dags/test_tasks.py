@@ -101,10 +101,15 @@ def test_unknown_form_fields_are_refused(
 
 
 def test_open_run_refuses_missing_pools(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = SimpleNamespace(conf={"missing_pools": ["gpu"]})
-    monkeypatch.setattr(tasks, "get_current_context", lambda: {"dag_run": run})
-    with pytest.raises(AirflowFailException, match="pools that do not exist: gpu"):
+    conf = {"missing_pools": ["gpu"], "unheard_queues": ["bank_queue"]}
+    run = SimpleNamespace(conf=conf, dag_id="d", run_id="r", run_type="manual", clear_number=0)
+    context = {"dag_run": run, "params": {}}
+    monkeypatch.setattr(tasks, "get_current_context", lambda: context)
+    with pytest.raises(AirflowFailException, match="pools that do not exist: gpu") as caught:
         tasks.open_run("federation.yaml", "train")
+    # With all else that is wrong.
+    assert "No worker listens to the queue bank_queue" in str(caught.value)
+    assert "federation.yaml" in str(caught.value)
 
 
 def test_a_failure_is_told_in_lines_without_a_traceback(

@@ -99,8 +99,17 @@ def test_a_forgotten_person_leaves_cells_and_next_releases(workspace: Workspace)
     common = set(tables[0]["id"]) & set(tables[1]["id"]) & set(tables[2]["id"])
     person = sorted(common)[0]
     people = shown(workspace, "bank", "--people")["people"]["columns"][0]["people"]
-    told = run("forget", workspace.folder / "bank", "-", stdin=f"{person}\n")
+    receipt = workspace.folder / "receipt.json"
+    told = run("forget", workspace.folder / "bank", "-", "--receipt", receipt, stdin=f"{person}\n")
     assert "forgot the person" in told
+    kept = json.loads(receipt.read_text())
+    assert kept["cell_states_removed"] > 0 and kept["artifacts_that_cannot_be_recalled"]["credit"]
+    assert kept["still_in_the_tables_of"] == ["credit_scoring"]
+    assert person not in receipt.read_text()
+    with books_of(workspace, "bank") as books:
+        assert (kept["audit_entry"], kept["audit_head"]) == books.audit.verify()
+    again = run("forget", workspace.folder / "bank", person, "--receipt", receipt, fails=True)
+    assert "Nobody was forgotten yet" in again
     assert "Cannot be recalled" in told
     assert "credit" in told
     assert person not in told

@@ -1,0 +1,58 @@
+"""What a party has agreed to, and what each agreement changed: for its privacy officer."""
+
+from collections.abc import Iterator
+
+from opboost_ops.config.agreement import differences
+from opboost_ops.config.site import Site
+from opboost_ops.pages.blocks import Cell, Table, count, moment
+from opboost_ops.pages.deployment import Query
+from opboost_ops.run import agreement_file
+
+#: Changes that a line names; `opboost agree` shows all of a new one.
+_NAMED = 6
+
+
+def agreements_table(site: Site, query: Query) -> Table:
+    """All agreements of a party, the newest first.
+
+    Args:
+        site: The party's.
+        query: What is asked for; agreements of what may not be seen are left out.
+    """
+    made = agreement_file.load(site).agreements
+    rows = []
+    for one in reversed(made):
+        if not query.sees(one.federation):
+            continue
+        earlier = [a for a in made if a.federation == one.federation and a.number < one.number]
+        names = list(_changed(earlier[-1], one)) if earlier else []
+        more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        what = f"{', '.join(names[:_NAMED])}{more}" if earlier else "all of it: the first"
+        rows.append(
+            (
+                count(one.number),
+                Cell(one.federation),
+                moment(one.at),
+                Cell("stands", state="good")
+                if one.withdrawn is None
+                else Cell(f"withdrawn {one.withdrawn[:16].replace('T', ' ')}", state="warn"),
+                Cell(one.digest[:16], one.digest, title=one.digest),
+                Cell(what or "nothing but the software", "; ".join(names) or what),
+            )
+        )
+    return Table(
+        "agreements",
+        "Agreements, all of them",
+        ("number", "federation", "agreed (UTC)", "state", "digest", "what it changed"),
+        tuple(rows),
+        "A training run must bear the newest one of its federation; `opboost agree` shows what a "
+        "new federation file would change, and what that costs.",
+        "The party has agreed to nothing.",
+    )
+
+
+def _changed(before: agreement_file.Agreed, after: agreement_file.Agreed) -> Iterator[str]:
+    """Names of the entries of the federation file that differ."""
+    found = differences(before.content.get("federation"), after.content.get("federation"))
+    for path, _, _ in found:
+        yield path

@@ -1,0 +1,159 @@
+"""What a run will cost whatever the tables say, held against the budgets before any work.
+
+A draw on values and people that were drawn before costs nothing, and whether they are the same is
+known only when it is taken. So a run is refused here only for what it costs in any case: draws
+under noise keys that have none yet, partitions that are disclosed exactly, private models, and
+budgets that are passed already. What may still be refused later is said, and refuses nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from opboost_ops.boosting.private_federboost import noise_of
+from opboost_ops.config.columns import Column, columns_of
+from opboost_ops.config.declared_map import Recorded
+from opboost_ops.config.federation import Federation, Purpose
+from opboost_ops.errors import BudgetError
+from opboost_ops.exchange.books import Books
+from opboost_ops.mechanisms import noise
+from opboost_ops.privacy.accountant import Budget
+from opboost_ops.privacy.events import Draw, Release
+from opboost_ops.privacy.loss import column_losses
+from opboost_ops.run.phases import ROUNDS, stages_of
+from opboost_ops.run.publication import Publisher
+from opboost_ops.stages.boost import private_of, settings_of
+from opboost_ops.stages.publish import disclosed_edges
+
+#: Name of what has not been made yet.
+_AHEAD = "expected"
+
+
+@dataclass(frozen=True)
+class _Expected:
+    """What a run of a party will be charged.
+
+    Attributes:
+        surely: Lines whatever its table says.
+        perhaps: More of them, if anything that it releases has changed since the last draw.
+    """
+
+    surely: list[Release]
+    perhaps: list[Release]
+
+
+def require_within(
+    books: Books,
+    party: Publisher,
+    federation: Federation,
+    run: str,
+    purpose: Purpose,
+    recorded: Recorded,
+) -> str:
+    """Refuse a run that would pass a budget of the party whatever its table says.
+
+    Args:
+        books: The party's.
+        party: Whose budgets.
+        federation: The plan's.
+        run: The run's id.
+        purpose: What it is for.
+        recorded: What the party's first agreement says of its columns.
+
+    Returns:
+        Which budgets it would pass if anything that it releases has changed, from public facts
+        alone; empty if none.
+
+    Raises:
+        BudgetError: From public facts alone.
+    """
+    facts: dict[str, Any] = {
+        "federation": federation.name,
+        "run": run,
+        "party": party.name,
+        "receiver": federation.label_holder,
+        "artifact": _AHEAD,
+        "rows": 0,
+    }
+    found = _Expected([], [])
+    stages = stages_of(federation, purpose, party.name)
+    if "desensitize" in stages:
+        _add_draws(found, books, party, federation, recorded, facts)
+    found.surely.extend(_models(federation, stages, facts))
+    features = {
+        feature.uuid: name for name, feature in federation.parties[party.name].features.items()
+    }
+    budget = Budget(party.policy, features if party.name in federation.feature_holders else {})
+
+    def rule(before: Sequence[Release], new: Sequence[Release]) -> None:
+        # A run that is cleared has been charged for its models.
+        mine = {line.kind for line in before if line.run == run and line.account == "model"}
+        budget(before, [line for line in new if line.kind not in mine])
+
+    books.ledger.require(found.surely, rule)
+    if found.perhaps:
+        try:
+            books.ledger.require([*found.surely, *found.perhaps], rule)
+        except BudgetError as error:
+            return error.problem
+    return ""
+
+
+def _add_draws(
+    found: _Expected,
+    books: Books,
+    party: Publisher,
+    federation: Federation,
+    recorded: Recorded,
+    facts: dict[str, Any],
+) -> None:
+    columns = columns_of(federation, party.name, recorded)
+    losses = column_losses(columns)
+    group = party.policy.noise_group(federation.label_holder)
+    secret = noise.receiver_secret(party.site.noise_secret(), group)
+    first: dict[str, Column] = {}
+    for column in columns:
+        first.setdefault(column.charge, column)
+    for charge, column in first.items():
+        cells = column.noise_context(secret).hex()[:16]
+        worst = books.ledger.worst(column.uuid, cells)
+        most = party.policy.features[column.feature].max_changes
+        inputs = column.source_domain.size
+        after = worst.after_draw(most, inputs)
+        edges = disclosed_edges(federation, party.name, column)
+        of: dict[str, Any] = {
+            **facts,
+            "kind": "draw",
+            "account": "local_dp",
+            "feature": charge,
+            "column": column.uuid,
+            "cells": cells,
+            "loss": losses[charge],
+        }
+        span = federation.parties[party.name].features[column.feature].span if edges else None
+        found.surely.append(Release(**{**of, "kind": "release"}, edges=edges, span=span))
+        draw = Draw(
+            number=after.number,
+            most=most,
+            added=after.values - worst.values,
+            worst=after.values,
+            base=after.base,
+            inputs=inputs,
+        )
+        # Without an earlier draw under the key there is none that it could be equal to.
+        (found.perhaps if worst.number else found.surely).append(Release(**of, draw=draw))
+
+
+def _models(
+    federation: Federation, stages: Sequence[str], facts: dict[str, Any]
+) -> Iterator[Release]:
+    private = federation.training.private
+    if private is None:
+        return
+    if ROUNDS in stages and (sums := private_of(federation)) is not None:
+        curve = noise_of(settings_of(federation), sums).curve
+        yield Release(**facts, kind="model", account="model", epsilon=curve.epsilon, curve=curve)
+    elif "train" in stages and federation.training.trainer == "dpboost":
+        yield Release(**facts, kind="model", account="model", epsilon=private.epsilon)
+    if {"evaluate", "evaluate_own"} & set(stages) and private.metrics_epsilon is not None:
+        yield Release(**facts, kind="metrics", account="model", epsilon=private.metrics_epsilon)

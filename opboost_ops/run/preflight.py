@@ -1,0 +1,154 @@
+"""Before a party's first work in a run: all that would stop it later, told at once.
+
+Nothing is drawn, charged or published before. A plan that the party refuses is told nothing else
+that hangs on it: only what its own disks lack is said beside. What cannot be decided here refuses
+nothing; it is decided where it always was, by the stage that needs it.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
+from types import MappingProxyType
+from typing import Any
+
+from opboost_ops.boosting.dp import noise as model_noise
+from opboost_ops.config.federation import Federation, Purpose
+from opboost_ops.errors import BudgetError, ContractError, OpBoostError, PolicyError
+from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.encryption import private_key
+from opboost_ops.exchange.plan import Plan
+from opboost_ops.mechanisms import noise
+from opboost_ops.privacy.heads import Head
+from opboost_ops.run import agreement_file
+from opboost_ops.run.admission import admit
+from opboost_ops.run.expected_cost import require_within
+from opboost_ops.run.phases import ROUNDS, stages_of
+from opboost_ops.run.publication import Publisher, signer_of
+from opboost_ops.run.room import require_room
+from opboost_ops.run.timings import FOLDER
+from opboost_ops.stages.stage import Home, table_of
+
+_LOG = logging.getLogger("opboost_ops")
+
+
+def require_ready(
+    party: Publisher,
+    plan: Plan,
+    run: str,
+    digest: str,
+    home: Home,
+    day: date,
+    seen: Mapping[str, Head] = MappingProxyType({}),
+    also: Sequence[OpBoostError] = (),
+) -> None:
+    """Refuse a run that the party could not do its part of, before it begins it.
+
+    Args:
+        party: Who is asked to take part.
+        plan: The plan.
+        run: The run's id.
+        digest: The plan's digest.
+        home: The party's folder for the run.
+        day: As of when keys are judged.
+        seen: By party, the last head that the label holder had seen when it opened the run.
+        also: What is in the way besides.
+
+    Raises:
+        OpBoostError: All of it, see `together`.
+    """
+    found = list(also)
+    federation, purpose = plan.federation, plan.purpose
+    try:
+        admit(party, plan, run, digest, home, day, seen)
+    except PolicyError as error:
+        found += [error, *of_disks(party, federation, purpose, run, home)]
+    else:
+        found += lacking(party, federation, purpose, run, home, day)
+    if found:
+        raise together(found, f"run {run} of {federation.name} at {party.name}")
+
+
+def lacking(
+    party: Publisher, federation: Federation, purpose: Purpose, run: str, home: Home, day: date
+) -> Iterator[OpBoostError]:
+    """All that a party lacks for a run that it has admitted.
+
+    Args:
+        party: Whose part it is.
+        federation: The plan's.
+        purpose: What the run is for.
+        run: The run's id.
+        home: The party's folder for the run.
+        day: As of when keys are judged.
+    """
+    spec = federation.parties[party.name]
+    stages = stages_of(federation, purpose, party.name)
+    site = party.site
+
+    def budget() -> None:
+        # What is published is charged; a run that is cleared then repeats it.
+        if home.has(f"{FOLDER}/publish"):
+            return
+        recorded = agreement_file.load(site).columns
+        with open_books(site) as books:
+            perhaps = require_within(books, party, federation, run, purpose, recorded)
+        if perhaps:
+            _LOG.warning(
+                "%s It is not refused yet: what has not changed since the last draw costs nothing, "
+                "and that is known when it is drawn.",
+                perhaps.replace(
+                    "This release would",
+                    f"If what {party.name} releases has changed, this run will",
+                ),
+            )
+
+    checks: list[Callable[[], Any]] = [
+        lambda: signer_of(site, federation, party.name, day, home),
+        lambda: private_key(site.encryption_key, spec.encryption_key),
+    ]
+    if stages:
+        checks.append(lambda: table_of(site, federation.name, purpose))
+    if "digest_ids" in stages and federation.alignment_mode == "keyed":
+        checks.append(lambda: noise.read_secret(site.alignment_key))
+    private = federation.training.private
+    if ROUNDS in stages and private is not None:
+        checks.append(lambda: model_noise.require("training.private is declared"))
+    for check in (*checks, budget):
+        yield from _faults(check)
+    yield from of_disks(party, federation, purpose, run, home)
+
+
+def of_disks(
+    party: Publisher, federation: Federation, purpose: Purpose, run: str, home: Home
+) -> Iterator[OpBoostError]:
+    """What a party's disks lack for a run; arguments as for `lacking`."""
+    stages = stages_of(federation, purpose, party.name) if party.name in federation.parties else ()
+    yield from _faults(lambda: require_room(party, federation, run, stages, home))
+
+
+def together(found: Sequence[OpBoostError], what: str) -> OpBoostError:
+    """Several faults as one error: a refusal if one is among them, then a budget's.
+
+    Args:
+        found: At least one.
+        what: Which run, and where.
+    """
+    if len(found) == 1:
+        return found[0]
+    problem = f"{len(found)} things are in the way of {what}; nothing of it was begun."
+    lines = [f"{n}. {error.problem} {error.remedy}".strip() for n, error in enumerate(found, 1)]
+    text = "\n".join([problem, *lines])
+    remedy = "Mend all of them, then run again."
+    refused = next((error for error in found if isinstance(error, PolicyError)), None)
+    if refused is not None:
+        return PolicyError(text, remedy, notice=refused.notice)
+    if any(isinstance(error, BudgetError) for error in found):
+        return BudgetError(text, remedy)
+    return ContractError(text, remedy)
+
+
+def _faults(check: Callable[[], Any]) -> Iterator[OpBoostError]:
+    try:
+        check()
+    except OpBoostError as error:
+        yield error

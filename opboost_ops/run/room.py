@@ -1,0 +1,120 @@
+"""Room on a party's disks for what a run writes, asked before it writes anything.
+
+How much that will be is taken from the party's last runs: no run of the last three that did the
+same took less. Sizes follow from private tables, so they stay at home.
+"""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.errors import ContractError
+from opboost_ops.exchange.local_store import LocalStore
+from opboost_ops.run.publication import Publisher
+from opboost_ops.run.timings import FOLDER
+from opboost_ops.stages.stage import Home
+
+#: Bytes without which no run ends, however small: databases and logs need some.
+_LEAST = 8_000_000
+
+#: How many of the last runs are looked at.
+_LAST = 3
+
+#: Where a run's home keeps how much room there was, and was not.
+ROOM = "errors/room.txt"
+
+
+def require_room(
+    party: Publisher, federation: Federation, run: str, stages: Collection[str], home: Home
+) -> None:
+    """Refuse to begin where a disk has less room than a run takes.
+
+    Args:
+        party: Whose disks.
+        federation: The plan's.
+        run: The run's id.
+        stages: All that the party has in the run.
+        home: The party's folder for it.
+
+    Raises:
+        ContractError: Which folder; the numbers are in the home folder.
+    """
+    earlier = _earlier(party.site.home / federation.name, run, stages)
+    place = Path(federation.name)
+    needed: dict[int, int] = {}
+    named: dict[int, list[str]] = {}
+    folders = {"home": party.site.home, "cells": party.site.cells}
+    if isinstance(party.store, LocalStore):
+        folders["store"] = party.store.folder
+    for name, folder in folders.items():
+        there = _existing(folder)
+        if there is None:
+            continue
+        taken = [_size(folder / place / one) for one in earlier] if name != "cells" else []
+        device = there.stat().st_dev
+        more = min(taken, default=0) - _size(folder / place / run)
+        needed[device] = needed.get(device, 0) + max(0, more)
+        named.setdefault(device, []).append(name)
+        folders[name] = there
+    short: list[str] = []
+    lines: list[str] = []
+    for device, names in named.items():
+        room = shutil.disk_usage(folders[names[0]])
+        want = max(_LEAST, needed[device])
+        # A mount that does not say how large it is may hold anything.
+        if room.total and room.free < want:
+            short += names
+            lines.append(
+                f"{', '.join(names)}: {room.free / 1e6:,.1f} MB are free, and a run takes at least "
+                f"{want / 1e6:,.1f} MB"
+                + (f", as the smallest of the last {len(earlier)}" if earlier else "")
+            )
+    if not short:
+        return
+    # Perhaps there is no room for the reason, either.
+    with contextlib.suppress(OSError):
+        home.write(ROOM, "\n".join([*lines, ""]).encode())
+    raise ContractError(
+        f"{party.name} has too little room on the disk of its {' and '.join(short)} for what a run "
+        "writes.",
+        "Free some, set retention_days, or move it in site.yaml to a larger disk; how much there "
+        f"is and how much a run takes is in its home folder, in {federation.name}/{run}/{ROOM}.",
+    )
+
+
+def _earlier(folder: Path, run: str, stages: Collection[str]) -> list[str]:
+    """The last runs in which the party did all of this, by id, the newest first."""
+    try:
+        with os.scandir(folder) as entries:
+            dated = sorted((e.stat().st_mtime_ns, e.name) for e in entries if e.is_dir())
+    except OSError:
+        return []
+    found = []
+    for _, name in reversed(dated):
+        done = folder / name / FOLDER
+        if name != run and stages and all((done / f"{stage}.json").is_file() for stage in stages):
+            found.append(name)
+            if len(found) == _LAST:
+                break
+    return found
+
+
+def _existing(folder: Path) -> Path | None:
+    """The folder, or the nearest one above it that is there."""
+    return next((one for one in (folder, *folder.parents) if one.is_dir()), None)
+
+
+def _size(folder: Path) -> int:
+    return sum(_files(folder))
+
+
+def _files(folder: Path) -> Iterator[int]:
+    for root, _, names in os.walk(folder):
+        for name in names:
+            try:
+                yield os.lstat(Path(root) / name).st_size
+            except OSError:
+                continue  # Removed just now.

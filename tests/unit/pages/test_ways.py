@@ -1,0 +1,73 @@
+"""No dead end: from a version to its run, from a run to its tasks, from a check to its task."""
+
+import csv
+import io
+from collections.abc import Iterator
+
+import pytest
+
+from opboost_ops.exchange.run_id import run_id
+from tests.federation import Workspace
+from tests.unit.pages.airflow_runs import TRAIN, forget_runs, write_run
+from tests.unit.pages.conftest import Reader
+
+NIGHT = run_id(TRAIN, "night")
+TASKS = {
+    "credit_open.open_run": "success",
+    "bank_ids.check_table": "failed",
+    "credit_train.train": "upstream_failed",
+}
+
+
+@pytest.fixture
+def run(shown: Workspace) -> Iterator[Workspace]:
+    """The failed run, under the name that Airflow's run gives it."""
+    for party in ("bank", "credit", "shop"):
+        home = shown.home(party)
+        home.rename(home.parent / NIGHT)
+    told = {"problem": "income is out of bounds.", "remedy": "Mend the table."}
+    write_run("night", "failed", TASKS, {"bank_ids.check_table": told})
+    yield shown
+    forget_runs()
+
+
+def test_from_a_run_to_each_of_its_tasks(reader: Reader, run: Workspace) -> None:
+    page = reader.page(f"run?id={NIGHT}")
+    for task in TASKS:
+        assert f'href="/dags/{TRAIN}/runs/night/tasks/{task}"' in page
+    assert f'href="/dags/{TRAIN}/runs/night"' in page
+    reply = reader.get(f"/opboost/run?id={NIGHT}&csv=.tasks")
+    lines = list(csv.DictReader(io.StringIO(reply.text)))
+    assert {line["task and its log"]: line["state"] for line in lines} == {
+        "credit: open_run": "success",
+        "bank: check_table": "failed",
+        "credit: train": "upstream failed",
+    }
+
+
+def test_from_a_check_to_its_run_and_its_task(reader: Reader, run: Workspace) -> None:
+    page = reader.page(f"quality/bank/credit_scoring/{NIGHT}/raw_table")
+    assert f"run?id={NIGHT}" in page
+    assert f'href="/dags/{TRAIN}/runs/night/tasks/bank_ids.check_table"' in page
+    # Without a run of Airflow's the check leads to the run's own page alone.
+    forget_runs()
+    page = reader.page(f"quality/bank/credit_scoring/{NIGHT}/raw_table")
+    assert f"run?id={NIGHT}" in page and "/dags/" not in page
+
+
+def test_from_a_version_to_its_run(reader: Reader, shown: Workspace) -> None:
+    (version,) = {path.name for path in (shown.folder / "credit/models/credit_scoring").glob("0*")}
+    page = reader.page(f"models/credit/credit_scoring/{version}")
+    assert f'href="/opboost/run?id={version}"' in page
+
+
+def test_the_agreements_with_what_each_has_changed(reader: Reader, shown: Workspace) -> None:
+    shown.edit_yaml("federation.yaml", lambda f: f["training"].update(depth=2))
+    reply = reader.get("/opboost/statement?party=bank&csv=bank.agreements")
+    lines = list(csv.DictReader(io.StringIO(reply.text)))
+    assert [line["number"] for line in lines] == ["2", "1"]
+    newest, first = lines
+    assert newest["what it changed"] == "training.depth"
+    assert first["what it changed"] == "all of it: the first"
+    assert len(newest["digest"]) == 64
+    assert newest["state"] == "stands"

@@ -1,0 +1,169 @@
+"""What would stop a run is told before it begins: all at once, with nothing drawn or published."""
+
+import logging
+import sys
+from typing import Any
+
+import pytest
+
+from opboost_ops.config.loading import load_site
+from opboost_ops.errors import BudgetError, OpBoostError, PolicyError
+from opboost_ops.orchestration import pools
+from opboost_ops.run import all_ready, invitations, local
+from opboost_ops.run.inbox import Run
+from opboost_ops.run.opening import open_run
+from opboost_ops.run.room import ROOM
+from tests.books import books_of
+from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
+
+
+def lines(workspace: Workspace, party: str) -> int:
+    with books_of(workspace, party) as books:
+        return len(books.ledger.releases())
+
+
+def refused(workspace: Workspace, party: str) -> list[str]:
+    with books_of(workspace, party) as books:
+        return [e.detail for e in books.audit.of("refused") if f"/{workspace.run}/" in e.place]
+
+
+def least_budget(workspace: Workspace, party: str, feature: str, times: float) -> None:
+    """A budget of so many values of a feature."""
+    with books_of(workspace, party) as books:
+        loss = next(r.loss for r in books.ledger.releases() if r.feature == feature and r.loss)
+    cap = times * float(loss.loss[-1])
+    workspace.edit_yaml(
+        f"{party}/policy.yaml", lambda p: p["features"][feature].update(budget_whole=cap)
+    )
+
+
+def fill_disk(workspace: Workspace, party: str) -> None:
+    """Let the party's last run have taken more than any disk has."""
+    earlier = Workspace(workspace.folder, FIRST_RUN).home(party)
+    with (earlier / "large").open("wb") as file:
+        file.truncate(8 << 40)
+
+
+def widen(data: Any) -> None:
+    data["parties"]["bank"]["features"]["income"]["bounds"][1] *= 1.001
+
+
+def test_a_budget_that_any_draw_would_pass_ends_the_run_at_the_first_task(
+    workspace: Workspace,
+) -> None:
+    least_budget(workspace, "bank", "income", 1.5)
+    # Under another map there is no earlier draw that this one could be equal to.
+    workspace.edit_yaml("federation.yaml", widen)
+    before = lines(workspace, "bank")
+    where, error = workspace.first_failure()
+    assert where == "bank.check_table"
+    assert isinstance(error, BudgetError)
+    assert "features.income.budget_whole" in str(error)
+    assert lines(workspace, "bank") == before
+    assert workspace.published() == ["plan/credit"]
+    (told,) = refused(workspace, "bank")
+    assert "features.income.budget_whole" in told
+
+
+def test_a_run_that_may_cost_nothing_is_not_refused(
+    workspace: Workspace, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nightly, on a table that has not changed, a budget without room stops nothing."""
+    least_budget(workspace, "bank", "income", 1.5)
+    workspace.open()
+    with caplog.at_level(logging.WARNING, "opboost_ops"):
+        workspace.step("bank", "check_table")
+    (warned,) = [r.getMessage() for r in caplog.records if "budget_whole" in r.getMessage()]
+    assert "If what bank releases has changed, this run will pass the policy of bank" in warned
+    assert "It is not refused yet" in warned
+    workspace.until("rank", "bank")
+    assert refused(workspace, "bank") == []
+
+
+def test_what_is_passed_already_is_refused_whatever_the_table_says(workspace: Workspace) -> None:
+    least_budget(workspace, "bank", "income", 0.5)
+    where, error = workspace.first_failure()
+    assert (where, type(error)) == ("bank.check_table", BudgetError)
+
+
+def test_all_that_a_party_lacks_is_told_at_once(workspace: Workspace) -> None:
+    least_budget(workspace, "bank", "income", 0.5)
+    fill_disk(workspace, "bank")
+    workspace.open()
+    # After the plan, so that the party's first task is where it is noticed.
+    key = load_site(workspace.folder / "bank" / "site.yaml").encryption_key
+    key.write_bytes((workspace.folder / "shop" / "keys" / "encryption.key").read_bytes())
+    before = lines(workspace, "bank"), len(workspace.published())
+    with pytest.raises(BudgetError) as caught:
+        workspace.step("bank", "check_table")
+    text = str(caught.value)
+    assert f"3 things are in the way of run {SECOND_RUN} of credit_scoring at bank" in text
+    assert "The encryption key encryption.key is not the one" in text
+    assert "features.income.budget_whole" in text
+    assert "too little room on the disk of its home" in text
+    assert (lines(workspace, "bank"), len(workspace.published())) == before
+    # How much there is follows from private tables, and stays at home.
+    assert "MB" not in text
+    assert "MB are free" in (workspace.home("bank") / ROOM).read_text()
+
+
+def test_a_refused_plan_is_told_nothing_but_what_hangs_on_no_plan(workspace: Workspace) -> None:
+    least_budget(workspace, "bank", "income", 0.5)
+    fill_disk(workspace, "bank")
+    workspace.open()
+    workspace.edit_yaml("bank/policy.yaml", lambda p: p["features"].pop("income"))
+    with pytest.raises(PolicyError) as caught:
+        workspace.step("bank", "check_table")
+    text = str(caught.value)
+    assert "bank refused run" in text and "too little room" in text
+    assert "income" not in text
+    assert caught.value.notice == "agreement_needed"
+
+
+def test_the_label_holder_is_told_all_before_a_plan_is_published(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill_disk(workspace, "credit")
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    workspace.edit_yaml("federation.yaml", lambda f: f["training"].update(engine="dask"))
+    conf = pools.with_missing_pools({}, ["gpu"], unheard=["bank_queue"])
+    with pytest.raises(OpBoostError) as caught:
+        open_run(workspace.file, workspace.run, {}, "train", pools.faults(conf))
+    text = str(caught.value)
+    assert "4 things are in the way" in text
+    for told in ("pools that do not exist: gpu", "No worker listens to the queue bank_queue",
+                 "Dask is not installed", "too little room"):  # fmt: skip
+        assert told in text, told
+    assert workspace.published() == []
+
+
+def test_in_an_airflow_of_its_own_a_party_is_told_when_it_joins(workspace: Workspace) -> None:
+    least_budget(workspace, "bank", "income", 0.5)
+    workspace.open()
+    conf = pools.with_missing_pools({}, ["gpu"])
+    run = Run("credit_scoring", workspace.run, "credit")
+    with pytest.raises(BudgetError, match=r"(?s)2 things.*pools that do not exist: gpu.*income"):
+        invitations.join("bank", run, "train", pools.faults(conf))
+    assert len(refused(workspace, "bank")) == 1
+    assert workspace.published() == ["plan/credit"]
+
+
+def test_without_airflow_all_parties_are_told_at_once(workspace: Workspace) -> None:
+    least_budget(workspace, "bank", "income", 0.5)
+    fill_disk(workspace, "shop")
+    published = sorted(workspace.store.list("credit_scoring"))
+    with pytest.raises(
+        BudgetError,
+        match=r"(?s)2 things.*shop has too little room.*income|income.*shop has too little room",
+    ):
+        local.run_federation(workspace.file, {})
+    assert sorted(workspace.store.list("credit_scoring")) == published
+    with books_of(workspace, "bank") as books:
+        assert len(books.audit.of("refused")) == 1
+
+
+def test_nothing_is_in_the_way_of_a_good_run(workspace: Workspace) -> None:
+    sites = local.site_files(workspace.file, workspace.declared)
+    all_ready.require_all_ready(workspace.file, sites, workspace.run, {}, "train")
+    all_ready.require_all_ready(workspace.file, sites, workspace.run, {}, "score")
+    assert not workspace.home("bank").exists()
