@@ -27,7 +27,9 @@ def card_page(
         decision: Why it became champion, or was kept aside.
     """
     entries = {**card.training, **card.training.get("parameters", {})}
-    training = ", ".join(f"{k} {v}" for k, v in entries.items() if k != "parameters")
+    training = ", ".join(
+        f"{k.replace('_', ' ')} {_word(v)}" for k, v in entries.items() if k != "parameters"
+    )
     evaluation = evaluation or {}
     return _PAGE.format(
         title=html.escape(f"{card.federation}, version {card.run}"),
@@ -57,6 +59,10 @@ def card_page(
         limits=_list(card.limits),
         software=html.escape(", ".join(f"{k} {v}" for k, v in card.software.items())),
     )
+
+
+def _word(value: Any) -> Any:
+    return ("no", "yes")[value] if isinstance(value, bool) else value
 
 
 def _target(card: Card) -> str:
@@ -239,7 +245,7 @@ th, td {{ text-align: left; padding: .3rem .7rem; border-bottom: 1px solid #8884
 .curves figure {{ margin: 0; flex: 1 1 15rem; max-width: 22rem; }}
 .curves svg {{ width: 100%; }}
 .names {{ list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: 1rem; }}
-.bars {{ display: block; width: 100%; max-width: 28rem; }}
+.bars {{ display: block; width: 100%; max-width: 28rem; margin: 0; }}
 </style></head><body>
 <h1>{title}</h1>{warning}
 <p>{task}. Trained on {training_rows} rows {whose}: {training}.

@@ -124,7 +124,8 @@ class Table:
     @property
     def words(self) -> bool:
         """Whether its last column holds words that may go on in the next line."""
-        return any(len(row[self.shown[-1]].text) > 24 for row in self.rows)
+        texts = (row[self.shown[-1]].text for row in self.rows)
+        return any(len(text) > 24 and " " in text for text in texts)
 
     @property
     def wider(self) -> tuple[int, ...]:

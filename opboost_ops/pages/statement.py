@@ -148,7 +148,7 @@ def _columns(
         heads,
         tuple(rows),
         note,
-        "No randomised cell had left by its end.",
+        "No randomised cell had left by the end of the period.",
         preamble=preamble,
     )
 

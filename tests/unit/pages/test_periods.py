@@ -64,7 +64,7 @@ def test_a_statement_is_of_its_period_alone(reader: Reader, nights: Workspace) -
     assert "2026-01-08 to 2026-01-12" in text
     assert head in text
     nothing = plain(reader.page("statement?party=bank&since=2025-01-01&until=2025-02-01"))
-    assert "No randomised cell had left by its end." in nothing
+    assert "No randomised cell had left by the end of the period." in nothing
 
 
 def test_the_picture_of_charges_begins_with_the_first_run(
