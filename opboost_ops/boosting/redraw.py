@@ -92,29 +92,45 @@ def _levels(values: np.ndarray, count: int) -> np.ndarray:
 def _draw(ranks: np.ndarray, groups: np.ndarray, law: np.ndarray, words: np.ndarray) -> np.ndarray:
     uniform = words.astype(np.float64) / 2.0**64
     drawn = np.empty_like(ranks)
+    count = int(groups.max()) + 1
+    released = ranks - 1
+    found = shares(counted(released, law.shape[1], groups, count), law)
     for group in np.unique(groups):
         mine = groups == group
-        released = ranks[mine] - 1
-        behind = shares(np.bincount(released, minlength=len(law)), law)[:, None] * law
+        behind = found[:, group, None] * law
         steps = (behind / behind.sum(axis=0)).cumsum(axis=0)
-        below = uniform[mine][None, :] > steps[:, released]
+        below = uniform[mine][None, :] > steps[:, released[mine]]
         drawn[mine] = np.minimum(below.sum(axis=0), len(law) - 1) + 1
     return drawn
+
+
+def counted(codes: np.ndarray, size: int, groups: np.ndarray, count: int) -> np.ndarray:
+    """How often each code is in each group, float64, shape (size, count).
+
+    Args:
+        codes: From 0, shape (n,).
+        size: How many codes there are.
+        groups: From 0, shape (n,).
+        count: How many groups there are.
+    """
+    found = np.bincount(codes * count + groups, minlength=size * count)
+    return found.reshape(size, count).astype(float)
 
 
 def shares(counts: np.ndarray, law: np.ndarray) -> np.ndarray:
     """The likeliest shares of the values behind released ones, by expectation maximisation.
 
     Args:
-        counts: How often each output was released, shape (m,).
+        counts: How often each output was released, shape (m,), or (m, groups) for each group.
         law: Pr[output | value], shape (k, m).
 
     Returns:
-        Shares, float64, shape (k,).
+        Shares, float64, shape (k,) or (k, groups); even ones of a group without rows.
     """
-    seen = counts / counts.sum()
-    found = np.full(len(law), 1 / len(law))
+    total = counts.sum(axis=0)
+    seen = np.where(total > 0, counts, law.mean(axis=0).reshape(-1, *[1] * (counts.ndim - 1)))
+    seen = seen / seen.sum(axis=0)
+    found = np.full((len(law), *counts.shape[1:]), 1 / len(law))
     for _ in range(_STEPS):
-        joint = found[:, None] * law
-        found = (joint / joint.sum(axis=0)) @ seen
+        found = found * (law @ (seen / (law.T @ found)))
     return found

@@ -10,18 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import logsumexp
 
-from opboost_ops.boosting.denoise.rows import Rows, indicator
+from opboost_ops.boosting.denoise.rows import Rows
 
 #: Stands for a probability of zero, in logarithms.
 _NEVER = -1e30
 
 #: How far one step may move the logarithm of a share.
 _STRIDE = 1.0
-
-#: Most cells of responsibilities that are worked on at once: 64 MB of floats.
-BLOCK = 8_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +29,8 @@ class Classes:
         theta: Shares of the values behind a column in each class, shape (k, Z), by column.
         psi: Shares of an own column's codes, shape (codes, Z), by column.
         phi: Shares of the label's levels, shape (levels, Z).
-        fixed: Whether phi stays as it is: each class belongs to one level.
+        fixed: Whether phi stays as it is: each class belongs to one level, equally many to each,
+            and those of a level lie side by side.
     """
 
     pi: np.ndarray
@@ -42,33 +39,25 @@ class Classes:
     phi: np.ndarray
     fixed: bool
 
-    def responsibilities(self, rows: Rows) -> np.ndarray:
-        """Pr[class | y, w, l], float64, shape (n, Z)."""
-        clear = self._clear(rows)
-        noisy = self._noisy(rows)
-        noisy += clear
-        noisy -= noisy.max(axis=1, keepdims=True)
-        np.exp(noisy, out=noisy)
-        noisy /= noisy.sum(axis=1, keepdims=True)
-        return noisy
+    @property
+    def possible(self) -> int:
+        """How many classes a row can be of: those of its own level where phi is fixed."""
+        return len(self.pi) // (len(self.phi) if self.fixed else 1)
 
-    def scores(self, rows: Rows) -> np.ndarray:
-        """Each row's ln p(y | w, l): what released cells say, given what is known clearly."""
-        clear = self._clear(rows)
-        both = logsumexp(self._noisy(rows) + clear, axis=1) - logsumexp(clear, axis=1)
-        return np.asarray(both)
+    def clear(self) -> np.ndarray:
+        """Logarithms of what level and own codes say, by line and possible class; see `Seen`."""
+        if self.fixed:
+            first = _log(self.pi)
+        else:
+            first = _log(self.phi) + _log(self.pi)
+        return self._lines([first, *(_log(shares) for shares in self.psi.values())])
 
-    def _clear(self, rows: Rows) -> np.ndarray:
-        found = _log(self.phi)[rows.level] + _log(self.pi)
-        for name, codes in rows.own.items():
-            found += _log(self.psi[name])[codes]
-        return np.asarray(found)
+    def noisy(self, laws: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Logarithms of what released cells say, by line and possible class; see `Seen`."""
+        return self._lines([_log(laws[name].T @ of) for name, of in self.theta.items()])
 
-    def _noisy(self, rows: Rows) -> np.ndarray:
-        found = np.zeros((len(rows), len(self.pi)))
-        for name, outputs in rows.noisy.items():
-            found += _log(rows.laws[name].T @ self.theta[name])[outputs]
-        return found
+    def _lines(self, tables: list[np.ndarray]) -> np.ndarray:
+        return np.concatenate([table.reshape(-1, self.possible) for table in tables])
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +79,27 @@ class Smoothing:
     speed: Mapping[str, float]
 
 
-def step(classes: Classes, rows: Rows, smoothing: Smoothing) -> Classes:
-    """One step of expectation maximisation.
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Responsibilities of rows, summed by what the rows hold.
+
+    Attributes:
+        weight: Of all rows, shape (Z,).
+        noisy: By output, shape (outputs, Z), by column.
+        own: By code, shape (codes, Z), by column.
+        level: By the label's level, shape (levels, Z); of no use where phi is fixed.
+        rows: How many there are.
+    """
+
+    weight: np.ndarray
+    noisy: Mapping[str, np.ndarray]
+    own: Mapping[str, np.ndarray]
+    level: np.ndarray
+    rows: int
+
+
+def moved(classes: Classes, counts: Counts, rows: Rows, smoothing: Smoothing) -> Classes:
+    """The second half of a step of expectation maximisation.
 
     A noisy column's shares move by theta(x) <- theta(x) exp(clip(omega ln G(x), -1, 1)), G(x) being
     the sum over y of K(x, y) N(y) / (theta K)(y), divided by the sum of N: at omega = 1 it is the
@@ -99,40 +107,26 @@ def step(classes: Classes, rows: Rows, smoothing: Smoothing) -> Classes:
 
     Args:
         classes: As they are.
-        rows: To fit.
+        counts: Of the responsibilities under them.
+        rows: For laws.
         smoothing: And speed.
     """
-    width = len(classes.pi)
-    size = max(1, BLOCK // width)
-    weight = np.zeros(width)
-    noisy = {n: np.zeros((law.shape[1], width)) for n, law in rows.laws.items()}
-    own = {n: np.zeros((count, width)) for n, count in rows.sizes.items()}
-    level = np.zeros((rows.levels, width))
-    for begin in range(0, len(rows), size):
-        block = rows.at(slice(begin, begin + size))
-        found = classes.responsibilities(block)
-        weight += found.sum(axis=0)
-        for name, codes in block.noisy.items():
-            noisy[name] += indicator(codes, len(noisy[name])) @ found
-        for name, codes in block.own.items():
-            own[name] += indicator(codes, len(own[name])) @ found
-        if not classes.fixed:
-            level += indicator(block.level, rows.levels) @ found
-    alpha, total = smoothing.alpha, weight + smoothing.alpha
+    alpha, total = smoothing.alpha, counts.weight + smoothing.alpha
     theta = {}
-    for name, counts in noisy.items():
+    for name, found in counts.noisy.items():
         law, old = rows.laws[name], classes.theta[name]
         expected = np.maximum(law.T @ old, 1e-300)
-        gain = law @ (counts / expected) / np.maximum(counts.sum(axis=0), 1e-12)
+        gain = law @ (found / expected) / np.maximum(found.sum(axis=0), 1e-12)
         move = np.clip(smoothing.speed[name] * np.log(np.maximum(gain, 1e-300)), -_STRIDE, _STRIDE)
-        moved = old * np.exp(move)
-        moved /= moved.sum(axis=0)
-        theta[name] = (moved * weight + alpha * smoothing.behind[name][:, None]) / total
-    psi = {n: (counts + alpha * smoothing.own[n][:, None]) / total for n, counts in own.items()}
+        new = old * np.exp(move)
+        new /= new.sum(axis=0)
+        behind = smoothing.behind[name][:, None]
+        theta[name] = (new * counts.weight + alpha * behind) / total
+    psi = {n: (of + alpha * smoothing.own[n][:, None]) / total for n, of in counts.own.items()}
     phi = classes.phi
     if not classes.fixed:
-        phi = (level + alpha * smoothing.level[:, None]) / total
-    pi = np.maximum(weight, 1e-9) / len(rows)
+        phi = (counts.level + alpha * smoothing.level[:, None]) / total
+    pi = np.maximum(counts.weight, 1e-9) / counts.rows
     return replace(classes, pi=pi / pi.sum(), theta=theta, psi=psi, phi=phi)
 
 

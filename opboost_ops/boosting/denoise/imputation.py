@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from opboost_ops.boosting.denoise.classes import BLOCK, Classes
+from opboost_ops.boosting.denoise.classes import Classes
 from opboost_ops.boosting.denoise.draws import Draws
 from opboost_ops.boosting.denoise.rows import Rows
+from opboost_ops.boosting.denoise.seen import BLOCK, Seen
 
 
 def impute(classes: Classes, rows: Rows, draws: Draws, draw: int) -> dict[str, np.ndarray]:
@@ -28,7 +29,9 @@ def impute(classes: Classes, rows: Rows, draws: Draws, draw: int) -> dict[str, n
         end = min(begin + size, len(rows))
         block = rows.at(slice(begin, end))
         uniform = draws.uniform(f"{draw}/class", begin, end)
-        z = _inverted(classes.responsibilities(block).T, uniform)
+        z = _inverted(Seen(block, classes).responsibilities(classes).T, uniform)
+        if classes.fixed:
+            z += block.level * classes.possible
         for name, outputs in block.noisy.items():
             behind = classes.theta[name][:, z] * rows.laws[name][:, outputs]
             place = draws.uniform(f"{draw}/{name}", begin, end)

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import sparse
 
 from opboost_ops.boosting.frame import Frame
 from opboost_ops.mechanisms.channel import Channel
@@ -103,12 +102,6 @@ def quantile_levels(values: np.ndarray, count: int) -> tuple[np.ndarray, int]:
     edges = np.unique(np.quantile(values, np.arange(1, count) / count))
     found, codes = np.unique(np.searchsorted(edges, values), return_inverse=True)
     return codes.reshape(-1), len(found)
-
-
-def indicator(codes: np.ndarray, size: int) -> sparse.csr_matrix:
-    """One column a row, one row a code: what sums by code."""
-    ones = np.ones(len(codes))
-    return sparse.csr_matrix((ones, (codes, np.arange(len(codes)))), shape=(size, len(codes)))
 
 
 def _cells(column: np.ndarray) -> tuple[np.ndarray, int]:

@@ -1,6 +1,5 @@
 """Where the estimate starts: what a class stands for at first, and how fast it learns."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy as np
 from opboost_ops.boosting.denoise.classes import Classes, Smoothing
 from opboost_ops.boosting.denoise.draws import Draws
 from opboost_ops.boosting.denoise.rows import Rows
-from opboost_ops.boosting.redraw import shares
+from opboost_ops.boosting.redraw import counted, shares
 
 #: Rows' worth of smoothing; less where there are many classes.
 _ALPHA, _ALPHA_MANY, _MANY = 2.0, 0.5, 100
@@ -101,12 +100,9 @@ def classes_of(rows: Rows, start: Start, smoothing: Smoothing, draws: Draws) -> 
     counts = np.bincount(rows.level, minlength=rows.levels).astype(float)
     theta = {}
     for name, law in rows.laws.items():
-        columns = np.empty((len(law), rows.levels))
-        for level, outputs in _by_level(rows, name):
-            seen = np.bincount(outputs, minlength=law.shape[1]) + 0.0
-            behind = smoothing.behind[name]
-            found = shares(seen, law) if len(outputs) else behind
-            columns[:, level] = (found * len(outputs) + alpha * behind) / (len(outputs) + alpha)
+        seen = counted(rows.noisy[name], law.shape[1], rows.level, rows.levels)
+        behind = smoothing.behind[name][:, None]
+        columns = (shares(seen, law) * counts + alpha * behind) / (counts + alpha)
         theta[name] = columns[:, home]
         if start.count > 1:
             theta[name] = _tilted(theta[name], draws, f"{start}/{name}")
@@ -147,7 +143,3 @@ def _tilted(theta: np.ndarray, draws: Draws, purpose: str) -> np.ndarray:
     tilted = theta * np.exp(draws.normal(purpose, theta.shape[1]) * (x - mean) / spread)
     return np.asarray(tilted / tilted.sum(axis=0))
 
-
-def _by_level(rows: Rows, name: str) -> Iterator[tuple[int, np.ndarray]]:
-    for level in range(rows.levels):
-        yield level, rows.noisy[name][rows.level == level]
