@@ -46,10 +46,7 @@ class Classes:
 
     def clear(self) -> np.ndarray:
         """Logarithms of what level and own codes say, by line and possible class; see `Seen`."""
-        if self.fixed:
-            first = _log(self.pi)
-        else:
-            first = _log(self.phi) + _log(self.pi)
+        first = _log(self.pi) if self.fixed else _log(self.phi) + _log(self.pi)
         return self._lines([first, *(_log(shares) for shares in self.psi.values())])
 
     def noisy(self, laws: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -20,11 +20,11 @@ def impute(classes: Classes, rows: Rows, draws: Draws, draw: int) -> dict[str, n
         draw: Which of several imputations it is.
 
     Returns:
-        Values from 0, int64, shape (n,), by column.
+        Values from 0, int32, shape (n,), by column.
     """
     widest = max([len(classes.pi), *(len(law) for law in rows.laws.values())])
     size = max(1, BLOCK // (4 * widest))
-    found = {name: np.empty(len(rows), dtype=np.int64) for name in rows.noisy}
+    found = {name: np.empty(len(rows), dtype=np.int32) for name in rows.noisy}
     for begin in range(0, len(rows), size):
         end = min(begin + size, len(rows))
         block = rows.at(slice(begin, end))

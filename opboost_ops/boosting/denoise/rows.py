@@ -20,7 +20,7 @@ class Rows:
     """What the latent classes are fitted to.
 
     Attributes:
-        noisy: Released outputs from 0, int64, shape (n,), by column.
+        noisy: Released outputs from 0, int32, shape (n,), by column.
         laws: Pr[output | value], float64, shape (k, k), by the same columns.
         own: Codes from 0 of all other columns, int64, shape (n,), by column.
         sizes: How many codes each of them has.
@@ -89,7 +89,7 @@ def rows_of(frame: Frame, laws: Mapping[str, np.ndarray]) -> Rows:
     for i, name in enumerate(frame.names):
         column = frame.matrix[:, i]
         if name in laws:
-            noisy[name] = column.astype(np.int64) - 1
+            noisy[name] = column.astype(np.int32) - 1
         elif name in frame.categorical:
             own[name], sizes[name] = _categories(column)
         else:

@@ -129,9 +129,7 @@ def _ones(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> sparse.csr_matri
     return sparse.csr_matrix((np.ones(lines.size), lines.reshape(-1), ends), shape=shape)
 
 
-def _by_column(
-    lines: np.ndarray, sizes: Mapping[str, int], width: int
-) -> dict[str, np.ndarray]:
+def _by_column(lines: np.ndarray, sizes: Mapping[str, int], width: int) -> dict[str, np.ndarray]:
     """Tables that lie one below the other, each with all classes side by side again."""
     found = lines.reshape(-1, width)
     begins = np.concatenate([[0], np.cumsum(list(sizes.values()))]).astype(int)

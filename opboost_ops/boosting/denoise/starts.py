@@ -142,4 +142,3 @@ def _tilted(theta: np.ndarray, draws: Draws, purpose: str) -> np.ndarray:
     spread = np.sqrt(np.maximum((x**2 * theta).sum(axis=0) - mean**2, 1e-12))
     tilted = theta * np.exp(draws.normal(purpose, theta.shape[1]) * (x - mean) / spread)
     return np.asarray(tilted / tilted.sum(axis=0))
-

@@ -6,10 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from opboost_ops.boosting.denoise.classes import Classes, step
+from opboost_ops.boosting.denoise.classes import Classes
 from opboost_ops.boosting.denoise.draws import Draws
 from opboost_ops.boosting.denoise.imputation import impute
 from opboost_ops.boosting.denoise.rows import Rows, drawable, quantile_levels, rows_of
+from opboost_ops.boosting.denoise.seen import Seen
 from opboost_ops.boosting.denoise.selection import _weights
 from opboost_ops.boosting.denoise.starts import Start, classes_of, grid, smoothing_of
 from opboost_ops.mechanisms import Piecewise
@@ -49,11 +50,50 @@ def test_responsibilities_and_scores_are_the_formula() -> None:
     joint = by_hand(classes, rows)
     assert joint.sum() == pytest.approx(1)
     wanted = joint / joint.sum(axis=1, keepdims=True)
-    assert classes.responsibilities(rows) == pytest.approx(wanted)
+    seen = Seen(rows, classes)
+    assert seen.responsibilities(classes) == pytest.approx(wanted)
     both = np.zeros((2, 2))
     np.add.at(both, (rows.own["w"], rows.level), joint.sum(axis=1))
     given = joint.sum(axis=1) / both[rows.own["w"], rows.level]
-    assert classes.scores(rows) == pytest.approx(np.log(given))
+    assert seen.scores(classes) == pytest.approx(np.log(given))
+
+
+def test_a_row_of_fixed_levels_sees_only_its_own_levels_classes() -> None:
+    """The same as if it saw all of them, those of other levels having no share."""
+    classes, rows = small()
+    tied = replace(classes, phi=np.eye(2), fixed=True)
+    seen = Seen(rows, tied)
+    assert tied.possible == 1
+    assert seen.responsibilities(tied) == pytest.approx(np.ones((8, 1)))
+    order = [0, 1, 1, 0]
+    wide = Classes(
+        tied.pi[[0, 0, 1, 1]] / 2,
+        {"y": tied.theta["y"][:, order]},
+        {"w": tied.psi["w"][:, order]},
+        np.repeat(np.eye(2), 2, axis=1),
+        fixed=True,
+    )
+    free = replace(wide, fixed=False)
+    few, all_of = Seen(rows, wide), Seen(rows, free)
+    found, known = few.responsibilities(wide), all_of.responsibilities(free)
+    assert found.shape == (8, 2)
+    for row, level in enumerate(rows.level):
+        assert known[row, 2 * level : 2 * level + 2] == pytest.approx(found[row])
+        assert known[row].sum() == pytest.approx(found[row].sum()) == pytest.approx(1)
+    assert few.scores(wide) == pytest.approx(all_of.scores(free))
+    smoothing = smoothing_of(rows, Start("tied", 0, 2))
+    one, other = few.step(wide, smoothing), all_of.step(free, smoothing)
+    assert one.pi == pytest.approx(other.pi)
+    assert one.theta["y"] == pytest.approx(other.theta["y"])
+    assert one.psi["w"] == pytest.approx(other.psi["w"])
+
+
+def explained(classes: Classes, rows: Rows) -> float:
+    """ln p(y, w, l) of all rows, by the formula."""
+    joint = classes.phi[rows.level] * classes.pi
+    for name, codes in rows.noisy.items():
+        joint = joint * (rows.laws[name].T @ classes.theta[name])[codes]
+    return float(np.log(joint.sum(axis=1)).sum())
 
 
 def test_an_unsmoothed_plain_step_never_explains_less() -> None:
@@ -63,13 +103,12 @@ def test_an_unsmoothed_plain_step_never_explains_less() -> None:
     start = Start("untied", 4, 2, fast=False)
     smoothing = smoothing_of(rows, start)
     classes = classes_of(rows, start, smoothing, DRAWS)
-    bare = replace(smoothing, alpha=0.0)
+    bare, seen = replace(smoothing, alpha=0.0), Seen(rows, classes)
     before = -np.inf
     for _ in range(15):
-        noisy, known = classes._noisy(rows), classes._clear(rows)
-        now = float(np.logaddexp.reduce(noisy + known, axis=1).sum())
+        now = explained(classes, rows)
         assert now >= before - 1e-6
-        before, classes = now, step(classes, rows, bare)
+        before, classes = now, seen.step(classes, bare)
 
 
 def test_values_drawn_back_follow_the_law_of_the_clear_ones() -> None:
@@ -80,8 +119,9 @@ def test_values_drawn_back_follow_the_law_of_the_clear_ones() -> None:
     start = Start("tied", 6, 2)
     smoothing = smoothing_of(rows, start)
     classes = classes_of(rows, start, smoothing, DRAWS)
+    seen = Seen(rows, classes)
     for _ in range(40):
-        classes = step(classes, rows, smoothing)
+        classes = seen.step(classes, smoothing)
     drawn = impute(classes, rows, DRAWS, 0)
 
     def law(values: np.ndarray) -> np.ndarray:
@@ -105,10 +145,11 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     start = Start("random", 3, 5)
     smoothing = smoothing_of(rows, start)
     classes = classes_of(rows, start, smoothing, DRAWS)
-    whole, drawn = step(classes, rows, smoothing), impute(classes, rows, DRAWS, 0)
-    monkeypatch.setattr("opboost_ops.boosting.denoise.classes.BLOCK", 100)
+    whole, drawn = Seen(rows, classes).step(classes, smoothing), impute(classes, rows, DRAWS, 0)
+    monkeypatch.setattr("opboost_ops.boosting.denoise.seen.BLOCK", 100)
+    monkeypatch.setattr("opboost_ops.boosting.denoise.seen._AT_ONCE", 30)
     monkeypatch.setattr("opboost_ops.boosting.denoise.imputation.BLOCK", 1_000)
-    parts, same = step(classes, rows, smoothing), impute(classes, rows, DRAWS, 0)
+    parts, same = Seen(rows, classes).step(classes, smoothing), impute(classes, rows, DRAWS, 0)
     assert parts.pi == pytest.approx(whole.pi)
     assert parts.phi == pytest.approx(whole.phi)
     assert all(parts.theta[n] == pytest.approx(whole.theta[n]) for n in whole.theta)

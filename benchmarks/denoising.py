@@ -1,0 +1,142 @@
+"""What denoising costs the label holder beside plain training: processor seconds and memory.
+
+A made-up table of columns that go together, released through Global-map, with a label that is a
+number; all columns are feature holders'. Plain training, `redraw` with training, and `joint` with
+training are each measured in a process of its own, forked from one that has imported the libraries
+and made nothing. The peak is of resident memory, less what the process had once its frame was
+there: so it is what denoising and training take beside the frame.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from uuid import UUID
+
+import lightgbm  # noqa: F401 - or plain training would pay for reading it
+import numpy as np
+
+from opboost_ops.boosting import trainer
+from opboost_ops.boosting.denoise import joint
+from opboost_ops.boosting.denoise.draws import Draws
+from opboost_ops.boosting.frame import Frame, Parameters
+from opboost_ops.boosting.redraw import redrawn
+from opboost_ops.domain import Domain
+from opboost_ops.mechanisms import GlobalMap, noise
+
+CHANNEL = GlobalMap(epsilon=0.64).channel(Domain(1, 10))
+PARAMETERS = Parameters("regression", classes=0, trees=80, learning_rate=0.1, depth=3, seed=0)
+SEED = bytes(32)
+
+
+def main() -> None:
+    """Run the benchmark and print its figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shape", nargs="+", default=["10000x9", "1000000x10", "1000000x40"])
+    parser.add_argument("--kind", nargs="+", default=list(KINDS), choices=list(KINDS))
+    parser.add_argument("--json", action="store_true", help="one line")
+    options = parser.parse_args()
+    found = []
+    for shape in options.shape:
+        rows, columns = map(int, shape.split("x"))
+        line: dict[str, object] = {"rows": rows, "columns": columns}
+        for kind in options.kind:
+            line[kind] = in_a_process(lambda k=kind, n=rows, c=columns: measured(k, n, c))
+        found.append(line)
+        print(json.dumps(line), file=sys.stderr)
+    print(json.dumps({"shapes": found}, indent=None if options.json else 1))
+
+
+def made_up(rows: int, columns: int) -> tuple[Frame, np.ndarray]:
+    """A frame of released ranks, and the number that the clear values decide."""
+    draws = Draws(SEED)
+    hidden = draws.normal("hidden", rows)
+    names = tuple(f"b.x{i}" for i in range(columns))
+    matrix = np.empty((rows, columns), order="F")
+    label = np.zeros(rows)
+    places = np.arange(rows, dtype=np.uint64)
+    keys = np.column_stack([places, places]).view(np.uint8)
+    for i, name in enumerate(names):
+        own = draws.normal(name, rows)
+        clear = np.clip(np.rint(5.5 + 1.5 * hidden + own), 1, 10).astype(np.int64)
+        label += clear * (1.0 / (1 + i))
+        words = noise.cell_words(SEED, UUID(int=i + 1), b"benchmark", keys, clear)
+        matrix[:, i] = CHANNEL.alias.sample(clear - 1, words) + 1
+    return Frame(names, matrix, (), names), label
+
+
+def plain(frame: Frame, label: np.ndarray) -> str:
+    """Training on ranks as they were released."""
+    return trainer.train(frame, label, PARAMETERS)
+
+
+def redraw(frame: Frame, label: np.ndarray) -> str:
+    """Each column drawn back by itself, then training."""
+    places = np.arange(len(label), dtype=np.uint64)
+    keys = np.column_stack([places, places]).view(np.uint8)
+    words = {
+        name: noise.cell_words(
+            SEED, UUID(int=i + 1), b"redraw", keys, frame.matrix[:, i].astype(np.int64)
+        )
+        for i, name in enumerate(frame.names)
+    }
+    channels = dict.fromkeys(frame.ranked, CHANNEL)
+    back = redrawn(frame, "regression", label, channels, words)
+    return trainer.train(back, label, PARAMETERS)
+
+
+def jointly(frame: Frame, label: np.ndarray) -> str:
+    """All columns drawn back together, then training on what was stacked."""
+    channels = dict.fromkeys(frame.ranked, CHANNEL)
+    return joint.train(frame, label, PARAMETERS, channels, SEED)
+
+
+KINDS: dict[str, Callable[[Frame, np.ndarray], str]] = {
+    "plain": plain,
+    "redraw": redraw,
+    "joint": jointly,
+}
+
+
+def measured(kind: str, rows: int, columns: int) -> dict[str, float]:
+    """Processor seconds, and the peak of memory beside the frame, in MB."""
+    frame, label = made_up(rows, columns)
+    # The frame's making must not count: its peak is forgotten.
+    with open("/proc/self/clear_refs", "w", encoding="ascii") as peaks:
+        peaks.write("5")
+    before, begun = peak(), time.process_time()
+    KINDS[kind](frame, label)
+    seconds = time.process_time() - begun
+    return {
+        "seconds": round(seconds, 2),
+        "peak_mb": round(peak() - before),
+        "frame_mb": round(frame.matrix.nbytes / 1e6),
+    }
+
+
+def peak() -> float:
+    """Most resident memory of this process since its peak was forgotten, in MB."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        (line,) = [line for line in status if line.startswith("VmHWM")]
+    return int(line.split()[1]) * 1024 / 1e6
+
+
+def in_a_process(work: Callable[[], dict[str, float]]) -> dict[str, float]:
+    """What work gives in a forked process."""
+    read, write = os.pipe()
+    if not (child := os.fork()):
+        try:
+            os.write(write, json.dumps(work()).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as found:
+        text = found.read()
+    os.waitpid(child, 0)
+    return dict(json.loads(text))
+
+
+if __name__ == "__main__":
+    main()
