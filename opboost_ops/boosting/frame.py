@@ -22,12 +22,15 @@ class Private:
         trees_per_ensemble: T_e; the trees of an ensemble hold different rows.
         regularisation: lambda.
         label_bounds: Public bounds of a number that is learnt; values outside are clipped.
+        random: Whether splits are drawn at random and all of epsilon goes to leaves. It is not in
+            the words of the others, which name trainings that an earlier version has begun.
     """
 
     epsilon: float
     trees_per_ensemble: int = 50
     regularisation: float = 0.1
     label_bounds: tuple[float, float] | None = None
+    random: bool = field(default=False, repr=False)
 
 
 @dataclass(frozen=True)

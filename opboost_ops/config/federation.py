@@ -88,6 +88,8 @@ class PrivateTraining(Record):
         trees_per_ensemble: The paper's T_e: the trees of an ensemble hold different rows, and
             ensembles share epsilon. DPBoost.
         regularisation: The paper's lambda. DPBoost.
+        splits: ``random`` draws splits without a look at any row, so that all of epsilon goes to
+            leaves, and every tree learns from all rows. DPBoost's way when absent.
         metrics_epsilon: What the metrics of one training cost a held-out row: they get noise, and
             so does what the champion's gate goes by. Without it they are exact.
         delta: Below 1 / rows of all parties; horizontal.
@@ -103,6 +105,7 @@ class PrivateTraining(Record):
     epsilon: float = Field(gt=0, le=1000)
     trees_per_ensemble: int = Field(default=50, ge=1, le=10_000)
     regularisation: float = Field(default=0.1, gt=0, le=1000)
+    splits: Literal["random"] | None = None
     metrics_epsilon: float | None = Field(default=None, gt=0, le=1000)
     delta: float | None = Field(default=None, gt=0, lt=0.01)
     remain: int | None = Field(default=None, ge=1)
@@ -119,7 +122,8 @@ class Training(Record):
             Horizontal learning has its own, ``federboost``, with the entries below that vertical
             does not have.
         private: What a private model costs: DPBoost's (``trees`` are 50 and ``depth`` is 6 there
-            when absent), or in horizontal learning that of noisy sums.
+            when absent; with random splits 20 and 4, and ``learning_rate`` is 0.5), or in
+            horizontal learning that of noisy sums.
         method: How XGBoost looks for splits: over bins (``hist``, when absent), one for each
             rank, or over all values (``exact``), which knows no nominal features.
         engine: Where the label holder trains: in one process, or on a Dask cluster, for tables that
@@ -181,6 +185,9 @@ class Training(Record):
     @classmethod
     def _paper_defaults(cls, data: Any) -> Any:
         if isinstance(data, Mapping) and data.get("trainer") == "dpboost":
+            private = data.get("private")
+            if isinstance(private, Mapping) and private.get("splits") == "random":
+                return {"trees": 20, "depth": 4, "learning_rate": 0.5, **data}
             return {"trees": 50, "depth": 6, **data}
         return data
 

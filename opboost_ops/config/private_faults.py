@@ -34,7 +34,7 @@ def summed_faults(federation: Federation) -> Iterator[Fault]:
         yield Fault(f"{where}.delta", "is required of horizontal learning",
                     "less than 1 / rows of all parties, for example 1e-6")  # fmt: skip
     defaults = PrivateTraining(epsilon=private.epsilon)
-    for key in ("trees_per_ensemble", "regularisation"):
+    for key in ("trees_per_ensemble", "regularisation", "splits"):
         if getattr(private, key) != getattr(defaults, key):
             yield Fault(f"{where}.{key}", "is DPBoost's", "take it out")
     count = len(federation.parties)
@@ -141,6 +141,15 @@ def private_faults(federation: Federation) -> Iterator[Fault]:
     for key in HORIZONTAL_PRIVATE:
         if training.private is not None and getattr(training.private, key) is not None:
             yield Fault(f"training.private.{key}", "is only for horizontal learning", "take it out")
+    if training.private is not None and training.private.splits == "random":
+        defaults = PrivateTraining(epsilon=training.private.epsilon)
+        for key in ("trees_per_ensemble", "regularisation"):
+            if getattr(training.private, key) != getattr(defaults, key):
+                yield Fault(
+                    f"training.private.{key}",
+                    "is declared, and with random splits every tree learns from all rows",
+                    "take it out",
+                )
     if training.private is None:
         yield Fault("training.private", "is required for dpboost", "for example {epsilon: 4.0}")
     if training.learning_rate >= 1:

@@ -4,7 +4,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.private_faults import honest_of
 
 _LINES = (
-    "The trees are epsilon-differentially private for one row of {label}'s table, by DPBoost: "
+    "The trees are epsilon-differentially private for one row of {label}'s table, by {way}: "
     "epsilon is {epsilon:g} if the row is added or removed, and {twice:g} if it is replaced, which "
     "is what applies where row counts are public, as they are here.",
     "So the model may be given away: nothing else in its file depends on the rows. Counts, weights "
@@ -91,5 +91,6 @@ def private_words(federation: Federation) -> tuple[str, ...]:
         "holders": ", ".join(federation.feature_holders),
         "epsilon": private.epsilon,
         "twice": 2 * private.epsilon,
+        "way": "noisy leaves of random splits" if private.splits == "random" else "DPBoost",
     }
     return tuple(line.format(**facts) for line in _LINES)

@@ -179,6 +179,7 @@ def parameters_of(
             trees_per_ensemble=training.private.trees_per_ensemble,
             regularisation=training.private.regularisation,
             label_bounds=label_bounds if task == "regression" else None,
+            random=training.private.splits == "random",
         )
     assert training.trainer != "federboost"
     own = {name: value for name, value in training.parameters.items() if name != MONOTONE}

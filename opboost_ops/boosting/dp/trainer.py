@@ -9,9 +9,18 @@ from typing import Protocol
 
 import numpy as np
 
-from opboost_ops.boosting.dp import budget, gradients, noise, sensitivity, subsets, tree
+from opboost_ops.boosting.dp import (
+    budget,
+    gradients,
+    noise,
+    random_tree,
+    sensitivity,
+    subsets,
+    tree,
+)
 from opboost_ops.boosting.dp.budget import Spent
 from opboost_ops.boosting.dp.candidates import Candidates
+from opboost_ops.boosting.dp.sensitivity import GRADIENT_UNITS
 from opboost_ops.boosting.dp.tree import Tree
 from opboost_ops.boosting.frame import Frame, Parameters, Private
 from opboost_ops.errors import ConfigError, ContractError
@@ -75,12 +84,14 @@ def fit(
     target = gradients.scaled(label, bounds_of(parameters))
     key, trees, events = _remembered(memory, parameters, codes, target)
     rate = budget.exactly(parameters.learning_rate)
-    spend = budget.tree_budget(private.epsilon, parameters.trees, private.trees_per_ensemble)
+    # With random splits every tree holds all rows, and is an ensemble of its own.
+    together = 1 if private.random else private.trees_per_ensemble
+    spend = budget.tree_budget(private.epsilon, parameters.trees, together)
     score = np.zeros(len(target))
     for known in trees:
         score += parameters.learning_rate * known.values(codes, candidates)
     begin = 0
-    sizes = budget.ensembles(parameters.trees, private.trees_per_ensemble)
+    sizes = budget.ensembles(parameters.trees, together)
     for ensemble, size in enumerate(sizes):
         place = None
         for step in range(size):
@@ -124,6 +135,10 @@ def _next(
 ) -> tuple[Tree, list[Spent]]:
     assert parameters.private is not None
     found = gradients.gradients(score[rows], target[rows])
+    if parameters.private.random:
+        within = np.clip(found, -GRADIENT_UNITS, GRADIENT_UNITS)
+        drawn = random_tree.grow(codes, within, candidates, spend, parameters.depth)
+        return drawn, [Spent(ensemble=place[0], tree=place[1], depth=None, epsilon=str(spend))]
     kept = gradients.taking_part(found)
     if observe is not None:
         observe(len(rows), int((~kept).sum()))
@@ -176,6 +191,8 @@ def _remembered(
     if memory is None:
         return noise.fresh_key(), [], []
     digest = hashlib.sha256(repr(parameters).encode())
+    if checked(parameters).random:
+        digest.update(b"random splits")
     digest.update(target.tobytes())
     digest.update(codes.tobytes())
     lines = [json.loads(line) for line in memory.lines()]

@@ -56,18 +56,27 @@ class Tree:
         asked = np.arange(len(codes)) if rows is None else rows
         node = np.zeros(len(asked), dtype=np.int64)
         for _ in range(self.depth):
-            node = _below(node, self.splits, codes, asked, candidates)
+            node = below(node, self.splits, codes, asked, candidates)
         leaf = node - (len(self.leaves) - 1)
         return np.asarray((np.array(self.leaves) / LEAF_UNITS)[leaf])
 
 
-def _below(
+def below(
     node: np.ndarray,
     splits: Sequence[int],
     codes: np.ndarray,
     rows: np.ndarray,
     candidates: Candidates,
 ) -> np.ndarray:
+    """The nodes that rows go on to, one depth below.
+
+    Args:
+        node: Of each row, in the order of a heap.
+        splits: Candidate of each inner node so far.
+        codes: Shape (n, features), a column after the other in memory.
+        rows: Which rows of the codes.
+        candidates: What splits were chosen from.
+    """
     chosen = np.array(splits)
     column = candidates.feature[chosen]
     # Indices into all codes at once: five times as fast as two indices a cell.
@@ -109,7 +118,7 @@ def grow(
         place = node - (2**level - 1)
         gain = gains(codes, gradients, place, 2**level, candidates, regularisation)
         splits += noise.choose(gain, factor).tolist()
-        node = _below(node, splits, codes, rows, candidates)
+        node = below(node, splits, codes, rows, candidates)
     leaves = leaf_values(gradients, node - (2**depth - 1), 2**depth, regularisation, clip)
     change = sensitivity.leaf_change(regularisation, clip)
     noisy = noise.laplace(leaves, change, for_leaves)

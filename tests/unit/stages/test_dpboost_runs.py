@@ -182,3 +182,44 @@ def test_all_that_must_be_declared_is_named_at_once(federation: Workspace) -> No
     )
     with pytest.raises(ConfigError, match=r"training\.private.*is not for lightgbm"):
         federation.declared  # noqa: B018
+
+
+def test_random_splits_have_their_own_defaults_and_refuse_what_is_dpboosts(
+    federation: Workspace,
+) -> None:
+    def random(data: dict[str, Any]) -> None:
+        data["training"]["private"] = {"epsilon": 3.0, "splits": "random"}
+        for name in ("trees", "depth"):
+            del data["training"][name]
+
+    federation.edit_yaml("federation.yaml", random)
+    training = federation.declared.training
+    assert (training.trees, training.depth, training.learning_rate) == (20, 4, 0.5)
+    federation.edit_yaml(
+        "federation.yaml",
+        lambda data: data["training"]["private"].update(trees_per_ensemble=3, regularisation=1.0),
+    )
+    with pytest.raises(ConfigError) as caught:
+        federation.declared  # noqa: B018
+    assert [fault.where for fault in caught.value.faults] == [
+        "training.private.trees_per_ensemble",
+        "training.private.regularisation",
+    ]
+
+
+@pytest.mark.slow
+def test_a_federation_with_random_splits(federation: Workspace) -> None:
+    federation.edit_yaml(
+        "federation.yaml",
+        lambda data: data["training"].update(private={"epsilon": 3.0, "splits": "random"}),
+    )
+    federation.all()
+    own = [r for r in ledger(federation, "credit") if r.account == "model"]
+    assert [(r.epsilon, r.kind) for r in own] == [(3.0, "model")]
+    lines = [json.loads(line) for line in Drawn(Home(federation.home("credit"))).lines()[1:]]
+    events = [Spent.model_validate(event) for line in lines for event in line["spent"]]
+    assert budget.total(events) == 3
+    assert len(events) == 6
+    files = federation.files("credit", "models", "credit_scoring", federation.run)
+    words = " ".join(json.loads(files["card.json"])["private"])
+    assert "by noisy leaves of random splits: epsilon is 3 if the row is added" in words
