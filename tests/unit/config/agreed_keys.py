@@ -132,6 +132,7 @@ AGREED = {
         "epsilon": "required",
         "metrics_epsilon": "None",
         "patience_minutes": "None",
+        "splits": "None",
         "regularisation": "0.1",
         "remain": "None",
         "trees_per_ensemble": "50",
