@@ -62,12 +62,15 @@ def test_from_a_version_to_its_run(reader: Reader, shown: Workspace) -> None:
 
 
 def test_the_agreements_with_what_each_has_changed(reader: Reader, shown: Workspace) -> None:
-    shown.edit_yaml("federation.yaml", lambda f: f["training"].update(depth=2))
+    shown.edit_yaml(
+        "federation.yaml",
+        lambda f: f["parties"]["bank"]["features"]["income"].update(bounds=[0, 400_000]),
+    )
     reply = reader.get("/opboost/statement?party=bank&csv=bank.agreements")
     lines = list(csv.DictReader(io.StringIO(reply.text)))
     assert [line["number"] for line in lines] == ["2", "1"]
     newest, first = lines
-    assert newest["what it changed"] == "training.depth"
+    assert newest["what it changed"] == "parties.bank.features.income.bounds"
     assert first["what it changed"] == "all of it: the first"
     assert len(newest["digest"]) == 64
     assert newest["state"] == "stands"
