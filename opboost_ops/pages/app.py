@@ -343,7 +343,9 @@ def _report(
     path = f"quality/{party}/{federation}/{run}/{boundary}"
     title, lead = boundary.replace("_", " "), f"Run {run} of {federation}."
     back = ("Data quality", "quality")
-    top = [alarms.ways_of_check(airflow.named(run, federation), party, run, boundary)]
+    query = Query(_sees(sees_dag), sees_dag=sees_dag)
+    seen = airflow.named(run, query.dags(federation))
+    top = [alarms.ways_of_check(seen, party, run, boundary)]
     return _answer(
         request, path, title, lead, [Section(party, tuple(blocks))], csv, back=back, top=top
     )
