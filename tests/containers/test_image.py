@@ -29,7 +29,7 @@ print(json.dumps({d.metadata["Name"]: d.version for d in m.distributions()}))
 
 def inside(engine: Engine, images: Images, *command: str) -> str:
     program, *rest = command
-    whole = ["run", "--rm", "--network", "none", "--read-only", "--entrypoint", program]
+    whole = ["run", "--rm", "--network", "none", "--entrypoint", program]
     return engine.ask(*whole, images.own, *rest)
 
 
@@ -61,9 +61,10 @@ def test_its_lists_name_every_package_with_its_licence(engine: Engine, images: I
     assert strong == CHOICE
     # Nothing came but by the lock.
     lock = (ROOT / "requirements.lock").read_text()
-    locked = {plain(n): v for n, v in re.findall(r"^([\w.-]+)(?:\[.*?\])?==([^\s;]+)", lock, re.M)}
-    other = {name: version for name, version in installed.items() if locked.get(name) != version}
-    assert other == {}
+    pairs = re.findall(r"^([\w.-]+)(?:\[.*?\])?==([^\s;]+)", lock, re.M)
+    # Some packages have a version for each Python.
+    locked = {(plain(name), version) for name, version in pairs}
+    assert set(installed.items()) - locked == set()
 
 
 def test_it_runs_as_nobody_who_may_change_it(engine: Engine, images: Images) -> None:
