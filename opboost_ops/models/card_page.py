@@ -27,9 +27,7 @@ def card_page(
         decision: Why it became champion, or was kept aside.
     """
     entries = {**card.training, **card.training.get("parameters", {})}
-    training = ", ".join(
-        f"{k.replace('_', ' ')} {_word(v)}" for k, v in entries.items() if k != "parameters"
-    )
+    training = ", ".join(f"{k} {_word(v)}" for k, v in entries.items() if k != "parameters")
     evaluation = evaluation or {}
     return _PAGE.format(
         title=html.escape(f"{card.federation}, version {card.run}"),

@@ -175,7 +175,7 @@ def test_a_cron_expression_that_is_none_is_said(federations: Path) -> None:
     data["scoring"] = {"cron": "at dawn"}
     path.write_text(yaml.safe_dump(data, sort_keys=False))
     dags = build_dags(federations)
-    assert set(dags) == {"credit_scoring_train", "credit_scoring_score"}
+    assert set(dags) == {f"credit_scoring_{what}" for what in ("train", "score", "acts")}
     for dag in dags.values():
         assert "invalid" in dag.tags
         assert "scoring.cron" in str(dag.doc_md)

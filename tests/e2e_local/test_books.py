@@ -145,8 +145,14 @@ def test_local_map_needs_its_disclosure_spelt_out(workspace: Workspace) -> None:
     # Bounds [0, 1] on [1, 10]: partitions begin at 1, 5 and 9, so cells are 3/9, 4/9 and 2/9 wide.
     allow(0.5)
     step, error = workspace.first_failure()
-    assert step == "bank.publish"
+    assert step == "bank.check_table"
     assert "would leave a cell of 0.222" in str(error)
+    # A policy that changes on the way is asked again before anything leaves.
+    allow(0.2)
+    workspace.until("publish", "bank")
+    allow(0.5)
+    with pytest.raises(BudgetError, match=r"would leave a cell of 0\.222"):
+        workspace.step("bank", "publish")
     allow(0.2)
     workspace.step("bank", "publish")
     line = next(c for c in shown(workspace)["columns"] if c["feature"] == "debt_ratio")

@@ -62,7 +62,7 @@ def test_through_airflow_whole_and_failing_in_each_stage(
     states = json.loads(result.read_text())
     assert states.pop(f"{NAME}_train") == "success"
     assert states.pop(f"{NAME}_score") == "success"
-    assert states.pop("bank over budget") == "failed bank_release.publish"
+    assert states.pop("bank over budget") == "failed bank_ids.check_table"
     assert set(states) == set(STAGES) - HORIZONTAL - PRIVATE
     for name, state in states.items():
         assert state == f"failed {failures[name][1]}"
@@ -81,7 +81,7 @@ def test_through_airflow_whole_and_failing_in_each_stage(
     assert [(entry["event"], entry["party"], entry["stage"]) for entry in told] == [
         ("champion_changed", "bureau", "register"),
         *(("failure", failures[name][2], name) for name in states),
-        ("refused_budget", "bank", "publish"),
+        ("refused_budget", "bank", "check_table"),
     ]
     assert "would pass the policy of bank: all_features.budget_1" in told[-1]["message"]
     assert canaries.outside(outside) == []

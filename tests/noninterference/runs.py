@@ -145,7 +145,7 @@ KINDS: Mapping[str, Kind] = {
     "scoring, every stage tried again": Kind(
         _scoring("desensitised"), "score", tries=2, trained=True
     ),
-    "refused, over budget": Kind(_over_budget, ends=f"{PARTY}.desensitize"),
+    "refused, over budget": Kind(_over_budget, ends=f"{PARTY}.check_table"),
     "refused, no consent": Kind(_without_consent, ends=f"{PARTY}.check_table"),
     "refused, not agreed": Kind(_not_agreed, ends=f"{PARTY}.check_table"),
     "failed, a check of the table": Kind(_edited(_outside_bounds), ends=f"{PARTY}.check_table"),

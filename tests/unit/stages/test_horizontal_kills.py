@@ -18,9 +18,9 @@ from opboost_ops.run.runner import run_stage
 from tests.unit.stages.test_horizontal_private import models
 from tests.unit.stages.test_horizontal_runs import Lenders
 
-PRIVATE = {"epsilon": 60.0, "delta": 1e-4, "remain": 3, "patience_minutes": 0.03}
+PRIVATE = {"epsilon": 60.0, "delta": 1e-4, "remain": 3, "patience_minutes": 0.06}
 TRAINING = {
-    "trees": 2, "depth": 2, "learning_rate": 0.3, "wait_minutes": 0.13, "private": PRIVATE,
+    "trees": 2, "depth": 2, "learning_rate": 0.3, "wait_minutes": 0.26, "private": PRIVATE,
 }  # fmt: skip
 
 FACTS, LOOKUP = "facts-00000-00", "lookup-00000-00"

@@ -167,8 +167,9 @@ def test_a_budget_that_would_be_passed_refuses_before_anything_leaves(lenders):
     name = lenders.names[2]
     path = lenders.folder / name / "policy.yaml"
     policy = {**yaml.safe_load(path.read_text()), "models": {"budget_epsilon": 3.0}}
-    path.write_text(yaml.safe_dump(policy, sort_keys=False))
+    # It allows the run when it begins, and no longer when the rounds do.
     lenders.run(until=ROUNDS)
+    path.write_text(yaml.safe_dump(policy, sort_keys=False))
     _, errors = together(lenders, [name])
     assert "models.budget_epsilon is 3, and would be 4.0" in str(errors[name])
     assert not list((lenders.folder / "exchange" / NAME / TRAIN).glob(f"round_key/{name}"))

@@ -97,10 +97,10 @@ def test_nothing_exact_of_held_out_rows_leaves(
 
 
 def test_a_budget_and_another_draw_refuse_before_anything_is_told(federation: Workspace) -> None:
+    federation.until("evaluate", "credit")
     federation.edit_yaml(
         "credit/policy.yaml", lambda policy: policy.update(models={"budget_epsilon": 3.25})
     )
-    federation.until("evaluate", "credit")
     with pytest.raises(BudgetError, match=r"models\.budget_epsilon"):
         federation.step("credit", "evaluate")
     assert not (federation.home("credit") / "evaluation.json").exists()
