@@ -28,7 +28,7 @@ AXES: dict[str, tuple[tuple[int, ...], dict[str, int]]] = {
     "features": ((10, 100, 1_000), {}),
     "parties": ((2, 8, 64), {"rows": 2_000, "features": 64}),
     "trees": ((20, 200, 2_000), {"depth": 8, "rows": 8_192, "features": 11}),
-    "values": ((16, 256, 4_096), {}),
+    "values": ((16, 128, 1_024), {}),
     "federations": ((2, 20, 200), {}),
 }
 PARSE = """

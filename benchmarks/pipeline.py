@@ -32,6 +32,8 @@ from opboost_ops.lab.alignment import STAGES as ALIGNMENT
 from opboost_ops.lab.cost import AFTER
 from opboost_ops.run.local import run_federation
 
+LABELS = "party_labels"
+
 
 def main() -> None:
     """Run the benchmark and print its figures."""
@@ -99,7 +101,7 @@ def one_run(options: Any, matrix: np.ndarray, label: np.ndarray) -> dict[str, An
     ids = row_ids("row", options.rows)
     tables, declared = {}, {}
     for i, share in enumerate(shares):
-        party = f"party_{chr(ord('a') + i)}"
+        party = f"party_{i:02d}" if i else LABELS
         columns: dict[str, Any] = {ID: ids, **{names[j]: matrix[:, j] for j in share}}
         if i == 0:
             columns["label"] = label
@@ -109,7 +111,7 @@ def one_run(options: Any, matrix: np.ndarray, label: np.ndarray) -> dict[str, An
         name="pipeline",
         task="binary",
         tables=tables,
-        label_holder="party_a",
+        label_holder=LABELS,
         label={"column": "label", "task": "binary", "classes": [0, 1]},
         features=declared,
         holdout=0.2,
