@@ -89,7 +89,12 @@ def test_a_pool_that_does_not_exist_is_one_clear_error(
     # The party's site has no table for this federation: the run goes on until there.
     assert end(client, "pooled_train", run["dag_run_id"]) == "failed"
     tasks = {task["task_id"]: task for task in client.tasks("pooled_train", run["dag_run_id"])}
-    assert tasks["credit_open.open_run"]["state"] == "success"
+    opened = tasks["credit_open.open_run"]
+    message = client.error(
+        "pooled_train", run["dag_run_id"], opened["task_id"], opened["try_number"]
+    )
+    assert "no_such_pool" not in message
+    assert "table" in message
     assert client.run("pooled_train", run["dag_run_id"])["conf"] == {}
 
 
