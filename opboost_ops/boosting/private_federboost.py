@@ -9,6 +9,7 @@ few columns, in turn, whatever the data (as in DP-EBM, Nori et al., 2021, and Ma
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from math import ceil
 
 import numpy as np
@@ -238,9 +239,11 @@ def _edges(
 
     decided = rounds.step(Round("lookup"), sum(sizes), counts, decide, Ends, (most,)).edges
     if len(decided) != len(columns) or not all(
-        domain.lower <= a < b < domain.upper or a == b == chosen[-1]
+        chosen
+        and domain.lower <= chosen[0]
+        and chosen[-1] < domain.upper
+        and all(a < b for a, b in pairwise(chosen))
         for domain, chosen in zip(settings.domains, decided, strict=True)
-        for a, b in zip(chosen, (*chosen[1:], chosen[-1]), strict=True)
     ):
         raise ContractError(
             f"{Round('lookup')}: the decision does not fit the round.",
