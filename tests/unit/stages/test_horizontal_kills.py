@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import signal
+import time
 
 import pytest
 
@@ -60,12 +61,20 @@ def lenders(tmp_path_factory):
         yield Lenders(tmp_path_factory.mktemp("kills") / "all", patch, parties=4, training=TRAINING)
 
 
-def _boost(name, asked, folder, killed=None):
+def _boost(name, asked, folder, killed=None, late=None):
     """In a process of its own: the stage with rounds; its error is written down."""
     os.environ[f"OPBOOST_SITE_{name.upper()}"] = str(folder / name / "site.yaml")
+    put = LocalStore.put_once
+    if late is not None:
+
+        def waits(self, reference, files, **options):
+            if reference.endswith(f"/decision/{name}/{late}"):
+                time.sleep(2)
+            return put(self, reference, files, **options)
+
+        LocalStore.put_once = waits
     if killed is not None:
         kind, round_name, after = killed
-        put = LocalStore.put_once
 
         def dies(self, reference, files, **options):
             here = reference.endswith(f"/{kind}/{name}/{round_name}")
@@ -102,8 +111,11 @@ def test_who_is_killed_leaves_a_session_that_ends(lenders, number):
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(["opboost_ops.run.runner", "opboost_ops.run.mailboxes"])
 
+    # Who hears a decision before it has opened need not open: it is to be killed before.
+    late = next((name for kind, name, _ in deaths.values() if kind == "opened"), None)
+
     def started(at, killed=None):
-        args = (lenders.names[at], asked, lenders.folder, killed)
+        args = (lenders.names[at], asked, lenders.folder, killed, late if at == 0 else None)
         process = server.Process(target=_boost, args=args)
         process.start()
         return process
