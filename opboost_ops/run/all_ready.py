@@ -13,7 +13,7 @@ from opboost_ops.run import clock
 from opboost_ops.run.admission import reasons_against
 from opboost_ops.run.inbox import Run, note_refused
 from opboost_ops.run.opening import resolved
-from opboost_ops.run.preflight import lacking, of_disks, together
+from opboost_ops.run.preflight import lacking, together
 from opboost_ops.run.publication import Publisher
 from opboost_ops.stages.stage import Home
 
@@ -66,8 +66,6 @@ def _of_party(party: Publisher, plan: Plan, run: str) -> tuple[list[str], list[O
     federation: Federation = plan.federation
     home = Home(party.site.home / federation.name / run)
     day = plan.day or clock.today()
-    reasons = reasons_against(party, plan, day)
-    ask = of_disks(party, federation, plan.purpose, run, home)
-    if not reasons:
-        ask = lacking(party, federation, plan.purpose, run, home, day)
-    return reasons, list(ask)
+    if reasons := reasons_against(party, plan, day):
+        return reasons, []
+    return [], list(lacking(party, federation, plan.purpose, run, home, day))

@@ -1,8 +1,8 @@
 """Before a party's first work in a run: all that would stop it later, told at once.
 
-Nothing is drawn, charged or published before. A plan that the party refuses is told nothing else
-that hangs on it: only what its own disks lack is said beside. What cannot be decided here refuses
-nothing; it is decided where it always was, by the stage that needs it.
+Nothing is drawn, charged or published before. A plan that the party refuses is told nothing but
+that, whatever else the party lacks: nobody has agreed to answer it. What cannot be decided here
+refuses nothing; it is decided where it always was, by the stage that needs it.
 """
 
 import logging
@@ -61,7 +61,7 @@ def require_ready(
     try:
         admit(party, plan, run, digest, home, day, seen)
     except PolicyError as error:
-        found += [error, *of_disks(party, federation, purpose, run, home)]
+        found.append(error)
     else:
         found += lacking(party, federation, purpose, run, home, day)
     if found:
@@ -113,17 +113,12 @@ def lacking(
     private = federation.training.private
     if ROUNDS in stages and private is not None:
         checks.append(lambda: model_noise.require("training.private is declared"))
-    for check in (*checks, budget):
-        yield from _faults(check)
-    yield from of_disks(party, federation, purpose, run, home)
-
-
-def of_disks(
-    party: Publisher, federation: Federation, purpose: Purpose, run: str, home: Home
-) -> Iterator[OpBoostError]:
-    """What a party's disks lack for a run; arguments as for `lacking`."""
-    stages = stages_of(federation, purpose, party.name) if party.name in federation.parties else ()
-    yield from _faults(lambda: require_room(party, federation, run, stages, home))
+    checks += [budget, lambda: require_room(party, federation, run, stages, home)]
+    for check in checks:
+        try:
+            check()
+        except OpBoostError as error:
+            yield error
 
 
 def together(found: Sequence[OpBoostError], what: str) -> OpBoostError:
@@ -145,10 +140,3 @@ def together(found: Sequence[OpBoostError], what: str) -> OpBoostError:
     if any(isinstance(error, BudgetError) for error in found):
         return BudgetError(text, remedy)
     return ContractError(text, remedy)
-
-
-def _faults(check: Callable[[], Any]) -> Iterator[OpBoostError]:
-    try:
-        check()
-    except OpBoostError as error:
-        yield error

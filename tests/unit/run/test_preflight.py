@@ -107,7 +107,7 @@ def test_all_that_a_party_lacks_is_told_at_once(workspace: Workspace) -> None:
     assert "MB are free" in (workspace.home("bank") / ROOM).read_text()
 
 
-def test_a_refused_plan_is_told_nothing_but_what_hangs_on_no_plan(workspace: Workspace) -> None:
+def test_a_refused_plan_is_told_nothing_else(workspace: Workspace) -> None:
     least_budget(workspace, "bank", "income", 0.5)
     fill_disk(workspace, "bank")
     workspace.open()
@@ -115,8 +115,9 @@ def test_a_refused_plan_is_told_nothing_but_what_hangs_on_no_plan(workspace: Wor
     with pytest.raises(PolicyError) as caught:
         workspace.step("bank", "check_table")
     text = str(caught.value)
-    assert "bank refused run" in text and "too little room" in text
-    assert "income" not in text
+    assert "bank refused run" in text
+    assert "too little room" not in text and "income" not in text
+    assert not (workspace.home("bank") / ROOM).exists()
     assert caught.value.notice == "agreement_needed"
 
 
