@@ -61,8 +61,10 @@ def without(failed: Sequence[str]) -> str:
     """
     stages: dict[str, str] = {}
     for task in failed:
-        group, _, stage = task.rpartition(".")
-        stages.setdefault(group.rpartition("_")[0], stage)
+        party, stage = place_of(task)
+        # In people's own DAGs there are tasks that are no party's.
+        if party:
+            stages.setdefault(party, stage)
     if not stages:
         return ""
     named = " and ".join(f"**{party}** ({stage} has failed)" for party, stage in stages.items())

@@ -7,6 +7,8 @@ from typing import Any
 from airflow.sdk.execution_time.supervisor import ensure_secrets_backend_loaded
 from airflow.sdk.log import mask_secret
 
+from opboost_ops.orchestration.halves import names_in
+
 #: Where all parties of an Airflow meet: a key of one party must not lie there.
 _SHARED = frozenset({"ExecutionAPISecretsBackend", "MetastoreBackend"})
 
@@ -49,7 +51,7 @@ def connection(name: str) -> dict[str, str] | None:
     Returns:
         Its fields as `fields_of` gives them; None if no backend of this worker has it.
     """
-    alone = len((os.environ.get("OPBOOST_PARTIES") or ",").split(",")) == 1
+    alone = len(names_in(os.environ.get("OPBOOST_PARTIES")) or ()) == 1
     for backend in ensure_secrets_backend_loaded() if alone else _own():
         try:
             found = backend.get_connection(conn_id=name)
