@@ -45,7 +45,8 @@ def grid(task: Task, scores: np.ndarray) -> np.ndarray:
         low, high = float(ordered[beyond]), float(ordered[-1 - beyond])
     size = max(abs(low), abs(high))
     apart = high - low
-    raw = (apart if apart > 1e-9 * size and apart > 1e-90 else size or 1.0) / _PARTS
+    # Below 1e-90 parts of a step would be no numbers: then all scores count as equal, or as zero.
+    raw = next(wide for wide in (apart, size, 1.0) if wide > max(1e-9 * size, 1e-90)) / _PARTS
     power = 10.0 ** np.floor(np.log10(raw))
     step = next(part * power for part in _STEPS if part * power >= raw * 0.999)
     first, last = int(np.floor(low / step)), int(np.ceil(high / step))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from opboost_ops.boosting.distribution import (
@@ -34,6 +34,9 @@ def test_every_bin_has_nobody_or_enough_and_all_are_counted(scores: np.ndarray) 
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=LEAST, max_size=120).map(np.array))
+@example(np.repeat([0.0, 1.0, 5e-324], [4, 4, 2]))  # The middle is a number that has no twentieth.
+@example(np.repeat([0.0, 5e-324], 30))
+@example(np.repeat([0.0, 1e-89], 30))
 def test_the_ends_of_numbers_show_no_single_one(scores: np.ndarray) -> None:
     ends = grid("regression", scores)
     moved = scores.copy()
