@@ -1,6 +1,5 @@
 """A failed expectation on a raw table as a fault: which column, how many rows, what to do."""
 
-from opboost_ops.config.feature import Feature
 from opboost_ops.errors import Fault
 from opboost_ops.quality.report import Result
 from opboost_ops.stages.stage import Context
@@ -30,7 +29,8 @@ def result_fault(context: Context, result: Result) -> Fault:
     place = place_of(context, result.column)
     party = context.federation.parties[context.party]
     declared = f"parties.{context.party}.features.{result.column}"
-    if context.federation.learning == "horizontal":
+    horizontal = context.federation.learning == "horizontal"
+    if horizontal:
         declared = f"features.{result.column}"
     label = party.label.column if party.label else None
     if not result.evaluated:
@@ -40,8 +40,11 @@ def result_fault(context: Context, result: Result) -> Fault:
     if result.column == label:
         return _of_the_label(place, result, context)
     feature = party.features.get(result.column)
-    if feature is not None and (found := _of_a_feature(place, declared, result, feature)):
-        return found
+    if feature is not None:
+        # Where a file would refuse `keep`, nobody is sent there.
+        keeps = not (feature.mechanism or (horizontal and feature.type == "nominal"))
+        if found := _of_a_feature(place, declared, result, keeps):
+            return found
     return Fault(place, f"{result.words}: it is not so{_rows(result)}", "correct the table")
 
 
@@ -75,7 +78,7 @@ def _of_the_label(place: str, result: Result, context: Context) -> Fault:
     return Fault(place, f"{result.words}: it is not so{_rows(result)}", "correct the table")
 
 
-def _of_a_feature(place: str, declared: str, result: Result, feature: Feature) -> Fault | None:
+def _of_a_feature(place: str, declared: str, result: Result, keeps: bool) -> Fault | None:
     if result.expectation == _NULL and "mostly" in result.arguments:
         return Fault(
             place,
@@ -84,7 +87,7 @@ def _of_a_feature(place: str, declared: str, result: Result, feature: Feature) -
             f"take {declared} out of the federation file, or raise that share",
         )
     if result.expectation == _NULL:
-        keep = "" if feature.mechanism else " or `missing: keep`"
+        keep = " or `missing: keep`" if keeps else ""
         return Fault(
             place,
             f"{_count(result, result.missing)} no value, and `missing` is forbid",

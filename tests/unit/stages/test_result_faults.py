@@ -1,0 +1,36 @@
+"""What a failed check of a table tells to do is what the federation file would take."""
+
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from opboost_ops.config.loading import load_federation
+from opboost_ops.datasets.lenders import write_lenders
+from opboost_ops.quality.report import Result
+from opboost_ops.stages.result_faults import result_fault
+
+
+@pytest.fixture(scope="module")
+def lenders(tmp_path_factory):
+    file = write_lenders(tmp_path_factory.mktemp("lenders") / "all", rows=90, seed=0, training={})
+    data = yaml.safe_load(file.read_text())
+    data["features"]["region"] = {
+        "uuid": "5b0e7a52-6a0c-4f0e-9b1c-3f6f4c2f7d11",
+        "type": "nominal",
+        "categories": ["north", "south"],
+        "missing": "forbid",
+    }
+    data["features"]["income"]["missing"] = "forbid"
+    file.write_text(yaml.safe_dump(data, sort_keys=False))
+    return load_federation(file)
+
+
+@pytest.mark.parametrize(("column", "keep"), [("region", False), ("income", True)])
+def test_nobody_is_told_to_declare_what_the_file_refuses(lenders, column, keep):
+    party = next(iter(lenders.parties))
+    context = SimpleNamespace(federation=lenders, party=party, purpose="train")
+    gaps = Result("expect_column_values_to_not_be_null", column, "", {}, False, True, 9, 2, 2)
+    fault = result_fault(context, gaps)
+    assert f"features.{column}" in fault.suggestion
+    assert ("missing: keep" in fault.suggestion) is keep
