@@ -118,14 +118,21 @@ class Banks:
         )
 
     def together(self, work, only=None, store=None, **options):
-        """Call ``work(mailbox, number)`` for every party at once: results and errors by name."""
-        found, errors = {}, {}
+        """Call ``work(mailbox, number)`` for every party at once: results and errors by name.
+
+        What the test itself says is false is no party's error: it is raised here.
+        """
+        found, errors, failed = {}, {}, []
 
         def one(i, name):
             try:
                 found[name] = work(self.mailbox(name, (store or {}).get(name), **options), i)
+            except AssertionError as error:
+                failed.append(error)
             except Exception as error:
                 errors[name] = error
+            except BaseException as error:  # `pytest.fail`'s, too
+                failed.append(error)
 
         threads = [
             threading.Thread(target=one, args=(i, name))
@@ -136,6 +143,8 @@ class Banks:
             thread.start()
         for thread in threads:
             thread.join()
+        if failed:
+            raise failed[0]
         return found, errors
 
 
