@@ -13,6 +13,22 @@ _LOSSES = {"loss_1": "loss(1)", "loss_whole": "loss(R - L)"}
 _METRICS = {"regression": "R2", "binary": "AUC", "multiclass": "accuracy"}
 
 
+def worst(found: Mapping[str, Any]) -> str:
+    """Where `auto` did worst, in a sentence: what a reader should see before any gain.
+
+    Args:
+        found: What `denoise.experiment` gave.
+    """
+    least = found["worst"]
+    below = min(found["rows"], key=lambda row: row["auto"] - row["alone"])
+    return (
+        f"Of {len(found['rows'])} settings, `denoise: auto` was worst against plain training on "
+        f"{_at(least)}: {least['auto']:.4f}, plain {least['plain']:.4f}. Against the label holder "
+        f"alone it was worst on {_at(below)}: {below['auto']:.4f}, alone {below['alone']:.4f}. "
+        "`auto` is `joint` where the label holder has no columns of its own, else plain training."
+    )
+
+
 def section(found: Mapping[str, Any], folder: Path) -> str:
     """The section.
 
@@ -20,19 +36,14 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         found: What `denoise.experiment` gave.
         folder: Folder of the report's pictures.
     """
-    rows, worst = found["rows"], found["worst"]
+    rows = found["rows"]
     tables = list(dict.fromkeys(row["dataset"] for row in rows))
     half = [name for name in tables if name in HALVED]
     split = f" In {' and '.join(half)} each party has half of the columns." if half else ""
-    below = min(rows, key=lambda row: row["auto"] - row["alone"])
     losses = [row for row in rows if row["joint_gain"] < 0]
     harm = min(rows, key=lambda row: row["redraw_gain"])
     parts = [
         "## Drawing values back, and a channel of equal loss(1)",
-        f"Of all settings here, `denoise: auto` was worst against plain training on {_at(worst)}: "
-        f"{worst['auto']:.4f}, plain {worst['plain']:.4f}. Against the label holder alone it was "
-        f"worst on {_at(below)}: {below['auto']:.4f}, alone {below['alone']:.4f}. `auto` is "
-        "`joint` where the label holder has no columns of its own, else plain training.",
         f"Tables: {', '.join(tables)}; seeds of split and draw beside each, full size, "
         f"[1, 10], {found['trees']} trees of depth {found['depth']}, learning rate "
         f"{found['rate']:g}, LightGBM; {found['hours']:g} hours on a busy machine.{split} R2 in "

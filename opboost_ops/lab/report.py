@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from opboost_ops.errors import ConfigError
+from opboost_ops.lab import denoise_section
 
 #: Module and function of each section, by the name of its summary, in the order of the report.
 SECTIONS: Mapping[str, tuple[str, str]] = {
@@ -32,11 +33,11 @@ _HEAD = """# Evaluation
 
 For: a data scientist who compares it with the papers.
 
-The papers' workloads on their own tables, by one command each, with the papers' figures beside
-ours where they are known. Each section is written from a summary in `docs/evaluation/`, and the
-command above it makes that summary; `opboost evaluate report` writes this page and its pictures
-again. Single measurements are kept in `runs/evaluation`, so an interrupted command goes on.
-Tables come from `OPBOOST_DATASETS` (`opboost datasets list` says what they are).
+{worst}The papers' workloads on their own tables, by one command each, with the papers' figures
+beside ours where they are known. Each section is written from a summary in `docs/evaluation/`, and
+the command above it makes that summary; `opboost evaluate report` writes this page and its
+pictures again. Single measurements are kept in `runs/evaluation`, so an interrupted command goes
+on. Tables come from `OPBOOST_DATASETS` (`opboost datasets list` says what they are).
 """
 
 _QUOTE = re.compile(r"(<!-- evaluation: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -57,7 +58,8 @@ def write(docs: Path, readme: Path) -> list[Path]:
         ConfigError: There is no summary, or the README quotes one that is missing.
     """
     summaries = read(docs / "evaluation")
-    pages = [_HEAD]
+    worst = f"{denoise_section.worst(found)}\n\n" if (found := summaries.get("denoise")) else ""
+    pages = [_HEAD.format(worst=worst)]
     for name, found in summaries.items():
         text = _function(*SECTIONS[name])(found, docs / "figures").strip()
         head, _, rest = text.partition("\n")

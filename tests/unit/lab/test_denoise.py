@@ -69,6 +69,8 @@ def test_a_quick_study(own: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not any(found["harmed"].values())
     text = denoise_section.section(found, tmp_path)
     assert "against the label holder alone in 0 of 2" in text
+    least = min(found["rows"], key=lambda row: row["auto"] - row["plain"])
+    assert f"{least['auto']:.4f}, plain {least['plain']:.4f}" in denoise_section.worst(found)
     assert (tmp_path / "evaluation-denoise.svg").is_file()
     assert f"| {plain['plain']:.4f} | {plain['redraw']:.4f} | {plain['joint']:.4f} |" in text
     for cached in (denoise._prepared, denoise._ends, denoise._task):
