@@ -6,12 +6,12 @@ by nobody but their own party, which refuses them before anything leaves.
 
     >>> import numpy as np
     >>> found, held = np.array([True, False, True]), np.array([False, True])
-    >>> [marked.tolist() for marked in unmarked(marks(found, held), 3, 2)]
-    [[0, 2], [False, True]]
+    >>> [[each.tolist() for each in some] for some in unmarked(marks(found, held), 3, 2)]
+    [[[0, 2], [False, True]]]
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -116,17 +116,25 @@ def places(short: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         at = np.where(same & (rest[spot] < rest_wanted), at + 1, at)
 
 
-def marks(found: np.ndarray, held: np.ndarray) -> np.ndarray:
+def marks(
+    found: np.ndarray, held: np.ndarray, let_go: Callable[[], None] = lambda: None
+) -> np.ndarray:
     """A bit a row of a list of digests, and a bit for each that is common.
 
     Args:
-        found: Whether a row of the list is common, bool, shape (n,).
-        held: Whether a common one is held out, bool, shape (c,).
+        found: Whether a row of the list is common, bool, shape (n,); it may be mapped.
+        held: Whether a common one is held out, bool, shape (c,); likewise.
+        let_go: Called when some of them were looked at.
 
     Returns:
         uint8, shape (k, 1).
     """
-    return np.concatenate([np.packbits(found), np.packbits(held)]).reshape(-1, 1)
+    packed = [np.empty(0, dtype=np.uint8)]
+    for bits in (found, held):
+        for begin in range(0, len(bits), _BLOCK):
+            packed.append(np.packbits(bits[begin : begin + _BLOCK]))
+            let_go()
+    return np.concatenate(packed).reshape(-1, 1)
 
 
 def marks_size(rows: int, common: int) -> int:
@@ -139,30 +147,39 @@ def marks_size(rows: int, common: int) -> int:
     return -(-rows // 8) + -(-common // 8)
 
 
-def unmarked(raw: np.ndarray, rows: int, common: int) -> tuple[np.ndarray, np.ndarray]:
-    """What marks say.
+def unmarked(raw: np.ndarray, rows: int, common: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """What marks say, a block of the list's rows at a time.
 
     Args:
         raw: uint8, shape (k, 1).
         rows: Of the list.
         common: How many of them are common.
 
-    Returns:
+    Yields:
         The common places, rising, int64, shape (c,), and whether each is held out, bool.
 
     Raises:
         ValueError: They are of another number of rows.
     """
     flat, cut = raw.ravel(), -(-rows // 8)
-    bits = np.unpackbits(flat[:cut]).astype(bool)
-    held = np.unpackbits(flat[cut:]).astype(bool)
-    found = np.flatnonzero(bits[:rows])
+    bits, held = flat[:cut], flat[cut:]
     # The last bytes are filled up with zeros: marks have one form alone.
-    if len(flat) != marks_size(rows, common) or len(found) != common:
+    if len(flat) != marks_size(rows, common) or int(np.bitwise_count(bits).sum()) != common:
         raise ValueError("marks of another number of rows")
-    if bits[rows:].any() or held[common:].any():
+    if _past(bits, rows) or _past(held, common):
         raise ValueError("marks of more rows than there are")
-    return found, held[:common]
+    end = 0
+    for begin in range(0, rows, _BLOCK):
+        part = np.unpackbits(bits[begin // 8 : (begin + _BLOCK) // 8])
+        places = np.flatnonzero(part) + begin
+        first, end = end, end + len(places)
+        there = np.unpackbits(held[first // 8 : -(-end // 8)])[first % 8 :][: len(places)]
+        yield places, there.astype(bool)
+
+
+def _past(packed: np.ndarray, bits: int) -> bool:
+    """Whether any bit behind the last is set."""
+    return bool(len(packed) and np.unpackbits(packed[-1:])[(bits - 1) % 8 + 1 :].any())
 
 
 def _halves(short: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

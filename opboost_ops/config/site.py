@@ -12,6 +12,7 @@ from opboost_ops.config.schema import Name, Record
 from opboost_ops.config.source import ENVIRONMENT, Sink, Source, source_or_path
 from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms import noise
+from opboost_ops.scratch.arrays import ROWS
 
 Table = Annotated[Path | Source, BeforeValidator(source_or_path)]
 
@@ -60,6 +61,8 @@ class Site(Record):
             held-out rows follow from it. Without the file they follow from its secret.
         alignment_processes: How many processes private alignment takes; all processors when
             absent.
+        block_rows: How many rows a stage holds in memory at once where it sorts people or looks
+            them up; more wait on the disk of ``home`` meanwhile.
         tables: Its tables by federation.
     """
 
@@ -79,6 +82,7 @@ class Site(Record):
     encryption_key: Path = Path("keys/encryption.key")
     alignment_key: Path = Path("keys/alignment.key")
     alignment_processes: int | None = Field(default=None, ge=1, le=256)
+    block_rows: int = Field(default=ROWS, ge=1)
     tables: Mapping[Name, Tables] = Field(default_factory=dict)
 
     def ledger_url(self) -> str:

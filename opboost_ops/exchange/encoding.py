@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.parquet_pages import unpacked_size
+from opboost_ops.scratch.arrays import BLOCK, Scratch, slices
 
 #: How the integers and digests of the protocol lie in Parquet.
 _TYPES = frozenset({"INT32", "INT64", "FIXED_LEN_BYTE_ARRAY"})
@@ -20,17 +21,29 @@ _MOST_COLUMNS = 20_000
 _OVERHEAD = 1 << 20
 
 
-def smallest_integers(values: np.ndarray) -> pa.Array:
+def smallest_integers(values: np.ndarray, scratch: Scratch | None = None) -> pa.Array:
     """Non-negative integers in the smallest unsigned type that holds them.
 
     Args:
         values: Integers, shape (n,).
+        scratch: Where those are that are more than it holds.
     """
-    highest = int(values.max(initial=0))
-    if int(values.min(initial=0)) < 0:
-        return pa.array(values.astype(np.int64))
+    large = scratch is not None and not scratch.holds(len(values))
+    highest = lowest = 0
+    for rows in slices(len(values), BLOCK if large else max(len(values), 1)):
+        highest = int(values[rows].max(initial=highest))
+        lowest = int(values[rows].min(initial=lowest))
+        if scratch is not None:
+            scratch.let_go()
     bits = next(bits for bits in (8, 16, 32, 64) if highest < 2**bits)
-    return pa.array(values.astype(f"uint{bits}", copy=False))
+    kind = np.dtype("int64" if lowest < 0 else f"uint{bits}")
+    if scratch is None or not large or values.dtype == kind:
+        return pa.array(values.astype(kind, copy=False))
+    narrow = scratch.zeros(len(values), kind)
+    for rows in slices(len(values)):
+        narrow[rows] = values[rows]
+        scratch.let_go()
+    return pa.array(narrow)
 
 
 def table_to_bytes(table: pa.Table) -> bytes:

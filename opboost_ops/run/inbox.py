@@ -228,4 +228,4 @@ def home_of(site: Site, federation: str, run: str) -> Home:
     """A party's private folder for a run, made if it is absent."""
     folder = site.home / federation / run
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    return Home(folder)
+    return Home(folder, site.block_rows)

@@ -9,6 +9,7 @@ from opboost_ops.config.federation import HoldoutColumn
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import smallest_integers
+from opboost_ops.scratch.arrays import Scratch, slices
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.alignment import Common
 from opboost_ops.stages.alignments import alignment_of
@@ -38,25 +39,26 @@ def align(context: Context) -> Outcome:
     common = way.find(context)
     if not len(common.rows):
         raise ContractError("No ID is common to all parties.", way.nobody())
+    scratch = context.home.scratch
     few = too_few(context, len(common.rows))
     if few is not None:
         return few
     held = _held_out(context, common)
+    holdout = sum(int(held[rows].sum()) for rows in slices(len(held)))
+    train = len(held) - holdout
     decoys = context.federation.has_decoys
-    if context.purpose == "train" and (held.all() or not held.any()):
+    if context.purpose == "train" and not (train and holdout):
         counted = "Of all common rows none or all"
         if not decoys:
-            counted = f"Of {len(held)} common rows {int(held.sum())}"
+            counted = f"Of {len(held)} common rows {holdout}"
         raise ContractError(
             f"{counted} are held out: both sides need rows.",
             "Change training.holdout.",
         )
     answers = {party: common.told(party, held) for party in context.federation.feature_holders}
-    train, holdout = int((~held).sum()), int(held.sum())
     facts = {"train": train, "holdout": holdout}
-    # The common order: `common_order`, without its wide numbers.
-    positions = np.concatenate([common.rows[~held], common.rows[held]])
-    tables = {"alignment": pa.table({"position": smallest_integers(positions)})}
+    positions = _in_common_order(context, common.rows, held, train)
+    tables = {"alignment": pa.table({"position": smallest_integers(positions, scratch)})}
     if decoys:
         # What would be told stays here, and picks the common people out of everybody's values.
         (answer,) = answers.values()
@@ -84,7 +86,24 @@ def align(context: Context) -> Outcome:
     )
 
 
+def _in_common_order(
+    context: Context, rows: np.ndarray, held: np.ndarray, train: int
+) -> np.ndarray:
+    """Training rows first, then held-out ones: `common_order`, without its wide numbers."""
+    scratch = context.home.scratch
+    found = scratch.zeros(len(rows), rows.dtype)
+    ends = {False: 0, True: train}
+    for some in slices(len(rows)):
+        for side, end in ends.items():
+            chosen = rows[some][held[some] == side]
+            ends[side] = end + len(chosen)
+            found[end : ends[side]] = chosen
+        scratch.let_go()
+    return found
+
+
 def _held_out(context: Context, common: Common) -> np.ndarray:
+    scratch = context.home.scratch
     if context.purpose == "score":
         return np.ones(len(common.rows), dtype=bool)
     rule = context.federation.training.holdout
@@ -95,16 +114,27 @@ def _held_out(context: Context, common: Common) -> np.ndarray:
     if context.federation.training.trainer == "dpboost":
         # Each row by itself: with an exact share, a row more may move another to the other side.
         below = np.uint64(int(rule * 2**64))
-        return np.concatenate([block < below for block in common.tails()])
-    return least(common.tails, round(len(common.rows) * rule))
+        return _together(scratch, len(common.rows), (b < below for b in common.tails()))
+    return least(common.tails, round(len(common.rows) * rule), scratch)
 
 
-def least(blocks: Callable[[], Iterator[np.ndarray]], count: int) -> np.ndarray:
+def _together(scratch: Scratch, rows: int, blocks: Iterator[np.ndarray]) -> np.ndarray:
+    """What is true of which rows, bool, shape (n,)."""
+    found, end = scratch.zeros(rows, bool), 0
+    for block in blocks:
+        begin, end = end, end + len(block)
+        found[begin:end] = block
+        scratch.let_go()
+    return found
+
+
+def least(blocks: Callable[[], Iterator[np.ndarray]], count: int, scratch: Scratch) -> np.ndarray:
     """Which are the least of many numbers, the first of equal ones; no block is kept.
 
     Args:
         blocks: Gives them, uint64, block by block, as often as it is called.
         count: How many of them are wanted.
+        scratch: Where it is told, if they are more than it holds.
 
     Returns:
         Bool, shape (n,).
@@ -121,13 +151,16 @@ def least(blocks: Callable[[], Iterator[np.ndarray]], count: int) -> np.ndarray:
     before = int(ends[bucket] - sizes[bucket])
     edge = inside[count - before - 1]
     left = count - before - int(np.searchsorted(inside, edge))
-    found = []
-    for block in blocks():
-        equal = block == edge
-        equal &= np.cumsum(equal) <= left
-        left -= int(equal.sum())
-        found.append((block < edge) | equal)
-    return np.concatenate(found)
+
+    def found() -> Iterator[np.ndarray]:
+        nonlocal left
+        for block in blocks():
+            equal = block == edge
+            equal &= np.cumsum(equal) <= left
+            left -= int(equal.sum())
+            yield (block < edge) | equal
+
+    return _together(scratch, int(ends[-1]), found())
 
 
 def _first(block: np.ndarray) -> np.ndarray:

@@ -4,8 +4,8 @@ import pyarrow as pa
 
 from opboost_ops.stages.alignments import alignment_of
 from opboost_ops.stages.held import keyed_people
-from opboost_ops.stages.keyed import keyed_ids
-from opboost_ops.stages.positions import ORDER, binary, order_table, rising
+from opboost_ops.stages.keyed import keyed_ids, rising_ids
+from opboost_ops.stages.positions import ORDER, binary, order_table
 from opboost_ops.stages.psi_session import changed, require_unchanged
 from opboost_ops.stages.stage import Context, Outcome
 
@@ -24,12 +24,10 @@ def digest_ids(context: Context) -> Outcome:
     """
     require_unchanged(context)
     if context.party == context.federation.label_holder:
-        digests = keyed_ids(context, context.alignment_key())
-        order = rising(digests)
-        digests = digests[order]
+        digests, order = rising_ids(context, context.alignment_key())
         tables = {
             "digests": pa.table({"digest": binary(digests)}),
-            ORDER: order_table(order),
+            ORDER: order_table(order, context.home.scratch),
         }
         return Outcome(tables=tables, summary={"rows": len(order)})
     laid = alignment_of(context.federation.alignment_mode).lay_out(context)

@@ -3,7 +3,6 @@
 import json
 import mmap
 import os
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,10 @@ import pyarrow as pa
 import pyarrow.feather as feather
 
 from opboost_ops.errors import ContractError
+from opboost_ops.scratch.arrays import ROWS, Scratch
+
+#: Bytes that are written at once of a table that is not in memory.
+_WRITTEN = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -31,11 +34,17 @@ class Rows:
 
 
 class Home:
-    """A party's private folder for one run."""
+    """A party's private folder for one run.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: It.
+        rows: How many rows a stage holds in memory at once; see `Scratch`.
+    """
+
+    def __init__(self, folder: Path, rows: int = ROWS) -> None:
         self.folder = folder
-        self._mapped: list[weakref.ref[mmap.mmap]] = []
+        #: What its tables are too large for, and the files that are mapped of them.
+        self.scratch = Scratch(folder, rows)
 
     def write(self, name: str, content: bytes) -> None:
         """Keep bytes, whole or not at all, readable by their owner alone."""
@@ -47,6 +56,8 @@ class Home:
         with self._whole(f"{name}.arrow") as file:
             if isinstance(table, pa.Table):
                 rows = max(table.num_rows, 1)
+                if not self.scratch.holds(rows):
+                    file = _Slowly(file, self.let_go)
                 feather.write_feather(table, file, compression="uncompressed", chunksize=rows)
                 return
             with pa.ipc.new_file(file, table.schema) as writer:
@@ -75,7 +86,7 @@ class Home:
         """
         with self._kept(f"{name}.arrow").open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self._mapped.append(weakref.ref(mapped))
+        self.scratch.watch(mapped)
         # By this thread alone, as artifacts are: Arrow's own might outlive the interpreter.
         alone = pa.ipc.IpcReadOptions(use_threads=False)
         with pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)), options=alone) as found:
@@ -83,10 +94,7 @@ class Home:
 
     def let_go(self) -> None:
         """Let the machine have back what was looked at of mapped tables; it is read again."""
-        for each in self._mapped:
-            mapped = each()
-            if mapped is not None:
-                mapped.madvise(mmap.MADV_DONTNEED)
+        self.scratch.let_go()
 
     def json(self, name: str) -> Any:
         """A JSON value that an earlier stage kept."""
@@ -118,3 +126,37 @@ class Home:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+
+class _Slowly:
+    """A file that lets go of what is written to it, which may be mapped, some of it at a time."""
+
+    def __init__(self, file: BinaryIO, let_go: Callable[[], None]) -> None:
+        self._file = file
+        self._let_go = let_go
+        self.closed = False
+
+    def write(self, content: Any) -> int:
+        raw = memoryview(content).cast("B")
+        for begin in range(0, len(raw), _WRITTEN):
+            self._file.write(raw[begin : begin + _WRITTEN])
+            self._let_go()
+        return len(raw)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self.closed = True
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False

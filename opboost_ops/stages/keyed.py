@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from opboost_ops.alignment import short_digests
-from opboost_ops.alignment.parts import spans
+from opboost_ops.alignment.parts import part_of, spans
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import narrow_integers
@@ -13,6 +13,8 @@ from opboost_ops.exchange.manifest import Kind
 from opboost_ops.exchange.part_sizes import digest_parts
 from opboost_ops.exchange.points import digest_entries
 from opboost_ops.mechanisms import noise
+from opboost_ops.scratch.arrays import slices
+from opboost_ops.scratch.parts import dealt_by_hash
 from opboost_ops.stages.alignment import Answer, Common, Laid, Told
 from opboost_ops.stages.positions import ORDER, keys_of, order_table, rising, tails
 from opboost_ops.stages.psi_session import changed
@@ -25,9 +27,6 @@ DISCLOSES = (
 )
 MEMBERSHIP = "which of its rows all parties have (membership), and which of them are held out"
 
-#: Rows at a time.
-_BLOCK = 131_072
-
 
 class Keyed:
     """`alignment: keyed`."""
@@ -36,11 +35,13 @@ class Keyed:
 
     def lay_out(self, context: Context) -> Laid:
         """A feature holder's digests in rising order: no order of the table leaves."""
-        digests = keyed_ids(context, context.alignment_key())
-        order = rising(digests)
-        digests = digests[order]
-        short_digests.require_distinct(digests, context.party)
-        short = np.ascontiguousarray(digests[:, : short_digests.SHORT])
+        scratch = context.home.scratch
+        digests, order = rising_ids(context, context.alignment_key())
+        _require_distinct(context, digests)
+        short = scratch.zeros(len(digests), ("u1", (short_digests.SHORT,)))
+        for rows in slices(len(digests)):
+            short[rows] = digests[rows, : short_digests.SHORT]
+            scratch.let_go()
         draft = Draft(
             kind="digests",
             about=context.party,
@@ -49,7 +50,7 @@ class Keyed:
             answers=context.plan,
             discloses=DISCLOSES,
         )
-        return Laid(draft, {ORDER: order_table(order)})
+        return Laid(draft, {ORDER: order_table(order, scratch)})
 
     def find(self, context: Context) -> Common:
         """The common people, by their digests.
@@ -58,39 +59,46 @@ class Keyed:
             ContractError: Two digests of the own table agree.
         """
         own = keys_of(context.home.table("digests").column("digest"))
-        for begin in range(0, len(own), _BLOCK):
-            # With the next block's first.
-            short_digests.require_distinct(own[begin : begin + _BLOCK + 1], context.party)
-            context.home.let_go()
+        _require_distinct(context, own)
+        scratch = context.home.scratch
         artifacts = {h: context.receive("digests", h) for h in context.federation.feature_holders}
 
         def places(holder: str) -> Iterator[tuple[int, np.ndarray]]:
             for found in short_digests.places_in(digest_entries(artifacts[holder]), own):
                 yield found
-                context.home.let_go()
+                scratch.let_go()
 
-        common = np.ones(len(own), dtype=bool)
+        # How many of the others have a person.
+        having = scratch.zeros(len(own), np.min_scalar_type(len(artifacts)))
         for holder in artifacts:
-            seen = np.zeros(len(own), dtype=bool)
             for begin, at in places(holder):
-                seen[begin : begin + len(at)] = at >= 0
-            common &= seen
+                having[begin : begin + len(at)] += at >= 0
+
+        def common() -> Iterator[tuple[slice, np.ndarray]]:
+            for rows in slices(len(own)):
+                yield rows, having[rows] == len(artifacts)
+                scratch.let_go()
+
+        count = sum(int(found.sum()) for _, found in common())
 
         def told(holder: str, held: np.ndarray) -> Answer:
-            marked = np.zeros(artifacts[holder].manifest.rows, dtype=bool)
+            marked = scratch.zeros(artifacts[holder].manifest.rows, bool)
             for begin, at in places(holder):
-                marked[at[common[begin : begin + len(at)]]] = True
-            return Answer(entries=short_digests.marks(marked, held))
+                marked[at[having[begin : begin + len(at)] == len(artifacts)]] = True
+            return Answer(entries=short_digests.marks(marked, held, scratch.let_go))
 
         def of_common() -> Iterator[np.ndarray]:
-            for begin in range(0, len(own), _BLOCK):
-                yield tails(own[begin : begin + _BLOCK][common[begin : begin + _BLOCK]])
-                context.home.let_go()
+            for rows, found in common():
+                yield tails(own[rows][found])
 
         # From here on the label holder's own places are rows of its table.
-        rows = np.asarray(narrow_integers(context.home.table(ORDER), "row")[common])
-        context.home.let_go()
-        return Common(rows, of_common, told)
+        listed = narrow_integers(context.home.table(ORDER), "row")
+        own_rows, end = scratch.zeros(count, listed.dtype), 0
+        for rows, found in common():
+            some = listed[rows][found]
+            begin, end = end, end + len(some)
+            own_rows[begin:end] = some
+        return Common(own_rows, of_common, told)
 
     def disclosures(self, federation: Federation) -> Iterator[Told]:
         """What leaves, exact, with no epsilon: from whom, to whom, and what."""
@@ -104,6 +112,49 @@ class Keyed:
         return "Check that all mean the same ID column, type and alignment key."
 
 
+def _require_distinct(context: Context, digests: np.ndarray) -> None:
+    for rows in slices(len(digests)):
+        # With the next block's first.
+        short_digests.require_distinct(digests[rows.start : rows.stop + 1], context.party)
+        context.home.let_go()
+
+
+def rising_ids(context: Context, secret: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """A key of each person of the party's table in rising order, and which row it is of.
+
+    Args:
+        context: The party's.
+        secret: Under which.
+
+    Returns:
+        uint8, shape (n, 16), and integers, shape (n,).
+
+    Raises:
+        ContractError: The table was rewritten since it was checked.
+    """
+    scratch, count = context.home.scratch, context.home.json("table")["rows"]
+    kind = np.min_scalar_type(count)
+    if scratch.holds(count):
+        keys = keyed_ids(context, secret)
+        order = rising(keys)
+        return keys[order], order
+    records = np.dtype([("key", "u1", (16,)), ("row", kind)])
+
+    def pieces() -> Iterator[np.ndarray]:
+        for begin, keys in _id_blocks(context, secret):
+            piece = np.empty(len(keys), dtype=records)
+            piece["key"], piece["row"] = keys, np.arange(begin, begin + len(keys))
+            yield piece
+
+    digests, rows, end = scratch.zeros(count, ("u1", (16,))), scratch.zeros(count, kind), 0
+    for part in dealt_by_hash(scratch, pieces(), count, lambda p: part_of(p["key"], 1 << 16)):
+        order = rising(part["key"])
+        begin, end = end, end + len(part)
+        digests[begin:end], rows[begin:end] = part["key"][order], part["row"][order]
+        scratch.let_go()
+    return digests, rows
+
+
 def keyed_ids(context: Context, secret: bytes) -> np.ndarray:
     """A key of each person of the party's table, uint8, shape (n, 16).
 
@@ -114,14 +165,23 @@ def keyed_ids(context: Context, secret: bytes) -> np.ndarray:
     Raises:
         ContractError: The table was rewritten since it was checked.
     """
-    identity = context.federation.id
-    keys, end = np.empty((context.home.json("table")["rows"], 16), dtype=np.uint8), 0
+    scratch = context.home.scratch
+    whole = scratch.zeros(context.home.json("table")["rows"], ("u1", (16,)))
+    for begin, keys in _id_blocks(context, secret):
+        whole[begin : begin + len(keys)] = keys
+        scratch.let_go()
+    return whole
+
+
+def _id_blocks(context: Context, secret: bytes) -> Iterator[tuple[int, np.ndarray]]:
+    """Where a block of the table begins, and the keys of its persons."""
+    identity, rows = context.federation.id, context.home.json("table")["rows"]
+    end = 0
     for block in blocks(context, [identity.column]):
         begin, end = end, end + block.height
-        if end > len(keys):
+        if end > rows:
             raise changed(context)
         ids = block.get_column(identity.column).to_arrow()
-        keys[begin:end] = noise.person_keys(secret, ids, identity.type)
-    if end != len(keys):
+        yield begin, noise.person_keys(secret, ids, identity.type)
+    if end != rows:
         raise changed(context)
-    return keys

@@ -19,7 +19,7 @@ from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.exchange.points import position_column
-from opboost_ops.stages.alignment import common_order
+from opboost_ops.scratch.arrays import Scratch
 from opboost_ops.stages.stage import Context
 
 #: Name of the table that says which row each published digest is of.
@@ -71,13 +71,14 @@ def rising(digests: np.ndarray) -> np.ndarray:
     return order.astype(np.min_scalar_type(len(order)))
 
 
-def order_table(order: np.ndarray) -> pa.Table:
+def order_table(order: np.ndarray, scratch: Scratch | None = None) -> pa.Table:
     """How the order is kept at home.
 
     Args:
         order: The row of each published digest, shape (n,).
+        scratch: Where it is, if it is more than it holds.
     """
-    return pa.table({"row": smallest_integers(order)})
+    return pa.table({"row": smallest_integers(order, scratch)})
 
 
 def own_rows(context: Context, positions: np.ndarray) -> np.ndarray:
@@ -104,6 +105,12 @@ def aligned_rows(context: Context, alignment: Artifact) -> np.ndarray:
         ContractError: A row is named twice, or the table does not have it.
     """
     height = context.home.table("person_keys").num_rows
+    if context.federation.alignment_mode == "keyed":
+        rows = _marked(context, alignment)
+        # A bit a place names none twice, and the order is the party's own.
+        if rows is not None:
+            return rows
+        raise _named_twice()
     rows = _found(context, alignment)
     named = np.zeros(height, dtype=bool)
     # One that is nobody's, such as the message that every party adds, has no row.
@@ -111,32 +118,42 @@ def aligned_rows(context: Context, alignment: Artifact) -> np.ndarray:
     if inside:
         named[rows] = True
     if rows is None or not inside or np.count_nonzero(named) != len(rows):
-        raise ContractError(
-            "The alignment names a row twice, or a row that the table does not have.",
-            "Trigger a new run.",
-        )
+        raise _named_twice()
     return rows
 
 
+def _named_twice() -> ContractError:
+    return ContractError(
+        "The alignment names a row twice, or a row that the table does not have.",
+        "Trigger a new run.",
+    )
+
+
 def _found(context: Context, alignment: Artifact) -> np.ndarray | None:
-    if context.federation.alignment_mode == "keyed":
-        return _marked(context, alignment)
     if position_column(context.federation) == "look":
         return _looked_up(context, alignment)
     return _counted(context, alignment)
 
 
 def _marked(context: Context, alignment: Artifact) -> np.ndarray | None:
-    """Rows by a bit for each place in the published list."""
-    listed, common = context.home.table(ORDER).num_rows, alignment.manifest.rows
-    raw = alignment.entries(marks_size(listed, common), 1)
+    """Rows by a bit for each place in the published list: training rows first."""
+    order, scratch = narrow_integers(context.home.table(ORDER), "row"), context.home.scratch
+    common, holdout = alignment.manifest.rows, alignment.document["holdout"]
+    raw = alignment.entries(marks_size(len(order), common), 1)
+    if not 0 <= holdout <= common:
+        return None
+    rows = scratch.zeros(common, order.dtype)
+    ends = {False: 0, True: common - holdout}
     try:
-        places, held = unmarked(raw, listed, common)
+        for places, held in unmarked(raw, len(order), common):
+            for side, end in ends.items():
+                some = order[places[held == side]]
+                ends[side] = end + len(some)
+                rows[end : ends[side]] = some[: max(common - end, 0)]
+            scratch.let_go()
     except ValueError:
         return None
-    if int(held.sum()) != alignment.document["holdout"]:
-        return None
-    return own_rows(context, places[common_order(held)])
+    return rows if ends[True] == common else None
 
 
 def _counted(context: Context, alignment: Artifact) -> np.ndarray | None:

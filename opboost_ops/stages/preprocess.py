@@ -1,6 +1,7 @@
 """Arrow: a feature holder's raw table -> integers of the declared domain."""
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,14 @@ import pyarrow as pa
 
 from opboost_ops.config.columns import missing_name
 from opboost_ops.config.feature import Fill
+from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
+from opboost_ops.scratch.arrays import slices
+from opboost_ops.scratch.parts import scattered
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.digest_ids import changed
+from opboost_ops.stages.held import sources
 from opboost_ops.stages.least_common import too_few
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.released import Released, released
@@ -42,7 +47,7 @@ def preprocess(context: Context) -> Outcome:
     return Outcome(
         tables={
             "preprocessed": table,
-            "positions": pa.table({"position": smallest_integers(rows)}),
+            "positions": pa.table({"position": smallest_integers(rows, context.home.scratch)}),
         },
         documents={"preprocessed": facts(wanted, clipped)},
         summary={"rows": table.num_rows, "features": table.num_columns},
@@ -72,37 +77,38 @@ def _in_common_order(
     As the table is read block by block, each row goes to its place at once: never is more of the
     raw table in memory than a block.
     """
-    rows = len(positions)
-    places = np.full(height, rows, dtype=np.min_scalar_type(rows))
-    places[positions] = np.arange(rows, dtype=places.dtype)
-    whole: dict[str, np.ndarray] = {}
+    scratch, rows = context.home.scratch, len(positions)
+    # The place of each row, from 1: those of 0 are not wanted.
+    numbered = (
+        (positions[some], {"": np.arange(some.start + 1, some.stop + 1)}) for some in slices(rows)
+    )
+    places = scattered(scratch, numbered, height, {"": np.min_scalar_type(rows)})[""]
     clipped: Counter[str] = Counter()
     features = list(context.federation.parties[context.party].features)
-    begin = 0
-    for block in blocks(context, features, shard=context.shard):
-        place = places[begin : begin + block.height]
-        if len(place) != block.height:
+
+    def encoded() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+        begin = 0
+        for block in blocks(context, features, shard=context.shard):
+            place = places[begin : begin + block.height]
+            if len(place) != block.height:
+                raise changed(context)
+            begin += block.height
+            table, outside = domain_integers(context, block.filter(pl.Series(place > 0)))
+            clipped.update(outside)
+            values = {name: narrow_integers(table, name) for name in table.column_names}
+            yield place[place > 0] - 1, values
+        if begin != height:
             raise changed(context)
-        begin += block.height
-        wanted = place < rows
-        encoded, outside = domain_integers(context, block.filter(pl.Series(wanted)))
-        clipped.update(outside)
-        for name in encoded.column_names:
-            values = narrow_integers(encoded, name)
-            whole[name] = _wide_enough(whole.get(name), values.dtype, rows)
-            whole[name][place[wanted]] = values
-    if begin != height:
-        raise changed(context)
-    return pa.table({name: pa.array(values) for name, values in whole.items()}), dict(clipped)
+
+    kinds = {column.source: _kind(column.source_domain) for column in sources(context)}
+    whole = scattered(scratch, encoded(), rows, kinds)
+    columns = {name: smallest_integers(whole[name], scratch) for name in kinds}
+    return pa.table(columns), dict(clipped)
 
 
-def _wide_enough(whole: np.ndarray | None, kind: np.dtype[Any], rows: int) -> np.ndarray:
-    """The column so far, in a type that holds what came and what comes."""
-    if whole is None:
-        return np.empty(rows, dtype=kind)
-    if np.dtype(np.int64) in (whole.dtype, kind):
-        kind = np.dtype(np.int64)
-    return whole.astype(np.promote_types(whole.dtype, kind), copy=False)
+def _kind(domain: Domain) -> np.dtype[Any]:
+    """A small type that holds a domain."""
+    return np.dtype(np.int64) if domain.lower < 0 else np.min_scalar_type(domain.upper)
 
 
 def facts(wanted: Released, clipped: dict[str, int]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """No order of a private table leaves with its ID digests, and all that comes after fits."""
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -20,6 +21,7 @@ from opboost_ops.exchange.manifest import parse_manifest
 from opboost_ops.exchange.points import digest_entries
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.mechanisms import noise
+from opboost_ops.scratch.arrays import Scratch
 from opboost_ops.stages.align import least
 from opboost_ops.stages.positions import binary, rising
 from tests.federation import Workspace, small_credit
@@ -224,7 +226,10 @@ def test_the_least_are_those_of_a_stable_sort(values: list[int], data: st.DataOb
     wanted = np.zeros(len(values), dtype=bool)
     wanted[np.argsort(tails, kind="stable")[:count]] = True
     blocks = [tails[at : at + 7] for at in range(0, max(len(tails), 1), 7)]
-    assert least(lambda: iter(blocks), count).tolist() == wanted.tolist()
+    with tempfile.TemporaryDirectory() as folder:
+        for rows in (5, 100):
+            found = least(lambda: iter(blocks), count, Scratch(Path(folder), rows))
+            assert found.tolist() == wanted.tolist()
 
 
 @pytest.mark.parametrize("byte", [0, 7, 8, 15])

@@ -1,0 +1,91 @@
+"""Arrays in memory, or beyond a number of rows in files that have no name."""
+
+import mmap
+import tempfile
+import weakref
+from collections.abc import Iterator
+from os import posix_fallocate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+#: Rows that are held at once where a party declares nothing else.
+ROWS = 1 << 20
+
+#: Rows that are looked at at a time, where no look-up goes further.
+BLOCK = 131_072
+
+#: So many parts take as much memory as all rows that may be held: each is copied when it is sorted.
+_SHARE = 4
+
+
+class Scratch:
+    """Where a party's stage puts what it cannot hold.
+
+    Args:
+        folder: On the disk that has room for it; the party's own.
+        rows: How many are held in memory at once.
+    """
+
+    def __init__(self, folder: Path, rows: int = ROWS) -> None:
+        self.folder = folder
+        self.rows = rows
+        self._mapped: list[weakref.ref[mmap.mmap]] = []
+
+    def holds(self, rows: int) -> bool:
+        """Whether so many rows are held in memory."""
+        return rows <= self.rows
+
+    def zeros(self, rows: int, kind: Any) -> np.ndarray:
+        """An array of zeros to be filled, in memory or on disk.
+
+        Args:
+            rows: How many.
+            kind: Type of a row, of one value or some.
+
+        Raises:
+            OSError: The disk has no room for it; nothing was written.
+        """
+        kind = np.dtype(kind)
+        size = rows * kind.itemsize
+        if self.holds(rows) or not size:
+            return np.zeros(rows, dtype=kind)
+        with self.file() as file:
+            # Not when a page is first touched, where it would be a signal and no error.
+            posix_fallocate(file.fileno(), 0, size)
+            mapped = mmap.mmap(file.fileno(), size)
+        self.watch(mapped)
+        return np.ndarray(rows, dtype=kind, buffer=mapped)
+
+    def file(self) -> Any:
+        """A file without a name, which its owner alone has open."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return tempfile.TemporaryFile(dir=self.folder, buffering=0)
+
+    def watch(self, mapped: mmap.mmap) -> None:
+        """Let go of a mapped file, too, when `let_go` is called."""
+        self._mapped = [each for each in self._mapped if each() is not None]
+        self._mapped.append(weakref.ref(mapped))
+
+    def let_go(self) -> None:
+        """Let the machine have back what was looked at of mapped files; it is read again."""
+        for each in self._mapped:
+            mapped = each()
+            if mapped is not None:
+                mapped.madvise(mmap.MADV_DONTNEED)
+
+    def part_rows(self) -> int:
+        """About how many rows a part has."""
+        return max(self.rows // _SHARE, 1)
+
+
+def slices(rows: int, size: int = BLOCK) -> Iterator[slice]:
+    """So many rows, some at a time.
+
+    Args:
+        rows: How many.
+        size: Of them at a time at most.
+    """
+    for begin in range(0, rows, size):
+        yield slice(begin, min(begin + size, rows))
