@@ -37,7 +37,7 @@ class Dealt:
             records: Shape (n,).
         """
         order = np.argsort(at.astype(np.uint16), kind="stable")
-        raw = memoryview(np.ascontiguousarray(records[order])).cast("B")
+        raw = np.ascontiguousarray(records[order]).data.cast("B")
         while raw:
             raw = raw[self._file.write(raw) :]
         for part, count in enumerate(np.bincount(at, minlength=len(self._spans)).tolist()):
@@ -50,7 +50,7 @@ class Dealt:
         """The records of each part, in the order in which they came."""
         for spans in self._spans:
             found = np.empty(sum(size for _, size in spans) // self._kind.itemsize, self._kind)
-            raw, begin = memoryview(found).cast("B") if len(found) else memoryview(b""), 0
+            raw, begin = found.data.cast("B") if len(found) else memoryview(b""), 0
             for at, size in spans:
                 self._file.seek(at)
                 end = begin + size

@@ -56,9 +56,8 @@ class Home:
         with self._whole(f"{name}.arrow") as file:
             if isinstance(table, pa.Table):
                 rows = max(table.num_rows, 1)
-                if not self.scratch.holds(rows):
-                    file = _Slowly(file, self.let_go)
-                feather.write_feather(table, file, compression="uncompressed", chunksize=rows)
+                sink = file if self.scratch.holds(rows) else _Slowly(file, self.let_go)
+                feather.write_feather(table, sink, compression="uncompressed", chunksize=rows)
                 return
             with pa.ipc.new_file(file, table.schema) as writer:
                 for block in table.blocks():
