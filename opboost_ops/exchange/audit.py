@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ArtifactError
-from opboost_ops.privacy.database import METADATA, Database
+from opboost_ops.privacy.database import METADATA, Database, plain_rows
 
 Action = Literal[
     "sent",
@@ -47,6 +47,9 @@ _AUDIT = sa.Table(
 #: What the first entry is chained to.
 GENESIS = "0" * 64
 
+#: How an entry begins as this software writes it, with sorted keys.
+_BEGIN = '{"action":"'
+
 #: So many entries are asked for by their numbers; of more the whole log is read.
 _FEW = 500
 
@@ -75,7 +78,9 @@ class Entry(Record):
 
 
 _FIELDS = Entry.model_fields.keys()
-_ACTIONS = frozenset(get_args(Action))
+
+#: All of them.
+ACTIONS = frozenset(get_args(Action))
 
 
 class Audit:
@@ -123,10 +128,9 @@ class Audit:
 
     def rows(self) -> Sequence[LogRow]:
         """Number, text and hash of all entries, oldest first, as they lie in the database."""
+        query = sa.select(_AUDIT.c.number, _AUDIT.c.entry, _AUDIT.c.hash).order_by(_AUDIT.c.number)
         with self._database.reading() as connection:
-            # All at once: a half-read result would keep writers out.
-            query = sa.select(_AUDIT.c.number, _AUDIT.c.entry, _AUDIT.c.hash)
-            return connection.execute(query.order_by(_AUDIT.c.number)).tuples().all()
+            return plain_rows(connection, query)
 
     def numbered(self, numbers: Collection[int]) -> list[tuple[int, Entry]]:
         """Some entries, oldest first; the chain is not verified.
@@ -148,8 +152,9 @@ class Audit:
         Args:
             actions: Which; there are few entries of them.
         """
-        which = [_AUDIT.c.entry.like(f'%"action":"{action}"%') for action in actions]
-        query = sa.select(_AUDIT.c.number, _AUDIT.c.entry).where(sa.or_(*which))
+        # By how an entry begins, since its keys are sorted; all that begins otherwise is parsed.
+        which = [_begins(_BEGIN + action + '"') for action in actions]
+        query = sa.select(_AUDIT.c.number, _AUDIT.c.entry).where(sa.or_(~_begins(_BEGIN), *which))
         with self._database.reading() as connection:
             rows = connection.execute(query.order_by(_AUDIT.c.number)).all()
         found = [parse(row.number, row.entry) for row in rows]
@@ -211,9 +216,10 @@ def verified(rows: Iterable[LogRow]) -> tuple[int, str]:
     """
     before, last = GENESIS, 0
     for number, text, hashed in rows:
-        if number != last + 1 or _chain(before, number, text) != hashed:
-            raise _broken(last + 1)
-        before, last = hashed, number
+        last += 1
+        if number != last or _chain(before, number, text) != hashed:
+            raise _broken(last)
+        before = hashed
     return last, before
 
 
@@ -240,12 +246,16 @@ def parse(number: int, text: str) -> Entry:
     with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
         found = json.loads(text)
         plain = all(type(value) is str for value in found.values())
-        if plain and found.keys() == _FIELDS and found["action"] in _ACTIONS:
+        if plain and found.keys() == _FIELDS and found["action"] in ACTIONS:
             # What validation would find, in a part of its time: logs are long.
             return Entry.model_construct(**found)
     with contextlib.suppress(ValidationError):
         return Entry.model_validate_json(text)
     raise _broken(number)
+
+
+def _begins(text: str) -> sa.ColumnElement[bool]:
+    return sa.func.substr(_AUDIT.c.entry, 1, len(text)) == text
 
 
 def _broken(number: int) -> ArtifactError:

@@ -3,6 +3,8 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain, islice
+from operator import attrgetter
 
 from opboost_ops.config.loading import site_of
 from opboost_ops.config.policy import Policy
@@ -51,20 +53,25 @@ def build(party: str, query: Query) -> list[Block]:
 
 def _page(party: str, site: Site, policy: Policy, query: Query) -> list[Block]:
     log = log_of(site)
-    mine = {owner: numbers for owner, numbers in log.owners.items() if _wanted(owner, query)}
+    where = log.where
+    mine = {owner: spans for owner, spans in where.owners.items() if _wanted(owner, query)}
     runs = [owner for owner in reversed(mine) if _RUN.fullmatch(owner[1])]
     page, pager = query.paged(runs, _RUNS)
     if query.whole:
         # A download of artifacts holds what its page shows: reading all ever sent has no bound.
         page = runs[(query.page - 1) * _RUNS : query.page * _RUNS]
-    numbers = sorted((n for found in mine.values() for n in found), reverse=True)
-    rejected = [n for n in numbers if log.actions[n] == "rejected"][:_ENTRIES]
+    spans = sorted(chain(*mine.values()), key=attrgetter("start"), reverse=True)
+    numbers = [n for span in spans for n in reversed(span)]
+    done = Counter(chain.from_iterable(where.actions[s.start - 1 : s.stop - 1] for s in spans))
+    wrong = (n for n in numbers if where.actions[n - 1] == "rejected")
+    rejected = [*islice(wrong, _ENTRIES)] if done["rejected"] else []
     listed, turned = query.paged(numbers, _ENTRIES, "entries")
     with open_books(site) as books:
-        places = [_place(owner, books.audit.numbered(mine[owner])) for owner in page]
+        told = [books.audit.numbered([*chain(*mine[owner])]) for owner in page]
+        places = [_place(owner, entries) for owner, entries in zip(page, told, strict=True)]
         refused = books.audit.numbered(rejected)[::-1]
         entries = books.audit.numbered(listed)[::-1]
-    blocks: list[Block] = [_facts(log, Counter(log.actions[n] for n in numbers), len(runs))]
+    blocks: list[Block] = [_facts(log, done, len(runs))]
     if log.failure:
         blocks.append(Note("bad", log.failure.problem, log.failure.remedy))
     blocks += rejections([entry for _, entry in refused])

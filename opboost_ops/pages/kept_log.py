@@ -1,49 +1,76 @@
 """A party's audit log, read and verified whole: when that was, and where its entries belong."""
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from sys import intern
+from threading import Lock
 
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError
-from opboost_ops.exchange.audit import Action, Entry, LogRow, parse, verified
+from opboost_ops.exchange.audit import ACTIONS, Action, Entry, LogRow, parse, verified
 from opboost_ops.exchange.books import open_books
 from opboost_ops.pages.kept import Kept
 
-#: An entry as this software writes it, with sorted keys: its action and its place.
-_WRITTEN = re.compile(r'\{"action":"([a-z_]+)",.*,"place":"([^"\\]*)"\}')
+#: How an entry begins as this software writes it, with sorted keys; its place comes last.
+_BEGIN, _PLACE, _END = '{"action":"', '"place":"', '"}'
 
 #: The daily traffic; all else was decided by a person, or refused, and is listed by statements.
-_DAILY: frozenset[Action] = frozenset(("sent", "received", "answered"))
+_DAILY: tuple[Action, ...] = ("sent", "received", "answered")
+_BEGINS = tuple(f'{_BEGIN}{action}"' for action in _DAILY)
 
 #: The first two parts of a place: a federation, and a run or what else it is.
 Owner = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class LogRead:
-    """What an audit log said when it was read.
+class Where:
+    """What was done, and where entries belong.
 
     Attributes:
-        at: When it was verified, from the first entry to the last (UTC).
-        count: How many entries it has.
-        head: The hash of the last one.
-        failure: Where its chain is broken, if it is.
-        actions: What was done, by number.
+        actions: What was done, by number less one.
         owners: Numbers of the entries of each federation and run, oldest first; whose last entry
             is the newest comes last. What is of no federation has an empty second part.
-        decided: The entries that a statement lists, oldest first.
     """
 
-    at: str
-    count: int = 0
-    head: str = ""
-    failure: ArtifactError | None = None
-    actions: Mapping[int, str] = field(default_factory=dict)
-    owners: Mapping[Owner, list[int]] = field(default_factory=dict)
-    decided: Sequence[Entry] = ()
+    actions: Sequence[str]
+    owners: Mapping[Owner, Sequence[range]]
+
+
+class LogRead:
+    """What an audit log said when it was read. Nothing of it may be changed.
+
+    Args:
+        at: When it was verified, from the first entry to the last (UTC).
+        rows: Its entries; none from the break on, where it is broken.
+        head: The hash of the last one; empty where it is broken.
+        failure: Where its chain is broken, if it is.
+    """
+
+    def __init__(
+        self, at: str, rows: Sequence[LogRow], head: str, failure: ArtifactError | None = None
+    ) -> None:
+        self.at = at
+        self.count = 0 if failure else len(rows)
+        self.head = head
+        self.failure = failure
+        others = [row for row in rows if not row[1].startswith(_BEGINS)]
+        found = [] if failure else [parse(number, text) for number, text, _ in others]
+        #: The entries that a statement lists, oldest first.
+        self.decided: Sequence[Entry] = [e for e in found if e.action not in _DAILY]
+        # Sorted in when a page asks for it, which some never do.
+        self._texts = [text for _, text, _ in rows]
+        self._where: Where | None = None
+        self._lock = Lock()
+
+    @property
+    def where(self) -> Where:
+        """Where its entries belong."""
+        with self._lock:
+            if self._where is None:
+                self._where = _sorted_in(self._texts)
+                self._texts = []
+            return self._where
 
 
 def log_of(site: Site) -> LogRead:
@@ -60,48 +87,51 @@ def _read(site: Site) -> LogRead:
     with open_books(site) as books:
         rows = books.audit.rows()
     try:
-        count, head = verified(rows)
+        _, head = verified(rows)
     except ArtifactError as error:
         # What stands before the break is shown; a damaged entry cannot be.
-        return LogRead(at, 0, "", error, *_sorted_in(_whole(rows)))
-    actions, owners = _sorted_in(map(_ends, rows))
-    decided = [parse(n, text) for n, text, _ in rows if actions[n] not in _DAILY]
-    return LogRead(at, count, head, None, actions, owners, decided)
+        return LogRead(at, _whole(rows), "", error)
+    return LogRead(at, rows, head)
 
 
-def _sorted_in(
-    entries: Iterable[tuple[int, str, str]],
-) -> tuple[dict[int, str], dict[Owner, list[int]]]:
-    actions: dict[int, str] = {}
-    owners: dict[Owner, list[int]] = {}
-    for number, action, place in entries:
-        first, _, rest = place.partition("/")
-        owner = (intern(first), rest.partition("/")[0])
-        # Taken out and put in again, so that it comes last.
-        numbers = owners.pop(owner, [])
-        numbers.append(number)
-        owners[owner] = numbers
-        actions[number] = intern(action)
-    return actions, owners
-
-
-def _ends(row: LogRow) -> tuple[int, str, str]:
-    """Number, action and place: no more is looked at of entries that are perhaps never shown."""
-    number, text, _ = row
-    plain = _WRITTEN.fullmatch(text)
-    if plain is not None:
-        return number, plain[1], plain[2]
-    entry = parse(number, text)
-    return number, entry.action, entry.place
-
-
-def _whole(rows: Iterable[LogRow]) -> Iterator[tuple[int, str, str]]:
-    for number, text, _ in rows:
+def _whole(rows: Sequence[LogRow]) -> Sequence[LogRow]:
+    """The entries before the first one that is none."""
+    for at, (number, text, _) in enumerate(rows):
         try:
-            entry = parse(number, text)
+            parse(number, text)
         except ArtifactError:
-            return
-        yield number, entry.action, entry.place
+            return rows[:at]
+    return rows
+
+
+def _sorted_in(texts: Sequence[str]) -> Where:
+    actions: list[str] = []
+    owners: dict[Owner, list[range]] = {}
+    # Neighbours mostly belong together: so many are told of at once.
+    here, owner, since = "", ("", ""), 1
+    for number, text in enumerate(texts, 1):
+        place = text.rpartition(_PLACE)[2].removesuffix(_END)
+        action = text[len(_BEGIN) : text.find('"', len(_BEGIN))]
+        plain = text.startswith(_BEGIN) and text.endswith(_END) and action in ACTIONS
+        if not plain or '"' in place or "\\" in place:
+            entry = parse(number, text)
+            place, action = entry.place, entry.action
+        actions.append(intern(action))
+        if not (here and place.startswith(here)):
+            _extend(owners, owner, since, number)
+            first, _, rest = place.partition("/")
+            owner, since = (intern(first), rest.partition("/")[0]), number
+            here = f"{owner[0]}/{owner[1]}/" if owner[1] else ""
+    _extend(owners, owner, since, len(texts) + 1)
+    return Where(actions, owners)
+
+
+def _extend(owners: dict[Owner, list[range]], owner: Owner, since: int, end: int) -> None:
+    if since < end:
+        # Taken out and put in again, so that it comes last.
+        spans = owners.pop(owner, [])
+        spans.append(range(since, end))
+        owners[owner] = spans
 
 
 _LOGS = Kept(_read)

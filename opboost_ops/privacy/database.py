@@ -181,6 +181,23 @@ class Database:
                 connection.rollback()
 
 
+def plain_rows(connection: sa.Connection, query: sa.Select[Any]) -> list[Any]:
+    """The rows of a query as the driver gives them, for many rows of texts and whole numbers.
+
+    All at once: a half-read result would keep writers out.
+
+    Args:
+        connection: To the database.
+        query: Without parameters.
+    """
+    cursor = connection.connection.cursor()
+    try:
+        cursor.execute(str(query.compile(dialect=connection.dialect)))
+        return list(cursor.fetchall())
+    finally:
+        cursor.close()
+
+
 def has_tables(url: str) -> bool:
     """Whether there may be a ledger at a URL already: nothing is made to find out.
 

@@ -240,3 +240,15 @@ def test_entries_below_a_place_are_found_and_no_others(tmp_path: Path) -> None:
         (3, "credit/0001/ranks/b"),
     ]
     assert audit.below("credit/____/") == []
+
+
+def test_entries_of_some_actions_are_found_however_they_are_written(tmp_path: Path) -> None:
+    audit, _ = filled(tmp_path)
+    for action in ("stopped", "refused", "resumed"):
+        audit.add(action, PLACE, "bank", detail='{"action":"stopped"')  # type: ignore[arg-type]
+    spaced = "UPDATE audit SET entry = replace(entry, '{\"action\":', '{ \"action\": ')"
+    for number in (6, 7):
+        tamper(tmp_path, f"{spaced} WHERE number = {number}")
+    found = audit.of("stopped", "refused")
+    assert [entry.action for entry in found] == ["stopped", "refused"]
+    assert found == [e for _, e, _ in audit.entries() if e.action in ("stopped", "refused")]
