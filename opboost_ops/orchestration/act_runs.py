@@ -42,8 +42,9 @@ def on_dag_run_success(dag_run: Any) -> None:
     session = _session(dag_run)
     if session is None or (dag_run.conf or {}).get("act") != "stop":
         return
-    from airflow.models.dag import DagModel
     from sqlalchemy import update
+
+    from opboost_ops.pages.airflow_tables import DagModel
 
     name = dag_run.dag_id.rpartition("_")[0]
     dags = [f"{name}_{what}" for what in _PAUSED]

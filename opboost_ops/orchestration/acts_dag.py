@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from airflow.sdk import DAG, Param, task
-from airflow.sdk.definitions.param import ParamsDict
+from airflow.sdk import DAG, Param, ParamsDict, task  # type: ignore[attr-defined]
 
 from opboost_ops.config.acts import ACTS, REASONS
 from opboost_ops.config.federation import Federation

@@ -6,15 +6,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import (
+from airflow.sdk import (  # type: ignore[attr-defined]
     DAG,
     Asset,
     AssetAll,
     AssetAny,
     AssetOrTimeSchedule,
+    ParamsDict,
     task,
 )
-from airflow.sdk.definitions.param import ParamsDict
 
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation

@@ -13,6 +13,7 @@ from opboost_ops.orchestration import waiting
 from opboost_ops.orchestration.groups import Lead, add_group, common_of, opens
 from opboost_ops.orchestration.listened import TAG
 from opboost_ops.orchestration.phases import IN_HALVES, JOINS
+from opboost_ops.orchestration.waiting import StoreSensor
 from opboost_ops.run.phases import Phase, phases, stages_of
 
 #: Between the end of waiting, which says what did not come, and the end of the run, which does not.
@@ -104,6 +105,9 @@ def join_dag(federation: Federation, here: Sequence[str], defaults: Mapping[str,
         here: The parties of this Airflow; the label holder is not among them.
         defaults: Default arguments of its task.
     """
+    # Half a second, where an Airflow has others' halves alone.
+    from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+
     holder, name = federation.label_holder, federation.name
     # The others here verify the plan when they join.
     party = here[0]
@@ -123,12 +127,29 @@ def join_dag(federation: Federation, here: Sequence[str], defaults: Mapping[str,
         # Nothing was begun when a look fails, so it is tried again, but not at once.
         default_args={**defaults, **_AGAIN},
     ) as dag:
-        made = task(
+        common = common_of(federation.parties[party], party)
+        found = StoreSensor(
             task_id="look_for_runs",
             doc_md=IN_HALVES["look_for_runs"],
-            **common_of(federation.parties[party], party),
-        )(waiting.look_for_runs)
-        made(party, name, holder, federation.schedule.timeout_hours)
+            python_callable=waiting.look_for_runs,
+            op_kwargs={
+                "party": party,
+                "federation": name,
+                "label_holder": holder,
+                "hours": federation.schedule.timeout_hours,
+            },
+            **common,
+        )
+        found >> TriggerDagRunOperator(
+            task_id="start_run",
+            doc_md=IN_HALVES["start_run"],
+            trigger_dag_id="{{ ti.xcom_pull(task_ids='look_for_runs')['dag'] }}",
+            trigger_run_id="{{ ti.xcom_pull(task_ids='look_for_runs')['run'] }}",
+            logical_date=None,
+            skip_when_already_exists=True,
+            openlineage_inject_parent_info=False,
+            **common,
+        )
     return dag
 
 
@@ -158,19 +179,20 @@ def _waits(
     spec = federation.parties[party]
     about = absent if party == federation.label_holder else [party]
     names = f"{' and '.join(phase.awaits)} of {', '.join(absent)}"
-    made = task(
+    return partial(
+        StoreSensor,
         task_id=f"wait_for_{phase.awaits[0]}",
         pool=spec.pool,
         doc_md=IN_HALVES["wait_for"].format(names),
+        python_callable=waiting.wait_for,
+        op_kwargs={
+            "party": party,
+            "federation": federation.name,
+            "label_holder": federation.label_holder,
+            "purpose": purpose,
+            "wanted": [f"{kind}/{name}" for name in about for kind in phase.awaits],
+            "hours": federation.schedule.timeout_hours,
+        },
         **_AGAIN,
         **common_of(spec, party),
-    )(waiting.wait_for)
-    return partial(
-        made,
-        party=party,
-        federation=federation.name,
-        label_holder=federation.label_holder,
-        purpose=purpose,
-        wanted=[f"{kind}/{name}" for name in about for kind in phase.awaits],
-        hours=federation.schedule.timeout_hours,
     )

@@ -68,8 +68,9 @@ JOINS = ("joins the run", "Verifies the plan that the label holder has signed in
 
 #: What the tasks do that only a half has.
 IN_HALVES = {
-    "look_for_runs": "Looks in the store for a signed plan that waits for this Airflow's parties, "
-    "and starts its half of that run. Its slot is free between two looks.",
+    "look_for_runs": "Looks in the store for a signed plan that waits for this Airflow's parties. "
+    "Its slot is free between two looks.",
+    "start_run": "Starts this Airflow's half of the run that was found.",
     "join_run": "Verifies the plan by the key that the party's policy pins, and remembers it.",
     "wait_for": "Looks in the store for what comes from another Airflow: {}. Its slot is free "
     "between two looks.",

@@ -157,8 +157,9 @@ def on_dag_run_running(dag_run: Any) -> None:
     if session is None:
         return
     from airflow.configuration import conf as settings
-    from airflow.models.pool import Pool
     from sqlalchemy import select
+
+    from opboost_ops.pages.airflow_tables import Pool
 
     dag = dag_run.dag
     with session.no_autoflush:

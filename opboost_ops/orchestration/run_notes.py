@@ -84,8 +84,9 @@ def on_dag_run_success(dag_run: Any) -> None:
     session = our_session(dag_run)
     if session is None:
         return
-    from airflow.models.taskinstance import TaskInstance
     from sqlalchemy import select
+
+    from opboost_ops.pages.airflow_tables import TaskInstance
 
     asked = (
         select(TaskInstance.task_id)
@@ -111,9 +112,9 @@ def on_dag_run_failed(dag_run: Any) -> None:
     session = our_session(dag_run)
     if session is None:
         return
-    from airflow.models.taskinstance import TaskInstance
-    from airflow.models.xcom import XComModel
     from sqlalchemy import select
+
+    from opboost_ops.pages.airflow_tables import TaskInstance, XComModel
 
     this = (dag_run.dag_id, dag_run.run_id)
     left = (

@@ -1,7 +1,8 @@
 """Tasks of a half: they join what was opened in another Airflow, and wait for what comes from it.
 
-They look at the store for some seconds and then give their slot back until the next look. A trigger
-in Airflow's triggerer would be lighter, but that is no party's worker and has no party's site.
+Sensors look at the store for some seconds and then give their slot back until the next look. A
+trigger in Airflow's triggerer would be lighter, but that is no party's worker and has no party's
+site.
 """
 
 import logging
@@ -10,12 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import get_current_context
-from airflow.sdk.exceptions import (
-    AirflowFailException,
-    AirflowRescheduleException,
-    DagRunTriggerException,
-)
+from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue, get_current_context
+from airflow.sdk.exceptions import AirflowFailException
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.exchange.run_id import JOINED, joined_run
@@ -33,18 +30,68 @@ _LOOK, _STEP, _YOUNG = 10.0, 1.0, 600.0
 #: scheduler might not have noticed the end of the one when it starts the other, and would kill it.
 _PART, _SHORTEST, _LONGEST = 1 / 20, 15.0, 60.0
 
+#: What ends a wait is a limit of its own, which says what did not come, and never Airflow's.
+_FOR_EVER = timedelta(days=36_500)
 
-def look_for_runs(party: str, federation: str, label_holder: str, hours: float) -> None:
-    """Wait until the label holder has opened a run, and start this Airflow's half of it.
+
+class StoreSensor(BaseSensorOperator):
+    """Looks at the store until something is found, and holds no slot between two looks.
+
+    Args:
+        python_callable: Looks once; returns what the task leaves in XCom, or None.
+        op_kwargs: Its arguments.
+        **others: An operator's.
+    """
+
+    template_fields = ("op_kwargs",)
+
+    def __init__(
+        self,
+        *,
+        python_callable: Callable[..., dict[str, Any] | None],
+        op_kwargs: Mapping[str, Any],
+        **others: Any,
+    ) -> None:
+        super().__init__(mode="reschedule", timeout=_FOR_EVER, **others)
+        self.python_callable = python_callable
+        self.op_kwargs = op_kwargs
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        """Look once. Airflow calls it.
+
+        Args:
+            context: Airflow's.
+        """
+        found = self.python_callable(**self.op_kwargs)
+        self.poke_interval = pause(_seconds(context["dag_run"]))
+        return PokeReturnValue(found is not None, found)
+
+
+def pause(age: float) -> float:
+    """How long until the next look, in seconds.
+
+    Args:
+        age: Of the run, in seconds.
+    """
+    return min(max(age * _PART, _SHORTEST), _LONGEST)
+
+
+def look_for_runs(
+    party: str, federation: str, label_holder: str, hours: float
+) -> dict[str, Any] | None:
+    """Look whether the label holder has opened a run that is to be joined.
 
     Args:
         party: Who looks: one of this Airflow.
         federation: Name of the federation.
         label_holder: Who opens the runs.
         hours: After so many a run is over.
+
+    Returns:
+        Which DAG is to be started, and under which run id; None where none is.
     """
     context = get_current_context()
-    found: list[tuple[str, str]] = []
+    found: list[dict[str, str]] = []
 
     def look() -> bool:
         from opboost_ops.run import invitations
@@ -54,7 +101,7 @@ def look_for_runs(party: str, federation: str, label_holder: str, hours: float) 
             dag, run = f"{federation}_{opened.plan.purpose}", f"{JOINED}{opened.run}"
             # One that was started, but has not come to its first task, is known to Airflow alone.
             if not context["ti"].get_dr_count(dag_id=dag, run_ids=[run]):
-                found.append((dag, run))
+                found.append({"dag": dag, "run": run})
         return bool(found)
 
     failure = ""
@@ -64,19 +111,7 @@ def look_for_runs(party: str, federation: str, label_holder: str, hours: float) 
         failure = str(error)
     if failure:
         raise LooksAgain(failure)
-    dag, run = found[0]
-    raise DagRunTriggerException(
-        trigger_dag_id=dag,
-        dag_run_id=run,
-        conf=None,
-        reset_dag_run=False,
-        skip_when_already_exists=True,
-        wait_for_completion=False,
-        allowed_states=[],
-        failed_states=[],
-        poke_interval=0,
-        deferrable=False,
-    )
+    return found[0] if found else None
 
 
 @plainly
@@ -117,8 +152,8 @@ def wait_for(
     purpose: Purpose,
     wanted: Sequence[str],
     hours: float,
-) -> dict[str, Any]:
-    """Wait until artifacts have come that are made in another Airflow.
+) -> dict[str, Any] | None:
+    """Look whether artifacts have come that are made in another Airflow.
 
     Args:
         party: Who needs them.
@@ -127,6 +162,9 @@ def wait_for(
         purpose: What the run is for.
         wanted: Places in the run, as ``<kind>/<party>``.
         hours: How old the run may become here.
+
+    Returns:
+        The summary; None while something is absent.
     """
     context = get_current_context()
     dag_run = context["dag_run"]
@@ -166,12 +204,12 @@ def wait_for(
             )
         return not absent
 
-    _look(f"wait_for at {party}", look, dag_run, hours * 3600)
-    return {"arrived": list(wanted)}
+    seen = _look(f"wait_for at {party}", look, dag_run, hours * 3600)
+    return {"arrived": list(wanted)} if seen else None
 
 
-def _look(what: str, look: Callable[[], bool], dag_run: Any, patience: float | None = None) -> None:
-    """Look until there is something to see; raises if it is to be tried again later."""
+def _look(what: str, look: Callable[[], bool], dag_run: Any, patience: float | None = None) -> bool:
+    """Look for some seconds; whether there was something to see."""
     seen: list[bool] = []
 
     def work() -> Mapping[str, Any]:
@@ -190,8 +228,7 @@ def _look(what: str, look: Callable[[], bool], dag_run: Any, patience: float | N
         if patience is not None and _seconds(dag_run) > patience:
             raise
         _LOG.warning("%s", error)
-    if not seen:
-        raise _later(dag_run)
+    return bool(seen)
 
 
 def _named(places: Sequence[str], label_holder: str) -> str:
@@ -206,9 +243,3 @@ def _named(places: Sequence[str], label_holder: str) -> str:
 
 def _seconds(dag_run: Any) -> float:
     return float((datetime.now(UTC) - dag_run.start_date).total_seconds())
-
-
-def _later(dag_run: Any) -> AirflowRescheduleException:
-    pause = min(max(_seconds(dag_run) * _PART, _SHORTEST), _LONGEST)
-    at = datetime.now(UTC) + timedelta(seconds=pause)
-    return AirflowRescheduleException(at)  # type: ignore[no-untyped-call]

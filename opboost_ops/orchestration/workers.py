@@ -24,8 +24,9 @@ def unheard(session: Any, executors: str, queues: Collection[str]) -> list[str]:
     """
     if not executors.split(",")[0].strip().endswith("EdgeExecutor"):
         return []
-    from airflow.providers.edge3.models.edge_worker import EdgeWorkerModel as Row
     from sqlalchemy import select
+
+    from opboost_ops.pages.airflow_tables import EdgeWorkerModel as Row
 
     heard: set[str] = set()
     since = datetime.now(UTC) - _AWAY

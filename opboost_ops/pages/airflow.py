@@ -133,8 +133,9 @@ def holders(federation: str, purpose: str) -> list[str]:
     """
 
     def ask(session: Any) -> list[str]:
-        from airflow.models.dag import DagTag
         from sqlalchemy import select
+
+        from opboost_ops.pages.airflow_tables import DagTag
 
         about = select(DagTag.dag_id).where(DagTag.name == federation)
         asked = select(DagTag.dag_id, DagTag.name).where(DagTag.dag_id.in_(about))
@@ -202,9 +203,10 @@ def tasks(seen: Seen) -> list[Task]:
     """
 
     def ask(session: Any) -> list[Task]:
-        from airflow.models.taskinstance import TaskInstance as Row
-        from airflow.models.xcom import XComModel
         from sqlalchemy import select
+
+        from opboost_ops.pages.airflow_tables import TaskInstance as Row
+        from opboost_ops.pages.airflow_tables import XComModel
 
         this = (seen.dag, seen.name)
         left = {
@@ -251,8 +253,9 @@ def next_times(dags: Iterable[str]) -> dict[str, datetime | None]:
     """
 
     def ask(session: Any) -> dict[str, datetime | None]:
-        from airflow.models.dag import DagModel as Row
         from sqlalchemy import select
+
+        from opboost_ops.pages.airflow_tables import DagModel as Row
 
         asked = select(Row.dag_id, Row.next_dagrun_create_after).where(
             Row.dag_id.in_(list(dags)), Row.is_paused.is_(False), Row.is_stale.is_(False)
@@ -297,8 +300,9 @@ def _runs(
     within: tuple[datetime, datetime] | None = None,
 ) -> list[Seen]:
     def ask(session: Any) -> list[Seen]:
-        from airflow.models.dagrun import DagRun as Row
         from sqlalchemy import select
+
+        from opboost_ops.pages.airflow_tables import DagRun as Row
 
         asked = (
             select(Row.dag_id, Row.run_id, Row.state, Row.run_after, Row.start_date, Row.end_date)
@@ -326,7 +330,7 @@ def _utc(moment: datetime | None) -> datetime | None:
 
 
 def _asked(ask: Callable[[Any], _Found], nothing: _Found) -> _Found:
-    from airflow.utils.session import create_session
+    from opboost_ops.pages.airflow_tables import create_session
 
     try:
         with create_session() as session:

@@ -1,0 +1,53 @@
+"""Of what Airflow does not promise, as little is used as ADR 30 says, and where it says."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from opboost_ops.pages import airflow_tables
+
+ROOT = Path(__file__).parents[2]
+ADR = ROOT / "docs" / "adr" / "0030-what-airflow-does-not-promise.md"
+
+#: Airflow's public interface, and packages of providers, which have versions of their own.
+PROMISED = re.compile(
+    r"airflow\.(sdk|sdk\.exceptions|sdk\.log|configuration|listeners|plugins_manager"
+    r"|executors\.base_executor|providers\.(standard|openlineage|cncf\.kubernetes)\..*"
+    r"|providers\.openlineage)"
+)
+IMPORTED = re.compile(
+    r'^\s*(?:from|import) (airflow(?:\.\w+)+)|"(airflow(?:\.[a-z_0-9]+)+)"', re.MULTILINE
+)
+
+
+def imported() -> set[tuple[str, str]]:
+    """Modules of Airflow that are not promised, each with the file that names it."""
+    found = set()
+    for path in (ROOT / "opboost_ops").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        if "airflow." not in text:
+            continue
+        file = str(path.relative_to(ROOT / "opboost_ops"))
+        for match in IMPORTED.finditer(text):
+            module = match[1] or match[2]
+            if not PROMISED.fullmatch(module):
+                found.add((module, file))
+    return found
+
+
+def test_what_is_not_promised_is_used_where_the_decision_says_and_nowhere_else() -> None:
+    table = re.findall(r"^\| `(airflow[\w.]+)` \| `([\w/]+\.py)` \|", ADR.read_text(), re.MULTILINE)
+    assert imported() == set(table)
+    tables = {file for module, file in table if module in airflow_tables._PLACES.values()}
+    assert tables == {"pages/airflow_tables.py"}
+    elsewhere = {module for module, file in table if file not in tables}
+    assert not any(module.startswith(("airflow.models", "airflow.utils")) for module in elsewhere)
+
+
+def test_each_table_is_where_it_is_looked_for_and_no_other_is() -> None:
+    for name, module in airflow_tables._PLACES.items():
+        assert getattr(airflow_tables, name) is getattr(import_module(module), name)
+    with pytest.raises(AttributeError):
+        _ = airflow_tables.Variable
