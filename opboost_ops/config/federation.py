@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from opboost_ops.config.alignment import Alignment, PrivateAlignment
 from opboost_ops.config.alignment import AlignmentMode as AlignmentMode
@@ -180,6 +180,17 @@ class Training(Record):
     lambda_l2: float | None = Field(default=None, ge=0)
     least_node: int | None = Field(default=None, ge=1)
     wait_minutes: float | None = Field(default=None, gt=0, le=24 * 60)
+
+    @field_validator("denoise", mode="before")
+    @classmethod
+    def _not_stacked(cls, value: Any) -> Any:
+        if value == "stack":
+            raise ValueError(
+                "is stack, which was tried and is not built: on randomised rows it gains too "
+                "little for what it asks of scoring (docs/choosing.md); leave it out there, and "
+                "for clear rows declare auto"
+            )
+        return value
 
     @model_validator(mode="before")
     @classmethod

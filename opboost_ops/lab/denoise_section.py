@@ -39,14 +39,14 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
     rows = found["rows"]
     tables = list(dict.fromkeys(row["dataset"] for row in rows))
     half = [name for name in tables if name in HALVED]
-    split = f" In {' and '.join(half)} each party has half of the columns." if half else ""
+    split = f" Of {', '.join(half)} each party has half of the columns." if half else ""
     losses = [row for row in rows if row["joint_gain"] < 0]
     harm = min(rows, key=lambda row: row["redraw_gain"])
     parts = [
         "## Drawing values back, and a channel of equal loss(1)",
         f"Tables: {', '.join(tables)}; seeds of split and draw beside each, full size, "
         f"[1, 10], {found['trees']} trees of depth {found['depth']}, learning rate "
-        f"{found['rate']:g}, LightGBM; {found['hours']:g} hours on a busy machine.{split} R2 in "
+        f"{found['rate']:g}, LightGBM.{split} R2 in "
         "regression, AUC of two classes, accuracy of more, on clear rows, which routed and local "
         "scoring meet; *desensitised* is plain training on randomised rows. Epsilon is "
         "Global-map's; the clamped geometric mechanism has the same loss(1). Gains are paired "
@@ -56,6 +56,11 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         f"worst on {_at(harm)}: {harm['redraw']:.4f}, plain {harm['plain']:.4f}.",
         "One-sided paired t tests of each setting over its seeds, with Holm's correction at 5 % of "
         f"all settings together, find a loss {_told(found['harmed'], len(rows))}.",
+        "*s* is seconds of the wall for `joint` with its training, the mean of a line's seeds; all "
+        f"measurements took {found['hours']:g} hours, on a machine that did other work besides. A "
+        "measurement is kept, and not made again when code gets faster: some here are from before "
+        "`joint` became two to four times as fast, with the same draws. So seconds of two lines "
+        "cannot be compared; `python benchmarks/denoising.py` measures what denoising costs.",
         _pictured(rows, tables, folder),
     ]
     heads = (

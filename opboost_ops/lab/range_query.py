@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 from uuid import UUID
 
@@ -145,21 +146,27 @@ def rivals(
         queries: Random ranges.
 
     Returns:
-        Table, epsilon, mean squared error, its spread over runs, and mean number of leaves.
+        Table, epsilon, mean squared error, its spread over runs, and mean number of leaves; of the
+        mended tree the same, as ``mended``, ``mended_sd`` and ``mended_leaves``.
     """
     asked, lines = ranges.Queries.random(size, queries), []
     for name in tables:
         values = _values(name, Domain(1, size)) - 1
         truth = np.bincount(values, minlength=size).astype(np.float64)
+        shares = asked.answers(truth[:, None])[:, 0] / len(values)
         for epsilon in sorted(set(epsilons)):
-            runs = [
-                ahead.estimated(values, size, epsilon, hashlib.sha256(b"ahead %d" % i).digest())
-                for i in range(min(repeats, LIKELY_REPEATS))
-            ]
-            found = np.column_stack([counted for counted, _ in runs])
-            errors = _errors("error", found, truth, asked)
-            leaves = float(np.mean([count for _, count in runs]))
-            line = {"table": name, "epsilon": epsilon, **errors, "leaves": leaves}
+            line: dict[str, Any] = {"table": name, "epsilon": epsilon}
+            for mended in (False, True):
+                runs = [
+                    ahead.grown(
+                        values, size, epsilon, hashlib.sha256(b"ahead %d" % i).digest(), mended
+                    )
+                    for i in range(min(repeats, LIKELY_REPEATS))
+                ]
+                errors = [float(((run.answers(asked) - shares) ** 2).mean()) for run in runs]
+                word, leaves = ("mended", "mended_leaves") if mended else ("error", "leaves")
+                line |= {word: fmean(errors), f"{word}_sd": stdev(errors) if errors[1:] else 0.0}
+                line[leaves] = fmean(run.leaves for run in runs)
             lines.append({k: shown(v) if isinstance(v, float) else v for k, v in line.items()})
     return lines
 

@@ -107,11 +107,14 @@ def _ahead(found: Mapping[str, Any], table: str) -> str:
     words = (
         f"AHEAD (Du et al., 2021), {min(found['seeds'], found['likely_seeds'])} runs: a tree that "
         "grows where answers say so, in as many rounds of people as it has levels; whoever answers "
-        "is asked once. Its loss between any two values is epsilon, so both losses are."
+        "is asked once. Its loss between any two values is epsilon, so both losses are. *Mended* "
+        "is ours: a node may be split later, too, and the tree is made consistent."
     )
-    rows = [[f"{line['epsilon']:g}", f"{line['error']:.1e}", f"{line['leaves']:.0f}"]
+    rows = [[f"{line['epsilon']:g}", f"{line['error']:.1e}", f"{line['leaves']:.0f}",
+             f"{line['mended']:.1e}", f"{line['mended_leaves']:.0f}"]
             for line in lines]  # fmt: skip
-    return words + "\n\n" + markdown.table(["AHEAD, epsilon", "error", "leaves"], rows)
+    heads = ["AHEAD, epsilon", "error", "leaves", "mended: error", "leaves"]
+    return words + "\n\n" + markdown.table(heads, rows)
 
 
 def _draw(found: Mapping[str, Any], name: str, path: Path) -> None:

@@ -80,6 +80,7 @@ def test_quick_run_errs_as_the_channels_say(tmp_path: Path) -> None:
     assert found["ahead"][1]["error"] < found["ahead"][0]["error"] < found["blind"]["normal"]
     text = range_query_section.section(found, tmp_path)
     assert "AHEAD (Du et al., 2021), 10 runs" in text
+    assert f"| 0.64 | {found['ahead'][0]['error']:.1e} | " in text
     assert "](figures/evaluation-range_query-normal.svg)" in text
     assert (tmp_path / "evaluation-range_query-normal.svg").stat().st_size > 1000
     assert f"| Global-map | {global_map['direct']:.1e}, " in text
@@ -103,27 +104,57 @@ def test_released_counts_are_redrawn_by_repeat_and_kept_by_value() -> None:
     assert (still == TRUTH[:, None]).all()
 
 
-def test_ahead_grows_where_people_are_and_finds_them_without_noise() -> None:
+PUBLIC = b"a public secret for the tests..."
+
+
+@pytest.mark.parametrize("mended", [False, True])
+def test_ahead_grows_where_people_are_and_finds_them_without_noise(mended: bool) -> None:
     """At a large epsilon it is counting; at a small one it hardly splits."""
     values = np.repeat(np.arange(64), [400] * 8 + [0] * 48 + [50] * 8)
-    truth = np.bincount(values, minlength=64)
-    secret = b"a public secret for the tests..."
-    found, leaves = ahead.estimated(values, 64, 20.0, secret)
-    assert found.sum() == pytest.approx(len(values))
+    truth = np.bincount(values, minlength=64).astype(float)
+    asked = ranges.Queries.random(64, 500)
+    tree = ahead.grown(values, 64, 20.0, PUBLIC, mended)
     # Each level asks a sixth of the people: what is left is the sampling of groups.
-    assert np.abs(np.cumsum(found) - np.cumsum(truth)).max() < 0.05 * len(values)
-    assert 16 <= leaves < 40
-    coarse = ahead.estimated(values, 64, 0.1, secret)[1]
-    assert coarse < leaves / 2
-    again, _ = ahead.estimated(values, 64, 20.0, secret)
-    assert np.array_equal(found, again)
+    off = tree.answers(asked) - asked.answers(truth[:, None])[:, 0] / len(values)
+    assert np.abs(off).max() < 0.1
+    assert 16 <= tree.leaves < 40
+    assert ahead.grown(values, 64, 0.1, PUBLIC, mended).leaves < tree.leaves / 2
+    again = ahead.grown(values, 64, 20.0, PUBLIC, mended)
+    assert np.array_equal(tree.answers(asked), again.answers(asked))
+
+
+def test_ahead_answers_by_the_largest_nodes_and_parts_of_leaves() -> None:
+    """By hand: a root of 8 values, whose left half was split once more."""
+    left = ahead._Node(0, 4, found=0.5, children=[ahead._Node(0, 2, 0.2), ahead._Node(2, 4, 0.4)])
+    root = ahead._Node(0, 8, found=1.0, children=[left, ahead._Node(4, 8, 0.4)])
+    asked = ranges.Queries(np.array([0, 0, 1, 0, 3, 5]), np.array([7, 3, 2, 1, 4, 5]))
+    found = ahead.Tree(root, 3).answers(asked)
+    # Nodes and their children differ: what is answered says which of them it was read off.
+    assert found == pytest.approx([1.0, 0.5, 0.1 + 0.2, 0.2, 0.2 + 0.1, 0.1])
+    ahead._downwards(root)
+    whole, half = ahead.Tree(root, 3).answers(asked)[:2]
+    assert whole == 1.0
+    assert half == pytest.approx(0.55)
+    assert sum(child.found for child in left.children) == pytest.approx(left.found)
+
+
+def test_a_node_that_was_not_split_is_split_later_only_when_mended() -> None:
+    """Whose share is below theta in one group can be above it in the next."""
+    values = np.repeat(np.arange(256), 12)
+    leaves = [
+        [ahead.grown(values, 256, 0.6, bytes([i]) * 32, mended).leaves for i in range(20)]
+        for mended in (False, True)
+    ]
+    assert np.mean(leaves[0]) < np.mean(leaves[1])
+    assert all(few <= many for few, many in zip(*leaves, strict=True))
 
 
 def test_ahead_errs_as_its_noise_says() -> None:
     """Two values: one node of each kind, whose frequency has the encoding's variance."""
     values = np.repeat([0, 1], [3000, 1000])
+    first = ranges.Queries(np.array([0]), np.array([0]))
     secrets = [bytes([i]) * 32 for i in range(200)]
-    shares = [ahead.estimated(values, 2, 1.0, secret)[0][0] / 4000 for secret in secrets]
+    shares = [ahead.grown(values, 2, 1.0, secret).answers(first)[0] for secret in secrets]
     assert np.mean(shares) == pytest.approx(0.75, abs=0.01)
     # Both bits have the noise of 4 e / (e - 1)^2 / n; their difference is kept by the sum of 1.
     wanted = np.sqrt(4 * np.e / (np.e - 1) ** 2 / 4000 / 2)

@@ -50,7 +50,7 @@ def test_releases_are_the_same_and_the_model_is_another(
         ({"denoise": "joint", "redraw": True}, "redraw: true stands beside it"),
         ({"denoise": "joint", "engine": "dask"}, r"training\.denoise: looks at all rows"),
         ({"denoise": "joint", "trainer": "xgboost"}, "trains LightGBM alone"),
-        ({"denoise": "stack"}, r"training\.denoise"),
+        ({"denoise": "stack"}, r"1 fault\n.*training\.denoise: is stack, which was tried"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, training: dict[str, object], fault: str) -> None:
