@@ -29,7 +29,7 @@ from opboost_ops.orchestration.halves import MARGIN, add_half, here_of, join_dag
 from opboost_ops.orchestration.lineage import leave_out, mark
 from opboost_ops.orchestration.listened import TAG
 from opboost_ops.orchestration.notifications import CALLBACKS
-from opboost_ops.orchestration.remnants import remnants
+from opboost_ops.orchestration.remnants import Remnants, remnants
 from opboost_ops.orchestration.table_dag import tables_dag
 from opboost_ops.orchestration.task_defaults import task_defaults, timeout
 from opboost_ops.orchestration.times import at
@@ -71,7 +71,7 @@ def build_dags(
                 faulty.append((path, f"{path.name}: cannot become a DAG ({name})."))
     # Last, so that they displace none of the others.
     for path, problem in faulty:
-        dags |= {dag.dag_id: dag for dag in _faulty(path, dags, problem)}
+        dags |= {dag.dag_id: dag for dag in _faulty(path, dags, problem, parties)}
     if only is not None:
         # The id of a faulty file's DAG may come from the file's name or number.
         return dags if only in dags else build_dags(folder, parties)
@@ -113,20 +113,36 @@ def _build(path: Path, others: Mapping[str, DAG], parties: Sequence[str] | None)
     return made
 
 
-def _faulty(path: Path, others: Mapping[str, DAG], problem: str) -> list[DAG]:
+def _faulty(
+    path: Path, others: Mapping[str, DAG], problem: str, parties: Sequence[str] | None
+) -> list[DAG]:
     """DAGs of a faulty file: under its name and at its times, so that its absence is noticed."""
-    name, train, score = remnants(path)
+    left = remnants(path)
+    name = left.name
     if name is not None and f"{name}_train" not in others:
-        return [
-            _invalid(f"{name}_train", problem, name, train),
-            _invalid(f"{name}_score", problem, name, score),
+        made = [
+            _invalid(f"{name}_train", problem, name, left.train),
+            _invalid(f"{name}_score", problem, name, left.score),
             # Who wants to act is told why nothing can be done here; at home everything can.
             _invalid(f"{name}_acts", f"{problem}\n{_AT_HOME}", name),
         ]
+        # Training fails at the times of the tables, too: one alarm is enough.
+        if _joins(left, parties):
+            made.append(_invalid(f"{name}_join", problem, name))
+        elif left.tables is not None:
+            made.append(_invalid(f"{name}_tables", problem, name))
+        return made
     stem = path.parent.name if path.name == "federation.yaml" else path.stem
     name = re.sub(r"[^a-z0-9_]+", "_", stem.lower()).strip("_") or "federation"
     dag_id = f"{name}_train" if f"{name}_train" not in others else f"{name}_{len(others)}_train"
     return [_invalid(dag_id, problem, name)]
+
+
+def _joins(left: Remnants, parties: Sequence[str] | None) -> bool:
+    """Whether the label holder of a broken file is in another Airflow than some of its parties."""
+    if parties is None or left.label_holder is None or left.label_holder in parties:
+        return False
+    return any(party in parties for party in left.parties)
 
 
 def _joining(federation: Federation, path: Path, here: Sequence[str]) -> list[DAG]:

@@ -107,7 +107,8 @@ def test_a_broken_file_keeps_its_name_and_its_times(
     path = federations / "credit.yaml"
     path.write_text(f"{path.read_text()}\nschedule: {schedule}\n{broken}\n")
     dags = build_dags(federations)
-    assert set(dags) == {f"credit_scoring_{what}" for what in ("train", "score", "acts")}
+    watched = ["tables"] if "on_tables" in schedule else []
+    assert set(dags) == {f"credit_scoring_{what}" for what in ("train", "score", "acts", *watched)}
     for dag in dags.values():
         assert "credit.yaml" in problem_of(dag)
         (task,) = dag.tasks
@@ -127,3 +128,34 @@ def test_a_broken_file_keeps_the_times_of_scoring(federations: Path) -> None:
     assert "invalid" in dags["credit_scoring_score"].tags
     assert getattr(dags["credit_scoring_score"].timetable, "expression", None) == "30 2 * * *"
     assert getattr(dags["credit_scoring_train"].timetable, "expression", None) is None
+
+
+@pytest.mark.parametrize(
+    "parties", [None, ["credit"], ["bank"], ["bank", "shop"], ["credit", "bank"]]
+)
+@pytest.mark.parametrize("flow", [False, True])
+def test_a_broken_file_keeps_every_dag_that_it_has_whole(
+    federations: Path, parties: list[str] | None, flow: bool
+) -> None:
+    """Also `_tables`, and `_join` where the label holder is in another Airflow."""
+    path = federations / "credit.yaml"
+    data = yaml.safe_load(path.read_text()) | {"schedule": {"on_tables": "0 * * * *"}}
+    lines = yaml.safe_dump(data, sort_keys=False)
+    if flow:
+        of = "".join(
+            f"  {party}: {yaml.safe_dump(said, default_flow_style=True, width=10**6)}"
+            for party, said in data["parties"].items()
+        )
+        rest = {name: said for name, said in data.items() if name != "parties"}
+        lines = f"{yaml.safe_dump(rest, sort_keys=False)}parties:\n{of}"
+    path.write_text(lines)
+    whole = set(build_dags(federations, parties))
+    assert ("credit_scoring_join" in whole) != ("credit_scoring_tables" in whole)
+    path.write_text(f"{lines}\ntraining: {{tress: 5}}\n")
+    broken = build_dags(federations, parties)
+    assert set(broken) == whole
+    for name, dag in broken.items():
+        assert "training" in problem_of(dag)
+        # Each is alarmed once: training at its times.
+        timed = getattr(dag.timetable, "expression", None) is not None
+        assert timed == (name == "credit_scoring_train")
