@@ -107,6 +107,32 @@ def test_all_that_a_party_lacks_is_told_at_once(workspace: Workspace) -> None:
     assert "MB are free" in (workspace.home("bank") / ROOM).read_text()
 
 
+def test_an_expired_key_is_told_with_all_else_that_is_in_the_way(workspace: Workspace) -> None:
+    least_budget(workspace, "bank", "income", 0.5)
+    workspace.edit_yaml(
+        "federation.yaml", lambda f: f["parties"]["bank"].update(signing_key_expires="2020-02-29")
+    )
+    before = lines(workspace, "bank")
+    where, error = workspace.first_failure()
+    assert (where, type(error)) == ("bank.check_table", BudgetError)
+    text = str(error)
+    assert "2 things are in the way" in text
+    assert "has expired on 2020-02-29" in text and "opboost keys renew" in text
+    assert "features.income.budget_whole" in text
+    assert lines(workspace, "bank") == before
+    assert workspace.published() == ["plan/credit"]
+
+
+def test_the_label_holders_expired_key_opens_no_run(workspace: Workspace) -> None:
+    workspace.edit_yaml(
+        "federation.yaml", lambda f: f["parties"]["credit"].update(signing_key_expires="2020-02-29")
+    )
+    where, error = workspace.first_failure()
+    assert where == "open_run"
+    assert "has expired on 2020-02-29" in str(error)
+    assert workspace.published() == []
+
+
 def test_a_refused_plan_is_told_nothing_else(workspace: Workspace) -> None:
     least_budget(workspace, "bank", "income", 0.5)
     fill_disk(workspace, "bank")

@@ -154,6 +154,24 @@ def test_a_retry_draws_nothing_again_and_costs_nothing_again(
     assert not any("split_request" in place for place in federation.published())
 
 
+@pytest.mark.parametrize(("budget", "passed"), [(2.99, True), (3.0, False)])
+def test_a_budget_of_models_that_training_would_pass_opens_no_run(
+    federation: Workspace, budget: float, passed: bool
+) -> None:
+    federation.edit_yaml(
+        "credit/policy.yaml", lambda policy: policy.update(models={"budget_epsilon": budget})
+    )
+    if not passed:
+        federation.open()
+        federation.step("credit", "check_table")
+        return
+    where, error = federation.first_failure()
+    assert (where, type(error)) == ("open_run", BudgetError)
+    assert "models.budget_epsilon is 2.99, and would be 3" in str(error)
+    assert federation.published() == []
+    assert ledger(federation, "credit") == []
+
+
 def test_all_that_must_be_declared_is_named_at_once(federation: Workspace) -> None:
     def spoil(data: dict[str, Any]) -> None:
         features = data["parties"]["credit"]["features"]

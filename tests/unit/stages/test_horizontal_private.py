@@ -15,7 +15,7 @@ from opboost_ops.cli import horizontal_report
 from opboost_ops.config.loading import load_federation, load_site, site_of
 from opboost_ops.datasets.lenders import NAME
 from opboost_ops.datasets.workspace import agree_for_all
-from opboost_ops.errors import ConfigError
+from opboost_ops.errors import BudgetError, ConfigError
 from opboost_ops.exchange.books import open_books
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.accountant import model_delta, model_epsilon
@@ -173,6 +173,17 @@ def test_a_budget_that_would_be_passed_refuses_before_anything_leaves(lenders):
     _, errors = together(lenders, [name])
     assert "models.budget_epsilon is 3, and would be 4.0" in str(errors[name])
     assert not list((lenders.folder / "exchange" / NAME / TRAIN).glob(f"round_key/{name}"))
+    assert models(lenders, name) == []
+
+
+def test_noisy_sums_that_pass_a_budget_end_the_run_at_the_partys_first_task(lenders):
+    name = lenders.names[2]
+    path = lenders.folder / name / "policy.yaml"
+    policy = {**yaml.safe_load(path.read_text()), "models": {"budget_epsilon": 3.0}}
+    path.write_text(yaml.safe_dump(policy, sort_keys=False))
+    with pytest.raises(BudgetError, match=r"models\.budget_epsilon is 3, and would be 4\.0"):
+        lenders.run()
+    assert not list((lenders.folder / "exchange" / NAME / TRAIN).glob("round_key/*"))
     assert models(lenders, name) == []
 
 
