@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opboost_ops.cli.forms import AsCsv, AsJson, one_form, print_csv
+
 if TYPE_CHECKING:
     from opboost_ops.exchange.audit import Audit
 
@@ -18,21 +20,28 @@ _Site = Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")]
 @app.command("show")
 def show(
     site: _Site,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Print all entries of a party's audit log, once its chain has been recomputed."""
     import json
 
+    from opboost_ops.exchange.audit import Entry
+
+    one_form(as_json, as_csv)
     with _opened(site) as (party, audit):
         count, head = audit.verify()
         # What another process has added since then was not verified.
         entries = [found for found in audit.entries() if found[0] <= count]
-    if as_json:
+    if as_json or as_csv:
         listed = [
             {"number": number, **entry.model_dump(mode="json"), "hash": hash_}
             for number, entry, hash_ in entries
         ]
-        print(json.dumps({"party": party, "count": count, "head": head, "entries": listed}))
+        if as_csv:
+            print_csv(("number", *Entry.model_fields, "hash"), listed)
+        else:
+            print(json.dumps({"party": party, "count": count, "head": head, "entries": listed}))
         return
     from rich.console import Console
 

@@ -1,11 +1,12 @@
 """`opboost ledger`: what a party has released, what it cost, what is left."""
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from opboost_ops.cli.forms import AsCsv, AsJson, one_form, print_csv
 from opboost_ops.errors import ConfigError
 
 app = typer.Typer(help="What a party released, and what it cost.", no_args_is_help=True)
@@ -24,12 +25,14 @@ def show(
     people: Annotated[
         bool, typer.Option("--people", help="Also what cells have released; never show it around.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Worst case of every column, how far it can still grow, its budget, and what is exact."""
     import json
 
     from opboost_ops.cli.ledger_words import (
+        COLUMN_FIELDS,
         both_readings,
         column_entry,
         people_entry,
@@ -43,6 +46,7 @@ def show(
     from opboost_ops.privacy.people import people as of_people
     from opboost_ops.stages.held import last_held
 
+    one_form(as_json, as_csv)
     declared, policy = load_site(site / "site.yaml"), load_policy(site / POLICY)
     with open_books(declared) as books:
         releases = books.ledger.releases()
@@ -52,13 +56,17 @@ def show(
     words = statement.protections(releases)
     exact = [asdict(line) for line in statement.exact_lines(releases)]
     weak = [*left_open(policy), *filter(None, (too_narrow(f) for f in forecasts.values()))]
+    columns = [
+        {**column_entry(uuid, found), "mechanism": words.get(uuid)}
+        for uuid, found in forecasts.items()
+    ]
+    if as_csv:
+        print_csv(COLUMN_FIELDS, columns)
+        return
     if as_json:
         result: dict[str, Any] = {
             "party": declared.party,
-            "columns": [
-                {**column_entry(uuid, f), "mechanism": words.get(uuid)}
-                for uuid, f in forecasts.items()
-            ],
+            "columns": columns,
             **both_readings(forecasts),
             "models": {
                 "trainings": sum(release.kind == "model" for release in releases),
@@ -96,15 +104,18 @@ def show(
 @app.command("check")
 def check(
     site: Site,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Hold the ledger against cells, audit log, home and store; end with 1 where one lacks much."""
     import json
 
     from opboost_ops.config.loading import load_site
     from opboost_ops.exchange.books import LostBooks, open_books
+    from opboost_ops.run.comparisons import Gap
     from opboost_ops.run.gaps import check as find_gaps
 
+    one_form(as_json, as_csv)
     declared = load_site(site / "site.yaml")
     gaps = find_gaps(declared)
     lines, entries, head = 0, 0, ""
@@ -117,6 +128,8 @@ def check(
     if as_json:
         found = {"party": declared.party, "lines": lines, "entries": entries, "head": head}
         print(json.dumps({**found, "gaps": [asdict(gap) for gap in gaps]}))
+    elif as_csv:
+        print_csv([field.name for field in fields(Gap)], map(asdict, gaps))
     else:
         print(f"{declared.party}: {lines} lines, {entries} audit entries, head {head[:16]}.")
         for gap in gaps:

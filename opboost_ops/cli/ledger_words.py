@@ -9,6 +9,26 @@ from rich.table import Table
 from opboost_ops.privacy.accountant import Forecast, total
 from opboost_ops.privacy.people import People
 
+#: Of a column's line in CSV, in their order.
+COLUMN_FIELDS = (
+    "column",
+    "feature",
+    "mechanism",
+    "releases",
+    "loss_1",
+    "loss_whole",
+    "budget_1",
+    "budget_whole",
+    "retrainings_left",
+    "lasts",
+    "frozen",
+    "max_changes",
+    "worst_values",
+    "end_loss_1",
+    "end_loss_whole",
+    "least_cell_width",
+)
+
 
 def column_entry(uuid: UUID, found: Forecast) -> dict[str, Any]:
     """A column, as JSON.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from opboost_ops.cli.forms import AsCsv, AsJson, one_form, print_csv
 from opboost_ops.errors import ConfigError, ContractError
 
 if TYPE_CHECKING:
@@ -31,11 +32,13 @@ def _commands() -> None:
 def list_(
     site: Site,
     federation: Federation = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """List versions, oldest first, with metrics and what was decided about each."""
     import json
 
+    one_form(as_json, as_csv)
     registry = _registry(site, federation)
     damages: list[str] = []
 
@@ -67,6 +70,9 @@ def list_(
     if as_json:
         print(json.dumps(lines))
         return
+    if as_csv:
+        _print_csv(lines)
+        return
     from rich.console import Console
     from rich.table import Table
 
@@ -87,6 +93,21 @@ def list_(
             decision["why"],
         )
     Console().print(table)
+
+
+def _print_csv(lines: "list[dict[str, Any]]") -> None:
+    """A row a version, and a column for each metric of each mode that any of them has."""
+    rows: list[dict[str, Any]] = []
+    measured: dict[str, None] = {}
+    for line in lines:
+        of = {f"{m} {n}": value for m, by in line["metrics"].items() for n, value in by.items()}
+        measured |= dict.fromkeys(of)
+        decision = line["decision"] or {}
+        told = {"decided_at": decision.get("at"), "decision": decision.get("event")}
+        known = {name: line[name] for name in ("version", "champion", "damaged", "mode")}
+        rows.append({**known, **told, "why": decision.get("why"), **of})
+    heads = ("version", "champion", "damaged", "mode", "decided_at", "decision", "why")
+    print_csv((*heads, *measured), rows)
 
 
 @app.command("show")

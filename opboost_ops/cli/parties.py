@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opboost_ops.cli.forms import AsCsv, AsJson, one_form, print_csv
 from opboost_ops.errors import OpBoostError
 
 if TYPE_CHECKING:
@@ -67,11 +68,36 @@ def remove(folder: _Folder = _FOLDER, prefix: _Prefix = "opboost") -> None:
 
 
 @app.command("status")
-def status(folder: _Folder = _FOLDER, prefix: _Prefix = "opboost") -> None:
+def status(
+    folder: _Folder = _FOLDER,
+    prefix: _Prefix = "opboost",
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
     """Say what runs, and as whom."""
+    import json
+
     from opboost_ops.orchestration.parties.topology import Topology
 
-    _show(Topology(folder, prefix=prefix))
+    one_form(as_json, as_csv)
+    topology = Topology(folder, prefix=prefix)
+    if not (as_json or as_csv):
+        _show(topology)
+        return
+    lines: list[dict[str, str | int]] = [
+        {
+            "component": name,
+            "user": topology.account(name).name,
+            "process": pid,
+            "ended_by_itself": topology.ends(name),
+            "log": str(topology.log(name)),
+        }
+        for name, pid in topology.components.items()
+    ]
+    if as_csv:
+        print_csv(("component", "user", "process", "ended_by_itself", "log"), lines)
+    else:
+        print(json.dumps(lines))
 
 
 @app.command("refusals")

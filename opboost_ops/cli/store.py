@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opboost_ops.cli.forms import AsCsv, AsJson, one_form, print_csv
 from opboost_ops.errors import ArtifactError
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ _Site = Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")]
 def list_(
     site: _Site,
     run: Annotated[str | None, typer.Option(help="Only this run's.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """List the published artifacts, their content unread."""
     import json
@@ -33,6 +35,7 @@ def list_(
     from opboost_ops.config.loading import load_site
     from opboost_ops.exchange.store import open_store
 
+    one_form(as_json, as_csv)
     declared = load_site(site / "site.yaml")
     with _reached():
         places = open_store(declared.store).list("")
@@ -40,11 +43,15 @@ def list_(
     if as_json:
         print(json.dumps(found))
         return
+    heads = ("federation", "run", "kind", "party")
+    if as_csv:
+        print_csv(heads, (dict(zip(heads, place.split("/", 3), strict=False)) for place in found))
+        return
     from rich.console import Console
 
     from opboost_ops.cli.printing import plain, table
 
-    shown = table(f"{declared.party}: store", "federation", "run", "kind", "party")
+    shown = table(f"{declared.party}: store", *heads)
     for place in found:
         shown.add_row(*map(plain, place.split("/", 3)))
     Console().print(shown)

@@ -1,7 +1,6 @@
 """Blocks become HTML without scripts of their own, and tables become CSV."""
 
-import csv
-import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -12,8 +11,9 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from opboost_ops.pages.blocks import Block, Section, Table, Value
+from opboost_ops.pages.blocks import Block, Figures, Fold, Section, Table
 from opboost_ops.pages.deployment import parties
+from opboost_ops.pages.spreadsheets import csv_text
 
 _HERE = Path(__file__).resolve().parent
 
@@ -28,8 +28,9 @@ PAGES = (
     ("statement", "Statement", "What left in a period, what it cost, and who decided what."),
 )
 
-#: How spreadsheets recognise a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+#: So many tables and pictures are more than a screen.
+_LONG = 4
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,14 @@ class Filter:
         label: For people.
         kind: A run's id, a day, or one of some words.
         choices: Those words.
+        shown: What it holds where nothing is asked for.
     """
 
     name: str
     label: str
     kind: Literal["run", "date", "choice"]
     choices: Sequence[str] = ()
+    shown: str = ""
 
 
 def page_html(
@@ -60,6 +63,7 @@ def page_html(
     filters: Sequence[Filter] = (),
     back: tuple[str, str] | None = None,
     top: Sequence[Block] = (),
+    ways: Sequence[tuple[str, str]] = (),
 ) -> str:
     """A whole page.
 
@@ -73,6 +77,7 @@ def page_html(
         filters: Fields by which the page can be narrowed.
         back: Text and path of the page above.
         top: What stands above the parties' parts.
+        ways: Texts of what is asked for most, and the rest of their address.
     """
 
     def link(**changes: str | int | None) -> str:
@@ -94,6 +99,7 @@ def page_html(
             query=query,
             parts=parts,
             filters=filters,
+            ways=ways,
             back=back,
             pages=PAGES,
             deployed=bool(parties()),
@@ -107,18 +113,35 @@ def message_html(title: str, text: str) -> str:
     return _environment().get_template("message.html").render(title=title, text=text)
 
 
+def anchors(part: Section) -> dict[int, tuple[str, str]]:
+    """What a party's part of a page can jump to: by its place among the blocks, name and title.
+
+    Args:
+        part: The part; where it is short enough to be seen whole there is nothing.
+    """
+    titled = [
+        (at, block.title)
+        for at, block in enumerate(part.blocks)
+        if isinstance(block, Table | Figures | Fold)
+    ]
+    titles = [title for _, title in titled]
+    if len(titled) < _LONG:
+        return {}
+    return {
+        at: (f"{part.party or 'part'}-{re.sub('[^a-z0-9]+', '-', title.lower())}", title)
+        for at, title in titled
+        if titles.count(title) == 1
+    }
+
+
 def table_csv(table: Table) -> bytes:
     """A table for a spreadsheet; no cell of it is taken for a formula.
 
     Args:
         table: The table.
     """
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerows([_cell(name), _cell(value)] for name, value in table.preamble)
-    writer.writerow(table.columns)
-    writer.writerows([_cell(cell.plain) for cell in row] for row in table.rows)
-    return text.getvalue().encode()
+    rows = ([cell.plain for cell in row] for row in table.rows)
+    return csv_text(table.columns, rows, table.preamble).encode()
 
 
 def static(name: str) -> bytes:
@@ -128,12 +151,6 @@ def static(name: str) -> bytes:
         name: Its name.
     """
     return (_HERE / "static" / name).read_bytes()
-
-
-def _cell(value: Value) -> Value:
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return "'" + value
-    return value
 
 
 def _code(text: str) -> Markup:
@@ -158,6 +175,7 @@ def _environment() -> Environment:
     helpers: dict[str, Any] = {
         "words": lambda text: text.replace("_", " "),
         "code": _code,
+        "anchors": anchors,
     }
     made.filters.update(helpers)
     return made

@@ -1,0 +1,40 @@
+"""What a listing prints for programs: one line of JSON, or CSV for a spreadsheet."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opboost_ops.errors import ConfigError
+
+if TYPE_CHECKING:
+    from opboost_ops.pages.blocks import Value
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Its table as CSV on stdout.")]
+
+
+def one_form(as_json: bool, as_csv: bool) -> None:
+    """Check that at most one form is asked for.
+
+    Args:
+        as_json: Whether ``--json`` was.
+        as_csv: Whether ``--csv`` was.
+
+    Raises:
+        ConfigError: Both were.
+    """
+    if as_json and as_csv:
+        raise ConfigError("--json and --csv were both given.", "Ask for one of them.")
+
+
+def print_csv(heads: Sequence[str], rows: "Iterable[Mapping[str, Value]]") -> None:
+    """Print a table as CSV; what a row lacks is an empty cell.
+
+    Args:
+        heads: Its columns.
+        rows: Cells by column.
+    """
+    from opboost_ops.pages.spreadsheets import csv_text
+
+    print(csv_text(heads, ([row.get(head) for head in heads] for row in rows)), end="")
