@@ -23,6 +23,7 @@ from opboost_ops.pages import (
     model_version,
     models,
     monthly,
+    period,
     quality,
     runs,
     state,
@@ -79,7 +80,6 @@ _BUILDERS = {
 }
 #: Pages that tell of the days between two dates.
 _PERIODS = ("monthly", "statement")
-_DAYS = (Filter("since", "First day", "date"), Filter("until", "Last day", "date"))
 _STATIC = {
     "style.css": "text/css; charset=utf-8",
     "theme.js": "text/javascript; charset=utf-8",
@@ -191,12 +191,13 @@ def _page(name: str, title: str, lead: str) -> Callable[..., Response]:
         )
         found = [part for part in sections(_BUILDERS[name], query) if part.blocks]
         days = name in _PERIODS
-        filters: list[Filter] = list(_DAYS) if days else [Filter("run", "Run", "run")]
+        filters = list(period.fields(query)) if days else [Filter("run", "Run", "run")]
         if not days and len(known := federations(query)) > 1:
             filters.insert(0, Filter("federation", "Federation", "choice", known))
         if len(mine := parties()) > 1:
             filters.insert(0, Filter("party", "Party", "choice", mine))
-        return _answer(request, name, title, lead, found, csv, filters if mine else [])
+        ways = period.ways(query) if days and mine else ()
+        return _answer(request, name, title, lead, found, csv, filters if mine else [], ways=ways)
 
     return page
 
@@ -221,7 +222,9 @@ def _monthly(
     known = federations(query)
     filters = [Filter("federation", "Federation", "choice", known)] if len(known) > 1 else []
     found = [Section("", tuple(top))] if csv else []
-    return _answer(request, "monthly", title, lead, found, csv, [*filters, *_DAYS], top=top)
+    asked = [*filters, *period.fields(query)]
+    ways = period.ways(query)
+    return _answer(request, "monthly", title, lead, found, csv, asked, top=top, ways=ways)
 
 
 def _run(
@@ -369,6 +372,7 @@ def _answer(
     filters: Sequence[Filter] = (),
     back: tuple[str, str] | None = None,
     top: Sequence[Block] = (),
+    ways: Sequence[tuple[str, str]] = (),
 ) -> Response:
     if csv:
         return _download(path, found, csv)
@@ -383,6 +387,7 @@ def _answer(
         filters=filters,
         back=back,
         top=top,
+        ways=ways,
     )
     return HTMLResponse(html)
 

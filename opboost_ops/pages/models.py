@@ -98,6 +98,8 @@ def _federation(party: str, name: str, registry: Registry, query: Query) -> list
     wanted = dict.fromkeys([*page, *plotted, *([champion] if champion else [])])
     facts = {version: version_facts(registry, version) for version in wanted}
     blocks.append(_champion(party, name, champion, facts, decided, len(versions)))
+    if versions and versions[0] != champion and (last := decided.get(versions[0])):
+        blocks.append(_newest(party, name, champion, last))
     if len(versions) > 1:
         blocks.append(over_versions(plotted[::-1], champion, facts, decided))
     blocks.append(_versions(party, name, champion, page, pager, facts, decided))
@@ -237,6 +239,16 @@ def _champion(
                 hint += f"; label holder alone {alone[metric]:.4f}"
             found.append(Fact(metric, f"{of[metric]:.4f}", hint))
     return Facts(tuple(found))
+
+
+def _newest(party: str, name: str, champion: str | None, last: Decision) -> Note:
+    """What everybody asks first: is the new one better, and by how much."""
+    links = [("The newest version", f"models/{party}/{name}/{last.version}")]
+    if champion:
+        beside = f"models/{party}/{name}/{champion}/beside/{last.version}"
+        links.append(("Beside the champion", beside))
+    text = f"The newest version is {last.version}: {last.event}, {moment(last.at).text} UTC."
+    return Note("", text, lines=(last.why,), links=tuple(links))
 
 
 def _since(decision: Decision | None) -> str:

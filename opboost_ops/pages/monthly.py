@@ -34,6 +34,9 @@ from opboost_ops.privacy.statement import forecasts_of
 #: Incidents that are listed.
 _INCIDENTS = 20
 
+#: Parties that are named with their shares in one figure.
+_NAMED = 4
+
 Incident = tuple[str, str, str, str]
 
 
@@ -58,7 +61,7 @@ def _federation(name: str, period: Period, dags: Sequence[str]) -> list[Block]:
     runs = _runs(dags, period)
     found = _champion(name)
     incidents = [
-        (at.isoformat(timespec="seconds"), "a run has failed", run.run, run.name)
+        (at.isoformat(timespec="seconds"), "a run has failed", run.run, _why(run, own=dags[0]))
         for run in runs
         if run.state == "failed" and (at := run.ended or run.began)
     ]
@@ -68,10 +71,9 @@ def _federation(name: str, period: Period, dags: Sequence[str]) -> list[Block]:
         # The fault of one party spares the others.
         told += guarded(partial(_party, party, name, period, rows, incidents))
     made: list[Block] = [Facts((*_on(dags, runs), *_worth(found)))]
+    made += [_cost(name, rows), *told, _table(name, incidents)]
     if found is not None and found.shares:
         made.append(_brings(found))
-    made += [_cost(name, rows), *told]
-    made.append(_table(name, incidents))
     return made
 
 
@@ -94,6 +96,16 @@ def _on(dags: Sequence[str], runs: Sequence[airflow.Seen]) -> list[Fact]:
         Fact("Is it on", is_on, f"{success}; {when}", state),
         Fact("Runs in these days", f"{len(runs):,}", f"{failed:,} failed", bad),
     ]
+
+
+def _why(run: airflow.Seen, own: str) -> str:
+    """What the first of its failed tasks says; elsewhere than in our own DAG only a party's."""
+    failed = (t for t in airflow.tasks(run) if t.state == "failed" and (t.party or run.dag == own))
+    first = next(failed, None)
+    if first is None:
+        return run.name
+    said = (first.failure or {}).get("problem", "ended without a message")
+    return f"{first.title}: {said}".partition("\n")[0]
 
 
 def _champion(name: str) -> VersionFacts | None:
@@ -123,15 +135,24 @@ def _worth(found: VersionFacts | None) -> list[Fact]:
         told += "" if shown else "; zero is among them: not shown to be worth anything"
         state: State = "good" if shown else "warn"
         facts.append(Fact("Gain over alone", f"{gain.value:+.3f}", told, state))
+    if brought := _by_party(found):
+        party, share = brought[0]
+        rest = ", ".join(f"{name} {100 * of:.1f} %" for name, of in brought[1:_NAMED])
+        rest += ", others less" if len(brought) > _NAMED else ""
+        facts.append(Fact("Columns that bring most", f"{party} {100 * share:.1f} %", rest))
     return facts
 
 
-def _brings(found: VersionFacts) -> Figures:
+def _by_party(found: VersionFacts) -> list[tuple[str, float]]:
+    """What share of the champion's predictions each party's columns have, the largest first."""
     by_party: dict[str, float] = {}
     for (party, _), share in found.shares.items():
         by_party[party] = by_party.get(party, 0.0) + share
-    ordered = sorted(by_party, key=lambda party: -by_party[party])
-    rows = [(party, 100 * by_party[party], at) for at, party in enumerate(ordered)]
+    return sorted(by_party.items(), key=lambda one: -one[1])
+
+
+def _brings(found: VersionFacts) -> Figures:
+    rows = [(party, 100 * share, at) for at, (party, share) in enumerate(_by_party(found))]
     told = "splits of the trees" if found.by_splits else "the mean absolute contribution (SHAP)"
     svg = bars(rows, title="What each party's columns bring", unit=" %")
     note = f"Share of {told} to the champion's predictions of held-out rows."

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
+from urllib.parse import urlencode
 from uuid import UUID
 
 from opboost_ops.errors import ContractError
 from opboost_ops.pages.deployment import Query
+from opboost_ops.pages.rendering import Filter
 from opboost_ops.privacy.accountant import Account, total
 
 #: How many days are told of when nothing is asked for.
@@ -63,6 +65,40 @@ def asked_for(query: Query) -> Period:
     if first > last:
         raise ContractError("This period ends before it begins.", "Turn its days round.")
     return Period(first, last)
+
+
+def fields(query: Query) -> tuple[Filter, Filter]:
+    """Fields for its days, which hold those that are told of now.
+
+    Args:
+        query: What is asked for.
+    """
+    try:
+        shown = asked_for(query)
+        first, last = str(shown.first), str(shown.last)
+    except ContractError:
+        # The page says what is wrong with them.
+        first, last = query.since, query.until
+    return (
+        Filter("since", "First day", "date", shown=first),
+        Filter("until", "Last day", "date", shown=last),
+    )
+
+
+def ways(query: Query) -> list[tuple[str, str]]:
+    """One click to what is asked for most, this month and the two before: text and question.
+
+    Args:
+        query: What is asked for now.
+    """
+    kept = {"party": query.party, "federation": query.federation}
+    kept = {name: value for name, value in kept.items() if value}
+    last, found = datetime.now(UTC).date(), []
+    for _ in range(3):
+        first = last.replace(day=1)
+        found.append((f"{first:%B %Y}", urlencode({**kept, "since": first, "until": last})))
+        last = first - timedelta(days=1)
+    return found
 
 
 def sums(found: Mapping[UUID, Account]) -> tuple[float, float]:

@@ -295,4 +295,7 @@ def _cell(party: str, run: Checked, name: str, verdicts: Mapping[str, bool | Non
     href = f"quality/{party}/{run.federation}/{run.run}/{name}"
     if verdict is None:
         return Cell("damaged", state="warn")
+    if name == "drift" and not verdict:
+        # It stops nothing.
+        return Cell("drifted", state="warn", href=href)
     return Cell("passed" if verdict else "failed", state="good" if verdict else "bad", href=href)

@@ -46,6 +46,7 @@ class Run(Record):
         began: When it began, UTC.
         ended: When it ended.
         failures: Of its failed tasks, what each says.
+        remedies: What each says to do about it, none twice.
         waiting: Of a run under way, what is going on, and for how many seconds.
     """
 
@@ -56,6 +57,7 @@ class Run(Record):
     began: datetime | None = None
     ended: datetime | None = None
     failures: tuple[str, ...] = ()
+    remedies: tuple[str, ...] = ()
     waiting: Mapping[str, float] = Field(default_factory=dict)
 
 
@@ -196,6 +198,13 @@ def _run(seen: airflow.Seen, own: str) -> Run:
             f"{task.title}: {(task.failure or {}).get('problem', 'ended without a message')}"
             for task in found
             if task.state == "failed"
+        ),
+        remedies=tuple(
+            dict.fromkeys(
+                str(task.failure["remedy"])
+                for task in found
+                if task.state == "failed" and task.failure and task.failure.get("remedy")
+            )
         ),
         waiting={
             f"{task.title} ({_WORDS.get(task.state, task.state)})": round(

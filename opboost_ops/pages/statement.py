@@ -177,5 +177,5 @@ def _decisions(entries: Sequence[Entry], preamble: tuple[tuple[str, str], ...]) 
     )
     heads = ("at (UTC)", "what", "where", "party", "detail")
     found = ", ".join(f"{n} {action}" for action, n in Counter(e.action for e in entries).items())
-    title = "Agreements, approvals, refusals and all else that was decided"
+    title = "What was decided"
     return Table("decisions", title, heads, rows, found, "Nothing was decided.", preamble=preamble)

@@ -36,7 +36,8 @@ def _problems(one: Federation) -> list[Block]:
     if last is not None and last.state == "failed":
         lines = last.failures or ("It has left no message: its own page says more.",)
         text = f"The last run has failed, {ago(last.ended or last.began)} ago."
-        found.append(Note("bad", text, "Its page says what to do.", lines, _links(last)))
+        remedy = " ".join(last.remedies) or "Its page says what to do."
+        found.append(Note("bad", text, remedy, lines, _links(last)))
     if last is not None and last.state in ("running", "queued"):
         longest = max(last.waiting.values(), default=0.0)
         lines = tuple(f"{task}, {_lasting(seconds)}" for task, seconds in last.waiting.items())

@@ -275,7 +275,7 @@ def test_checks_and_the_report_of_a_failed_one(reader: Reader, shown: Workspace)
     assert reader.page(f"{page}.html") == (home / "raw_table.html").read_text()
     # A boundary that these pages have not heard of is shown too.
     (home / "drift.json").write_text((home / "raw_table.json").read_text())
-    assert rows(reader, "quality", "bank.checks")[0]["drift"] == "failed"
+    assert rows(reader, "quality", "bank.checks")[0]["drift"] == "drifted"
 
 
 FAULTS = {

@@ -36,6 +36,39 @@ def nights(month: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     return month
 
 
+def test_the_ledger_says_by_which_day_a_budget_ends(
+    trained_once: Workspace, tmp_path: Path, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run a night until 2026-01-10, and room for four more: the fourth night after that."""
+    copy = trained_once.copy(tmp_path / "federation", SECOND_RUN)
+    lengthen(copy, 5)
+    copy.known_to(monkeypatch)
+    (line,) = [x for x in rows(reader, "ledger", "bank.columns") if x["feature"] == "income"]
+    one = float(line["loss(R-L)"]) / 5
+    for values, left, told in (
+        (9.5, "4", "until the budget of income ends, about 2026-01-14 at the pace so far"),
+        (5.5, "0", "until the budget of income ends"),
+        (10.5, "for ever", "within the budgets"),
+    ):
+        copy.edit_yaml(
+            "bank/policy.yaml",
+            lambda policy, cap=values * one: policy["features"]["income"].update(budget_whole=cap),
+        )
+        text = plain(reader.page("ledger?party=bank"))
+        assert f"Retrainings left {left} {told}" in text
+        assert ("about 20" in text) == ("about" in told)
+    # Of a single night there is no pace.
+    alone = trained_once.copy(tmp_path / "alone", SECOND_RUN)
+    alone.known_to(monkeypatch)
+    alone.edit_yaml(
+        "bank/policy.yaml",
+        lambda policy: policy["features"]["income"].update(budget_whole=3.5 * one),
+    )
+    text = plain(reader.page("ledger?party=bank"))
+    assert "Retrainings left 2 until the budget of income ends" in text
+    assert "at the pace so far" not in text
+
+
 def charged(folder: Path, first: str, last: str) -> float:
     """loss(R - L) of the lines whose day is among some, by the ledger itself."""
     with open_books(load_site(folder / "site.yaml")) as books:
@@ -91,9 +124,11 @@ def test_what_was_decided_is_on_the_statement(reader: Reader, shown: Workspace) 
 
 def test_a_month_on_one_page(reader: Reader, nights: Workspace) -> None:
     forget_runs()
-    write_run("bad", "failed", {"credit_open.open_run": "failed"}, ago=timedelta(days=1))
+    told = {"credit_open.open_run": {"problem": "No table is there.\nMore."}}
+    tasks = {"credit_open.open_run": "failed"}
+    write_run("bad", "failed", tasks, told, ago=timedelta(days=1))
     write_run("good", "success", {"credit_open.open_run": "success"}, ago=timedelta(hours=1))
-    write_run("old", "failed", {"credit_open.open_run": "failed"}, ago=timedelta(days=90))
+    write_run("old", "failed", tasks, ago=timedelta(days=90))
     try:
         text = plain(reader.page("monthly"))
         assert "Runs in these days 2 1 failed" in text

@@ -1,33 +1,18 @@
 """The pages in a real browser in 29 states: nothing overlaps, is cut, or keeps anybody out."""
 
-import asyncio
-import os
-import shutil
-import threading
-from collections.abc import Callable, Iterator
-from datetime import timedelta
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
-from fastapi import FastAPI
 
-from opboost_ops.config.loading import site_of
-from opboost_ops.errors import BudgetError
-from opboost_ops.exchange.books import open_books
-from opboost_ops.exchange.run_id import run_id
-from opboost_ops.run.inbox import Run, note_refused
-from tests.federation import FIRST_RUN, SCORING_RUN, SECOND_RUN, Workspace
-from tests.unit.pages.airflow_runs import TRAIN, forget_runs, write_run
-from tests.unit.pages.long_history import lengthen, run_of
-from tests.unit.pages.many_parties import many_parties
-from tests.unit.stages.decoy_federation import workspace as with_decoys
+from tests.federation import FIRST_RUN, SCORING_RUN, Workspace
+from tests.unit.pages.airflow_runs import TRAIN
+from tests.unit.pages.long_history import run_of
+from tests.unit.pages.served import SHOTS, in_airflow, opened
 
 pytestmark = pytest.mark.slow
 
-#: Where pictures stay, for people to look at.
-SHOTS = os.environ.get("OPBOOST_SCREENSHOTS")
 OVERLAPS = (Path(__file__).parent / "overlaps.js").read_text()
 _VERSION = f"models/credit/credit_scoring/{FIRST_RUN}"
 _JANUARY = "since=2026-01-01&until=2026-01-31"
@@ -70,98 +55,6 @@ def test_there_are_24_states_at_least() -> None:
     assert len({name for name, *_ in STATES}) == len(STATES) >= 24
 
 
-@pytest.fixture(scope="module")
-def histories(
-    trained_once: Workspace, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], Workspace]:
-    made: dict[str, Workspace] = {}
-    folder = tmp_path_factory.mktemp("states")
-
-    def trained(name: str, parties: int) -> Workspace:
-        new = Workspace.write(folder / name, many_parties(parties))
-        with pytest.MonkeyPatch.context() as patch:
-            new.known_to(patch)
-            new.all()
-        return new
-
-    def make(name: str) -> Workspace:
-        if name == "none":
-            return Workspace.write(folder / name)
-        if name in ("two", "sixteen"):
-            return trained(name, {"two": 2, "sixteen": 16}[name])
-        if name == "decoys":
-            new = with_decoys(folder / name)
-            with pytest.MonkeyPatch.context() as patch:
-                new.known_to(patch)
-                new.all()
-            return new
-        copy = trained_once.copy(folder / name, SECOND_RUN)
-        if name == "scored":
-            with pytest.MonkeyPatch.context() as patch:
-                copy.known_to(patch)
-                copy.scoring().all()
-        if nights := {"twelve": 12, "two_hundred": 200}.get(name):
-            lengthen(copy, nights)
-        return copy
-
-    def get(name: str) -> Workspace:
-        if name not in made:
-            made[name] = make(name)
-        return made[name]
-
-    return get
-
-
-def in_airflow(state: str) -> None:
-    """What Airflow's own database says in a state."""
-    forget_runs()
-    good = {"credit_open.open_run": "success"}
-    if state == "failed":
-        problem = "The table of bank does not keep its schema: " + "income is out of bounds. " * 9
-        told = {"problem": problem, "remedy": "Mend the table, then start a new run."}
-        tasks = {**good, "bank_ids.check_table": "failed", "credit_train.train": "upstream_failed"}
-        write_run("failed", "failed", tasks, {"bank_ids.check_table": told})
-    elif state == "running":
-        write_run("running", "running", {**good, "bank_release.desensitize": "queued"})
-    elif state == "waiting":
-        tasks = {**good, "bank_release.desensitize": "up_for_reschedule"}
-        write_run("waiting", "running", tasks, ago=timedelta(hours=7))
-        run = run_id(TRAIN, "waiting")
-        with open_books(site_of("bank")[0]) as books:
-            reason = "it is the first release of credit_scoring to credit"
-            books.audit.add("asked", f"credit_scoring/{run}/approval", "bank", "0" * 64, reason)
-    elif state == "refused":
-        run = Run("credit_scoring", SECOND_RUN, "credit")
-        note_refused(site_of("bank")[0], run, "desensitize", BudgetError("No budget is left."))
-
-
-@pytest.fixture(scope="module")
-def url(application: FastAPI) -> Iterator[str]:
-    server = uvicorn.Server(uvicorn.Config(application, "127.0.0.1", 0, log_level="error"))
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
-    thread.start()
-    while not server.started:
-        thread.join(0.05)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        pytest.skip("no chromium on PATH")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield opened
-        opened.close()
-
-
 @pytest.mark.parametrize(
     ("name", "history", "path", "width", "theme"), STATES, ids=[s[0] for s in STATES]
 )
@@ -181,10 +74,7 @@ def test_nothing_overlaps_is_cut_or_keeps_anybody_out(
 
     histories(history).known_to(monkeypatch)
     in_airflow(history)
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
-    try:
-        context.add_cookies([{"name": "_token", "value": token, "url": url}])
-        page = context.new_page()
+    with opened(browser, url, token, width, color_scheme=theme) as page:
         reply = page.goto(f"{url}/opboost/{path}")
         assert reply.status == 200
         page.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
@@ -203,6 +93,3 @@ def test_nothing_overlaps_is_cut_or_keeps_anybody_out(
             for one in found
             if one["impact"] in ("serious", "critical")
         ] == []
-    finally:
-        context.close()
-        forget_runs()

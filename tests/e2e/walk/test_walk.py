@@ -1,0 +1,111 @@
+"""Each question is walked in Chromium, in as many clicks as docs/pages.md says."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.walk.questions import BOX, QUESTIONS, Question
+from tests.federation import Workspace
+from tests.unit.pages.airflow_runs import forget_runs
+from tests.unit.pages.served import SHOTS, in_airflow
+
+pytestmark = pytest.mark.slow
+
+DOC = Path(__file__).parents[3] / "docs" / "pages.md"
+
+#: What is left of a laptop's screen inside Airflow's navigation and tabs.
+WIDTH, HEIGHT = 1280, 720
+
+#: So much of an answer must be there, at least, without scrolling.
+LINE = 40
+
+#: Clicks as the browser has them, over all pages of a walk; a click of a script is none.
+COUNT = """addEventListener('click', event => {
+  if (event.isTrusted) sessionStorage.clicks = 1 + Number(sessionStorage.clicks || 0);
+}, true)"""
+
+
+@pytest.fixture
+def walk(
+    histories: Callable[[str], Workspace],
+    url: str,
+    browser: Any,
+    token: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Callable[[Question], Any]]:
+    context = browser.new_context(
+        viewport={"width": WIDTH, "height": HEIGHT}, reduced_motion="reduce"
+    )
+    context.add_cookies([{"name": "_token", "value": token, "url": url}])
+    context.add_init_script(COUNT)
+
+    def go(question: Question) -> Any:
+        histories(question.history).known_to(monkeypatch)
+        in_airflow(question.history)
+        page = context.new_page()
+        assert page.goto(f"{url}/opboost/{question.begins}").status == 200
+        for click in question.clicks:
+            near = page.locator("tr", has_text=click.row) if click.row else page
+            near.get_by_role("link", name=click.words, exact=True).first.click()
+            page.wait_for_load_state()
+        return page
+
+    yield go
+    context.close()
+    forget_runs()
+
+
+def place(page: Any, question: Question) -> Any:
+    """What holds an answer: a figure with its name, a card with its title, or a coloured box."""
+    if question.where == BOX:
+        return page.locator(".note.bad, .note.warn, .note").first
+    figure = page.locator(".fact", has=page.get_by_text(question.where, exact=True))
+    heading = page.get_by_role("heading", name=question.where, exact=True)
+    card = page.locator(".card", has=heading)
+    # A figure may have the name of a table; a row is a table's.
+    return (card if question.row else figure.or_(card)).first
+
+
+def page_of(title: str) -> str:
+    """What the document calls a page."""
+    named = {"Run": "the run's tab", "Model": "Model version"}
+    return named.get(title.partition(" ")[0], "Drift" if title == "drift" else title)
+
+
+def line(question: Question, clicks: int, title: str) -> str:
+    """The line of the document that tells of a walk."""
+    start = "the run's tab" if question.begins.startswith("run?") else "Status"
+    steps = [click.told or f"**{click.words}**" for click in question.clicks]
+    told = f"{clicks}: {', '.join(steps)}" if steps else f"{clicks}"
+    where = question.where if question.where == BOX else f"*{question.where}*"
+    return f"| {question.who} | {question.asks} | {start} | {told} | {page_of(title)} | {where} |"
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=[f"{q.history}-{q.asks}" for q in QUESTIONS])
+def test_the_answer_is_in_sight_after_the_clicks_that_the_document_says(
+    question: Question, walk: Callable[[Question], Any]
+) -> None:
+    page = walk(question)
+    if SHOTS:
+        Path(SHOTS).mkdir(parents=True, exist_ok=True)
+        number = QUESTIONS.index(question)
+        page.screenshot(path=str(Path(SHOTS) / f"walk-{number:02d}.png"))
+    answer = place(page, question)
+    assert re.search(question.answer, answer.inner_text(), re.DOTALL), answer.inner_text()
+    seen = answer.locator("tr", has_text=question.row).first if question.row else answer
+    box = seen.bounding_box()
+    assert box is not None
+    assert 0 <= box["y"] <= HEIGHT - LINE, f"it begins at {box['y']:.0f} of {HEIGHT}"
+    clicks = int(page.evaluate("Number(sessionStorage.clicks || 0)"))
+    assert clicks == len(question.clicks)
+    title = page.get_by_role("heading", level=1).inner_text()
+    assert line(question, clicks, title) in DOC.read_text().splitlines()
+
+
+def test_the_document_tells_of_no_other_walk() -> None:
+    listed = [text for text in DOC.read_text().splitlines() if re.match(r"\| (the|who) .+\?", text)]
+    assert len(listed) == len(QUESTIONS)
+    assert len(set(listed)) == len(listed)

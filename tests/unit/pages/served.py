@@ -1,0 +1,139 @@
+"""The pages over named histories, served by the real application to a real browser."""
+
+import asyncio
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+import uvicorn
+from fastapi import FastAPI
+
+from opboost_ops.config.loading import site_of
+from opboost_ops.errors import BudgetError
+from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.run_id import run_id
+from opboost_ops.run.inbox import Run, note_refused
+from tests.federation import SECOND_RUN, Workspace
+from tests.unit.pages.airflow_runs import TRAIN, forget_runs, write_run
+from tests.unit.pages.long_history import lengthen
+from tests.unit.pages.many_parties import many_parties
+from tests.unit.stages.decoy_federation import workspace as with_decoys
+
+#: Where pictures stay, for people to look at.
+SHOTS = os.environ.get("OPBOOST_SCREENSHOTS")
+
+
+@pytest.fixture(scope="module")
+def histories(
+    trained_once: Workspace, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Workspace]:
+    made: dict[str, Workspace] = {}
+    folder = tmp_path_factory.mktemp("states")
+
+    def trained(name: str, parties: int) -> Workspace:
+        new = Workspace.write(folder / name, many_parties(parties))
+        with pytest.MonkeyPatch.context() as patch:
+            new.known_to(patch)
+            new.all()
+        return new
+
+    def make(name: str) -> Workspace:
+        if name == "none":
+            return Workspace.write(folder / name)
+        if name in ("two", "sixteen"):
+            return trained(name, {"two": 2, "sixteen": 16}[name])
+        if name == "decoys":
+            new = with_decoys(folder / name)
+            with pytest.MonkeyPatch.context() as patch:
+                new.known_to(patch)
+                new.all()
+            return new
+        copy = trained_once.copy(folder / name, SECOND_RUN)
+        if name in ("scored", "drifted"):
+            scoring = copy.scoring()
+            if name == "drifted":
+                scoring.edit_table("bank", lambda table: table.with_columns(pl.col("income") // 2))
+            with pytest.MonkeyPatch.context() as patch:
+                copy.known_to(patch)
+                scoring.all()
+        if name == "capped":
+            path, budget = "bank/policy.yaml", {"budget_whole": 26.0}
+            copy.edit_yaml(path, lambda policy: policy["features"]["income"].update(budget))
+        if nights := {"twelve": 12, "capped": 5, "two_hundred": 200}.get(name):
+            lengthen(copy, nights)
+        return copy
+
+    def get(name: str) -> Workspace:
+        if name not in made:
+            made[name] = make(name)
+        return made[name]
+
+    return get
+
+
+def in_airflow(state: str) -> None:
+    """What Airflow's own database says in a state."""
+    forget_runs()
+    good = {"credit_open.open_run": "success"}
+    if state == "failed":
+        problem = "The table of bank does not keep its schema: " + "income is out of bounds. " * 9
+        told = {"problem": problem, "remedy": "Mend the table, then start a new run."}
+        tasks = {**good, "bank_ids.check_table": "failed", "credit_train.train": "upstream_failed"}
+        write_run("failed", "failed", tasks, {"bank_ids.check_table": told})
+    elif state == "running":
+        write_run("running", "running", {**good, "bank_release.desensitize": "queued"})
+    elif state == "waiting":
+        tasks = {**good, "bank_release.desensitize": "up_for_reschedule"}
+        write_run("waiting", "running", tasks, ago=timedelta(hours=7))
+        run = run_id(TRAIN, "waiting")
+        with open_books(site_of("bank")[0]) as books:
+            reason = "it is the first release of credit_scoring to credit"
+            books.audit.add("asked", f"credit_scoring/{run}/approval", "bank", "0" * 64, reason)
+    elif state == "refused":
+        run = Run("credit_scoring", SECOND_RUN, "credit")
+        note_refused(site_of("bank")[0], run, "desensitize", BudgetError("No budget is left."))
+
+
+@pytest.fixture(scope="module")
+def url(application: FastAPI) -> Iterator[str]:
+    server = uvicorn.Server(uvicorn.Config(application, "127.0.0.1", 0, log_level="error"))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
+    thread.start()
+    while not server.started:
+        thread.join(0.05)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("no chromium on PATH")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield opened
+        opened.close()
+
+
+@contextmanager
+def opened(browser: Any, url: str, token: str, width: int, **options: Any) -> Iterator[Any]:
+    """A page of a browser that is logged in; Airflow's runs are forgotten afterwards."""
+    context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+    try:
+        context.add_cookies([{"name": "_token", "value": token, "url": url}])
+        yield context.new_page()
+    finally:
+        context.close()
+        forget_runs()
