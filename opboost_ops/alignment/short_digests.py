@@ -11,11 +11,12 @@ by nobody but their own party, which refuses them before anything leaves.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from opboost_ops.errors import ContractError
+from opboost_ops.scratch.arrays import let_go
 
 #: Bytes of a digest that travel.
 SHORT = 10
@@ -116,15 +117,12 @@ def places(short: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         at = np.where(same & (rest[spot] < rest_wanted), at + 1, at)
 
 
-def marks(
-    found: np.ndarray, held: np.ndarray, let_go: Callable[[], None] = lambda: None
-) -> np.ndarray:
+def marks(found: np.ndarray, held: np.ndarray) -> np.ndarray:
     """A bit a row of a list of digests, and a bit for each that is common.
 
     Args:
         found: Whether a row of the list is common, bool, shape (n,); it may be mapped.
         held: Whether a common one is held out, bool, shape (c,); likewise.
-        let_go: Called when some of them were looked at.
 
     Returns:
         uint8, shape (k, 1).

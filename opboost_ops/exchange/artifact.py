@@ -34,6 +34,7 @@ from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.spool import Spool
 from opboost_ops.privacy.heads import Given
 from opboost_ops.privacy.loss import LossCurve
+from opboost_ops.scratch.arrays import let_go
 
 DOCUMENT = "document.json"
 VECTOR = "vector.bin"
@@ -112,6 +113,7 @@ class Draft:
 
         def content(name: str) -> bytes:
             raw = contents[name]()
+            let_go()
             if envelope is None:
                 return raw
             return salted(raw, envelope.salt(place, name), self.rows, len(self.columns))
@@ -121,6 +123,7 @@ class Draft:
         for name in list(contents):
             if spool is not None and is_part(name) and self.table is not None:
                 contents[name] = spool.keep(f"{self.kind}-{name}", contents[name]())
+                let_go()
             raw = content(name)
             listed[name] = File(sha256=hashlib.sha256(raw).hexdigest(), size=len(raw))
             if not is_part(name):

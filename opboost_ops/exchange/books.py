@@ -16,6 +16,7 @@ from opboost_ops.privacy.heads import Heads
 from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.privacy.migrations import upgrade
 from opboost_ops.privacy.sessions import Sessions
+from opboost_ops.scratch.arrays import Scratch
 
 
 class LostBooks(ConfigError):  # noqa: N818
@@ -73,7 +74,7 @@ def open_books(site: Site, *, anew: bool = False) -> Iterator[Books]:
     try:
         if not anew and database.is_empty():
             require_never_begun(site)
-        cells = Cells(site.cells)
+        cells = Cells(site.cells, Scratch(site.home, site.block_rows))
         upgrade(database, cells)
         yield Books(
             Ledger(database),

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.parquet_pages import unpacked_size
-from opboost_ops.scratch.arrays import BLOCK, Scratch, slices
+from opboost_ops.scratch.arrays import BLOCK, Scratch, let_go, slices
 
 #: How the integers and digests of the protocol lie in Parquet.
 _TYPES = frozenset({"INT32", "INT64", "FIXED_LEN_BYTE_ARRAY"})
@@ -33,8 +33,7 @@ def smallest_integers(values: np.ndarray, scratch: Scratch | None = None) -> pa.
     for rows in slices(len(values), BLOCK if large else max(len(values), 1)):
         highest = int(values[rows].max(initial=highest))
         lowest = int(values[rows].min(initial=lowest))
-        if scratch is not None:
-            scratch.let_go()
+        let_go()
     bits = next(bits for bits in (8, 16, 32, 64) if highest < 2**bits)
     kind = np.dtype("int64" if lowest < 0 else f"uint{bits}")
     if scratch is None or not large or values.dtype == kind:
@@ -42,7 +41,7 @@ def smallest_integers(values: np.ndarray, scratch: Scratch | None = None) -> pa.
     narrow = scratch.zeros(len(values), kind)
     for rows in slices(len(values)):
         narrow[rows] = values[rows]
-        scratch.let_go()
+        let_go()
     return pa.array(narrow)
 
 

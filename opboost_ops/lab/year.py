@@ -166,7 +166,7 @@ def _measured(folder: Path, federation: Federation, run: str) -> dict[str, float
     went = home.table("randomised")
     names = [column.name for column in context.columns()]
     frozen = [narrow_integers(went, name) for name in names]
-    fresh = randomised(context, wanted, person_keys(context), positions)
+    fresh = randomised(context, wanted, person_keys(context)[positions])
     own, label = _of_label_holder(folder, federation, holder, receiver, positions)
     train = home.json("preprocessed")["train"]
     found = {}

@@ -20,9 +20,15 @@ import pyarrow.parquet as pq
 
 from opboost_ops.privacy.people_files import SUFFIX, PeopleFiles
 from opboost_ops.privacy.whole_files import put_whole, second_name
+from opboost_ops.scratch.arrays import BLOCK, Scratch, let_go, slices
 
 #: Where in a file's own description its mark is, and the name of its people's file.
 _MARK, _PEOPLE = b"opboost.draw", b"opboost.people"
+
+#: Persons of a row group.
+_GROUP = 1 << 20
+
+_NOBODY = np.empty(0, dtype=np.uint64)
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,16 @@ class CellState:
     def changes(self) -> np.ndarray:
         """How many different values of each person were released, shape (n,)."""
         return released(self.seen)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What a column's file says; its people where it has them, as former ones do."""
+
+    schema: pa.Schema
+    people: np.ndarray
+    seen: np.ndarray
+    last: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -102,13 +118,15 @@ class CellFiles:
 
     Args:
         folder: Where they lie.
+        scratch: Where those are that are more than it holds.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, scratch: Scratch) -> None:
         self.folder = folder
+        self._scratch = scratch
         #: Former files that were written anew.
         self.former = folder.with_name(f"{folder.name}.before-shared")
-        self._people = PeopleFiles()
+        self._people = PeopleFiles(scratch)
 
     def columns(self) -> dict[UUID, list[Path]]:
         """The files of each column, one for each noise key that it was ever released under."""
@@ -128,17 +146,17 @@ class CellFiles:
             FileNotFoundError: It, or whose cells they are, is not there.
             BudgetError: Whose cells they are is damaged.
         """
-        table = _read(path)
+        found = _read(path, self._scratch)
         while True:
             try:
-                people = self._people_of(table, path.parent)
+                people = self._people_of(found, path.parent)
                 break
             except FileNotFoundError:
                 # Between one look and the other it may have been written anew, for other people.
-                before, table = table, _read(path)
-                if table.schema.metadata == before.schema.metadata:
+                before, found = found, _read(path, self._scratch)
+                if found.schema.metadata == before.schema.metadata:
                     raise
-        return CellState(people, _bits(table), table.column("last").to_numpy())
+        return CellState(people, found.seen, found.last)
 
     def mark(self, path: Path) -> Mark | None:
         """What a file says of itself.
@@ -166,18 +184,23 @@ class CellFiles:
             metadata[_MARK] = json.dumps(asdict(mark)).encode()
         seen = _column(np.ascontiguousarray(state.seen))
         table = pa.table({"seen": seen, "last": state.last}).replace_schema_metadata(metadata)
-        # On the disk before the ledger says that it is charged: a state must not fall behind.
-        put_whole(
-            path,
-            lambda temporary: pq.write_table(
-                table,
+        # Wide ones are seldom the same, and read slowly if they are written once.
+        often = ["last"] if state.seen.shape[1] > 8 else ["seen", "last"]
+
+        def write(temporary: Path) -> None:
+            with pq.ParquetWriter(
                 temporary,
+                table.schema,
                 compression="zstd",
-                # Wide ones are seldom the same, and read slowly if they are written once.
-                use_dictionary=["last"] if state.seen.shape[1] > 8 else ["seen", "last"],
+                use_dictionary=often,
                 write_statistics=False,
-            ),
-        )
+            ) as writer:
+                for rows in slices(max(table.num_rows, 1), _GROUP):
+                    writer.write_table(table.slice(rows.start, rows.stop - rows.start))
+                    let_go()
+
+        # On the disk before the ledger says that it is charged: a state must not fall behind.
+        put_whole(path, write)
 
     def tidy(self) -> None:
         """Remove people to whom no column's file points any more."""
@@ -216,11 +239,9 @@ class CellFiles:
     def _named(self, path: Path) -> str:
         return _name_in(pq.read_schema(path))
 
-    def _people_of(self, table: pa.Table, folder: Path) -> np.ndarray:
-        name = _name_in(table.schema)
-        if name:
-            return self._people.read(folder, name)
-        return np.asarray(table.column("person").to_numpy())
+    def _people_of(self, found: _Read, folder: Path) -> np.ndarray:
+        name = _name_in(found.schema)
+        return self._people.read(folder, name) if name else found.people
 
     def _keep_former(self, path: Path) -> None:
         try:
@@ -239,10 +260,28 @@ def _name_in(schema: pa.Schema) -> str:
     return metadata.get(_PEOPLE, b"").decode()
 
 
-def _read(path: Path) -> pa.Table:
+def _read(path: Path, scratch: Scratch) -> _Read:
     # By this thread alone, as all tables: Arrow's own might outlive the interpreter.
     with pq.ParquetFile(path, pre_buffer=False) as file:
-        return file.read(use_threads=False).combine_chunks()
+        schema, rows = file.schema_arrow, file.metadata.num_rows
+        former = "person" in schema.names
+        if scratch.holds(rows):
+            table = file.read(use_threads=False).combine_chunks()
+            people = np.asarray(table.column("person").to_numpy()) if former else _NOBODY
+            return _Read(schema, people, _bits(table), table.column("last").to_numpy())
+        none = schema.empty_table()
+        people = scratch.zeros(rows if former else 0, np.uint64)
+        seen = scratch.zeros(rows, ("u1", (_bits(none).shape[1],)))
+        last = scratch.zeros(rows, none.column("last").to_numpy().dtype)
+        end = 0
+        for batch in file.iter_batches(BLOCK, use_threads=False):
+            table = pa.Table.from_batches([batch]).combine_chunks()
+            begin, end = end, end + table.num_rows
+            seen[begin:end], last[begin:end] = _bits(table), table.column("last").to_numpy()
+            if former:
+                people[begin:end] = table.column("person").to_numpy()
+            let_go()
+        return _Read(schema, people, seen, last)
 
 
 def _column(seen: np.ndarray) -> pa.Array:

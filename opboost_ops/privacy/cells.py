@@ -16,12 +16,10 @@ from opboost_ops.privacy.cell_files import (
     width_of,
 )
 from opboost_ops.privacy.match import Match, rows_of
+from opboost_ops.scratch.arrays import Scratch, let_go, slices
 
 #: The people of a state that is empty.
 _NOBODY = np.empty(0, np.uint64)
-
-#: Persons at a time, where all of a large table would need much more than their states.
-_BLOCK = 131_072
 
 
 class Cells:
@@ -32,11 +30,13 @@ class Cells:
 
     Args:
         folder: Where they lie.
+        scratch: Where those are meanwhile that are more than it holds; up to `ROWS` when absent.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._files = CellFiles(folder)
-        self._match = Match()
+    def __init__(self, folder: Path, scratch: Scratch | None = None) -> None:
+        self._scratch = scratch or Scratch(folder)
+        self._files = CellFiles(folder, self._scratch)
+        self._match = Match(self._scratch)
 
     @property
     def folder(self) -> Path:
@@ -81,11 +81,9 @@ class Cells:
             return values
         found = self._match.found(state.people, people)
         flat, width = state.seen.reshape(-1), state.seen.shape[1]
-        kept = np.empty(
-            len(values), dtype=np.int64 if domain.lower < 0 else np.min_scalar_type(domain.upper)
-        )
-        for begin in range(0, len(values), _BLOCK):
-            rows = slice(begin, begin + _BLOCK)
+        kind = np.int64 if domain.lower < 0 else np.min_scalar_type(domain.upper)
+        kept = self._scratch.zeros(len(values), kind)
+        for rows in slices(len(values)):
             number = values[rows].astype(np.int64) - domain.lower
             place = rows_of(found.place, rows, len(number))
             bit = (number & 7).astype(np.uint8)
@@ -97,6 +95,7 @@ class Cells:
             new = new[released(state.seen[place[new]]) >= most]
             number[new] = state.last[place[new]]
             kept[rows] = number + domain.lower
+            let_go()
         return kept
 
     def charge(
@@ -127,26 +126,37 @@ class Cells:
     def _charged(
         self, state: CellState, people: np.ndarray, values: np.ndarray, domain: Domain
     ) -> CellState:
-        number, width = _numbers(values, domain), width_of(domain.size)
+        number, width = self._numbers(values, domain), width_of(domain.size)
         union = self._match.union(state.people, people)
-        if union.old is None:
-            # Mostly the same people as the night before, or a part of them.
-            seen = state.seen.copy()
-        else:
-            seen = np.zeros((len(union.people), width), dtype=np.uint8)
-            as_integers(seen)[union.old] = as_integers(state.seen)
+        seen = self._scratch.zeros(len(union.people), ("u1", (width,)))
         last = number
         if union.new is not None:
-            last = np.zeros(len(union.people), dtype=number.dtype)
-            last[slice(None) if union.old is None else union.old] = state.last
-            last[union.new] = number
+            last = self._scratch.zeros(len(union.people), number.dtype)
+        for rows in slices(len(state.people)):
+            # Mostly the same people as the night before, or a part of them.
+            at = rows if union.old is None else union.old[rows]
+            as_integers(seen)[at] = as_integers(state.seen[rows])
+            if union.new is not None:
+                last[at] = state.last[rows]
+            let_go()
         flat = seen.reshape(-1)
-        for begin in range(0, len(number), _BLOCK):
-            rows = slice(begin, begin + _BLOCK)
+        for rows in slices(len(number)):
             part = number[rows]
-            at = rows_of(union.new, rows, len(part)) * width + (part >> 3)
-            flat[at] |= np.left_shift(np.uint8(1), (part & 7).astype(np.uint8))
+            place = rows_of(union.new, rows, len(part))
+            flat[place * width + (part >> 3)] |= np.left_shift(
+                np.uint8(1), (part & 7).astype(np.uint8)
+            )
+            if union.new is not None:
+                last[place] = part
+            let_go()
         return CellState(union.people, seen, last)
+
+    def _numbers(self, values: np.ndarray, domain: Domain) -> np.ndarray:
+        numbers = self._scratch.zeros(len(values), _kind(domain))
+        for rows in slices(len(values)):
+            numbers[rows] = values[rows].astype(np.int64) - domain.lower
+            let_go()
+        return numbers
 
     def read(self, column: UUID, context: bytes, domain: Domain) -> CellState:
         """The state of a column's cells; empty before its first release."""
@@ -253,14 +263,6 @@ class Cells:
 
     def _path(self, column: UUID, context: bytes) -> Path:
         return self.path(column, context.hex()[:16])
-
-
-def _numbers(values: np.ndarray, domain: Domain) -> np.ndarray:
-    numbers = np.empty(len(values), dtype=_kind(domain))
-    for begin in range(0, len(values), _BLOCK):
-        rows = slice(begin, begin + _BLOCK)
-        numbers[rows] = values[rows].astype(np.int64) - domain.lower
-    return numbers
 
 
 def _empty(domain: Domain) -> CellState:

@@ -25,9 +25,7 @@ from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.privacy.ledger import Ledger, Rule
 from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.privacy.worst import Worst
-
-#: Rows at a time.
-_BLOCK = 131_072
+from opboost_ops.scratch.arrays import let_go, slices
 
 
 @dataclass(frozen=True)
@@ -73,10 +71,11 @@ def draw_name(column: UUID, context: bytes, people: np.ndarray, held: np.ndarray
     """
     name = hashlib.blake2b(column.bytes, digest_size=32, key=context)
     # Eight bytes a cell, whatever type they are kept in.
-    for values in (people.astype(np.uint64, copy=False), held):
-        for begin in range(0, len(values), _BLOCK):
-            part = values[begin : begin + _BLOCK]
+    for values in (people, held):
+        for rows in slices(len(values)):
+            part = values[rows]
             name.update(part.astype(np.uint64 if part.dtype == np.uint64 else np.int64).tobytes())
+            let_go()
     return name.hexdigest()
 
 
@@ -147,7 +146,7 @@ class Draws:
         forgotten = Forgotten(self._forgotten)
         mended = self._ledger.complete(forgotten)
         gone = forgotten.hashes()
-        if mended or (len(gone) and any(np.isin(gone, one.people).any() for one in asked[:1])):
+        if mended or (len(gone) and any(_are_among(gone, one.people) for one in asked[:1])):
             raise ContractError(
                 "A person was forgotten since this run has read the party's table."
                 if not mended
@@ -205,6 +204,13 @@ def read_mark(cells: Cells, column: UUID, key: str) -> Mark | None:
         return cells.mark(path) if path.is_file() else None
     except (OSError, pa.ArrowInvalid):
         return None
+
+
+def _are_among(some: np.ndarray, people: np.ndarray) -> bool:
+    """Whether any of some is among people that rise."""
+    at = np.searchsorted(people, some)
+    inside = at < len(people)
+    return bool((people[at[inside]] == some[inside]).any())
 
 
 def _line(one: Asked, name: str, before: Worst, after: Worst, facts: dict[str, Any]) -> Release:

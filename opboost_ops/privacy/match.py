@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: Persons at a time.
-_BLOCK = 131_072
+from opboost_ops.scratch import arrays
+from opboost_ops.scratch.arrays import Scratch, let_go, slices
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,14 @@ class Found:
 
 
 class Match:
-    """Compares people, and keeps the last comparison for the next column."""
+    """Compares people, and keeps the last comparison for the next column.
 
-    def __init__(self) -> None:
+    Args:
+        scratch: Where it is, if they are more than it holds.
+    """
+
+    def __init__(self, scratch: Scratch) -> None:
+        self._scratch = scratch
         self._union: Union | None = None
         self._found: Found | None = None
 
@@ -60,7 +65,7 @@ class Match:
         """
         union = self._union
         if union is None or union.known is not known or union.more is not more:
-            union = self._union = _united(known, more)
+            union = self._union = _united(self._scratch, known, more)
         return union
 
     def found(self, known: np.ndarray, wanted: np.ndarray) -> Found:
@@ -72,39 +77,75 @@ class Match:
         """
         found = self._found
         if found is None or found.known is not known or found.wanted is not wanted:
-            found = self._found = _found(known, wanted)
+            found = self._found = _found(self._scratch, known, wanted)
         return found
 
 
-def _found(known: np.ndarray, wanted: np.ndarray) -> Found:
-    if np.array_equal(known, wanted):
+def _found(scratch: Scratch, known: np.ndarray, wanted: np.ndarray) -> Found:
+    if _same(known, wanted):
         return Found(known, wanted, None, None)
-    place = _places(known, wanted)
-    np.minimum(place, len(known) - 1, out=place)
-    return Found(known, wanted, place, known[place] == wanted)
+    place, there = _places(scratch, known, wanted), scratch.zeros(len(wanted), bool)
+    for rows in slices(len(wanted)):
+        np.minimum(place[rows], len(known) - 1, out=place[rows])
+        there[rows] = known[place[rows]] == wanted[rows]
+        let_go()
+    return Found(known, wanted, place, there)
 
 
-def _united(known: np.ndarray, more: np.ndarray) -> Union:
-    if np.array_equal(known, more):
+def _united(scratch: Scratch, known: np.ndarray, more: np.ndarray) -> Union:
+    if _same(known, more):
         return Union(known, more, known, None, None)
-    # Both rise, and a stable sort merges rising runs in linear time.
-    both = np.sort(np.concatenate([known, more]), kind="stable")
-    people = both[np.concatenate([[True], both[1:] != both[:-1]])] if len(both) else both
+    people = _merged(scratch, known, more)
     if len(people) == len(known):
         people = known
     elif len(people) == len(more):
         people = more
-    old = None if people is known else _places(people, known)
-    new = None if people is more else _places(people, more)
+    old = None if people is known else _places(scratch, people, known)
+    new = None if people is more else _places(scratch, people, more)
     return Union(known, more, people, old, new)
 
 
-def _places(people: np.ndarray, some: np.ndarray) -> np.ndarray:
-    kind = np.uint32 if len(people) < 2**32 else np.uint64
-    places = np.empty(len(some), dtype=kind)
-    for begin in range(0, len(some), _BLOCK):
-        part = some[begin : begin + _BLOCK]
-        places[begin : begin + len(part)] = np.searchsorted(people, part)
+def _same(some: np.ndarray, others: np.ndarray) -> bool:
+    if len(some) != len(others):
+        return False
+    for rows in slices(len(some)):
+        if not np.array_equal(some[rows], others[rows]):
+            return False
+        let_go()
+    return True
+
+
+def _merged(scratch: Scratch, known: np.ndarray, more: np.ndarray) -> np.ndarray:
+    """People of either, rising, each once."""
+    if scratch.holds(len(known) + len(more)):
+        # Both rise, and a stable sort merges rising runs in linear time.
+        both = np.sort(np.concatenate([known, more]), kind="stable")
+        return both[np.concatenate([[True], both[1:] != both[:-1]])] if len(both) else both
+    found, end = scratch.zeros(len(known) + len(more), np.uint64), 0
+    begins = [0, 0]
+    while any(begin < len(people) for begin, people in zip(begins, (known, more), strict=True)):
+        heads = [p[b : b + arrays.BLOCK] for b, p in zip(begins, (known, more), strict=True)]
+        # Up to here both are at hand.
+        limit = min(head[-1] for head in heads if len(head))
+        heads = [head[: np.searchsorted(head, limit, "right")] for head in heads]
+        begins = [begin + len(head) for begin, head in zip(begins, heads, strict=True)]
+        some = np.union1d(*heads)
+        if end and found[end - 1] == some[0]:
+            some = some[1:]
+        begin, end = end, end + len(some)
+        found[begin:end] = some
+        let_go()
+    return found[:end]
+
+
+def _places(scratch: Scratch, people: np.ndarray, some: np.ndarray) -> np.ndarray:
+    places = scratch.zeros(len(some), np.uint32 if len(people) < 2**32 else np.uint64)
+    for rows in slices(len(some)):
+        part = some[rows]
+        # Both rise: of a mapped file no more is looked at than lies between the ends.
+        low, high = np.searchsorted(people, part[[0, -1]])
+        places[rows] = np.searchsorted(people[low:high], part) + low
+        let_go()
     return places
 
 

@@ -5,13 +5,16 @@ point to it; one to which none points any more is removed.
 """
 
 import hashlib
+import mmap
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from opboost_ops.errors import BudgetError
 from opboost_ops.privacy.whole_files import force, put_whole
+from opboost_ops.scratch.arrays import Scratch, let_go, slices, watch
 
 #: What their names end with.
 SUFFIX = ".people"
@@ -21,9 +24,14 @@ _KEPT = 2
 
 
 class PeopleFiles:
-    """The files of people in a folder of cell states."""
+    """The files of people in a folder of cell states.
 
-    def __init__(self) -> None:
+    Args:
+        scratch: How many of them are held in memory; more are mapped.
+    """
+
+    def __init__(self, scratch: Scratch) -> None:
+        self._scratch = scratch
         self._kept: dict[Path, np.ndarray] = {}
         self._named: tuple[np.ndarray, str] | None = None
 
@@ -49,8 +57,7 @@ class PeopleFiles:
         name = self._name(people)
         path = self.path(folder, name)
         if not path.is_file() or path.stat().st_size != people.nbytes:
-            content = np.ascontiguousarray(people, dtype="<u8")
-            put_whole(path, lambda temporary: content.tofile(temporary))
+            put_whole(path, partial(_write, people))
         return name
 
     def read(self, folder: Path, name: str) -> np.ndarray:
@@ -70,7 +77,7 @@ class PeopleFiles:
         path = self.path(folder, name)
         known = self._kept.get(path)
         if known is None:
-            known = np.fromfile(path, dtype="<u8")
+            known = self._content(path)
             if _digest(known) != name:
                 raise BudgetError(
                     f"{path.name}, which says whose some cell states are, is damaged.",
@@ -108,6 +115,15 @@ class PeopleFiles:
         if gone:
             force(folder)
 
+    def _content(self, path: Path) -> np.ndarray:
+        size = path.stat().st_size
+        if self._scratch.holds(size // 8):
+            return np.fromfile(path, dtype="<u8")
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), size - size % 8, access=mmap.ACCESS_READ)
+        watch(mapped)
+        return np.frombuffer(mapped, dtype="<u8")
+
     def _name(self, people: np.ndarray) -> str:
         for path, known in self._kept.items():
             if known is people:
@@ -117,6 +133,16 @@ class PeopleFiles:
         return self._named[1]
 
 
+def _write(people: np.ndarray, path: Path) -> None:
+    with path.open("wb") as file:
+        for rows in slices(len(people)):
+            file.write(people[rows].astype("<u8", copy=False).tobytes())
+            let_go()
+
+
 def _digest(people: np.ndarray) -> str:
-    content = np.ascontiguousarray(people, dtype="<u8")
-    return hashlib.blake2b(content.data, digest_size=16).hexdigest()
+    digest = hashlib.blake2b(digest_size=16)
+    for rows in slices(len(people)):
+        digest.update(people[rows].astype("<u8", copy=False).tobytes())
+        let_go()
+    return digest.hexdigest()

@@ -21,6 +21,7 @@ from opboost_ops.quality.indicators import INDICATORS, Facts, in_order, needs_fa
 from opboost_ops.quality.judging import verdict
 from opboost_ops.quality.report import Result
 from opboost_ops.quality.verdicts import Verdict
+from opboost_ops.scratch.arrays import let_go
 
 #: Asks expectations of a table: results in the order in which they are reported, each with its
 #: place among the expectations.
@@ -75,6 +76,7 @@ def blocks_of(table: pa.Table) -> Blocks:
         rows = rows_of_block(table.num_columns)
         for begin in range(0, max(chosen.num_rows, 1), rows):
             yield chosen.slice(begin, rows)
+            let_go()
 
     return read
 

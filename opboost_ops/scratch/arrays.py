@@ -20,6 +20,24 @@ BLOCK = 131_072
 _SHARE = 4
 
 
+#: All mapped files of this process: it is one party's, and looks at them a block at a time.
+_MAPPED: list[weakref.ref[mmap.mmap]] = []
+
+
+def watch(mapped: mmap.mmap) -> None:
+    """Let go of a mapped file, too, when `let_go` is called."""
+    _MAPPED[:] = [each for each in _MAPPED if each() is not None]
+    _MAPPED.append(weakref.ref(mapped))
+
+
+def let_go() -> None:
+    """Let the machine have back what was looked at of mapped files; it is read again."""
+    for each in _MAPPED:
+        mapped = each()
+        if mapped is not None:
+            mapped.madvise(mmap.MADV_DONTNEED)
+
+
 class Scratch:
     """Where a party's stage puts what it cannot hold.
 
@@ -31,7 +49,6 @@ class Scratch:
     def __init__(self, folder: Path, rows: int = ROWS) -> None:
         self.folder = folder
         self.rows = rows
-        self._mapped: list[weakref.ref[mmap.mmap]] = []
 
     def holds(self, rows: int) -> bool:
         """Whether so many rows are held in memory."""
@@ -55,7 +72,7 @@ class Scratch:
             # Not when a page is first touched, where it would be a signal and no error.
             posix_fallocate(file.fileno(), 0, size)
             mapped = mmap.mmap(file.fileno(), size)
-        self.watch(mapped)
+        watch(mapped)
         return np.ndarray(rows, dtype=kind, buffer=mapped)
 
     def file(self) -> Any:
@@ -63,29 +80,18 @@ class Scratch:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return tempfile.TemporaryFile(dir=self.folder, buffering=0)
 
-    def watch(self, mapped: mmap.mmap) -> None:
-        """Let go of a mapped file, too, when `let_go` is called."""
-        self._mapped = [each for each in self._mapped if each() is not None]
-        self._mapped.append(weakref.ref(mapped))
-
-    def let_go(self) -> None:
-        """Let the machine have back what was looked at of mapped files; it is read again."""
-        for each in self._mapped:
-            mapped = each()
-            if mapped is not None:
-                mapped.madvise(mmap.MADV_DONTNEED)
-
     def part_rows(self) -> int:
         """About how many rows a part has."""
         return max(self.rows // _SHARE, 1)
 
 
-def slices(rows: int, size: int = BLOCK) -> Iterator[slice]:
+def slices(rows: int, size: int = 0) -> Iterator[slice]:
     """So many rows, some at a time.
 
     Args:
         rows: How many.
-        size: Of them at a time at most.
+        size: Of them at a time at most; `BLOCK` when absent.
     """
+    size = size or BLOCK
     for begin in range(0, rows, size):
         yield slice(begin, min(begin + size, rows))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from opboost_ops.scratch.arrays import BLOCK, Scratch, slices
+from opboost_ops.scratch.arrays import Scratch, let_go, slices
 
 #: Parts at most.
 _MOST = 4096
@@ -115,18 +115,17 @@ def scattered(
     size = max(scratch.part_rows(), -(-rows // _MOST))
     waiting = Dealt(scratch, records, -(-rows // size))
     for places, values in pieces:
-        for begin in range(0, len(places), BLOCK):
-            part = slice(begin, begin + BLOCK)
+        for part in slices(len(places)):
             found = np.empty(len(places[part]), dtype=records)
             found["at"] = places[part]
             for name, field in names.items():
                 found[field] = values[name][part]
             waiting.add(found["at"] // size, found)
-        scratch.let_go()
+        let_go()
     for dealt in waiting:
         for name, field in names.items():
             whole[name][dealt["at"]] = dealt[field]
-        scratch.let_go()
+        let_go()
     return whole
 
 
@@ -153,7 +152,7 @@ def gathered(scratch: Scratch, column: np.ndarray, rows: np.ndarray) -> np.ndarr
         found["of"] = rows[part]
         found["to"] = np.arange(part.start, part.stop)
         waiting.add(found["of"] // size, found)
-        scratch.let_go()
+        let_go()
     kind = np.dtype((column.dtype, column.shape[1:]))
     pieces = ((part["to"], {"": column[part["of"]]}) for part in waiting)
     return scattered(scratch, pieces, len(rows), {"": kind})[""]

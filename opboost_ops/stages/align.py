@@ -9,7 +9,7 @@ from opboost_ops.config.federation import HoldoutColumn
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import smallest_integers
-from opboost_ops.scratch.arrays import Scratch, slices
+from opboost_ops.scratch.arrays import Scratch, let_go, slices
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.alignment import Common
 from opboost_ops.stages.alignments import alignment_of
@@ -98,7 +98,7 @@ def _in_common_order(
             chosen = rows[some][held[some] == side]
             ends[side] = end + len(chosen)
             found[end : ends[side]] = chosen
-        scratch.let_go()
+        let_go()
     return found
 
 
@@ -124,7 +124,7 @@ def _together(scratch: Scratch, rows: int, blocks: Iterator[np.ndarray]) -> np.n
     for block in blocks:
         begin, end = end, end + len(block)
         found[begin:end] = block
-        scratch.let_go()
+        let_go()
     return found
 
 

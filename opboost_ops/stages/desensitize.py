@@ -10,12 +10,11 @@ from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.mechanisms import UnaryEncoding
 from opboost_ops.mechanisms.release import randomise, randomise_bit
 from opboost_ops.privacy.consent import require_consent
+from opboost_ops.scratch.arrays import Scratch, let_go, slices
+from opboost_ops.scratch.parts import gathered
 from opboost_ops.stages.held import HELD, held_values, person_keys, sources
 from opboost_ops.stages.rank import PRESENT, present_values
 from opboost_ops.stages.stage import SHARDS, Context, Outcome
-
-#: Rows at a time: keys and wide integers of no more of them are in memory.
-_BLOCK = 131_072
 
 
 def desensitize(context: Context) -> Outcome:
@@ -32,24 +31,24 @@ def desensitize(context: Context) -> Outcome:
     require_consent(context.policy, context.federation, context.party)
     table = context.home.table(context.part("preprocessed"))
     positions = narrow_integers(context.home.table(context.part("positions")), "position")
-    keys = person_keys(context)
+    keys = gathered(context.home.scratch, person_keys(context), positions)
     if context.shard is not None:
         values = {c.source: narrow_integers(table, c.source) for c in sources(context)}
-        released = randomised(context, values, keys, positions)
+        released = randomised(context, values, keys)
         documents = _present(context, released)
     else:
-        held = held_values(context, table, keys, positions)
-        released = randomised(context, held.values, keys, positions)
+        held = held_values(context, table, keys)
+        released = randomised(context, held.values, keys)
         documents = {HELD: held.document()}
     return Outcome(
-        tables={context.part("randomised"): as_table(released)},
+        tables={context.part("randomised"): as_table(released, context.home.scratch)},
         documents=documents,
         summary={"rows": table.num_rows} if context.shard is None else {},
     )
 
 
 def randomised(
-    context: Context, values: dict[str, np.ndarray], keys: np.ndarray, positions: np.ndarray
+    context: Context, values: dict[str, np.ndarray], keys: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Randomised values of some rows, by column, shape (n,) each.
 
@@ -57,29 +56,29 @@ def randomised(
         context: A stage's.
         values: What may go of them, by source, integers, shape (n,) each; columns of other sources
             are left out.
-        keys: The table's person keys, shape (rows, 16), uint8.
-        positions: Which rows of the table they are, integers, shape (n,).
+        keys: The rows' person keys, shape (n, 16), uint8.
     """
     secret = context.noise_secret()
     columns = [column for column in context.columns() if column.source in values]
-    released = {c.name: np.empty(len(positions), dtype=_kind(c)) for c in columns}
-    for begin in range(0, len(positions), _BLOCK):
-        rows = slice(begin, begin + _BLOCK)
-        people = keys[positions[rows]]
+    scratch = context.home.scratch
+    released = {c.name: scratch.zeros(len(keys), _kind(c)) for c in columns}
+    for rows in slices(len(keys)):
+        people = keys[rows]
         wide = {source: part[rows].astype(np.int64) for source, part in values.items()}
         for column in columns:
             released[column.name][rows] = _of_column(column, wide[column.source], people, secret)
-        context.home.let_go()
+        let_go()
     return released
 
 
-def as_table(columns: dict[str, np.ndarray]) -> pa.Table:
+def as_table(columns: dict[str, np.ndarray], scratch: Scratch | None = None) -> pa.Table:
     """Columns in the smallest types that hold them.
 
     Args:
         columns: Integers, shape (n,) each, by name.
+        scratch: Where they are, if they are more than it holds.
     """
-    return pa.table({name: smallest_integers(values) for name, values in columns.items()})
+    return pa.table({name: smallest_integers(v, scratch) for name, v in columns.items()})
 
 
 def _present(context: Context, released: dict[str, np.ndarray]) -> dict[str, Any]:

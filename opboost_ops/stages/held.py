@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.draws import Asked, draw_name
 from opboost_ops.privacy.loss import column_losses
+from opboost_ops.scratch.arrays import Scratch, let_go, slices
+from opboost_ops.scratch.parts import dealt_by_hash, gathered, scattered
 from opboost_ops.stages.positions import keys_of
 from opboost_ops.stages.stage import Context
 
@@ -24,9 +26,6 @@ HELD = "held"
 
 #: Where kept person keys name the secret that made them.
 _MADE_UNDER = "noise_secret"
-
-#: Rows at a time.
-_BLOCK = 131_072
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Held:
         return {"draws": self.draws, "columns": self.shares}
 
 
-def held_values(context: Context, table: pa.Table, keys: np.ndarray, positions: np.ndarray) -> Held:
+def held_values(context: Context, table: pa.Table, keys: np.ndarray) -> Held:
     """Take the run's draw: where a cell is at its cap, the value that was charged last.
 
     A retry on the same values takes the same draw again, whatever other runs have drawn since.
@@ -58,17 +57,18 @@ def held_values(context: Context, table: pa.Table, keys: np.ndarray, positions: 
     Args:
         context: A stage's.
         table: Preprocessed rows.
-        keys: The party's person keys, shape (rows of its table, 16), uint8.
-        positions: Which of them the rows are, integers, shape (n,).
+        keys: Their person keys, shape (n, 16), uint8.
 
     Raises:
         BudgetError: A budget would be passed, or a cell state is lost; nothing was charged.
     """
     assert context.take_draw is not None
-    rising, order = rising_people(context, keys, positions)
-    columns = sources(context)
+    columns, scratch = sources(context), context.home.scratch
+    given = {c.source: narrow_integers(table, c.source) for c in columns}
+    hashes = _hashes(context, (keys[rows] for rows in slices(len(keys))), len(keys))
+    rising, order, wanted = rising_people(scratch, hashes, given)
+    del hashes
     losses = column_losses(context.columns())
-    wanted = {c.source: narrow_integers(table, c.source)[order] for c in columns}
     meant = {source: _meant(rising, values) for source, values in wanted.items()}
     before = _before(context, meant, order)
     secret = context.noise_secret()
@@ -88,24 +88,23 @@ def held_values(context: Context, table: pa.Table, keys: np.ndarray, positions: 
     ]
 
     def in_rows(held: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-        found: dict[str, np.ndarray] = {}
-        for column, values in zip(columns, held, strict=True):
-            found[column.source] = np.empty(len(values), dtype=values.dtype)
-            found[column.source][order] = values
-        return found
+        found = {column.source: values for column, values in zip(columns, held, strict=True)}
+        pieces = (
+            (order[rows], {name: values[rows] for name, values in found.items()})
+            for rows in slices(len(order))
+        )
+        kinds = {name: values.dtype for name, values in found.items()}
+        return scattered(scratch, pieces, len(order), kinds)
 
     def keep(held: Sequence[np.ndarray]) -> None:
-        arrays = {name: smallest_integers(values) for name, values in in_rows(held).items()}
+        arrays = {n: smallest_integers(values, scratch) for n, values in in_rows(held).items()}
         kept = pa.table(arrays).replace_schema_metadata(meant)
         context.home.write_table(HELD, kept)
 
     held = context.take_draw(asked, keep)
-    shares: dict[str, dict[str, float]] = {}
-    for one, values in zip(asked, held, strict=True):
-        shares[one.charge] = {
-            "held": round(float(np.mean(values != one.values)) if len(values) else 0.0, 6),
-            "moved": round(_moved(one.values, values), 6),
-        }
+    shares = {
+        one.charge: _shares(one.values, values) for one, values in zip(asked, held, strict=True)
+    }
     draws = {
         one.charge: draw_name(one.column, one.context, one.people, values)
         for one, values in zip(asked, held, strict=True)
@@ -113,23 +112,29 @@ def held_values(context: Context, table: pa.Table, keys: np.ndarray, positions: 
     return Held(in_rows(held), draws, shares)
 
 
-def charged_draws(context: Context, keys: np.ndarray, positions: np.ndarray) -> dict[str, str]:
+def charged_draws(context: Context, positions: np.ndarray) -> dict[str, str]:
     """Names of the draws that the randomised rows were made from, by charge.
 
     Args:
         context: A stage's.
-        keys: The party's person keys, shape (rows of its table, 16), uint8.
-        positions: Which of them the rows are, integers, shape (n,).
+        positions: Which rows of the party's table they are, integers, shape (n,).
 
     Raises:
         ContractError: What is kept at home is not what was drawn.
     """
-    rising, order = rising_people(context, keys, positions)
+    scratch, keys = context.home.scratch, person_keys(context)
+    if scratch.holds(len(keys)):
+        # Not of all of the table, of which some may be common.
+        people = (keys[positions[rows]] for rows in slices(len(positions)))
+        hashes = _hashes(context, people, len(positions))
+    else:
+        every = _hashes(context, (keys[rows] for rows in slices(len(keys))), len(keys))
+        hashes = gathered(scratch, every, positions)
     table, secret = context.home.table(HELD), context.noise_secret()
+    kept = {c.source: narrow_integers(table, c.source) for c in sources(context)}
+    rising, _, values = rising_people(scratch, hashes, kept)
     found = {
-        c.charge: draw_name(
-            c.uuid, c.noise_context(secret), rising, narrow_integers(table, c.source)[order]
-        )
+        c.charge: draw_name(c.uuid, c.noise_context(secret), rising, values[c.source])
         for c in sources(context)
     }
     if found != context.home.json(HELD)["draws"]:
@@ -169,26 +174,56 @@ def sources(context: Context) -> list[Column]:
 
 
 def rising_people(
-    context: Context, keys: np.ndarray, positions: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Keyed hashes of the persons in some rows, rising, and the rows in that order.
+    scratch: Scratch, hashes: np.ndarray, columns: Mapping[str, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """Rows in the order of the persons in them.
 
     Args:
-        context: A stage's.
-        keys: The table's person keys, shape (rows, 16), uint8.
-        positions: Which rows, integers, shape (n,).
+        scratch: Where they wait, if they are more than it holds.
+        hashes: Keyed hashes of the persons, uint64, shape (n,).
+        columns: Of the rows, integers, shape (n,) each.
 
     Returns:
-        uint64 and integers, shape (n,) each.
+        The hashes, rising; which row each is of, integers; and the columns in that order.
     """
-    secret = context.noise_secret()
-    people = np.empty(len(positions), dtype=np.uint64)
-    for begin in range(0, len(positions), _BLOCK):
-        rows = slice(begin, begin + _BLOCK)
-        people[rows] = noise.person_hashes(secret, keys[positions[rows]])
-        context.home.let_go()
-    order = np.argsort(people).astype(np.min_scalar_type(len(people)))
-    return people[order], order
+    count, row = len(hashes), np.min_scalar_type(len(hashes))
+    if scratch.holds(count):
+        order = np.argsort(hashes).astype(row)
+        return hashes[order], order, {name: values[order] for name, values in columns.items()}
+    names = {name: f"f{i}" for i, name in enumerate(columns)}
+    fields = [(field, columns[name].dtype) for name, field in names.items()]
+    records = np.dtype([("hash", np.uint64), ("row", row), *fields])
+
+    def pieces() -> Iterator[np.ndarray]:
+        for rows in slices(count):
+            piece = np.empty(rows.stop - rows.start, dtype=records)
+            piece["hash"], piece["row"] = hashes[rows], np.arange(rows.start, rows.stop)
+            for name, field in names.items():
+                piece[field] = columns[name][rows]
+            let_go()
+            yield piece
+
+    people, order = scratch.zeros(count, np.uint64), scratch.zeros(count, row)
+    found, end = {name: scratch.zeros(count, v.dtype) for name, v in columns.items()}, 0
+    for part in dealt_by_hash(scratch, pieces(), count, lambda p: p["hash"] >> np.uint64(48)):
+        rising = np.argsort(part["hash"])
+        begin, end = end, end + len(part)
+        people[begin:end], order[begin:end] = part["hash"][rising], part["row"][rising]
+        for name, field in names.items():
+            found[name][begin:end] = part[field][rising]
+        let_go()
+    return people, order, found
+
+
+def _hashes(context: Context, keys: Iterable[np.ndarray], count: int) -> np.ndarray:
+    """Keyed hashes of persons, uint64, shape (n,)."""
+    secret, end = context.noise_secret(), 0
+    people = context.home.scratch.zeros(count, np.uint64)
+    for some in keys:
+        begin, end = end, end + len(some)
+        people[begin:end] = noise.person_hashes(secret, some)
+        let_go()
+    return people
 
 
 def keyed_people(keys: pa.Array, secret: bytes) -> pa.Table:
@@ -223,10 +258,10 @@ def _before(context: Context, meant: dict[str, str], order: np.ndarray) -> dict[
     """What an earlier try of the stage held for the very same values, rising by person."""
     if not (context.home.folder / f"{HELD}.arrow").is_file():
         return {}
-    table = context.home.table(HELD)
+    table, scratch = context.home.table(HELD), context.home.scratch
     metadata = table.schema.metadata or {}
     return {
-        source: narrow_integers(table, source)[order]
+        source: gathered(scratch, narrow_integers(table, source), order)
         for source, digest in meant.items()
         if metadata.get(source.encode()) == digest.encode() and source in table.column_names
     }
@@ -234,18 +269,30 @@ def _before(context: Context, meant: dict[str, str], order: np.ndarray) -> dict[
 
 def _meant(people: np.ndarray, values: np.ndarray) -> str:
     """Digest of people and values before any is held; it stays home."""
-    digest = hashlib.blake2b(people.tobytes(), digest_size=32)
-    for begin in range(0, len(values), _BLOCK):
-        digest.update(values[begin : begin + _BLOCK].astype(np.int64).tobytes())
+    digest = hashlib.blake2b(digest_size=32)
+    for column, kind in ((people, np.uint64), (values, np.int64)):
+        for rows in slices(len(column)):
+            digest.update(column[rows].astype(kind).tobytes())
+            let_go()
     return digest.hexdigest()
 
 
-def _moved(wanted: np.ndarray, held: np.ndarray) -> float:
-    """Total variation distance between the values of two columns."""
+def _shares(wanted: np.ndarray, held: np.ndarray) -> dict[str, float]:
+    """Which share of the values of two columns differ, and their total variation distance."""
     if not len(wanted):
-        return 0.0
-    least = min(int(wanted.min()), int(held.min()))
-    size = max(int(wanted.max()), int(held.max())) - least + 1
-    ones = np.bincount(wanted.astype(np.int64) - least, minlength=size)
-    others = np.bincount(held.astype(np.int64) - least, minlength=size)
-    return float(np.abs(ones - others).sum()) / (2 * len(wanted))
+        return {"held": 0.0, "moved": 0.0}
+    ends = [
+        (min(int(v[rows].min()) for v in (wanted, held)),
+         max(int(v[rows].max()) for v in (wanted, held)))
+        for rows in slices(len(wanted))
+    ]  # fmt: skip
+    least = min(low for low, _ in ends)
+    ones, others = np.zeros((2, max(high for _, high in ends) - least + 1), dtype=np.int64)
+    differing = 0
+    for rows in slices(len(wanted)):
+        ones += np.bincount(wanted[rows].astype(np.int64) - least, minlength=len(ones))
+        others += np.bincount(held[rows].astype(np.int64) - least, minlength=len(ones))
+        differing += int((wanted[rows] != held[rows]).sum())
+        let_go()
+    moved = float(np.abs(ones - others).sum()) / (2 * len(wanted))
+    return {"held": round(differing / len(wanted), 6), "moved": round(moved, 6)}

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.feather as feather
 
 from opboost_ops.errors import ContractError
-from opboost_ops.scratch.arrays import ROWS, Scratch
+from opboost_ops.scratch.arrays import ROWS, Scratch, let_go, watch
 
 #: Bytes that are written at once of a table that is not in memory.
 _WRITTEN = 1 << 22
@@ -56,12 +56,13 @@ class Home:
         with self._whole(f"{name}.arrow") as file:
             if isinstance(table, pa.Table):
                 rows = max(table.num_rows, 1)
-                sink = file if self.scratch.holds(rows) else _Slowly(file, self.let_go)
+                sink = file if self.scratch.holds(rows) else _Slowly(file)
                 feather.write_feather(table, sink, compression="uncompressed", chunksize=rows)
                 return
             with pa.ipc.new_file(file, table.schema) as writer:
                 for block in table.blocks():
                     writer.write_table(block)
+                    let_go()
 
     def write_json(self, name: str, value: Any) -> None:
         """Keep a JSON value."""
@@ -85,7 +86,7 @@ class Home:
         """
         with self._kept(f"{name}.arrow").open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self.scratch.watch(mapped)
+        watch(mapped)
         # By this thread alone, as artifacts are: Arrow's own might outlive the interpreter.
         alone = pa.ipc.IpcReadOptions(use_threads=False)
         with pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)), options=alone) as found:
@@ -93,7 +94,7 @@ class Home:
 
     def let_go(self) -> None:
         """Let the machine have back what was looked at of mapped tables; it is read again."""
-        self.scratch.let_go()
+        let_go()
 
     def json(self, name: str) -> Any:
         """A JSON value that an earlier stage kept."""
@@ -130,16 +131,15 @@ class Home:
 class _Slowly:
     """A file that lets go of what is written to it, which may be mapped, some of it at a time."""
 
-    def __init__(self, file: BinaryIO, let_go: Callable[[], None]) -> None:
+    def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._let_go = let_go
         self.closed = False
 
     def write(self, content: Any) -> int:
         raw = memoryview(content).cast("B")
         for begin in range(0, len(raw), _WRITTEN):
             self._file.write(raw[begin : begin + _WRITTEN])
-            self._let_go()
+            let_go()
         return len(raw)
 
     def tell(self) -> int:

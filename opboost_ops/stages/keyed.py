@@ -13,7 +13,7 @@ from opboost_ops.exchange.manifest import Kind
 from opboost_ops.exchange.part_sizes import digest_parts
 from opboost_ops.exchange.points import digest_entries
 from opboost_ops.mechanisms import noise
-from opboost_ops.scratch.arrays import slices
+from opboost_ops.scratch.arrays import let_go, slices
 from opboost_ops.scratch.parts import dealt_by_hash
 from opboost_ops.stages.alignment import Answer, Common, Laid, Told
 from opboost_ops.stages.positions import ORDER, keys_of, order_table, rising, tails
@@ -41,7 +41,7 @@ class Keyed:
         short = scratch.zeros(len(digests), ("u1", (short_digests.SHORT,)))
         for rows in slices(len(digests)):
             short[rows] = digests[rows, : short_digests.SHORT]
-            scratch.let_go()
+            let_go()
         draft = Draft(
             kind="digests",
             about=context.party,
@@ -66,7 +66,7 @@ class Keyed:
         def places(holder: str) -> Iterator[tuple[int, np.ndarray]]:
             for found in short_digests.places_in(digest_entries(artifacts[holder]), own):
                 yield found
-                scratch.let_go()
+                let_go()
 
         # How many of the others have a person.
         having = scratch.zeros(len(own), np.min_scalar_type(len(artifacts)))
@@ -77,7 +77,7 @@ class Keyed:
         def common() -> Iterator[tuple[slice, np.ndarray]]:
             for rows in slices(len(own)):
                 yield rows, having[rows] == len(artifacts)
-                scratch.let_go()
+                let_go()
 
         count = sum(int(found.sum()) for _, found in common())
 
@@ -85,7 +85,7 @@ class Keyed:
             marked = scratch.zeros(artifacts[holder].manifest.rows, bool)
             for begin, at in places(holder):
                 marked[at[having[begin : begin + len(at)] == len(artifacts)]] = True
-            return Answer(entries=short_digests.marks(marked, held, scratch.let_go))
+            return Answer(entries=short_digests.marks(marked, held))
 
         def of_common() -> Iterator[np.ndarray]:
             for rows, found in common():
@@ -116,7 +116,7 @@ def _require_distinct(context: Context, digests: np.ndarray) -> None:
     for rows in slices(len(digests)):
         # With the next block's first.
         short_digests.require_distinct(digests[rows.start : rows.stop + 1], context.party)
-        context.home.let_go()
+        let_go()
 
 
 def rising_ids(context: Context, secret: bytes) -> tuple[np.ndarray, np.ndarray]:
@@ -151,7 +151,7 @@ def rising_ids(context: Context, secret: bytes) -> tuple[np.ndarray, np.ndarray]
         order = rising(part["key"])
         begin, end = end, end + len(part)
         digests[begin:end], rows[begin:end] = part["key"][order], part["row"][order]
-        scratch.let_go()
+        let_go()
     return digests, rows
 
 
@@ -169,7 +169,7 @@ def keyed_ids(context: Context, secret: bytes) -> np.ndarray:
     whole = scratch.zeros(context.home.json("table")["rows"], ("u1", (16,)))
     for begin, keys in _id_blocks(context, secret):
         whole[begin : begin + len(keys)] = keys
-        scratch.let_go()
+        let_go()
     return whole
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
+from opboost_ops.scratch.parts import gathered
 from opboost_ops.stages.desensitize import randomised
 from opboost_ops.stages.encode_rows import joined_rows
 from opboost_ops.stages.held import HELD, held_values, person_keys
@@ -63,14 +64,15 @@ def _drawn(
     drawn: pa.Table,
 ) -> tuple[pa.Table, dict[str, Any]]:
     """What may go of the randomised rows, and what is kept beside it."""
-    keys, positions = person_keys(context), narrow_integers(tables["positions"], "position")
-    held = held_values(context, tables["preprocessed"], keys, positions)
+    positions = narrow_integers(tables["positions"], "position")
+    keys = gathered(context.home.scratch, person_keys(context), positions)
+    held = held_values(context, tables["preprocessed"], keys)
     new: dict[str, np.ndarray] = {}
     for source, values in held.values.items():
         other = np.flatnonzero(values != narrow_integers(tables["preprocessed"], source))
         if not len(other):
             continue
-        once_more = randomised(context, {source: values[other]}, keys, positions[other])
+        once_more = randomised(context, {source: values[other]}, keys[other])
         for name, cells in once_more.items():
             new[name] = narrow_integers(drawn, name).astype(
                 np.promote_types(drawn.schema.field(name).type.to_pandas_dtype(), cells.dtype)

@@ -19,7 +19,7 @@ from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.exchange.points import position_column
-from opboost_ops.scratch.arrays import Scratch
+from opboost_ops.scratch.arrays import Scratch, let_go
 from opboost_ops.stages.stage import Context
 
 #: Name of the table that says which row each published digest is of.
@@ -150,7 +150,7 @@ def _marked(context: Context, alignment: Artifact) -> np.ndarray | None:
                 some = order[places[held == side]]
                 ends[side] = end + len(some)
                 rows[end : ends[side]] = some[: max(common - end, 0)]
-            scratch.let_go()
+            let_go()
     except ValueError:
         return None
     return rows if ends[True] == common else None

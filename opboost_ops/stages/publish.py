@@ -11,7 +11,7 @@ from opboost_ops.mechanisms import LocalMap
 from opboost_ops.privacy.charges import Charges
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.loss import column_losses
-from opboost_ops.stages.held import charged_draws, person_keys
+from opboost_ops.stages.held import charged_draws
 from opboost_ops.stages.stage import Context, Outcome
 
 
@@ -55,7 +55,7 @@ def publish(context: Context) -> Outcome:
 
 def _charges(context: Context, columns: tuple[Column, ...]) -> Charges:
     positions = narrow_integers(context.home.table("positions"), "position")
-    draws = charged_draws(context, person_keys(context), positions)
+    draws = charged_draws(context, positions)
     secret = context.noise_secret()
     keys: dict[str, str] = {}
     edges: dict[str, tuple[float, ...]] = {}

@@ -17,6 +17,7 @@ from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.draws import read_mark
 from opboost_ops.privacy.ledger import Ledger
+from opboost_ops.scratch.arrays import Scratch
 from tests.unit.privacy.test_draws import COLUMN, CONTEXT, TEN, Party
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cells-0.2.0.tar.xz"
@@ -70,8 +71,8 @@ def test_whoever_reads_while_people_change_finds_the_new_ones(
 
     read, done = cell_files._read, []
 
-    def between(path: Path) -> Any:
-        table = read(path)
+    def between(path: Path, scratch: Scratch) -> Any:
+        table = read(path, scratch)
         if not done:
             done.append(True)
             draw(writer, [3], [1], [COLUMN])

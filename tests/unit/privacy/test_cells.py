@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from opboost_ops.domain import Domain
 from opboost_ops.privacy.cells import Cells
+from opboost_ops.scratch import arrays
+from opboost_ops.scratch.arrays import Scratch
 
 COLUMN, CONTEXT = uuid.UUID(int=7), bytes(32)
 TEN = Domain(-2, 9)
@@ -85,12 +87,20 @@ def test_files_are_their_owners_alone(tmp_path: Path) -> None:
         max_size=7,
     ),
     st.integers(1, 3),
+    st.integers(1, 9),
 )
 def test_it_is_a_dictionary_of_sets(
-    tmp_path_factory: pytest.TempPathFactory, nights: list[dict[int, int]], most: int
+    tmp_path_factory: pytest.TempPathFactory, nights: list[dict[int, int]], most: int, held: int
 ) -> None:
-    """The same as the plainest model of it, over any history."""
-    cells = Cells(tmp_path_factory.mktemp("cells"))
+    """The same as the plainest model of it, over any history, in memory and on disk."""
+    folder = tmp_path_factory.mktemp("cells")
+    cells = Cells(folder, Scratch(folder, held))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "BLOCK", 1 + held % 3)
+        _compared(cells, nights, most)
+
+
+def _compared(cells: Cells, nights: list[dict[int, int]], most: int) -> None:
     seen: dict[int, set[int]] = {}
     last: dict[int, int] = {}
     for table in nights:

@@ -19,7 +19,8 @@ def test_look_ups_are_those_in_memory(held: int, height: int, wanted: int, seed:
     rng = np.random.default_rng(seed)
     rows = rng.integers(0, height, wanted)
     columns = [rng.integers(0, 9, height), rng.integers(0, 256, (height, 16), dtype=np.uint8)]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "BLOCK", 1 + seed % 20)
         scratch = Scratch(Path(folder), held)
         for column in columns:
             found = gathered(scratch, column, rows)
