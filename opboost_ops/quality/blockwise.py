@@ -21,7 +21,7 @@ from opboost_ops.quality.indicators import INDICATORS, Facts, in_order, needs_fa
 from opboost_ops.quality.judging import verdict
 from opboost_ops.quality.report import Result
 from opboost_ops.quality.verdicts import Verdict
-from opboost_ops.scratch.arrays import let_go
+from opboost_ops.scratch.arrays import Scratch, let_go
 
 #: Asks expectations of a table: results in the order in which they are reported, each with its
 #: place among the expectations.
@@ -82,7 +82,11 @@ def blocks_of(table: pa.Table) -> Blocks:
 
 
 def ask_blocks(
-    expectations: Sequence[Expectation], read: Blocks, ask: Ask, judged: Sequence[int] = ()
+    expectations: Sequence[Expectation],
+    read: Blocks,
+    ask: Ask,
+    judged: Sequence[int] = (),
+    scratch: Scratch | None = None,
 ) -> list[Result]:
     """Ask expectations of a table.
 
@@ -91,6 +95,7 @@ def ask_blocks(
         read: The table.
         ask: How to ask expectations of a table that is in memory.
         judged: Places of those that need not be asked where `verdicts` can judge them.
+        scratch: Where that waits which is more than it holds; all is in memory when absent.
 
     Returns:
         The results in the order in which Great Expectations reports them.
@@ -98,7 +103,7 @@ def ask_blocks(
     stream = read(())
     first, second = next(stream), next(stream, None)
     schema = first.schema
-    verdicts = {at: v for at in judged if (v := verdict(expectations[at], schema, read))}
+    verdicts = {at: v for at in judged if (v := verdict(expectations[at], schema, read, scratch))}
     asked = [at for at in range(len(expectations)) if at not in verdicts]
     whole = second is None
     results: dict[int, Result] = {}
@@ -108,7 +113,7 @@ def ask_blocks(
         results = {asked[at]: result for at, result in told}
     else:
         blocks = _seen(chain((first, second), stream), partial(_look, verdicts, expectations))
-        results = _asked_of_blocks(expectations, asked, blocks, schema, read, ask)
+        results = _asked_of_blocks(expectations, asked, blocks, schema, read, ask, scratch)
     results |= {at: v.result() for at, v in verdicts.items()}
     order = in_order(expectations, schema)
     if whole:
@@ -143,11 +148,13 @@ def _asked_of_blocks(
     schema: pa.Schema,
     read: Blocks,
     ask: Ask,
+    scratch: Scratch | None,
 ) -> dict[int, Result]:
     """Results by place, of those expectations that are asked."""
     by_row = [at for at in places if _is_by_row(expectations[at], schema)]
     others = [at for at in places if at not in by_row]
-    few = {at: found for at in others if (found := gathering(expectations[at], schema, read))}
+    gathered = {at: gathering(expectations[at], schema, read, scratch) for at in others}
+    few = {at: found for at, found in gathered.items() if found}
     facts = _facts([expectations[at] for at in by_row], read, schema)
     parts: dict[int, list[Result]] = {at: [] for at in by_row}
     asked = [expectations[at] for at in by_row]

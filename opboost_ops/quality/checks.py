@@ -18,6 +18,7 @@ from opboost_ops.quality.gathering import Blocks, Expectation
 from opboost_ops.quality.indicators import Facts, derived, origin
 from opboost_ops.quality.report import Report, Result
 from opboost_ops.quality.suites import Suite
+from opboost_ops.scratch.arrays import Scratch
 
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
 
@@ -31,12 +32,13 @@ _ALONE = threading.Lock()
 _PLACE = "place"
 
 
-def run_suite(suite: Suite, table: pa.Table | Blocks) -> Report:
+def run_suite(suite: Suite, table: pa.Table | Blocks, scratch: Scratch | None = None) -> Report:
     """Check a table.
 
     Args:
         suite: What is expected of it.
         table: The table, or how to read it block by block: a large one is checked so anyway.
+        scratch: Where that waits which is more than it holds; all is in memory when absent.
 
     Returns:
         A report of counts; it holds no value of the table.
@@ -50,7 +52,7 @@ def run_suite(suite: Suite, table: pa.Table | Blocks) -> Report:
     read = blocks_of(table) if isinstance(table, pa.Table) else table
     try:
         built_in = range(len(suite.expectations) - suite.own)
-        results = ask_blocks(suite.expectations, read, _asked, built_in)
+        results = ask_blocks(suite.expectations, read, _asked, built_in, scratch)
     except ContractError:
         raise
     except Exception as error:

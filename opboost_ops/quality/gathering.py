@@ -1,6 +1,6 @@
 """Few rows of a table that is read block by block, of which the same holds as of all of them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -9,6 +9,11 @@ import polars as pl
 import pyarrow as pa
 
 from opboost_ops.quality.report import Result
+from opboost_ops.scratch.arrays import Scratch
+from opboost_ops.scratch.parts import Dealt
+
+#: Parts of hashes where they are more than memory holds, a power of two.
+_PARTS = 256
 
 Expectation = Mapping[str, Any]
 
@@ -30,13 +35,16 @@ class Gathering(Protocol):
         """What the result for that table says of the whole one."""
 
 
-def gathering(expectation: Expectation, schema: pa.Schema, read: Blocks) -> Gathering | None:
+def gathering(
+    expectation: Expectation, schema: pa.Schema, read: Blocks, scratch: Scratch | None = None
+) -> Gathering | None:
     """What to keep for an expectation; None if few rows cannot answer it.
 
     Args:
         expectation: Its configuration.
         schema: The table's.
         read: The table, where a second look at some of it is needed.
+        scratch: Where that waits which is more than it holds; all is in memory when absent.
     """
     kind, kwargs = expectation["type"], expectation["kwargs"]
     if "row_condition" in kwargs:
@@ -58,7 +66,7 @@ def gathering(expectation: Expectation, schema: pa.Schema, read: Blocks) -> Gath
             enough = max(bounds) + 1
             return _Values(column, held, lambda values: values.unique().head(enough))
     if kind == _UNIQUE and (pa.types.is_integer(held) or is_text(held)):
-        return _Unique(column, Repeated(column, held, read), kwargs.get("mostly", 1))
+        return _Unique(column, Repeated(column, held, read, scratch), kwargs.get("mostly", 1))
     return None
 
 
@@ -136,22 +144,44 @@ class Repeated:
         column: Which one.
         kind: Its type.
         read: The table, of which this column may be read again.
+        scratch: See `gathering`.
     """
 
-    def __init__(self, column: str, kind: pa.DataType, read: Blocks) -> None:
+    def __init__(
+        self, column: str, kind: pa.DataType, read: Blocks, scratch: Scratch | None = None
+    ) -> None:
         self._column, self._kind, self._read = column, kind, read
         self._hashes: list[np.ndarray] = []
+        self._scratch = scratch
+        self._waiting: Dealt | None = None
 
     def add(self, values: pl.Series) -> None:
         """Take a block's values, without those that are missing."""
         self._hashes.append(values.hash().to_numpy())
+        if self._scratch and not self._scratch.holds(sum(map(len, self._hashes))):
+            self._waiting = self._waiting or Dealt(self._scratch, np.dtype(np.uint64), _PARTS)
+            self._deal(self._waiting)
+
+    def _deal(self, waiting: Dealt) -> None:
+        for hashes in self._hashes:
+            waiting.add(hashes // np.uint64(2**64 // _PARTS), hashes)
+        self._hashes = []
+
+    def _repeated(self) -> np.ndarray:
+        """The hashes that come more than once, rising; those of a part lie below the next's."""
+        parts: Iterable[np.ndarray] = [np.concatenate(self._hashes)] if not self._waiting else ()
+        if self._waiting:
+            self._deal(self._waiting)
+            parts = self._waiting
+        self._hashes, found = [], []
+        for hashes in parts:
+            hashes.sort()
+            found.append(np.unique(hashes[1:][hashes[1:] == hashes[:-1]]))
+        return np.concatenate(found)
 
     def table(self) -> pa.Table:
         """The rows, in a table of the one column."""
-        hashes = np.concatenate(self._hashes)
-        self._hashes = []
-        hashes.sort()
-        repeated = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
+        repeated = self._repeated()
         found: list[pa.Array] = []
         for block in self._read((self._column,)) if len(repeated) else ():
             values = _series(block.column(0)).drop_nulls()

@@ -28,6 +28,7 @@ from opboost_ops.quality.verdicts import (
     Unique,
     Verdict,
 )
+from opboost_ops.scratch.arrays import Scratch
 
 #: Indicators that look at names, and not at numbers.
 _OF_NAMES = ("category", "class")
@@ -40,13 +41,16 @@ _INDICATED: Mapping[str, Callable[[Expectation], Verdict]] = {
 }
 
 
-def verdict(expectation: Expectation, schema: pa.Schema, read: Blocks) -> Verdict | None:
+def verdict(
+    expectation: Expectation, schema: pa.Schema, read: Blocks, scratch: Scratch | None = None
+) -> Verdict | None:
     """How to judge an expectation of a built-in suite.
 
     Args:
         expectation: Its configuration.
         schema: The table's.
         read: The table, where a second look at some of it is needed.
+        scratch: See `gathering`.
 
     Returns:
         None where Great Expectations is to be asked.
@@ -67,7 +71,7 @@ def verdict(expectation: Expectation, schema: pa.Schema, read: Blocks) -> Verdic
         return make(expectation) if make and plain else None
     if kind == "expect_column_values_to_be_unique":
         plain = pa.types.is_integer(held) or is_text(held)
-        return Unique(expectation, Repeated(column, held, read)) if plain else None
+        return Unique(expectation, Repeated(column, held, read, scratch)) if plain else None
     known: Mapping[str, tuple[bool, Callable[[Expectation], Verdict]]] = {
         "expect_column_to_exist": (True, Exists),
         "expect_column_values_to_not_be_null": (numbers or _is_plain(held), NotNull),

@@ -14,8 +14,10 @@ from opboost_ops.errors import ArtifactError, ContractError
 from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.exchange.manifest import Kind
+from opboost_ops.scratch.arrays import slices
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.chosen import RANK_VALUES, as_released
+from opboost_ops.stages.common_rows import CommonRows
 from opboost_ops.stages.digest_ids import changed
 from opboost_ops.stages.joined import joined
 from opboost_ops.stages.stage import Context, Outcome
@@ -38,25 +40,26 @@ def assemble(context: Context) -> Outcome:
     party, rules = context.federation.parties[context.party], context.federation.training
     assert party.label is not None
 
-    def column(name: str) -> pl.DataFrame:
-        """One column in the common order: never is more of the table in memory."""
-        return raw_table.read(context, [name])[positions]
-
+    rows = CommonRows(context, positions, context.home.json("table")["rows"])
     private = rules.trainer == "dpboost"
-    columns: dict[str, np.ndarray] = {}
-    known: dict[str, list[str]] = {}
-    for name, feature in party.features.items():
-        rows, full = column(name), f"{context.party}.{name}"
-        if feature.type == "nominal":
-            present = _text(rows[:train], name, feature).drop_nulls().unique().sort()
-            # Of private training, which categories are present would be a fact about single rows.
-            known[full] = list(feature.categories or ()) if private else present.to_list()
-        columns[full] = _own_column(rows, name, feature, known.get(full, []))
-    label, classes = encode_label(
-        column(party.label.column).get_column(party.label.column), party.label, train
+    # Of private training, which categories are present would be a fact about single rows.
+    known = {
+        f"{context.party}.{name}": list(feature.categories or ())
+        for name, feature in party.features.items()
+        if feature.type == "nominal"
+    }
+    if known and not private:
+        known = _present(context, rows, train)
+    columns = rows.columns(
+        list(party.features) or [context.federation.id.column],
+        lambda frame: own_columns(context, frame, known),
+        {f"{context.party}.{name}": np.float64 for name in party.features},
     )
+    label, classes = _labels(rows, party.label, train)
     require_labels(rules, label[:train])
-    weighted = column(rules.weight_column)[:train] if rules.weight_column else pl.DataFrame()
+    weighted = pl.DataFrame()
+    if rules.weight_column:
+        weighted = raw_table.read(context, [rules.weight_column])[positions][:train]
     weight = weights_of(weighted, rules, party.label, label[:train], classes)
     received: dict[str, tuple[Artifact | pa.Table, Artifact | pa.Table]] = {}
     ranked: list[str] = []
@@ -93,6 +96,52 @@ def assemble(context: Context) -> Outcome:
         documents={"frame": facts, **({RANK_VALUES: known_ranks} if known_ranks else {})},
         summary={"rows": train, "features": len(names), "ranked": len(ranked)},
     )
+
+
+def _present(context: Context, rows: CommonRows, train: int) -> dict[str, list[str]]:
+    """The categories of the own nominal features that training rows have, by full name."""
+    features = context.federation.parties[context.party].features
+    nominal = {name: feature for name, feature in features.items() if feature.type == "nominal"}
+    found: dict[str, set[str]] = {f"{context.party}.{name}": set() for name in nominal}
+    for places, frame in rows.blocks(list(nominal)):
+        chosen = frame.filter(pl.Series(places < train))
+        for name, feature in nominal.items():
+            text = _text(chosen, name, feature).drop_nulls().unique()
+            found[f"{context.party}.{name}"].update(text.to_list())
+    return {name: sorted(present) for name, present in found.items()}
+
+
+def _labels(rows: CommonRows, label: Label, train: int) -> tuple[np.ndarray, list[str | int]]:
+    """As `encode_label` of the whole column, of which no more than a block is in memory."""
+    classes: list[str | int] = []
+    if label.task == "regression":
+
+        def numbers(frame: pl.DataFrame) -> dict[str, np.ndarray]:
+            return {LABEL: encode_label(frame.get_column(label.column), label, None)[0]}
+    else:
+        frames = rows.blocks([label.column])
+        each = [_plain(frame.get_column(label.column)).unique() for _, frame in frames]
+        values = pl.concat(each).unique()
+        codes, classes = encode_label(values, label, None)
+        of_values = pl.Series(codes)
+
+        def numbers(frame: pl.DataFrame) -> dict[str, np.ndarray]:
+            found = _plain(frame.get_column(label.column))
+            found = found.replace_strict(values, of_values, return_dtype=pl.Float64)
+            return {LABEL: found.to_numpy()}
+
+    found = rows.columns([label.column], numbers, {LABEL: np.float64})[LABEL]
+    if label.task != "regression":
+        present: set[float] = set()
+        for some in slices(train):
+            present.update(np.unique(found[some]).tolist())
+        _require_classes(label, classes, len(present))
+    return found, classes
+
+
+def _plain(values: pl.Series) -> pl.Series:
+    """Categories as their texts, which are the same in every block."""
+    return values.cast(pl.String) if values.dtype in (pl.Categorical, pl.Enum) else values
 
 
 def _sides(train: int) -> tuple[slice, slice]:
@@ -235,11 +284,14 @@ def encode_label(
         )
     if train is None:
         return codes.to_numpy(), classes
-    present = codes[:train].n_unique()
+    _require_classes(label, classes, codes[:train].n_unique())
+    return codes.to_numpy(), classes
+
+
+def _require_classes(label: Label, classes: list[str | int], present: int) -> None:
     if present < 2 or (label.task == "binary" and len(classes) != 2):
         raise ContractError(
-            f"The label {name} has {present} of {len(classes)} classes in the training rows; "
-            f"{label.task} needs {'two' if label.task == 'binary' else 'at least two'}.",
+            f"The label {label.column} has {present} of {len(classes)} classes in the training "
+            f"rows; {label.task} needs {'two' if label.task == 'binary' else 'at least two'}.",
             "Look at the table, or declare another task.",
         )
-    return codes.to_numpy(), classes

@@ -259,7 +259,7 @@ def check(
     absent = _absent(context)
     for boundary, (suite, table) in boundaries.items():
         begin = time.process_time()
-        report = run_suite(tightened(suite, folder, boundary, absent), table)
+        report = run_suite(tightened(suite, folder, boundary, absent), table, context.home.scratch)
         processor += time.process_time() - begin
         files[f"quality/{boundary}.json"] = report.json()
         files[f"quality/{boundary}.html"] = report.html()

@@ -1,7 +1,6 @@
 """Arrow: a feature holder's raw table -> integers of the declared domain."""
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,11 @@ from opboost_ops.config.feature import Fill
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
-from opboost_ops.scratch.arrays import slices
-from opboost_ops.scratch.parts import scattered
 from opboost_ops.stages import raw_table
+from opboost_ops.stages.common_rows import CommonRows
 from opboost_ops.stages.digest_ids import changed
 from opboost_ops.stages.held import sources
 from opboost_ops.stages.least_common import too_few
-from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.released import Released, released
 from opboost_ops.stages.stage import SHARDS, Context, Outcome
 
@@ -77,31 +74,17 @@ def _in_common_order(
     As the table is read block by block, each row goes to its place at once: never is more of the
     raw table in memory than a block.
     """
-    scratch, rows = context.home.scratch, len(positions)
-    # The place of each row, from 1: those of 0 are not wanted.
-    numbered = (
-        (positions[some], {"": np.arange(some.start + 1, some.stop + 1)}) for some in slices(rows)
-    )
-    places = scattered(scratch, numbered, height, {"": np.min_scalar_type(rows)})[""]
     clipped: Counter[str] = Counter()
-    features = list(context.federation.parties[context.party].features)
 
-    def encoded() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
-        begin = 0
-        for block in blocks(context, features, shard=context.shard):
-            place = places[begin : begin + block.height]
-            if len(place) != block.height:
-                raise changed(context)
-            begin += block.height
-            table, outside = domain_integers(context, block.filter(pl.Series(place > 0)))
-            clipped.update(outside)
-            values = {name: narrow_integers(table, name) for name in table.column_names}
-            yield place[place > 0] - 1, values
-        if begin != height:
-            raise changed(context)
+    def encoded(frame: pl.DataFrame) -> dict[str, np.ndarray]:
+        table, outside = domain_integers(context, frame)
+        clipped.update(outside)
+        return {name: narrow_integers(table, name) for name in table.column_names}
 
     kinds = {column.source: _kind(column.source_domain) for column in sources(context)}
-    whole = scattered(scratch, encoded(), rows, kinds)
+    features = list(context.federation.parties[context.party].features)
+    whole = CommonRows(context, positions, height).columns(features, encoded, kinds)
+    scratch = context.home.scratch
     columns = {name: smallest_integers(whole[name], scratch) for name in kinds}
     return pa.table(columns), dict(clipped)
 

@@ -8,13 +8,11 @@ import pyarrow as pa
 
 from opboost_ops.config.columns import Column
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
+from opboost_ops.scratch.arrays import Scratch, let_go, slices
 from opboost_ops.stages.stage import Context, Outcome
 
 #: Where a sharded table's present values are kept, by column; each file's with its number.
 PRESENT = "present"
-
-#: Rows at a time.
-_BLOCK = 131_072
 
 
 def rank(context: Context) -> Outcome:
@@ -30,7 +28,7 @@ def rank(context: Context) -> Outcome:
     if context.federation.parties[context.party].shards:
         # Each file's own were looked up by the worker that had it.
         known = context.home.json(PRESENT)
-    ranks, values = ranks_of(context.columns(), table, private, known)
+    ranks, values = ranks_of(context.columns(), table, private, known, context.home.scratch)
     return Outcome(
         tables={"ranks": ranks},
         documents={"rank_values": values},
@@ -43,6 +41,7 @@ def ranks_of(
     table: pa.Table,
     private: bool,
     known: Mapping[str, Sequence[int]] = MappingProxyType({}),
+    scratch: Scratch | None = None,
 ) -> tuple[pa.Table, dict[str, list[int]]]:
     """Ranks of training rows, and which value each rank stands for.
 
@@ -51,6 +50,7 @@ def ranks_of(
         table: Randomised values of the training rows alone, by column.
         private: Whether they are the domain's own codes.
         known: The values that are present, rising, by column; looked for when absent.
+        scratch: Where ranks are that are more than it holds; they are in memory when absent.
     """
     ranks: dict[str, pa.Array] = {}
     values: dict[str, list[int]] = {}
@@ -63,7 +63,7 @@ def ranks_of(
             present = np.asarray(known[name], dtype=np.int64)
         else:
             present = present_values(released)
-        ranks[name] = smallest_integers(dense_ranks(released, present))
+        ranks[name] = smallest_integers(dense_ranks(released, present, scratch), scratch)
         values[name] = present.tolist()
     return pa.table(ranks), values
 
@@ -76,25 +76,32 @@ def present_values(released: np.ndarray) -> np.ndarray:
     """
     if not len(released):
         return np.empty(0, dtype=np.int64)
-    least = int(released.min())
-    present = np.zeros(int(released.max()) - least + 1, dtype=bool)
-    for begin in range(0, len(released), _BLOCK):
-        present[released[begin : begin + _BLOCK].astype(np.int64) - least] = True
+    parts = (released[rows] for rows in slices(len(released)))
+    ends = [(int(part.min()), int(part.max())) for part in parts]
+    least = min(low for low, _ in ends)
+    present = np.zeros(max(high for _, high in ends) - least + 1, dtype=bool)
+    for rows in slices(len(released)):
+        present[released[rows].astype(np.int64) - least] = True
+        let_go()
     return np.flatnonzero(present) + least
 
 
-def dense_ranks(released: np.ndarray, present: np.ndarray) -> np.ndarray:
+def dense_ranks(
+    released: np.ndarray, present: np.ndarray, scratch: Scratch | None = None
+) -> np.ndarray:
     """The place of each value among the present ones, from 1, shape (n,).
 
     Args:
         released: Integers, shape (n,).
         present: All of their values, rising.
+        scratch: See `ranks_of`.
     """
     least = int(present[0])
     rank_of = np.zeros(int(present[-1]) - least + 1, np.min_scalar_type(len(present)))
     rank_of[present - least] = np.arange(1, len(present) + 1)
-    ranks = np.empty(len(released), dtype=rank_of.dtype)
-    for begin in range(0, len(released), _BLOCK):
-        rows = slice(begin, begin + _BLOCK)
+    size = len(released)
+    ranks = scratch.zeros(size, rank_of.dtype) if scratch else np.empty(size, rank_of.dtype)
+    for rows in slices(size):
         ranks[rows] = rank_of[released[rows].astype(np.int64) - least]
+        let_go()
     return ranks

@@ -74,13 +74,14 @@ def weights_of(
     Raises:
         ContractError: The weights are no positive numbers, or name a class that there is not.
     """
+    if training.weight_column is None and training.class_weight is None:
+        return None
     found = np.ones(len(codes))
     if training.weight_column is not None:
         found = _numbers(rows.get_column(training.weight_column))
     if training.class_weight is not None:
         found = found * _by_class(training.class_weight, label, codes, classes)
-    alike = training.weight_column is None and training.class_weight is None
-    return None if alike else found / found.mean()
+    return found / found.mean()
 
 
 def _numbers(values: pl.Series) -> np.ndarray:

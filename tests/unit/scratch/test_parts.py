@@ -63,7 +63,7 @@ def test_an_array_on_disk_has_no_name_and_goes_with_its_last_view(tmp_path: Path
     whole[:] = np.arange(1000)
     part = whole[990:]
     del whole
-    scratch.let_go()
+    arrays.let_go()
     assert part.tolist() == list(range(990, 1000))
     assert not os.listdir(tmp_path)
     maps = [

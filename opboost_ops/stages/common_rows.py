@@ -1,0 +1,72 @@
+"""A party's raw rows in the common order: each block's are put to their places as it is read."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from opboost_ops.scratch.arrays import slices
+from opboost_ops.scratch.parts import scattered
+from opboost_ops.stages.psi_session import changed
+from opboost_ops.stages.raw_blocks import blocks
+from opboost_ops.stages.stage import Context
+
+
+class CommonRows:
+    """Some rows of a party's table, or of a shard's file; never is more than a block in memory.
+
+    Args:
+        context: The party's.
+        positions: Which rows, in the order that is wanted, integers, shape (n,).
+        height: How many the table has, or the file.
+    """
+
+    def __init__(self, context: Context, positions: np.ndarray, height: int) -> None:
+        self._context = context
+        self._rows = len(positions)
+        numbered = (
+            (positions[some], {"": np.arange(some.start + 1, some.stop + 1)})
+            for some in slices(self._rows)
+        )
+        # The place of each row, from 1: those of 0 are not wanted.
+        kind = np.min_scalar_type(self._rows)
+        self._places = scattered(context.home.scratch, numbered, height, {"": kind})[""]
+
+    def blocks(self, names: Sequence[str]) -> Iterator[tuple[np.ndarray, pl.DataFrame]]:
+        """Places of a block's wanted rows, and these rows, in the order of the table.
+
+        Args:
+            names: Which columns.
+
+        Raises:
+            ContractError: The table was rewritten, or cannot be read as declared.
+        """
+        begin = 0
+        for block in blocks(self._context, names, shard=self._context.shard):
+            place = self._places[begin : begin + block.height]
+            if len(place) != block.height:
+                raise changed(self._context)
+            begin += block.height
+            yield place[place > 0] - 1, block.filter(pl.Series(place > 0))
+        if begin != len(self._places):
+            raise changed(self._context)
+
+    def columns(
+        self,
+        names: Sequence[str],
+        made: Callable[[pl.DataFrame], Mapping[str, np.ndarray]],
+        kinds: Mapping[str, Any],
+    ) -> dict[str, np.ndarray]:
+        """What is made of the rows, in the order that is wanted.
+
+        Args:
+            names: Which columns are read.
+            made: Makes columns of a block's rows, shape (k,) each.
+            kinds: The type of each.
+
+        Returns:
+            Shape (n,) each, in memory or on disk.
+        """
+        pieces = ((places, made(frame)) for places, frame in self.blocks(names))
+        return scattered(self._context.home.scratch, pieces, self._rows, kinds)
