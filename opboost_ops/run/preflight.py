@@ -113,7 +113,7 @@ def lacking(
     private = federation.training.private
     if ROUNDS in stages and private is not None:
         checks.append(lambda: model_noise.require("training.private is declared"))
-    checks += [budget, lambda: require_room(party, federation, run, stages, home)]
+    checks += [budget, lambda: require_room(party, federation, run, purpose, stages, home)]
     for check in checks:
         try:
             check()

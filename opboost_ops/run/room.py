@@ -1,7 +1,8 @@
 """Room on a party's disks for what a run writes, asked before it writes anything.
 
 How much that will be is taken from the party's last runs: no run of the last three that did the
-same took less. Sizes follow from private tables, so they stay at home.
+same took less. Of a table with more rows than a stage holds, what waits on the disk of the home
+comes on top: `waiting`. Sizes follow from private tables, so they stay at home.
 """
 
 import contextlib
@@ -10,12 +11,18 @@ import shutil
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from opboost_ops.config.federation import Federation
-from opboost_ops.errors import ContractError
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from opboost_ops.config.columns import columns_of
+from opboost_ops.config.federation import Federation, Purpose
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.local_store import LocalStore
 from opboost_ops.run.publication import Publisher
 from opboost_ops.run.timings import FOLDER
-from opboost_ops.stages.stage import Home
+from opboost_ops.stages.stage import Home, table_of
+from opboost_ops.stages.table_files import files_of
 
 #: Bytes without which no run ends, however small: databases and logs need some.
 _LEAST = 8_000_000
@@ -23,12 +30,21 @@ _LEAST = 8_000_000
 #: How many of the last runs are looked at.
 _LAST = 3
 
+#: Bytes a row that wait at most: keys of persons, twice while they are dealt, and their places; and
+#: a number of a column, likewise.
+_KEYS, _COLUMN = 64, 24
+
 #: Where a run's home keeps how much room there was, and was not.
 ROOM = "errors/room.txt"
 
 
 def require_room(
-    party: Publisher, federation: Federation, run: str, stages: Collection[str], home: Home
+    party: Publisher,
+    federation: Federation,
+    run: str,
+    purpose: Purpose,
+    stages: Collection[str],
+    home: Home,
 ) -> None:
     """Refuse to begin where a disk has less room than a run takes.
 
@@ -36,6 +52,7 @@ def require_room(
         party: Whose disks.
         federation: The plan's.
         run: The run's id.
+        purpose: What it is for.
         stages: All that the party has in the run.
         home: The party's folder for it.
 
@@ -56,6 +73,8 @@ def require_room(
         taken = [_size(folder / place / one) for one in earlier] if name != "cells" else []
         device = there.stat().st_dev
         more = min(taken, default=0) - _size(folder / place / run)
+        if name == "home" and stages:
+            more = max(0, more) + waiting(party.site, federation, party.name, purpose)
         needed[device] = needed.get(device, 0) + max(0, more)
         named.setdefault(device, []).append(name)
         folders[name] = there
@@ -71,6 +90,7 @@ def require_room(
                 f"{', '.join(names)}: {room.free / 1e6:,.1f} MB are free, and a run takes at least "
                 f"{want / 1e6:,.1f} MB"
                 + (f", as the smallest of the last {len(earlier)}" if earlier else "")
+                + (", what waits while people are sorted among it" if "home" in names else "")
             )
     if not short:
         return
@@ -83,6 +103,29 @@ def require_room(
         "Free some, set retention_days, or move it in site.yaml to a larger disk; how much there "
         f"is and how much a run takes is in its home folder, in {federation.name}/{run}/{ROOM}.",
     )
+
+
+def waiting(site: Site, federation: Federation, party: str, purpose: Purpose) -> int:
+    """Bytes that wait on the disk of the home while a party's people are sorted or looked up.
+
+    Args:
+        site: The party's.
+        federation: The plan's.
+        party: Its name.
+        purpose: Which of its tables is meant.
+
+    Returns:
+        0 where its table is held in memory, or is no Parquet file yet.
+    """
+    with contextlib.suppress(ConfigError, OSError, pa.ArrowException):
+        table = table_of(site, federation.name, purpose)
+        if isinstance(table, Path):
+            rows = sum(pq.read_metadata(path).num_rows for path in files_of(table))
+            columns = len(federation.parties[party].features) + 1
+            if party in federation.feature_holders:
+                columns = len(columns_of(federation, party))
+            return (_KEYS + _COLUMN * columns) * rows if rows > site.block_rows else 0
+    return 0
 
 
 def _earlier(folder: Path, run: str, stages: Collection[str]) -> list[str]:

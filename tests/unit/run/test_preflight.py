@@ -2,12 +2,14 @@
 
 import logging
 import sys
+from collections import namedtuple
 from typing import Any
 
+import polars as pl
 import pytest
 
 from opboost_ops.config.loading import load_site
-from opboost_ops.errors import BudgetError, OpBoostError, PolicyError
+from opboost_ops.errors import BudgetError, ContractError, OpBoostError, PolicyError
 from opboost_ops.orchestration import pools
 from opboost_ops.run import all_ready, invitations, local
 from opboost_ops.run.inbox import Run
@@ -131,6 +133,34 @@ def test_the_label_holders_expired_key_opens_no_run(workspace: Workspace) -> Non
     assert where == "open_run"
     assert "has expired on 2020-02-29" in str(error)
     assert workspace.published() == []
+
+
+def test_a_disk_that_cannot_hold_what_is_sorted_is_told_before_the_first_byte(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = sum(path.stat().st_size for path in workspace.folder.rglob("*") if path.is_file())
+    free += 8_000_000
+    monkeypatch.setattr(
+        "opboost_ops.run.room.shutil.disk_usage",
+        lambda _: namedtuple("R", "total free")(2**50, free),
+    )
+    workspace.open()
+    site = workspace.folder / "bank" / "site.yaml"
+    # All but the last row are held in memory; of all rows the disk cannot hold the keys.
+    rows = pl.read_parquet(workspace.table_path("bank")).height
+    monkeypatch.setattr("opboost_ops.run.room._KEYS", free)
+    for held, short in ((rows - 1, True), (rows, False)):
+        workspace.edit_yaml("bank/site.yaml", lambda s: s.update(block_rows=held))  # noqa: B023
+        assert f"block_rows: {held}" in site.read_text()
+        if short:
+            with pytest.raises(ContractError, match="too little room on the disk of its") as caught:
+                workspace.step("bank", "check_table")
+            assert "MB" not in str(caught.value)
+            told = (workspace.home("bank") / ROOM).read_text()
+            assert "what waits while people are sorted" in told
+            assert not list(workspace.home("bank").glob("quality/*"))
+        else:
+            workspace.step("bank", "check_table")
 
 
 def test_a_refused_plan_is_told_nothing_else(workspace: Workspace) -> None:
