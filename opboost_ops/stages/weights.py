@@ -81,7 +81,7 @@ def weights_of(
         found = _numbers(rows.get_column(training.weight_column))
     if training.class_weight is not None:
         found = found * _by_class(training.class_weight, label, codes, classes)
-    return found / found.mean()
+    return np.asarray(found / found.mean())
 
 
 def _numbers(values: pl.Series) -> np.ndarray:
