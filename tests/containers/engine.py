@@ -123,10 +123,13 @@ class Project:
 
     def down(self) -> None:
         """Take everything away: containers, networks, volumes."""
-        done = self._compose("down", "--volumes", "--remove-orphans", "--timeout", "3", seconds=180)
-        left = self._containers("--all")
-        if left:
+        command = ("down", "--volumes", "--remove-orphans", "--timeout", "3")
+        done = self._compose(*command, seconds=180)
+        if left := self._containers("--all"):
+            # Podman removes no container in whose network another one is, and Debian's compose
+            # asks for both at once.
             self.engine.run("rm", "--force", *left, seconds=120)
+            done = self._compose(*command, seconds=180)
         assert done.returncode == 0, done.stderr[-4000:]
 
     def container(self, service: str) -> str:

@@ -42,11 +42,17 @@ class Images:
     variables: Mapping[str, str]
 
 
-def prepare(engine: Engine) -> Images:
-    """Build the project's image, and have those of the servers."""
+def prepare(engine: Engine, own: str = "opboost-test", extras: str = "") -> Images:
+    """Build the project's image, and have those of the servers.
+
+    Args:
+        engine: Builds them.
+        own: Name of the project's image.
+        extras: What is installed; the file's own default when empty.
+    """
     base = _base(engine)
-    own = "opboost-test"
-    _build(engine, own, base, ROOT / "docker" / "Dockerfile", ROOT)
+    options = [f"--build-arg=EXTRAS={extras}"] if extras else []
+    _build(engine, own, base, ROOT / "docker" / "Dockerfile", ROOT, *options)
     variables = {"OPBOOST_IMAGE": own}
     for variable, official in SERVERS.items():
         variables[variable] = official

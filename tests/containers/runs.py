@@ -47,7 +47,13 @@ def train_beside_a_crash(
 ) -> list[dict[str, Any]]:
     """Train; kill the container whose worker does a task, as soon as it does. The run's tasks."""
     run = client.trigger(TRAIN)
-    until(lambda: state(client, TRAIN, run, task) == "running", f"{task} to begin", RUN)
+
+    def begun() -> bool:
+        if client.run(TRAIN, run)["state"] == "failed":
+            ended(client, TRAIN, run, project.told)
+        return bool(state(client, TRAIN, run, task) == "running")
+
+    until(begun, f"{task} to begin", RUN)
     before = project.state(service)["Restarts"]
     project.kill(service)
     until(lambda: project.is_back(service, before), f"{service} to be started again", TASK)
