@@ -12,6 +12,12 @@ from opboost_ops.boosting.rounds import Round
 from opboost_ops.errors import ContractError
 
 
+#: Where digests of exact vectors are kept: a line each, added before the vector is sent.
+DIGESTS = "digests"
+
+_HEX = 64
+
+
 class SentVectors:
     """The masked vectors of one session, kept before they are sent.
 
@@ -21,6 +27,9 @@ class SentVectors:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        #: Digests of exact vectors by round, as far as their file was read.
+        self._digests: dict[str, str] = {}
+        self._read = -1
 
     def keep(self, name: Round, raw: bytes) -> None:
         """Keep the digest of a vector that is about to be sent; at a later try, see that it is its.
@@ -32,22 +41,34 @@ class SentVectors:
         Raises:
             ContractError: Another one was kept for this round: nothing may be sent.
         """
+        if self._read < 0:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._digests |= self._of_former_releases()
+            self._read = 0
+        # A retry makes the vector again, so its digest is enough.
         digest = hashlib.sha256(raw).hexdigest()
-        path = self._path(name.name)
-        kept = path.with_suffix(".sha256")
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        handle = os.open(self._folder / DIGESTS, flags, 0o600)
         try:
-            same = kept.read_text() == digest
-        except FileNotFoundError:
-            if not path.is_file():
-                # A retry makes the vector again, so its digest is enough.
-                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                part = path.with_suffix(".part")
-                part.write_text(digest)
-                part.replace(kept)
-                return
-            same = path.read_bytes() == raw
-        if not same:
+            # Another process of this party may have written since: it is never written blindly.
+            if (size := os.fstat(handle).st_size) != self._read:
+                self._digests |= _digests_in(os.pread(handle, size, 0))
+            known = self._digests.get(name.name)
+            if known is None:
+                # A line that was cut off by a kill is of a vector that was not sent.
+                line = f"\n{name.name} {digest}\n".encode()
+                self._read = size + os.write(handle, line)
+                self._digests[name.name] = known = digest
+        finally:
+            os.close(handle)
+        if known != digest:
             raise _another(name)
+
+    def _of_former_releases(self) -> dict[str, str]:
+        """Digests of a session that a former release began, which kept each in its own file."""
+        found = {path.stem: path.read_text() for path in self._folder.glob("*.sha256")}
+        vectors = {path.stem: path.read_bytes() for path in self._folder.glob("*.bin")}
+        return found | {name: hashlib.sha256(raw).hexdigest() for name, raw in vectors.items()}
 
     def keep_drawn(self, name: Round, exact: bytes, make: Callable[[], bytes]) -> bytes:
         """The vector of a round with noise: made once, and at a later try the one that was kept.
@@ -89,7 +110,8 @@ class SentVectors:
             name: The round.
             total: int64.
         """
-        self._path(name.name).with_suffix(".sum").write_bytes(total.astype("<i8").tobytes())
+        with open(f"{self._folder}/{name.name}.sum", "wb", buffering=0) as file:
+            file.write(total.astype("<i8", copy=False).data)
 
     def total(self, name: Round) -> np.ndarray:
         """What `keep_total` has kept, int64.
@@ -158,6 +180,16 @@ class SentVectors:
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.bin"
+
+
+def _digests_in(raw: bytes) -> dict[str, str]:
+    """By round, the first digest of each; lines that are not whole say nothing."""
+    found: dict[str, str] = {}
+    for line in raw.decode(errors="replace").split("\n")[:-1]:
+        name, _, digest = line.partition(" ")
+        if len(digest) == _HEX:
+            found.setdefault(name, digest)
+    return found
 
 
 def _write(path: Path, raw: bytes) -> None:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
@@ -64,6 +65,9 @@ SIGNATURE = "manifest.sig"
 WHOLE, PARTED = 2, 3
 
 _VERSIONS = (1, WHOLE, PARTED)
+
+#: Up to so many bytes a manifest is read once more if it is refused, to say why.
+_SMALL = 1 << 20
 
 
 class File(Record):
@@ -205,6 +209,12 @@ def parse_manifest(raw: bytes, what: str) -> Manifest:
         Rejected: They are no manifest of a version that this software knows, or are not in
             canonical form.
     """
+    # What is canonical has each key once and finite numbers alone: then it need not be looked for.
+    if len(raw) <= _SMALL:
+        with suppress(ValueError, RecursionError):
+            manifest = Manifest.model_validate_json(raw)
+            if manifest.to_bytes() == raw:
+                return manifest
     try:
         data: Any = read_json(raw)
         manifest = Manifest.model_validate(data)

@@ -1,6 +1,7 @@
 """Ed25519 signatures: which party said this."""
 
 import base64
+from functools import lru_cache
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
@@ -27,6 +28,8 @@ class Signer:
 
     def __init__(self, key: Ed25519PrivateKey) -> None:
         self._key = key
+        #: The public key, base64.
+        self.public = _text(key.public_key().public_bytes_raw())
 
     @classmethod
     def from_file(cls, path: Path) -> "Signer":
@@ -38,11 +41,6 @@ class Signer:
         parse = Ed25519PrivateKey.from_private_bytes
         remedy = "Make one with `opboost keys init`."
         return cls(read_key(path, "an Ed25519 signing key", parse, remedy))
-
-    @property
-    def public(self) -> str:
-        """The public key, base64."""
-        return _text(self._key.public_key().public_bytes_raw())
 
     def sign(self, message: bytes) -> bytes:
         """The 64-byte signature; the same message always gives the same bytes."""
@@ -58,10 +56,15 @@ def signed_by(public: str, message: bytes, signature: bytes) -> bool:
         signature: What came with them.
     """
     try:
-        Ed25519PublicKey.from_public_bytes(base64.b64decode(public)).verify(signature, message)
+        _public_key(public).verify(signature, message)
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+@lru_cache(maxsize=256)
+def _public_key(public: str) -> Ed25519PublicKey:
+    return Ed25519PublicKey.from_public_bytes(base64.b64decode(public))
 
 
 def _text(raw: bytes) -> str:
