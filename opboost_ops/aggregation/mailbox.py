@@ -18,7 +18,7 @@ from opboost_ops.aggregation.sent import SentVectors
 from opboost_ops.boosting.rounds import Decision, Round
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
-from opboost_ops.errors import ContractError
+from opboost_ops.errors import ArtifactError, ClosedSessionError, ContractError
 from opboost_ops.exchange.artifact import DOCUMENT
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.rounds import FORMAT, KEYS, Conversation
@@ -65,6 +65,8 @@ class Mailbox:
         self._active = federation.label_holder
         self._others = [name for name in federation.parties if name != me.party]
         self._replaying = True
+        #: Whether the session has ended for all parties without a model.
+        self.closed = False
         self._key = DecisionKey(me.decisions) if me.decisions else None
         self._masks = self._open()
 
@@ -154,8 +156,13 @@ class Mailbox:
 
     def _total(self, name: Round, packing: Packing, masked: np.ndarray) -> np.ndarray:
         """The sum over the parties, at the active one."""
-        received = self._post.wait("masked", self._others, name.name, str(name))
-        vectors = [self._vector(party, name, packing, files) for party, files in received.items()]
+        try:
+            received = self._post.wait("masked", self._others, name.name, str(name))
+            vectors = [self._vector(party, name, packing, f) for party, f in received.items()]
+        except Rejected as error:
+            # It lies where another can't come any more: nobody is to wait for what can't be.
+            self._send_closed(name, error.reason, [])
+            raise
         return unmasked([masked, *vectors])
 
     def _vector(
@@ -166,8 +173,33 @@ class Mailbox:
         )
         return packing.unpacked(message.vector(packing.length))
 
-    def _noted(self, name: Round, document: Mapping[str, Any], what: str) -> None:
-        """What a decision says beside what is sealed."""
+    def _noted(self, name: Round, document: Mapping[str, Any], what: str) -> None:  # noqa: ARG002
+        """What a decision says beside what is sealed.
+
+        Raises:
+            ClosedSessionError: It ends the session for all.
+        """
+        if "closed" in document:
+            self.closed = True
+            raise self._closed(name, document)
+
+    def _send_closed(self, name: Round, why: str, missing: list[str]) -> Mapping[str, bytes]:
+        """Publish, as this round's decision, that the session has ended for all parties."""
+        self.closed = True
+        document = {"closed": why, "missing": missing}
+        return self._post.send("decision", name.name, document=document)
+
+    def _closed(
+        self,
+        name: Round,
+        document: Mapping[str, Any],  # noqa: ARG002
+        why: str = "a message in it is not the one that was due",
+    ) -> ContractError:
+        charged = "It stays charged in full. " if self._federation.training.private else ""
+        return ClosedSessionError(
+            f"{name}: the active party has closed the session: {why}.",
+            f"{charged}No model has come of it: trigger a new run.",
+        )
 
     def _open(self) -> Masks | None:
         if self._me.seed is None:
@@ -193,7 +225,16 @@ class Mailbox:
 
     def _hear_keys(self) -> tuple[dict[str, bytes], str]:
         parties = list(self._federation.parties)
-        found = self._post.wait("round_key", parties, KEYS, "keys")
+        try:
+            found = self._post.wait("round_key", parties, KEYS, "keys")
+        except ArtifactError as error:
+            if isinstance(error, Rejected):
+                raise
+            raise ArtifactError(
+                error.problem,
+                "No sum has left. See that each of them takes part in this run, its DAG and "
+                "its task with rounds; then run this again.",
+            ) from None
         today = self._today()
         keys = {party: self._conversation.hear_key(party, found[party], today) for party in parties}
         return keys, self._conversation.open_session()

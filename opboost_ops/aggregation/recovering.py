@@ -27,7 +27,7 @@ from opboost_ops.aggregation.post import Place
 from opboost_ops.aggregation.shamir import BYTES
 from opboost_ops.boosting.rounds import LOGGER, Round
 from opboost_ops.config.schema import Record
-from opboost_ops.errors import ClosedSessionError, ContractError
+from opboost_ops.errors import ContractError
 from opboost_ops.exchange.rejection import Rejected
 
 _LOG = logging.getLogger(LOGGER)
@@ -212,17 +212,15 @@ class RecoveringMailbox(Mailbox):
         Raises:
             ContractError: Always, as at every other party.
         """
-        document = {"closed": why, "missing": missing}
-        files = self._post.send("decision", name.name, document=document)
+        files = self._send_closed(name, why, missing)
         self._conversation.accept("decision", self._active, name.name, files, self._today())
-        self._noted(name, document, "")
+        raise self._closed(name, {"missing": missing})
 
     def _sealed(self, masks: Masks, name: Round, decision: Record) -> dict[str, Any]:
         return {**super()._sealed(masks, name, decision), "present": self._next}
 
     def _noted(self, name: Round, document: Mapping[str, Any], what: str) -> None:
-        if "closed" in document:
-            raise self._closed(name, document)
+        super()._noted(name, document, what)
         present = self._listed(document, what)
         kept = self._sent.present(name)
         if kept is not None and kept != present:
@@ -235,18 +233,12 @@ class RecoveringMailbox(Mailbox):
             )  # fmt: skip
         self.present = present
 
-    def _closed(self, name: Round, document: Mapping[str, Any]) -> ContractError:
+    def _closed(self, name: Round, document: Mapping[str, Any], *why: str) -> ContractError:
         listed = document.get("missing")
         missing = [p for p in self._all if isinstance(listed, list) and p in listed]
-        why = (
-            f"fewer than {self._remain} parties remain, without {', '.join(missing)}"
-            if missing
-            else "a message in it is not the one that was due"
-        )
-        return ClosedSessionError(
-            f"{name}: the active party has closed the session: {why}.",
-            "It stays charged in full, and no model has come of it: trigger a new run.",
-        )
+        if missing:
+            why = (f"fewer than {self._remain} parties remain, without {', '.join(missing)}",)
+        return super()._closed(name, document, *why)
 
     def _listed(self, document: Mapping[str, Any], what: str) -> list[str]:
         listed = document.get("present")

@@ -11,7 +11,6 @@ import numpy as np
 from opboost_ops.boosting.rounds import Round
 from opboost_ops.errors import ContractError
 
-
 #: Where digests of exact vectors are kept: a line each, added before the vector is sent.
 DIGESTS = "digests"
 

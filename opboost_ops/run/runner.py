@@ -42,7 +42,6 @@ from opboost_ops.aggregation.mailbox import Mailbox
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import (
     BudgetError,
-    ClosedSessionError,
     ConfigError,
     ContractError,
     OpBoostError,
@@ -238,9 +237,10 @@ def _run_stage(
     begin, processor = time.perf_counter(), timings.processor()
     try:
         outcome = STAGES[stage](context)
-    except ClosedSessionError:
+    except OpBoostError:
         for mailbox in opened:
-            forget_session(party, federation, run.run, mailbox, home)
+            if mailbox.closed:
+                forget_session(party, federation, run.run, mailbox, home)
         raise
     if outcome.model is not None:
         charge_model(party, federation, run.run, outcome.model)

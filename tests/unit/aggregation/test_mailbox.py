@@ -15,7 +15,7 @@ from opboost_ops.boosting.federboost import learn
 from opboost_ops.boosting.histogram_text import ColumnText, text_of
 from opboost_ops.boosting.rounds import Alone, Round
 from opboost_ops.config.schema import Record
-from opboost_ops.errors import ArtifactError, ContractError
+from opboost_ops.errors import ArtifactError, ClosedSessionError, ContractError
 from opboost_ops.exchange.rejection import Rejected
 from tests.horizontal import RUN, Banks, some_rows
 
@@ -295,6 +295,14 @@ def test_what_is_malformed_replayed_late_or_foreign_is_refused(tmp_path, reason,
     _, errors = banks.together(twice, timeout=1.0)
     assert isinstance(errors["bank_a"], Rejected), errors
     assert errors["bank_a"].reason == reason
+    # Nobody waits for what can't come any more: one refusal at all that remain, also at a retry.
+    assert set(errors) == {"bank_a", "bank_c"}
+    _, again = banks.together(twice, only=["bank_a", "bank_c"], timeout=1.0)
+    assert set(again) == {"bank_a", "bank_c"}
+    for error in (errors["bank_c"], *again.values()):
+        assert isinstance(error, ClosedSessionError)
+        assert "the active party has closed the session: a message in it is not" in str(error)
+        assert "charged" not in str(error), "exact sums have no budget"
 
 
 def _sig(banks, raw):

@@ -20,6 +20,7 @@ from opboost_ops.datasets.lenders import NAME, write_lenders
 from opboost_ops.datasets.workspace import agree_for_all
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.store import open_store
 from opboost_ops.models.export import model_columns
 from opboost_ops.models.registry import Registry
 from opboost_ops.run.inbox import Run
@@ -309,3 +310,48 @@ def test_many_classes_by_a_whole_run(tmp_path, monkeypatch):
     assert said[lenders.names[2], "evaluate_own"]["metrics"]["federated_local"]["auc"] > 0.75
     text = (lenders.home(lenders.names[2]) / "model.txt").read_text()
     assert text.count("Tree=") == 3 * 3
+
+
+def test_without_a_party_whose_dag_is_never_triggered_the_others_end_and_go_on_later(
+    tmp_path, monkeypatch
+):
+    lenders = Lenders(tmp_path / "all", monkeypatch, training={"wait_minutes": 0.01})
+    open_run(lenders.file, TRAIN, {}, "train")
+    asked = Run(NAME, TRAIN, lenders.names[0])
+
+    def takes_part(names):
+        said, errors = {}, {}
+        for phase in phases(lenders.federation, "train"):
+            for stage in lenders._stages(phase):
+                if stage == ROUNDS:
+                    return together(names, said, errors)
+                for name in names:
+                    if name in phase.parties(lenders.federation):
+                        run_stage(name, stage, asked)
+        raise AssertionError("no stage has rounds")
+
+    def together(names, said, errors):
+        threads = [
+            threading.Thread(target=lenders._one, args=(name, asked, said, errors))
+            for name in names
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return said, errors
+
+    *there, absent = lenders.names
+    said, errors = takes_part(there)
+    assert not said and set(errors) == set(there)
+    for name, error in errors.items():
+        assert f"keys: {name} waits for {absent}" in str(error)
+        assert "No sum has left. See that each of them takes part in this run" in str(error)
+    store = open_store(load_site(lenders.folder / there[0] / "site.yaml").store)
+    kinds = {place.split("/")[2] for place in store.list(f"{NAME}/{TRAIN}")}
+    assert kinds == {"plan", "round_key"}
+    # Its DAG is triggered after all, and the others' tasks are cleared.
+    takes_part([absent])
+    said, errors = together(lenders.names, {}, {})
+    assert not errors
+    assert len({said[name, ROUNDS]["conversation"] for name in lenders.names}) == 1
