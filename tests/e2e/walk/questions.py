@@ -138,10 +138,10 @@ QUESTIONS = (
         OFFICER,
         "what left in the last thirty days, and what did it cost?",
         "one",
-        r"balance",
+        r"income",
         "What each feature has cost",
         clicks=(STATEMENT,),
-        row="balance",
+        row="income",
     ),
     Question(
         OFFICER,
