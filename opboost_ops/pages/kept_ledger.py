@@ -3,16 +3,15 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from uuid import UUID
 
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.books import open_books
 from opboost_ops.pages.kept import Kept
-from opboost_ops.privacy.accountant import Account, accounts, running
+from opboost_ops.privacy.accountant import Account, add
 from opboost_ops.privacy.events import Release
-
-#: Lines with the times when they were reserved, oldest first.
-Dated = Sequence[tuple[str, Release]]
+from opboost_ops.privacy.lines import Lines
 
 #: How many points in time a picture of charges has at most.
 _POINTS = 40
@@ -24,44 +23,38 @@ class LedgerRead:
     """What a ledger said when it was read. Nothing of it may be changed.
 
     Args:
-        dated: All lines with their times, oldest first.
-        waiting: Artifacts that are charged and of which it is not known that they were published.
+        lines: All of it, oldest first.
     """
 
-    def __init__(self, dated: Dated, waiting: Sequence[Release]) -> None:
-        self.dated = dated
-        self.waiting = waiting
+    def __init__(self, lines: Lines) -> None:
+        self.lines = lines
         self._before: dict[str, Mapping[UUID, Account]] = {}
-
-    @cached_property
-    def releases(self) -> Sequence[Release]:
-        """All lines."""
-        return [release for _, release in self.dated]
 
     @cached_property
     def federations(self) -> frozenset[str]:
         """The federations of its lines; ``all`` is among them where a line is of every one."""
-        return frozenset(release.federation for release in self.releases)
+        return frozenset(line.federation for line, _ in self.lines.counted)
 
     @cached_property
     def columns(self) -> Mapping[str, set[UUID]]:
         """The columns of each federation's lines."""
         found: dict[str, set[UUID]] = defaultdict(set)
-        for release in self.releases:
-            if release.column is not None:
-                found[release.federation].add(release.column)
+        for line, _ in self.lines.counted:
+            if line.column is not None:
+                found[line.federation].add(line.column)
         return found
 
     @cached_property
     def runs(self) -> Mapping[str, str]:
         """The federation of each run."""
-        return {release.run: release.federation for release in self.releases}
+        federations = [form.line.federation for form in self.lines.forms]
+        return dict(zip(self.lines.runs, federations, strict=True))
 
     @cached_property
     def drawn(self) -> Sequence[Release]:
         """Of each column, bit and receiver the last draw."""
         found: dict[tuple[UUID | None, str, str], Release] = {}
-        for line in self.releases:
+        for line, _ in self.lines.last:
             if line.draw is not None:
                 found[line.column, (line.feature or "").partition("=")[2], line.receiver] = line
         return [*found.values()]
@@ -70,17 +63,17 @@ class LedgerRead:
     def protected(self) -> Sequence[Release]:
         """Of each federation, column and bit the last line with a loss curve, oldest first."""
         found: dict[tuple[str, UUID | None, str], Release] = {}
-        for line in self.releases:
+        for line, _ in self.lines.last:
             if line.loss is not None:
                 place = (line.federation, line.column, (line.feature or "").partition("=")[2])
                 found.pop(place, None)
                 found[place] = line
         return [*found.values()]
 
-    @cached_property
+    @property
     def accounts(self) -> Mapping[UUID, Account]:
         """What each column has cost."""
-        return accounts(self.releases)
+        return self.lines.accounts
 
     def before(self, moment: str) -> Mapping[UUID, Account]:
         """What each column had cost by a moment.
@@ -90,8 +83,8 @@ class LedgerRead:
         """
         found = self._before.get(moment)
         if found is None:
-            lines = [release for at, release in self.dated if at < moment]
-            found = self.accounts if len(lines) == len(self.dated) else accounts(lines)
+            lines = self.lines.between("", moment)
+            found = self.accounts if len(lines) == len(self.lines) else lines.accounts
             if len(self._before) >= _MOMENTS:
                 self._before.clear()
             self._before[moment] = found
@@ -100,17 +93,19 @@ class LedgerRead:
     @cached_property
     def heights(self) -> Sequence[tuple[str, Mapping[UUID, tuple[float, float]]]]:
         """Both losses of each column by some moments, from the first line to the last."""
-        times = [at for at, _ in self.dated]
+        times = self.lines.times
         ends = [i for i in range(len(times)) if i + 1 == len(times) or times[i + 1] != times[i]]
         every = max(1, -(-len(ends) // _POINTS))
         # However many are passed over, a history begins where it begins.
-        wanted = {ends[0], *ends[::-1][::every]} if ends else set()
+        wanted = sorted({ends[0], *ends[::-1][::every]}) if ends else []
         so_far: dict[UUID, Account] = {}
-        return [
-            (times[i], {u: (float(a.step), float(a.whole)) for u, a in so_far.items()})
-            for i, _ in enumerate(running(self.releases, so_far))
-            if i in wanted
-        ]
+        found = []
+        for before, end in pairwise((-1, *wanted)):
+            for line, count in self.lines[before + 1 : end + 1].counted:
+                add(so_far, line, count)
+            sums = {u: (float(a.step), float(a.whole)) for u, a in so_far.items()}
+            found.append((times[end], sums))
+        return found
 
 
 def ledger_of(site: Site) -> LedgerRead:
@@ -122,9 +117,24 @@ def ledger_of(site: Site) -> LedgerRead:
     return _LEDGERS.of(site)
 
 
+def waiting_of(site: Site) -> Sequence[Release]:
+    """Artifacts that are charged and of which it is not known that they were published, as of now.
+
+    Args:
+        site: The party's.
+    """
+    return _WAITING.of(site)
+
+
 def _read(site: Site) -> LedgerRead:
     with open_books(site) as books:
-        return LedgerRead(books.ledger.dated(), books.ledger.uncommitted())
+        return LedgerRead(books.ledger.lines())
+
+
+def _read_waiting(site: Site) -> Sequence[Release]:
+    with open_books(site) as books:
+        return books.ledger.uncommitted()
 
 
 _LEDGERS = Kept(_read)
+_WAITING = Kept(_read_waiting)

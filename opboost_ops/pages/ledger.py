@@ -21,16 +21,17 @@ from opboost_ops.pages.blocks import (
     number,
 )
 from opboost_ops.pages.deployment import Query, of_books
-from opboost_ops.pages.kept_ledger import Dated, ledger_of
+from opboost_ops.pages.kept_ledger import ledger_of, waiting_of
 from opboost_ops.pages.kinds import kind_words
 from opboost_ops.pages.ledger_models import models
 from opboost_ops.pages.ledger_pictures import history, loss_curves
 from opboost_ops.pages.ledger_refusals import refusals
-from opboost_ops.privacy.accountant import Forecast, Loss, accounts, total
+from opboost_ops.privacy.accountant import Forecast, Loss, total
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.left_open import left_open, too_narrow
+from opboost_ops.privacy.lines import Lines
 from opboost_ops.privacy.lost import lost_states
-from opboost_ops.privacy.statement import exact_lines, forecasts_of
+from opboost_ops.privacy.statement import exact_counted, forecasts_of
 
 #: How many lines a page shows.
 _LINES = 20
@@ -49,23 +50,22 @@ def build(party: str, query: Query) -> list[Block]:
 
 def _page(site: Site, policy: Policy, query: Query) -> list[Block]:
     ledger = ledger_of(site)
-    waiting = ledger.waiting
+    waiting = waiting_of(site)
     with open_books(site) as books:
         lost = lost_states(ledger.drawn, books.cells)
     seen = {name for name in ledger.federations if name == "all" or query.sees(name)}
-    dated = _those_of(ledger.dated, ledger.federations, seen)
+    dated = ledger.lines.of_forms(lambda line: line.federation in seen)
     refused = refusals(site, query)
     if not dated:
         return [*refused, Note("muted", "Nothing was released yet.")]
-    releases = [release for _, release in dated]
     wanted = {name for name in seen if name == "all" or query.wants(name, query.run)}
-    shown = _those_of(dated, seen, wanted)
+    shown = dated.of_forms(lambda line: line.federation in wanted)
     if query.run is not None:
-        shown = [(at, r) for at, r in shown if r.run == query.run]
+        shown = shown.of_run(query.run)
     # Budgets are for all federations: whoever may not see one of them is not told more is left.
     visible = set().union(*(ledger.columns.get(name, ()) for name in seen))
     found = {u: f for u, f in forecasts_of(ledger.accounts, policy).items() if u in visible}
-    blocks: list[Block] = [*warnings(waiting, releases), *refused]
+    blocks: list[Block] = [*warnings(waiting, dated), *refused]
     behind = sorted({one.last.feature or "" for one in lost if one.last.column in visible})
     if behind:
         remedy = (
@@ -85,10 +85,10 @@ def _page(site: Site, policy: Policy, query: Query) -> list[Block]:
         curves = (r for r in ledger.protected if r.federation in wanted)
         drawn = curves if query.run is None else (release for _, release in shown)
         blocks.append(loss_curves(drawn))
-    if any(release.account == "model" for release in releases):
+    if any(line.account == "model" for line, _ in dated.counted):
         # As with features, the budget is for all federations.
-        blocks += models(ledger.dated, shown, policy.models.budget_epsilon)
-    blocks.append(_exact(release for _, release in shown))
+        blocks += models(ledger.lines, shown, policy.models.budget_epsilon)
+    blocks.append(_exact(shown))
     blocks.append(lines(shown, query, {release.artifact for release in waiting}))
     return blocks
 
@@ -105,22 +105,15 @@ def _together(faults: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def _those_of(dated: Dated, all_of: Collection[str], wanted: Collection[str]) -> Dated:
-    """The lines of some federations among those of all."""
-    if len(wanted) == len(all_of):
-        return dated
-    return [(at, line) for at, line in dated if line.federation in wanted]
-
-
-def warnings(waiting: Sequence[Release], releases: Sequence[Release]) -> list[Block]:
+def warnings(waiting: Sequence[Release], dated: Lines) -> list[Block]:
     """What must be seen first.
 
     Args:
         waiting: Reservations that were never completed.
-        releases: All lines.
+        dated: All lines.
     """
     blocks: list[Block] = []
-    if any(release.experiment for release in releases):
+    if any(line.experiment for line, _ in dated.counted):
         blocks.append(
             Note(
                 "warn",
@@ -143,7 +136,7 @@ def warnings(waiting: Sequence[Release], releases: Sequence[Release]) -> list[Bl
     return blocks
 
 
-def _figures(found: dict[UUID, Forecast], caps: AllFeatures, dated: Dated) -> Facts:
+def _figures(found: dict[UUID, Forecast], caps: AllFeatures, dated: Lines) -> Facts:
     step = total(f.account.step for f in found.values())
     whole = total(f.account.whole for f in found.values())
     left = [f for f in found.values() if f.retrainings is not None]
@@ -182,20 +175,23 @@ def _of(budget: float | None) -> str:
     return "worst case" if budget is None else f"worst case, of {budget:g}"
 
 
-def _ends(dated: Dated, fits: int) -> str:
+def _ends(dated: Lines, fits: int) -> str:
     day = pace(dated, fits)
     return f", about {day} at the pace so far" if day else ""
 
 
-def pace(dated: Dated, fits: int) -> str:
+def pace(dated: Lines, fits: int) -> str:
     """The day by which retrainings will be used up at the pace so far; empty if it cannot be told.
 
     Args:
         dated: Lines with their times, oldest first.
         fits: How many retrainings are left.
     """
-    times = sorted({datetime.fromisoformat(at) for at, r in dated if r.account == "local_dp"})
-    runs = len({(r.federation, r.run) for _, r in dated if r.account == "local_dp"})
+    local = dated.of_forms(lambda line: line.account == "local_dp")
+    times = sorted(map(datetime.fromisoformat, set(local.times)))
+    runs = len(
+        {(form.line.federation, run) for form, run in zip(local.forms, local.runs, strict=True)}
+    )
     if runs < 2 or fits == 0:
         return ""
     step = (times[-1] - times[0]) / (runs - 1)
@@ -204,9 +200,9 @@ def pace(dated: Dated, fits: int) -> str:
     return str((times[-1] + step * fits).date())
 
 
-def _columns(found: dict[UUID, Forecast], caps: AllFeatures, shown: Dated, query: Query) -> Table:
+def _columns(found: dict[UUID, Forecast], caps: AllFeatures, shown: Lines, query: Query) -> Table:
     narrowed = query.federation is not None or query.run is not None
-    here = accounts(release for _, release in shown) if narrowed else {}
+    here = shown.accounts if narrowed else {}
     exactly = any(forecast.account.least_cell is not None for forecast in found.values())
     rows = []
     for uuid, forecast in found.items():
@@ -299,8 +295,8 @@ def _left(loss: Loss, budget: float | None) -> Cell:
     return replace(left, state="bad") if budget is not None and float(loss) > budget else left
 
 
-def _exact(releases: Iterable[Release]) -> Table:
-    found = exact_lines(list(releases))
+def _exact(shown: Lines) -> Table:
+    found = exact_counted(shown.counted)
     return Table(
         "exact",
         "Told exactly, with no epsilon",
@@ -318,7 +314,7 @@ def _exact(releases: Iterable[Release]) -> Table:
     )
 
 
-def lines(dated: Dated, query: Query, attempted: Collection[str] = ()) -> Table:
+def lines(dated: Lines, query: Query, attempted: Collection[str] = ()) -> Table:
     """The ledger's lines, newest first.
 
     Args:
@@ -326,7 +322,7 @@ def lines(dated: Dated, query: Query, attempted: Collection[str] = ()) -> Table:
         query: What is asked for.
         attempted: Artifacts of which it is not known that they were published.
     """
-    page, pager = query.paged(list(reversed(dated)), _LINES, "entries")
+    page, pager = query.paged(dated[::-1], _LINES, "entries")
     return Table(
         "lines",
         "Ledger lines",

@@ -13,14 +13,14 @@ from opboost_ops.pages.blocks import (
     moment,
     number,
 )
-from opboost_ops.pages.kept_ledger import Dated
 from opboost_ops.privacy.accountant import model_epsilon
+from opboost_ops.privacy.lines import Lines
 
 #: How many lines are shown.
 _NEWEST = 20
 
 
-def models(everything: Dated, shown: Dated, cap: float | None) -> list[Block]:
+def models(everything: Lines, shown: Lines, cap: float | None) -> list[Block]:
     """Figures of all models together, and a line for each that is asked for.
 
     Args:
@@ -28,8 +28,9 @@ def models(everything: Dated, shown: Dated, cap: float | None) -> list[Block]:
         shown: Those of them that the page shows.
         cap: The policy's budget.
     """
-    spent = model_epsilon(release for _, release in everything)
-    trained = sum(r.kind == "model" for _, r in everything)
+    drawn = everything.of_forms(lambda line: line.account == "model")
+    spent = model_epsilon(release for _, release in drawn)
+    trained = sum(times for line, times in everything.counted if line.kind == "model")
     worst = "worst case" if cap is None else f"worst case, of {cap:g}"
     left = None if cap is None else max(0.0, cap - float(spent))
     facts = [
@@ -44,14 +45,12 @@ def models(everything: Dated, shown: Dated, cap: float | None) -> list[Block]:
     if left is not None:
         state: State = "bad" if left == 0 else "good"
         facts.append(Fact("Epsilon left for models", number(left).text, "of policy.yaml", state))
-    rows, before = [], []
-    listed = {id(release) for _, release in shown}
-    for at, release in everything:
-        if release.account != "model":
-            continue
-        before.append(release)
-        if id(release) not in listed:
-            continue
+    rows = []
+    listed = set(shown.numbers)
+    newest = [i for i, number in enumerate(drawn.numbers) if number in listed][-_NEWEST:]
+    for i in newest:
+        at, release = drawn[i]
+        before = (release for _, release in drawn[: i + 1])
         rows.append(
             (
                 moment(at),
@@ -69,7 +68,7 @@ def models(everything: Dated, shown: Dated, cap: float | None) -> list[Block]:
         "models",
         "What models have cost",
         (*heads, "rows", "told to"),
-        tuple(reversed(rows[-_NEWEST:])),
+        tuple(reversed(rows)),
         "Differentially private models, and metrics with noise, of the label holder's own rows. "
         "Trained on the same rows they add up, also those that never became champion. Epsilon is "
         "for a row added or removed; a row replaced costs twice as much.",

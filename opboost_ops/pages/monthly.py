@@ -184,7 +184,7 @@ def _party(
     tightest = min(left, key=lambda one: one.retrainings or 0, default=None)
     fits = None if tightest is None else tightest.retrainings
     state: State = "" if fits is None else "bad" if fits == 0 else "warn" if fits < 7 else ""
-    ends = "" if not fits else pace([(at, r) for at, r in ledger.dated if at < period.end], fits)
+    ends = "" if not fits else pace(ledger.lines.between("", period.end), fits)
     caps = policy.all_features
     endless = "no end" if any(one.lasts for one in found) else "no budget" if found else ""
     row = (

@@ -10,10 +10,10 @@ from opboost_ops.pages import exchange, ledger, models, quality, scored_runs
 from opboost_ops.pages.airflow import ago
 from opboost_ops.pages.blocks import Block, Fact, Facts, Fold, Heading, Links, Note, Section, number
 from opboost_ops.pages.deployment import Query, guarded, has_books
-from opboost_ops.pages.kept_ledger import ledger_of
+from opboost_ops.pages.kept_ledger import ledger_of, waiting_of
 from opboost_ops.pages.ledger_pictures import loss_curves
 from opboost_ops.pages.models import MODEL
-from opboost_ops.privacy.accountant import accounts, total
+from opboost_ops.privacy.accountant import total
 from opboost_ops.run.approval import waits_since
 
 
@@ -106,10 +106,10 @@ def _charged(party: str, query: Query) -> list[Block]:
     if not has_books(site):
         return []
     read = ledger_of(site)
-    dated = [(at, line) for at, line in read.dated if line.run == query.run]
-    waiting = [line for line in read.waiting if line.run == query.run]
+    dated = read.lines.of_run(query.run or "")
+    waiting = [line for line in waiting_of(site) if line.run == query.run]
     releases = [line for _, line in dated]
-    charged = accounts(releases)
+    charged = dated.accounts
     facts = Facts(
         (
             Fact(
@@ -125,7 +125,7 @@ def _charged(party: str, query: Query) -> list[Block]:
             Fact("Ledger lines", f"{len(dated):,}"),
         )
     )
-    blocks: list[Block] = ledger.warnings(waiting, releases)
+    blocks: list[Block] = ledger.warnings(waiting, dated)
     if charged:
         blocks += [facts, loss_curves(releases)]
     return [*blocks, ledger.lines(dated, query, {line.artifact for line in waiting})]

@@ -25,9 +25,9 @@ from opboost_ops.pages.kept_ledger import LedgerRead, ledger_of
 from opboost_ops.pages.kept_log import log_of
 from opboost_ops.pages.kinds import kind_words
 from opboost_ops.pages.period import Period, asked_for, sums
-from opboost_ops.privacy.accountant import Account, accounts, model_epsilon
-from opboost_ops.privacy.events import Release
-from opboost_ops.privacy.statement import exact_lines, forecasts_of
+from opboost_ops.privacy.accountant import Account, model_epsilon
+from opboost_ops.privacy.lines import Lines
+from opboost_ops.privacy.statement import exact_counted, forecasts_of
 
 _BAD: tuple[Action, ...] = ("refused", "rejected", "act_refused")
 
@@ -50,7 +50,7 @@ def _page(party: str, site: Site, policy: Policy, query: Query) -> list[Block]:
     if any(name != "all" and not query.sees(name) for name in ledger.federations):
         told = "This statement is of all federations of the party, and you may not see one of them."
         return [Note("muted", told)]
-    inside = [r for at, r in ledger.dated if period.has(at)]
+    inside = ledger.lines.between(period.begin, period.end)
     head = (log.count, "broken" if log.failure else log.head)
     preamble = (
         ("party", party),
@@ -64,7 +64,7 @@ def _page(party: str, site: Site, policy: Policy, query: Query) -> list[Block]:
     return [
         *([] if head[0] else [Note("bad", "The audit log is broken, or empty.", _BROKEN)]),
         _facts(period, ledger, inside, head, log.at),
-        _columns(period, ledger, accounts(inside), policy, preamble),
+        _columns(period, ledger, inside.accounts, policy, preamble),
         _exact(inside, preamble),
         _decisions(decided, preamble),
         *guarded(lambda: [agreements_table(site, query)]),
@@ -77,21 +77,24 @@ _BROKEN = "`opboost audit verify` says where; this statement cannot be held agai
 def _facts(
     period: Period,
     ledger: LedgerRead,
-    inside: Sequence[Release],
+    inside: Lines,
     head: tuple[int, str],
     at: str,
 ) -> Facts:
     then, now = (sums(ledger.before(moment)) for moment in (period.begin, period.end))
+    each = zip(inside.forms, inside.runs, strict=True)
+    runs = {(form.line.federation, run) for form, run in each if run}
     facts = [
         Fact("Period (UTC)", period.words, "both days included"),
-        Fact("Runs", f"{len({(r.federation, r.run) for r in inside if r.run}):,}"),
+        Fact("Runs", f"{len(runs):,}"),
         Fact("Ledger lines", f"{len(inside):,}", "each is one thing that left, or one draw"),
     ]
     for end, label in enumerate(("loss(1)", "loss(R-L)")):
         hint = f"from {number(then[end]).text} to {number(now[end]).text}, worst case"
         grown = number(now[end] - then[end] if now[end] != float("inf") else now[end]).text
         facts.append(Fact(f"A person was charged: {label}", grown, hint))
-    models = [(made, r) for made, r in ledger.dated if r.account == "model" and made < period.end]
+    drawn = ledger.lines.of_forms(lambda line: line.account == "model")
+    models = drawn.between("", period.end)
     if models:
         before = model_epsilon(r for made, r in models if made < period.begin)
         spent = [float(before), float(model_epsilon(r for _, r in models))]
@@ -153,10 +156,10 @@ def _columns(
     )
 
 
-def _exact(inside: Sequence[Release], preamble: tuple[tuple[str, str], ...]) -> Table:
+def _exact(inside: Lines, preamble: tuple[tuple[str, str], ...]) -> Table:
     rows = tuple(
         (count(line.times), Cell(kind_words(line.kind)), Cell(line.receiver), Cell(line.discloses))
-        for line in exact_lines(inside)
+        for line in exact_counted(inside.counted)
     )
     heads = ("times", "what", "told to", "what it discloses")
     note = "None of this is differentially private, and no budget limits it."

@@ -97,27 +97,45 @@ def running(releases: Iterable[Release], found: dict[UUID, Account]) -> Iterator
         found: The accounts so far, which grow.
     """
     for release in releases:
-        _add(found, release)
+        add(found, release)
         yield release
 
 
-def _add(found: dict[UUID, Account], release: Release) -> None:
+def of_column(found: dict[UUID, Account], release: Release) -> Account | None:
+    """The account that a release is charged to, begun if there is none; None for what is exact.
+
+    Args:
+        found: The accounts so far, which grow.
+        release: Of one party.
+    """
     if release.account == "exact" or release.column is None:
-        return
-    name = release.feature or ""
+        return None
     # By UUID, not by name: a renamed column is the same one, and is charged for both.
-    feature, _, bit = name.partition("=")
-    account = found.setdefault(release.column, Account(feature))
+    return found.setdefault(release.column, Account(""))
+
+
+def add(found: dict[UUID, Account], release: Release, count: int = 1) -> None:
+    """Charge releases that are alike but for run, digests, and a draw's number and worst case.
+
+    Args:
+        found: The accounts so far, which grow.
+        release: The last of them.
+        count: How many there are.
+    """
+    account = of_column(found, release)
+    if account is None:
+        return
+    feature, _, bit = (release.feature or "").partition("=")
     account.feature = feature
     exactly = release.account == "structural" and bit == MISSING
     account.structure.add(release.edges, release.span, exactly)
     draw, loss = release.draw, release.loss
     if draw is None or loss is None:
         return
-    stands_for = 0 if release.kind == "accepted" else draw.stands_for
+    stands_for = 0 if release.kind == "accepted" else draw.stands_for * count
     account.releases += 0 if bit else stands_for
-    account.step += times(exact(loss.loss[0]), draw.added)
-    account.whole += times(exact(loss.loss[-1]), draw.added)
+    account.step += times(exact(loss.loss[0]), draw.added * count)
+    account.whole += times(exact(loss.loss[-1]), draw.added * count)
     place = (bit, release.cells or "")
     before = account.keys.pop(place, None)
     account.keys[place] = Key(

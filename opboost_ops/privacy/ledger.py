@@ -2,15 +2,14 @@
 
 import datetime
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from uuid import UUID
 
 import sqlalchemy as sa
 
-from opboost_ops.privacy.database import METADATA, Database
+from opboost_ops.privacy.database import METADATA, Database, plain_rows
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.forgotten import Forgotten
-from opboost_ops.privacy.loss import LossCurve
+from opboost_ops.privacy.lines import Lines, lines_of, release_of
 from opboost_ops.privacy.worst import Worst
 
 _RELEASES = sa.Table(
@@ -52,9 +51,6 @@ _FORGOTTEN = sa.Table(
     sa.Column("key", sa.String(64), primary_key=True),
     sa.Column("person", sa.String(32), primary_key=True),
 )
-
-#: In a line's text, the beginning of its loss curve, and what comes after its end.
-_CURVE, _AFTER = '"loss": {', '}, "epsilon": '
 
 #: A line's event as its text, which databases keep in kinds of JSON of their own.
 _TEXT = sa.cast(_RELEASES.c.event, sa.Text)
@@ -184,7 +180,7 @@ class Ledger:
             )
             line = sa.select(_TEXT).where(_RELEASES.c.artifact == name.scalar_subquery())
             event = connection.execute(line.limit(1)).scalar()
-        return _release(event).run if event is not None else ""
+        return release_of(event).run if event is not None else ""
 
     def complete(self, forgotten: Forgotten) -> bool:
         """Let the list of forgotten persons and its copy here have what either has.
@@ -250,20 +246,27 @@ class Ledger:
         with self._database.reading() as connection:
             return all_releases(connection)
 
-    def dated(self) -> list[tuple[str, Release]]:
-        """The same, each with when it was reserved (UTC)."""
+    def lines(self) -> Lines:
+        """All lines, oldest first, for whoever reads few of them whole.
+
+        Raises:
+            ValidationError: The text of a line is none.
+        """
+        query = sa.select(_RELEASES.c.recorded_at, _TEXT).order_by(_RELEASES.c.id)
         with self._database.reading() as connection:
-            rows = connection.execute(
-                sa.select(_RELEASES.c.recorded_at, _TEXT).order_by(_RELEASES.c.id)
-            )
-            return [(at, _release(event)) for at, event in rows]
+            rows = plain_rows(connection, query)
+        return lines_of(rows)
+
+    def dated(self) -> list[tuple[str, Release]]:
+        """All lines, oldest first, each with when it was reserved (UTC)."""
+        return [*self.lines()]
 
     def uncommitted(self) -> list[Release]:
         """Artifacts that are charged and of which it is not known that they were published."""
         known = sa.exists().where(_COMMITS.c.artifact == _RELEASES.c.artifact)
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(_TEXT).where(~known).order_by(_RELEASES.c.id))
-            return [_release(event) for (event,) in rows]
+            return [release_of(event) for (event,) in rows]
 
 
 def add_draws(connection: sa.Connection, draws: Sequence[Release]) -> None:
@@ -325,7 +328,7 @@ def lines_after(connection: sa.Connection, line: int) -> list[tuple[int, Release
     rows = connection.execute(
         sa.select(_RELEASES.c.id, _TEXT).where(_RELEASES.c.id > line).order_by(_RELEASES.c.id)
     )
-    return [(number, _release(event)) for number, event in rows]
+    return [(number, release_of(event)) for number, event in rows]
 
 
 def all_releases(connection: sa.Connection) -> list[Release]:
@@ -335,7 +338,7 @@ def all_releases(connection: sa.Connection) -> list[Release]:
         connection: To the database.
     """
     rows = connection.execute(sa.select(_TEXT).order_by(_RELEASES.c.id))
-    return [_release(event) for (event,) in rows]
+    return [release_of(event) for (event,) in rows]
 
 
 def _charged(connection: sa.Connection) -> list[Release]:
@@ -352,25 +355,7 @@ def _charged(connection: sa.Connection) -> list[Release]:
     rows = connection.execute(
         sa.select(_TEXT).where(account != "exact", counts).order_by(_RELEASES.c.id)
     )
-    return [_release(event) for (event,) in rows]
-
-
-@lru_cache(maxsize=1 << 16)
-def _release(text: str) -> Release:
-    """A line as it was written; what the same text says does not change, so it is read once."""
-    # Most of a line is its loss curve, which is that of the line before: it is read once, too. A
-    # quote inside a string is written with a backslash, so neither mark can be a part of one.
-    head, _, rest = text.partition(_CURVE)
-    curve, end, tail = rest.partition(_AFTER)
-    if not end:
-        return Release.model_validate_json(text)
-    release = Release.model_validate_json(f"{head}{_AFTER[3:]}{tail}")
-    return release.model_copy(update={"loss": _curve(f"{{{curve}}}")})
-
-
-@lru_cache(maxsize=1 << 10)
-def _curve(text: str) -> LossCurve:
-    return LossCurve.model_validate_json(text)
+    return [release_of(event) for (event,) in rows]
 
 
 def _now() -> str:

@@ -1,7 +1,7 @@
 """A party's ledger as people read it: forecasts by column, and all that has no epsilon."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -81,10 +81,19 @@ def exact_lines(releases: Sequence[Release]) -> list[ExactLine]:
     Args:
         releases: Of one party.
     """
+    return exact_counted((release, 1) for release in releases)
+
+
+def exact_counted(counted: Iterable[tuple[Release, int]]) -> list[ExactLine]:
+    """The same of releases that are alike, and how many there are of each.
+
+    Args:
+        counted: Of one party.
+    """
     found: dict[tuple[str, str, str], int] = defaultdict(int)
-    for release in releases:
+    for release, times in counted:
         if release.account not in ("local_dp", "model"):
-            found[release.receiver, release.kind, release.discloses] += 1
+            found[release.receiver, release.kind, release.discloses] += times
     return [
         ExactLine(receiver, kind, times, discloses)
         for (receiver, kind, discloses), times in found.items()

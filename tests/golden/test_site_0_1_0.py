@@ -19,7 +19,8 @@ from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.models.registry import Registry
-from opboost_ops.privacy.accountant import model_epsilon
+from opboost_ops.privacy.accountant import accounts, model_epsilon
+from opboost_ops.privacy.statement import exact_counted, exact_lines
 from tests.federation import Workspace
 
 ARCHIVE = Path(__file__).with_name("site-0.1.0.tar.xz")
@@ -108,6 +109,10 @@ def test_ledger_and_audit_log_say_what_they_said(site: Site, party: str) -> None
         assert books.ledger.uncommitted() == []
         entries, _ = books.audit.verify()
         assert entries > 10
+        releases, lines = books.ledger.releases(), books.ledger.lines()
+    assert [release for _, release in lines] == releases
+    assert lines.accounts == accounts(releases)
+    assert exact_counted(lines.counted) == exact_lines(releases)
 
 
 def test_versions_are_listed_and_load_without_this_software(site: Site) -> None:

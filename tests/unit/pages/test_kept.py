@@ -44,13 +44,13 @@ def test_a_second_look_verifies_and_reads_nothing(
     reader: Reader, shown: Workspace, verified: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines: list[str] = []
-    dated = Ledger.dated
+    read = Ledger.lines
 
     def counted(ledger: Ledger) -> Any:
         lines.append("all")
-        return dated(ledger)
+        return read(ledger)
 
-    monkeypatch.setattr(Ledger, "dated", counted)
+    monkeypatch.setattr(Ledger, "lines", counted)
     first = reader.page("exchange?party=bank")
     with open_books(site_of("bank")[0]) as books:
         entries, head = books.audit.verify()
@@ -121,4 +121,4 @@ def test_what_a_reader_may_not_see_is_not_shown_from_memory() -> None:
         nothing = str(build("bank", Query(lambda _: False)))
         assert FIRST_RUN in everything
         assert FIRST_RUN not in nothing
-    assert ledger_of(site_of("bank")[0]).dated
+    assert ledger_of(site_of("bank")[0]).lines

@@ -14,7 +14,7 @@ from opboost_ops.privacy.accountant import accounts
 from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.ledger import Ledger
-from opboost_ops.privacy.ledger import _release as read_line
+from opboost_ops.privacy.lines import release_of
 from opboost_ops.privacy.loss import LossCurve, column_losses, loss_curve
 from tests.books import books_of
 from tests.federation import Workspace
@@ -150,4 +150,4 @@ def test_a_line_is_read_as_it_was_written_whatever_its_words_are(words: str) -> 
     first = release("age").model_copy(update={"loss": curve, "discloses": words, "epsilon": 2.0})
     second = first.model_copy(update={"loss": None})
     for line in (first, second):
-        assert read_line(json.dumps(line.model_dump(mode="json"))) == line
+        assert release_of(json.dumps(line.model_dump(mode="json"))) == line
