@@ -106,3 +106,28 @@ def test_a_release_that_would_be_wrong_is_refused(tmp_path: Path) -> None:
     _commit(folder)
     _git(folder, "tag", "v9.9.9")
     assert "the tag v9.9.9 is there already" in _refusal(folder)
+
+
+@pytest.mark.slow
+def test_a_release_is_made_whole_and_leaves_no_tag(tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
+    tags = subprocess.check_output(["git", "-C", clone, "tag", "--list"])
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("OPBOOST", "PYTHON"))}
+    path = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
+    # The tools are this environment's, so none is made there.
+    done = subprocess.run(
+        ["make", "--assume-old=setup", "release", "TAG="],
+        cwd=clone,
+        env={**environment, "PATH": path, "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("PASSED") == 2, done.stdout
+    version = re.findall(r'(?m)^version = "(.*)"', (clone / "pyproject.toml").read_text())[0]
+    names = {f"opboost_ops-{version}-py3-none-any.whl", f"opboost_ops-{version}.tar.gz"}
+    assert {path.name for path in (clone / "dist").iterdir()} == {*names, "notes.md"}
+    notes = (clone / "dist" / "notes.md").read_text().strip()
+    assert notes and notes in (clone / "CHANGELOG.md").read_text()
+    assert subprocess.check_output(["git", "-C", clone, "tag", "--list"]) == tags
