@@ -133,7 +133,11 @@ def table_from_bytes(raw: bytes, what: str, rows: int) -> pa.Table:
         # By this thread alone: `pq.read_table` scans by threads of Arrow's, which may be the last
         # to let go of the bytes, need the interpreter for it, and abort if it is just ending.
         with pq.ParquetFile(pa.BufferReader(raw), pre_buffer=False) as file:
-            return file.read(use_threads=False) if filled else file.schema_arrow.empty_table()
+            if not filled:
+                return file.schema_arrow.empty_table()
+            # At once, columns would be four bytes a cell before they are one.
+            batches = list(file.iter_batches(BLOCK, use_threads=False))
+            return pa.Table.from_batches(batches).combine_chunks()
     except (pa.ArrowException, OSError, ValueError):
         pass
     raise ArtifactError(f"{what}: its table is not readable Parquet.", "Trigger a new run.")

@@ -14,7 +14,7 @@ from opboost_ops.errors import ArtifactError, ContractError
 from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.exchange.manifest import Kind
-from opboost_ops.scratch.arrays import slices
+from opboost_ops.scratch.arrays import let_go, slices
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.chosen import RANK_VALUES, as_released
 from opboost_ops.stages.common_rows import CommonRows
@@ -135,6 +135,7 @@ def _labels(rows: CommonRows, label: Label, train: int) -> tuple[np.ndarray, lis
         present: set[float] = set()
         for some in slices(train):
             present.update(np.unique(found[some]).tolist())
+            let_go()
         _require_classes(label, classes, len(present))
     return found, classes
 

@@ -41,7 +41,8 @@ def keys_of(column: pa.ChunkedArray) -> np.ndarray:
     Args:
         column: Fixed-size binary of 16 bytes, without gaps.
     """
-    joined = column.combine_chunks()
+    # To combine one chunk is to copy it, and it may be mapped.
+    joined = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     begin = 16 * joined.offset
     raw = np.frombuffer(joined.buffers()[1], dtype=np.uint8)
     return raw[begin:][: 16 * len(joined)].reshape(-1, 16)
