@@ -1,0 +1,109 @@
+"""The wheel installed outside of the repository, as people would: without Airflow, and with it."""
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+from numpy.random import default_rng
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOK = ROOT / "docs" / "examples" / "federation.ipynb"
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as it is installed."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "-d", folder]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    return next(folder.glob("*.whl"))
+
+
+def _run(
+    command: Sequence[str | Path], folder: Path, status: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a folder, with nothing of the repository in reach."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("OPBOOST", "PYTHON"))}
+    path = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**environment, "PATH": path, "NO_COLOR": "1", "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == status, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done
+
+
+def _installed(wheel: Path, folder: Path, extra: str = "") -> Path:
+    """Where the programs are of an environment with the wheel, at the lock's versions."""
+    _run(["uv", "venv", "--quiet", "--python", sys.executable, "own"], folder)
+    lock = ["--constraint", ROOT / "requirements.lock"]
+    install = ["uv", "pip", "install", "--quiet", "--python", "own/bin/python", *lock]
+    _run([*install, f"opboost-ops{extra} @ {wheel.as_uri()}"], folder)
+    return folder / "own" / "bin"
+
+
+@pytest.mark.slow
+def test_the_wheel_without_airflow_makes_checks_and_runs_a_federation(
+    wheel: Path, tmp_path: Path
+) -> None:
+    programs = _installed(wheel, tmp_path)
+    opboost = programs / "opboost"
+    said = _run(
+        [programs / "python", "-c", "import opboost_ops; print(opboost_ops.__file__)"], tmp_path
+    )
+    assert said.stdout.startswith(str(tmp_path))
+    version = _run([opboost, "--version"], tmp_path).stdout
+    assert re.fullmatch(r"OpBoost Ops \d+\.\d+\.\d+\n", version)
+
+    # As the quick start has it.
+    draws = default_rng(1)
+    income, debt = draws.normal(3000, 500, 800).clip(500, 6000), draws.normal(0, 1, 800)
+    people = {"customer_id": range(800)}
+    default = (income / 1000 + debt + draws.normal(0, 0.5, 800) < 2.5).astype(int)
+    pl.DataFrame({**people, "income": income}).write_parquet(tmp_path / "bank.parquet")
+    lender = pl.DataFrame({**people, "debt": debt, "default": default})
+    lender.write_parquet(tmp_path / "lender.parquet")
+    tables = ["--table", "bank=bank.parquet", "--table", "lender=lender.parquet"]
+    about = ["--label", "lender.default", "--id", "customer_id", "--name", "credit"]
+    _run([opboost, "init", "credit", *tables, *about], tmp_path)
+    bounds = tmp_path / "credit" / "bounds.csv"
+    with bounds.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [line["feature"] for line in lines] == ["income"]
+    with bounds.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(lines[0]))
+        writer.writeheader()
+        writer.writerows({**line, "lower": 500, "upper": 6000} for line in lines)
+    _run([opboost, "bounds", "credit"], tmp_path)
+    for party in ("bank", "lender"):
+        agree = [opboost, "agree", f"credit/{party}", "credit/federation.yaml"]
+        shown = json.loads(_run([*agree, "--json"], tmp_path).stdout)
+        _run([*agree, "--yes", shown["digest"]], tmp_path)
+    assert "income" in _run([opboost, "check", "credit"], tmp_path).stdout
+    _run([opboost, "run", "credit/federation.yaml"], tmp_path)
+    assert list((tmp_path / "credit" / "lender" / "models").glob("credit/*/model.txt"))
+    refused = _run([opboost, "demo"], tmp_path, status=1)
+    assert "pip install 'opboost-ops[airflow]'" in refused.stderr
+
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    (tmp_path / "cells.py").write_text("\n".join([*sources, "print(scored.scores.height)"]))
+    assert int(_run([programs / "python", "cells.py"], tmp_path).stdout) > 0
+
+
+@pytest.mark.deployment
+def test_the_wheel_with_airflow_runs_the_demo(wheel: Path, tmp_path: Path) -> None:
+    programs = _installed(wheel, tmp_path, "[airflow]")
+    done = _run([programs / "opboost", "demo"], tmp_path)
+    assert "The new champion has started" in done.stderr
+    assert list((tmp_path / ".opboost").rglob("models/*/*/model.txt"))
