@@ -112,7 +112,7 @@ MUTANTS = {
     "ranks that break ties": Mutant(
         "stages/rank.py",
         {
-            "smallest_integers(dense_ranks(released, present))": (
+            "smallest_integers(dense_ranks(released, present, scratch), scratch)": (
                 "smallest_integers(1 + np.argsort(np.argsort(released)))"
             )
         },
