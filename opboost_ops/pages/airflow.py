@@ -30,6 +30,9 @@ PHASES = frozenset(
 
 _Found = TypeVar("_Found")
 
+#: Runs that are read at a time where one is looked for.
+_SOME = 200
+
 #: States of a task that is under way, and of one that has ended.
 BUSY = ("running", "queued", "up_for_retry", "up_for_reschedule", "restarting", "deferred")
 ENDED = ("success", "skipped", "failed", "upstream_failed", "removed")
@@ -170,7 +173,13 @@ def named(run: str, dags: Iterable[str]) -> Seen | None:
         run: OpBoost's id.
         dags: Ids of the DAGs in which it may be.
     """
-    return next((seen for seen in _runs(list(dags)) if seen.run == run), None)
+
+    def ask(session: Any) -> Seen | None:
+        # Newest first and some at a time: who asks mostly asks for one of the last.
+        found = session.execute(_query(list(dags)), execution_options={"yield_per": _SOME})
+        return next((seen for seen in map(_seen, found) if seen.run == run), None)
+
+    return _asked(ask, None)
 
 
 def latest(dags: Iterable[str], states: Iterable[str] = (), limit: int = 1) -> list[Seen]:
@@ -300,15 +309,9 @@ def _runs(
     within: tuple[datetime, datetime] | None = None,
 ) -> list[Seen]:
     def ask(session: Any) -> list[Seen]:
-        from sqlalchemy import select
-
         from opboost_ops.pages.airflow_tables import DagRun as Row
 
-        asked = (
-            select(Row.dag_id, Row.run_id, Row.state, Row.run_after, Row.start_date, Row.end_date)
-            .where(Row.dag_id.in_(dags))
-            .order_by(Row.id.desc())
-        )
+        asked = _query(dags)
         if name is not None:
             asked = asked.where(Row.run_id == name)
         if states:
@@ -317,12 +320,26 @@ def _runs(
             asked = asked.where(Row.run_after >= within[0], Row.run_after < within[1])
         if limit is not None:
             asked = asked.limit(limit)
-        return [
-            Seen(dag, run, str(getattr(state, "value", state) or ""), *map(_utc, times))
-            for dag, run, state, *times in session.execute(asked)
-        ]
+        return [_seen(row) for row in session.execute(asked)]
 
     return _asked(ask, [])
+
+
+def _query(dags: list[str]) -> Any:
+    from sqlalchemy import select
+
+    from opboost_ops.pages.airflow_tables import DagRun as Row
+
+    return (
+        select(Row.dag_id, Row.run_id, Row.state, Row.run_after, Row.start_date, Row.end_date)
+        .where(Row.dag_id.in_(dags))
+        .order_by(Row.id.desc())
+    )
+
+
+def _seen(row: Any) -> Seen:
+    dag, run, state, *times = row
+    return Seen(dag, run, str(getattr(state, "value", state) or ""), *map(_utc, times))
 
 
 def _utc(moment: datetime | None) -> datetime | None:

@@ -29,6 +29,9 @@ from opboost_ops.pages.deployment import Query, guarded, has_books, of_books
 from opboost_ops.pages.kept_log import LogRead, Owner, log_of
 from opboost_ops.pages.keys import keys_table
 
+#: Entries of an audit log with their numbers.
+Entries = Sequence[tuple[int, Entry]]
+
 #: Runs and log entries on a page. All artifacts of a shown run are read and verified.
 _RUNS = 3
 _ENTRIES = 20
@@ -165,20 +168,32 @@ def _entries(page: Numbered, pager: Pager | None) -> Table:
     )
 
 
-def run_blocks(party: str, federation: str, run: str) -> list[Block]:
+def run_entries(party: str, federation: str, run: str) -> Entries:
+    """One run's entries of a party's audit log, oldest first, each with its number.
+
+    Args:
+        party: Whose log.
+        federation: The run's federation.
+        run: Its id.
+    """
+    site, _ = site_of(party)
+    if not has_books(site):
+        return []
+    start = reference(federation, run, "", "").rstrip("/")
+    with open_books(site) as books:
+        return books.audit.below(f"{start}/")
+
+
+def run_blocks(party: str, federation: str, run: str, mine: Entries) -> list[Block]:
     """One run's part of the exchange, for the page of a run.
 
     Args:
         party: Whose view.
         federation: The run's federation.
         run: Its id.
+        mine: Its entries of the party's audit log.
     """
     site, policy = site_of(party)
-    mine: list[tuple[int, Entry]] = []
-    if has_books(site):
-        start = reference(federation, run, "", "").rstrip("/")
-        with open_books(site) as books:
-            mine = books.audit.below(f"{start}/")
     return [
         *rejections([entry for _, entry in reversed(mine)]),
         *artifacts(party, site, policy, [_place((federation, run), mine)], None, ("run",)),

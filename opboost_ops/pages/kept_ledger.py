@@ -45,12 +45,6 @@ class LedgerRead:
         return found
 
     @cached_property
-    def runs(self) -> Mapping[str, str]:
-        """The federation of each run."""
-        federations = [form.line.federation for form in self.lines.forms]
-        return dict(zip(self.lines.runs, federations, strict=True))
-
-    @cached_property
     def drawn(self) -> Sequence[Release]:
         """Of each column, bit and receiver the last draw."""
         found: dict[tuple[UUID | None, str, str], Release] = {}

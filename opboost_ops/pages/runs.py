@@ -2,19 +2,21 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 
 from opboost_ops.config.loading import site_of
+from opboost_ops.config.site import Site
 from opboost_ops.exchange.books import open_books
 from opboost_ops.pages import exchange, ledger, models, quality, scored_runs
 from opboost_ops.pages.airflow import ago
 from opboost_ops.pages.blocks import Block, Fact, Facts, Fold, Heading, Links, Note, Section, number
 from opboost_ops.pages.deployment import Query, guarded, has_books
-from opboost_ops.pages.kept_ledger import ledger_of, waiting_of
+from opboost_ops.pages.kept_ledger import waiting_of
 from opboost_ops.pages.ledger_pictures import loss_curves
 from opboost_ops.pages.models import MODEL
 from opboost_ops.privacy.accountant import total
-from opboost_ops.run.approval import waits_since
+from opboost_ops.privacy.lines import Lines
+from opboost_ops.run.approval import asked_since
 
 
 def build(party: str, query: Query) -> list[Block]:
@@ -30,7 +32,9 @@ def build(party: str, query: Query) -> list[Block]:
         return [_nothing(party)]
     if not query.sees(federation):
         return [Note("muted", "You may not see the runs of this federation.")]
-    blocks = guarded(partial(_asked, party, federation, run))
+    # The log is searched once, for both parts that speak of it.
+    entries = cache(partial(exchange.run_entries, party, federation, run))
+    blocks = guarded(lambda: _asked(party, federation, run, entries()))
     blocks += guarded(partial(models.run_blocks, party, federation, run))
     blocks += guarded(partial(scored_runs.run_blocks, party, federation, run))
     charged = guarded(partial(_charged, party, query))
@@ -38,9 +42,9 @@ def build(party: str, query: Query) -> list[Block]:
     blocks += [Heading("Privacy"), *seen] if seen else []
     blocks.append(Heading("Data quality"))
     blocks += guarded(partial(quality.run_blocks, party, federation, run))
-    exchanged = guarded(partial(exchange.run_blocks, party, federation, run))
+    exchanged = guarded(lambda: exchange.run_blocks(party, federation, run, entries()))
     told = [block for block in exchanged if isinstance(block, Note)]
-    blocks += told
+    blocks += [block for block in told if block not in blocks]
     blocks.append(Fold("Exchange", tuple(block for block in exchanged if block not in told)))
     rest = tuple(block for block in charged if block not in seen)
     if rest:
@@ -50,12 +54,8 @@ def build(party: str, query: Query) -> list[Block]:
     return [*blocks, Links(links)]
 
 
-def _asked(party: str, federation: str, run: str) -> list[Block]:
-    site, _ = site_of(party)
-    if not has_books(site):
-        return []
-    with open_books(site) as books:
-        since = waits_since(books, federation, run)
+def _asked(party: str, federation: str, run: str, entries: exchange.Entries) -> list[Block]:
+    since = asked_since((entry for _, entry in entries), federation, run)
     if since is None:
         return []
     text = f"{party} waits for a person's approval, {ago(datetime.fromisoformat(since))}."
@@ -98,15 +98,20 @@ def _federation(party: str, run: str) -> str | None:
     site, _ = site_of(party)
     if found is not None or not has_books(site):
         return found
-    return ledger_of(site).runs.get(run)
+    return next((line.federation for _, line in _lines(site, run)), None)
+
+
+def _lines(site: Site, run: str) -> Lines:
+    # A run's few lines are asked for, not the whole ledger: what all cost is on other pages.
+    with open_books(site) as books:
+        return books.ledger.of_run(run)
 
 
 def _charged(party: str, query: Query) -> list[Block]:
     site, _ = site_of(party)
     if not has_books(site):
         return []
-    read = ledger_of(site)
-    dated = read.lines.of_run(query.run or "")
+    dated = _lines(site, query.run or "")
     waiting = [line for line in waiting_of(site) if line.run == query.run]
     releases = [line for _, line in dated]
     charged = dated.accounts

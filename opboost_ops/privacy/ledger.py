@@ -257,6 +257,22 @@ class Ledger:
             rows = plain_rows(connection, query)
         return lines_of(rows)
 
+    def of_run(self, run: str) -> Lines:
+        """The lines of a run, oldest first; `Lines.numbers` are their places among themselves.
+
+        Args:
+            run: Its id.
+
+        Raises:
+            ValidationError: The text of a line in which that id stands is none.
+        """
+        query = sa.select(_RELEASES.c.recorded_at, _TEXT).where(
+            _TEXT.contains(run, autoescape=True)
+        )
+        with self._database.reading() as connection:
+            rows = connection.execute(query.order_by(_RELEASES.c.id)).tuples().all()
+        return lines_of(rows).of_run(run)
+
     def dated(self) -> list[tuple[str, Release]]:
         """All lines, oldest first, each with when it was reserved (UTC)."""
         return [*self.lines()]

@@ -53,8 +53,19 @@ def waits_since(books: Books, federation: str, run: str) -> str | None:
         federation: Name of the federation.
         run: The run's id.
     """
+    return asked_since(books.audit.of("asked", *_ANSWERS), federation, run)
+
+
+def asked_since(entries: Iterable[Entry], federation: str, run: str) -> str | None:
+    """Since when a run waits for a person, by entries of the party's audit log; see `waits_since`.
+
+    Args:
+        entries: All of the run, oldest first; others are passed over.
+        federation: Name of the federation.
+        run: The run's id.
+    """
     place = f"{federation}/{run}/{_PLACE}"
-    found = [e for e in books.audit.of("asked", *_ANSWERS) if e.place == place]
+    found = [e for e in entries if e.place == place and e.action in ("asked", *_ANSWERS)]
     return found[-1].at if found and found[-1].action == "asked" else None
 
 

@@ -54,6 +54,23 @@ def test_releases_come_back_in_order_and_whole(url: str) -> None:
     assert [event for _, event in ledger.dated()] == events
 
 
+def test_a_runs_lines_are_asked_for_alone(url: str) -> None:
+    """A line in which the run's id stands elsewhere is none of the run's."""
+    first, second = "0" * 16, "1" * 16
+    mine = release("income").model_copy(update={"run": first})
+    other = release("debt").model_copy(update={"run": second, "discloses": f"as in {first}"})
+    also = release(None).model_copy(update={"run": first})
+    database = Database(url)
+    ledger = Ledger(database)
+    ledger.reserve([mine, other, also])
+    assert [line for _, line in ledger.of_run(first)] == [mine, also]
+    assert [line for _, line in ledger.of_run(second)] == [other]
+    assert ledger.of_run(first).accounts == ledger.lines().of_run(first).accounts
+    # No id is a pattern.
+    assert len(ledger.of_run("%")) == len(ledger.of_run("_" * 16)) == 0
+    database.close()
+
+
 def test_a_retry_adds_nothing(url: str) -> None:
     events = [release("income"), release(None)]
     ledger = Ledger(Database(url))
