@@ -86,7 +86,10 @@ QUESTIONS = (
         begins=RUNNING,
     ),
     Question(
-        OPERATOR, "is something stuck, and since when?", "waiting", r"bank: desensitize.*6 h 59 min"
+        OPERATOR,
+        "is something stuck, and since when?",
+        "waiting",
+        r"bank: desensitize.*, \d+ h \d+ min",
     ),
     Question(
         OPERATOR,
