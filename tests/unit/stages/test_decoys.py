@@ -18,7 +18,7 @@ from opboost_ops.exchange.order import Memory, Remembered, require_order, requir
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.models.alignment_words import alignment_words
-from opboost_ops.pages.exchange import run_blocks
+from opboost_ops.pages.exchange import run_blocks, run_entries
 from opboost_ops.privacy.people import people
 from opboost_ops.run import timings
 from opboost_ops.run.agreement_file import load as agreements
@@ -315,7 +315,8 @@ def test_what_one_house_runs_is_told_whole(tmp_path: Path, monkeypatch: pytest.M
     assert "federated_desensitised" in told["evaluate"]["metrics"]
     assert told["register"]["why"] != WORDS
     for party in ("a", "b0"):
-        page = str(run_blocks(party, made.declared.name, finished.run))
+        of = (party, made.declared.name, finished.run)
+        page = str(run_blocks(*of, run_entries(*of)))
         assert "neither which of the own people are common nor how many" in page
         assert f"{common(made)}" not in page
     shown = made.folder / "a" / "models" / made.declared.name / finished.run / "card.json"
