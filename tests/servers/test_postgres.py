@@ -87,7 +87,9 @@ def now(
 def test_whole_runs_with_their_books_there(now: Workspace) -> None:
     with books_of(now, PARTY) as books:
         for run in (FIRST_RUN, SECOND_RUN):
-            kinds = {r.kind for r in books.ledger.releases() if r.run == run}
+            mine = [r for r in books.ledger.releases() if r.run == run]
+            assert [line for _, line in books.ledger.of_run(run)] == mine
+            kinds = {r.kind for r in mine}
             assert {"digests", "ranks", "holdout", "split_values"} <= kinds
         assert books.ledger.uncommitted() == []
         entries, _ = books.audit.verify()
