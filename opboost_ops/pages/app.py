@@ -1,7 +1,7 @@
 """The application that Airflow's API server mounts: routes behind its login, and their headers."""
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import cache, partial
 from typing import Annotated
 from urllib.parse import urlencode
@@ -31,15 +31,14 @@ from opboost_ops.pages import (
     status,
 )
 from opboost_ops.pages.access import LOGGED_IN, SeesDag
-from opboost_ops.pages.blocks import Block, Section, tables
+from opboost_ops.pages.answers import answer
+from opboost_ops.pages.blocks import Block, Section
 from opboost_ops.pages.deployment import Query, federations, guarded, parties, sections
 from opboost_ops.pages.rendering import (
     PAGES,
     Filter,
     message_html,
-    page_html,
     static,
-    table_csv,
 )
 
 _HEADERS = {
@@ -160,7 +159,7 @@ def _status(request: Request, sees_dag: SeesDag, csv: AskedCsv = "") -> Response
     _, title, lead = PAGES[0]
     query = Query(_sees(sees_dag), sees_dag=sees_dag)
     top = status.blocks(state.state(query).federations) if parties() else []
-    return _answer(
+    return answer(
         request, "status", title, lead, [Section("", tuple(top))] if csv else [], csv, top=top
     )
 
@@ -197,7 +196,7 @@ def _page(name: str, title: str, lead: str) -> Callable[..., Response]:
         if len(mine := parties()) > 1:
             filters.insert(0, Filter("party", "Party", "choice", mine))
         ways = period.ways(query) if days and mine else ()
-        return _answer(request, name, title, lead, found, csv, filters if mine else [], ways=ways)
+        return answer(request, name, title, lead, found, csv, filters if mine else [], ways=ways)
 
     return page
 
@@ -224,7 +223,7 @@ def _monthly(
     found = [Section("", tuple(top))] if csv else []
     asked = [*filters, *period.fields(query)]
     ways = period.ways(query)
-    return _answer(request, "monthly", title, lead, found, csv, asked, top=top, ways=ways)
+    return answer(request, "monthly", title, lead, found, csv, asked, top=top, ways=ways)
 
 
 def _run(
@@ -260,7 +259,7 @@ def _run(
     top = [*alarms.of_run(seen), *alarms.ways_of_run(seen)]
     if csv:
         found.append(Section("", tuple(top)))
-    reply = _answer(request, "run", f"Run {id}", lead, found, csv, top=top)
+    reply = answer(request, "run", f"Run {id}", lead, found, csv, top=top)
     if seen is not None and seen.state in ("running", "queued") and not csv:
         reply.headers["Refresh"] = "10"
     return reply
@@ -279,7 +278,7 @@ def _task(
     seen = airflow.find(dag, run)
     top = alarms.of_task(seen, task, int(index) if index.isdecimal() else -1)
     back = (f"Run {seen.run}", f"run?{urlencode({'dag': dag, 'run': run})}") if seen else None
-    return _answer(request, "task", task or "No task", f"Of {run}.", [], "", top=top, back=back)
+    return answer(request, "task", task or "No task", f"Of {run}.", [], "", top=top, back=back)
 
 
 def _version(
@@ -294,7 +293,7 @@ def _version(
     found = [Section(party, tuple(model_version.version(party, federation, version)))]
     path = f"models/{party}/{federation}/{version}"
     title, lead = f"Model version {version}", f"Of {federation}, kept by {party}."
-    return _answer(request, path, title, lead, found, csv, back=("Models", "models"))
+    return answer(request, path, title, lead, found, csv, back=("Models", "models"))
 
 
 def _beside(
@@ -310,7 +309,7 @@ def _beside(
     found = [Section(party, tuple(comparison.comparison(party, federation, version, run)))]
     path = f"models/{party}/{federation}/{version}/beside/{run}"
     title, lead = "Two versions", f"Of {federation}, kept by {party}: {version} and {run}."
-    return _answer(request, path, title, lead, found, csv, back=("Models", "models"))
+    return answer(request, path, title, lead, found, csv, back=("Models", "models"))
 
 
 def _version_file(
@@ -349,7 +348,7 @@ def _report(
     query = Query(_sees(sees_dag), sees_dag=sees_dag)
     seen = airflow.named(run, query.dags(federation))
     top = [alarms.ways_of_check(seen, party, run, boundary)]
-    return _answer(
+    return answer(
         request, path, title, lead, [Section(party, tuple(blocks))], csv, back=back, top=top
     )
 
@@ -360,49 +359,6 @@ def _report_html(
     _require(sees_dag, party, federation)
     content = quality.report_file(party, federation, run, boundary, "html")
     return HTMLResponse(content, headers=_SANDBOX)
-
-
-def _answer(
-    request: Request,
-    path: str,
-    title: str,
-    lead: str,
-    found: Sequence[Section],
-    csv: str,
-    filters: Sequence[Filter] = (),
-    back: tuple[str, str] | None = None,
-    top: Sequence[Block] = (),
-    ways: Sequence[tuple[str, str]] = (),
-) -> Response:
-    if csv:
-        return _download(path, found, csv)
-    query = {k: v for k, v in request.query_params.items() if v and k != "csv"}
-    html = page_html(
-        base=request.scope.get("root_path", ""),
-        path=path,
-        title=title,
-        lead=lead,
-        query=query,
-        parts=found,
-        filters=filters,
-        back=back,
-        top=top,
-        ways=ways,
-    )
-    return HTMLResponse(html)
-
-
-def _download(path: str, found: Sequence[Section], csv: str) -> Response:
-    party, _, name = csv.partition(".")
-    for section in found:
-        for block in tables(section.blocks):
-            if (section.party, block.name) == (party, name):
-                file = f"opboost-{path.split('/')[0]}-{party}-{name}.csv"
-                disposition = {"Content-Disposition": f'attachment; filename="{file}"'}
-                return Response(
-                    table_csv(block), media_type="text/csv; charset=utf-8", headers=disposition
-                )
-    raise HTTPException(404)
 
 
 def _sees(sees_dag: Callable[[str], bool]) -> Callable[[str], bool]:

@@ -15,7 +15,6 @@ from opboost_ops.errors import BudgetError
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.models.alignment_words import alignment_words
 from opboost_ops.pages.blocks import Cell, Table
-from opboost_ops.pages.pictures import Curve, bars, chart
 from opboost_ops.pages.rendering import table_csv
 from opboost_ops.pages.version_facts import mode_words
 from opboost_ops.privacy.charges import ModelCharge
@@ -391,30 +390,3 @@ def test_refused_and_attempted_releases_and_an_overspend_are_red(
     free = [line for line in listed if line["account"] == "exact" and line["artifact"] != artifact]
     assert free
     assert {line["guarantee"] for line in free} <= {"exact, no epsilon", "none: experiment"}
-
-
-def test_the_axis_shows_the_data_and_not_a_limit_far_above_it() -> None:
-    data = Curve("loss(t)", [(1.0, 9.0), (9.0, 36.0)])
-    limit = Curve("t epsilon", [(1.0, 500.0), (9.0, 4500.0)], dashed=True)
-    cut = Curve("near", [(1.0, 10.0), (9.0, 90.0)], dashed=True)
-    svg = str(chart([data, limit, cut], title="t", x_ticks=[(1.0, "1"), (9.0, "9")]))
-    assert "t epsilon, above the picture" in svg
-    heights = [float(y) for y in re.findall(r'<circle class="k0" cx="[\d.]+" cy="([\d.]+)"', svg)]
-    # From a quarter of the axis to its top.
-    assert max(heights) - min(heights) > 90
-    drawn = svg.partition("</svg>")[0]
-    assert min(float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", drawn)) >= 14
-
-
-def test_a_mark_before_the_first_point_is_inside_the_picture() -> None:
-    """Finding 3: the first label of the time axis was cut."""
-    svg = str(chart([Curve("c", [(5.0, 1.0), (9.0, 2.0)])], title="t", x_ticks=[(0.0, "then")]))
-    (place,) = re.findall(r'<text class="x [a-z]+" x="([-\d.]+)"', svg)
-    assert float(place) >= 0
-
-
-def test_long_names_are_whole_or_keep_both_ends() -> None:
-    names = ["years_with_the_present_employer", "x" * 30 + "_in_the_last_twelve_months"]
-    svg = str(bars([(name, 1.0, 0) for name in names], title="t"))
-    assert f">{names[0]}<" in svg
-    assert "twelve_months<" in svg

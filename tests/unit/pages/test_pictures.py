@@ -1,0 +1,32 @@
+"""Pictures show the data, whole."""
+
+import re
+
+from opboost_ops.pages.pictures import Curve, bars, chart
+
+
+def test_the_axis_shows_the_data_and_not_a_limit_far_above_it() -> None:
+    data = Curve("loss(t)", [(1.0, 9.0), (9.0, 36.0)])
+    limit = Curve("t epsilon", [(1.0, 500.0), (9.0, 4500.0)], dashed=True)
+    cut = Curve("near", [(1.0, 10.0), (9.0, 90.0)], dashed=True)
+    svg = str(chart([data, limit, cut], title="t", x_ticks=[(1.0, "1"), (9.0, "9")]))
+    assert "t epsilon, above the picture" in svg
+    heights = [float(y) for y in re.findall(r'<circle class="k0" cx="[\d.]+" cy="([\d.]+)"', svg)]
+    # From a quarter of the axis to its top.
+    assert max(heights) - min(heights) > 90
+    drawn = svg.partition("</svg>")[0]
+    assert min(float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", drawn)) >= 14
+
+
+def test_a_mark_before_the_first_point_is_inside_the_picture() -> None:
+    """Finding 3: the first label of the time axis was cut."""
+    svg = str(chart([Curve("c", [(5.0, 1.0), (9.0, 2.0)])], title="t", x_ticks=[(0.0, "then")]))
+    (place,) = re.findall(r'<text class="x [a-z]+" x="([-\d.]+)"', svg)
+    assert float(place) >= 0
+
+
+def test_long_names_are_whole_or_keep_both_ends() -> None:
+    names = ["years_with_the_present_employer", "x" * 30 + "_in_the_last_twelve_months"]
+    svg = str(bars([(name, 1.0, 0) for name in names], title="t"))
+    assert f">{names[0]}<" in svg
+    assert "twelve_months<" in svg
