@@ -34,18 +34,23 @@ def logged_in(airflow: Standalone) -> Iterator[Any]:
         page.on("response", lambda r: page.problems.append(r.url) if r.status >= 400 else None)
         page.foreign = set()
         page.on("request", lambda r: page.foreign.add(r.url) if foreign(r.url) else None)
-        user, password = next(iter(json.loads(airflow.passwords.read_text()).items()))
-        page.goto(f"{airflow.url}/auth/login")
-        page.fill("input[name=username]", user)
-        page.fill("input[name=password]", password)
-        page.click("button[type=submit]")
-        # The page of the login matches "anything of this host" as well, and leaves by itself: who
-        # goes on before it has left has a navigation of their own cut off.
-        page.wait_for_url(lambda url: "/auth/login" not in url)
-        page.wait_for_load_state("networkidle")
+        log_in(page, airflow, "admin")
         page.problems.clear()
         yield page
         browser.close()
+
+
+def log_in(page: Any, airflow: Standalone, user: str) -> None:
+    """Log in by Airflow's own form, as one of its users."""
+    password = json.loads(airflow.passwords.read_text())[user]
+    page.goto(f"{airflow.url}/auth/login")
+    page.fill("input[name=username]", user)
+    page.fill("input[name=password]", password)
+    page.click("button[type=submit]")
+    # The page of the login matches "anything of this host" as well, and leaves by itself: who goes
+    # on before it has left has a navigation of their own cut off.
+    page.wait_for_url(lambda url: "/auth/login" not in url)
+    page.wait_for_load_state("networkidle")
 
 
 def foreign(url: str) -> bool:

@@ -49,9 +49,11 @@ def get_provider_info() -> dict[str, Any]:
                 "hook-class-name": "opboost_ops.orchestration.store_hook.StoreHook",
                 "hook-name": "OpBoost store",
                 "ui-field-behaviour": {
-                    "hidden-fields": ["port"],
+                    "hidden-fields": [],
                     "relabeling": {
                         "host": "Bucket",
+                        # Airflow 3.3's button calls no port at all another one than the stored.
+                        "port": "Port (443; only Airflow's button for testing needs it)",
                         "schema": "Prefix",
                         "login": "Access key ID",
                         "password": "Secret access key",

@@ -16,6 +16,24 @@ from tests.browser import logged_in
 
 PARTIES = ("credit", "shop", "bank")
 
+#: Airflow's simple login lets whoever may read anything read plugins; larger ones ask by name.
+READER = "reader"
+_READERS = f"""
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
+from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+
+class Readers(SimpleAuthManager):
+    def is_authorized_view(self, *, access_view, user):
+        if access_view == AccessView.PLUGINS and user.get_name() == "{READER}":
+            return False
+        return super().is_authorized_view(access_view=access_view, user=user)
+"""
+_SETTINGS = {
+    "AIRFLOW__CORE__AUTH_MANAGER": "readers.Readers",
+    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"admin:admin,{READER}:viewer",
+    "AIRFLOW__CORE__TEST_CONNECTION": "Enabled",
+}
+
 
 @pytest.fixture(scope="package")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -41,7 +59,9 @@ def airflow(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     sites = {party: workspace / party / "site.yaml" for party in PARTIES}
     home = tmp_path_factory.mktemp("airflow")
     components = ("scheduler", "api-server", "dag-processor", "triggerer")
-    with Standalone(home, workspace, sites, components) as running:
+    (home / "config").mkdir()
+    (home / "config" / "readers.py").write_text(_READERS)
+    with Standalone(home, workspace, sites, components, environment=_SETTINGS) as running:
         yield running
         with contextlib.suppress(OSError):
             (home / "output" / "scheduler.log").read_text()
