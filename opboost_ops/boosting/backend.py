@@ -9,7 +9,7 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from opboost_ops.boosting.frame import Frame, Parameters
+from opboost_ops.boosting.frame import Frame, Parameters, Tell, unheard
 
 
 class Model(Protocol):
@@ -92,13 +92,16 @@ class Backend(Protocol):
         """
         ...
 
-    def train(self, frame: Frame, label: np.ndarray, parameters: Parameters) -> str:
+    def train(
+        self, frame: Frame, label: np.ndarray, parameters: Parameters, tell: Tell = unheard
+    ) -> str:
         """Train; the same input gives the same text.
 
         Args:
             frame: Training rows, of which there are some, with features.
             label: Numbers or class indices, shape (n,).
             parameters: How.
+            tell: Told after each boosting round; the text does not hang on it.
 
         Returns:
             The model's text, without what differs from machine to machine.

@@ -7,7 +7,7 @@ import numpy as np
 from opboost_ops.boosting.dp import noise
 from opboost_ops.boosting.dp.text import model_text
 from opboost_ops.boosting.dp.trainer import Memory, bounds_of, fit
-from opboost_ops.boosting.frame import Frame, Parameters
+from opboost_ops.boosting.frame import Frame, Parameters, Tell, unheard
 from opboost_ops.boosting.lightgbm_backend import LightGBM
 
 
@@ -33,6 +33,7 @@ class DPBoost(LightGBM):
         frame: Frame,
         label: np.ndarray,
         parameters: Parameters,
+        tell: Tell = unheard,
         memory: Memory | None = None,
     ) -> str:
         """Train with differential privacy; every training is a new draw and a new release.
@@ -41,11 +42,12 @@ class DPBoost(LightGBM):
             frame: Training rows, with declared thresholds and categories.
             label: Numbers or class indices, shape (n,).
             parameters: How.
+            tell: Told after each tree.
             memory: What an earlier try has drawn, which this one goes on with.
 
         Returns:
             A text model that tells of the data no more than its epsilon allows.
         """
         self.require()
-        found = fit(frame, label, parameters, memory)
+        found = fit(frame, label, parameters, memory, tell=tell)
         return model_text(found.trees, found.candidates, parameters, bounds_of(parameters))

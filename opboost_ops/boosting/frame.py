@@ -1,6 +1,6 @@
 """What every booster is given: features as numbers, and how to train on them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -8,6 +8,9 @@ import numpy as np
 
 Trainer = Literal["lightgbm", "xgboost", "dpboost"]
 Method = Literal["hist", "exact"]
+
+#: Told how far something is: of what, how many are done, and of how many.
+Tell = Callable[[str, int, int], None]
 
 #: Cells below which a second thread costs more than it gives, most of all on a busy machine.
 _SMALL = 250_000
@@ -118,6 +121,10 @@ class Frame:
         """
         weight = None if self.weight is None else self.weight[chosen]
         return replace(self, matrix=np.asfortranarray(self.matrix[chosen]), weight=weight)
+
+
+def unheard(_what: str, _done: int, _of: int) -> None:
+    """Tell nobody."""
 
 
 def threads_for(cells: int) -> int:

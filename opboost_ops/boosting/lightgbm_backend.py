@@ -1,11 +1,12 @@
 """Stock LightGBM: the default booster."""
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opboost_ops.boosting.frame import Frame, Parameters, threads_for
+from opboost_ops.boosting.frame import Frame, Parameters, Tell, threads_for, unheard
 from opboost_ops.boosting.lightgbm_text import TextModel
 from opboost_ops.boosting.parts import held_back
 
@@ -41,7 +42,9 @@ class LightGBM:
         """Read a text model."""
         return TextModel.parse(text)
 
-    def train(self, frame: Frame, label: np.ndarray, parameters: Parameters) -> str:
+    def train(
+        self, frame: Frame, label: np.ndarray, parameters: Parameters, tell: Tell = unheard
+    ) -> str:
         """See `Backend.train`: with a bin for each rank."""
         import lightgbm
 
@@ -59,11 +62,11 @@ class LightGBM:
             learns.matrix, label=mine, weight=learns.weight, params=settings, **columns
         )
         valid: list[Any] = []
-        callbacks: list[Any] = []
+        callbacks: list[Any] = [after_each(tell, parameters)]
         if stop is not None and judged is not None:
             others = frame.rows(judged)
             valid = [data.create_valid(others.matrix, label[judged], weight=others.weight)]
-            callbacks = [lightgbm.early_stopping(stop.rounds, verbose=False)]
+            callbacks += [lightgbm.early_stopping(stop.rounds, verbose=False)]
         booster = lightgbm.train(
             settings, data, num_boost_round=parameters.trees, valid_sets=valid, callbacks=callbacks
         )
@@ -141,6 +144,30 @@ def settings_of(
     if any(directions):
         settings["monotone_constraints"] = directions
     return settings
+
+
+def after_each(tell: Tell, parameters: Parameters) -> Callable[[Any], None]:
+    """What LightGBM calls after each boosting round.
+
+    Args:
+        tell: Told how many there are.
+        parameters: How it trains.
+    """
+    what = rounds_of(parameters)
+
+    def told(state: Any) -> None:
+        tell(what, state.iteration + 1, parameters.trees)
+
+    return told
+
+
+def rounds_of(parameters: Parameters) -> str:
+    """What a training makes, in words: where it may end early, there may be fewer of them.
+
+    Args:
+        parameters: How it trains.
+    """
+    return "trees" if parameters.stop is None else "trees or fewer"
 
 
 def booster_of(text: str) -> "lightgbm.Booster":

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from opboost_ops.boosting.frame import Frame, Parameters
-from opboost_ops.boosting.lightgbm_backend import LOCAL, settings_of
+from opboost_ops.boosting.frame import Frame, Parameters, Tell, unheard
+from opboost_ops.boosting.lightgbm_backend import LOCAL, after_each, settings_of
 from opboost_ops.boosting.lightgbm_text import TextModel
 
 #: Cells from which on a frame is read in blocks: half a gigabyte of numbers, with LightGBM's copy.
@@ -26,6 +26,7 @@ def train(
     label: np.ndarray,
     weight: np.ndarray | None,
     parameters: Parameters,
+    tell: Tell = unheard,
 ) -> str:
     """Train on rows that are read block by block, twice.
 
@@ -37,6 +38,7 @@ def train(
         label: Numbers or class indices, shape (n,).
         weight: How much each row counts, shape (n,); None where all count alike.
         parameters: How; the booster is LightGBM, with every row to learn from.
+        tell: Told after each boosting round.
 
     Returns:
         The text model; the same input gives the same text.
@@ -70,7 +72,12 @@ def train(
     bins = with_all_ranks(np.concatenate(sample), first, highest)
     reference = lightgbm.Dataset(bins, np.zeros(len(bins)), categorical_feature=nominal, **columns)
     data = lightgbm.Dataset(Rows(), label, weight=weight, reference=reference, **columns)
-    booster = lightgbm.train(settings, data, num_boost_round=parameters.trees)
+    booster = lightgbm.train(
+        settings,
+        data,
+        num_boost_round=parameters.trees,
+        callbacks=[after_each(tell, parameters)],
+    )
     return TextModel.parse(booster.model_to_string()).without(LOCAL).text()
 
 

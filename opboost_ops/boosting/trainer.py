@@ -5,7 +5,7 @@ import numpy as np
 from opboost_ops.boosting.backend import Backend, Model
 from opboost_ops.boosting.dp.trainer import Memory
 from opboost_ops.boosting.dp_backend import DPBoost
-from opboost_ops.boosting.frame import Frame, Method, Parameters, Trainer
+from opboost_ops.boosting.frame import Frame, Method, Parameters, Tell, Trainer, unheard
 from opboost_ops.boosting.lightgbm_backend import LightGBM
 from opboost_ops.boosting.xgboost_backend import XGBoost
 from opboost_ops.errors import ContractError
@@ -66,7 +66,11 @@ def model_of(text: str) -> Model:
 
 
 def train(
-    frame: Frame, label: np.ndarray, parameters: Parameters, memory: Memory | None = None
+    frame: Frame,
+    label: np.ndarray,
+    parameters: Parameters,
+    memory: Memory | None = None,
+    tell: Tell = unheard,
 ) -> str:
     """Train a model.
 
@@ -77,6 +81,7 @@ def train(
         label: Numbers or class indices, shape (n,).
         parameters: How, and with which booster.
         memory: Where DPBoost keeps what it has drawn; others need none.
+        tell: Told after each boosting round.
 
     Returns:
         The booster's own text; the same input gives the same text, but with DPBoost, whose noise
@@ -91,8 +96,8 @@ def train(
         raise ContractError("The training frame has no row or no feature.")
     backend = BACKENDS[parameters.trainer]
     if isinstance(backend, DPBoost):
-        return backend.train(frame, label, parameters, memory)
-    return backend.train(frame, label, parameters)
+        return backend.train(frame, label, parameters, tell, memory)
+    return backend.train(frame, label, parameters, tell)
 
 
 def predict(text: str, matrix: np.ndarray) -> np.ndarray:

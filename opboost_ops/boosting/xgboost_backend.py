@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from opboost_ops.boosting.frame import Frame, Parameters, threads_for
+from opboost_ops.boosting.frame import Frame, Parameters, Tell, threads_for, unheard
+from opboost_ops.boosting.lightgbm_backend import rounds_of
 from opboost_ops.boosting.parts import held_back
 from opboost_ops.boosting.xgboost_json import JsonModel
 from opboost_ops.errors import ConfigError
@@ -49,7 +50,9 @@ class XGBoost:
         """Read a JSON model."""
         return JsonModel.parse(text)
 
-    def train(self, frame: Frame, label: np.ndarray, parameters: Parameters) -> str:
+    def train(
+        self, frame: Frame, label: np.ndarray, parameters: Parameters, tell: Tell = unheard
+    ) -> str:
         """See `Backend.train`: in method ``hist`` with a bin for each rank."""
         xgboost = _xgboost()
         threads = parameters.threads or threads_for(frame.matrix.size)
@@ -77,10 +80,12 @@ class XGBoost:
             settings["monotone_constraints"] = tuple(directions)
         if settings["objective"] == "reg:quantileerror":
             settings.setdefault("quantile_alpha", 0.5)
-        stop = parameters.stop
+        stop, told = parameters.stop, [_after_each(tell, parameters)]
         if stop is None:
             data = _matrix(frame, label, threads)
-            booster = xgboost.train(settings, data, num_boost_round=parameters.trees)
+            booster = xgboost.train(
+                settings, data, num_boost_round=parameters.trees, callbacks=told
+            )
         else:
             judged = held_back(label, stop.share, parameters.seed, "early stopping")
             data = _matrix(frame.rows(~judged), label[~judged], threads)
@@ -92,6 +97,7 @@ class XGBoost:
                 evals=[(others, "held_back")],
                 early_stopping_rounds=stop.rounds,
                 verbose_eval=False,
+                callbacks=told,
             )
             booster = booster[: booster.best_iteration + 1]
         return JsonModel.parse(booster.save_raw("json").decode()).text()
@@ -122,6 +128,18 @@ class XGBoost:
     def export(self, text: str, form: str) -> str:  # noqa: ARG002
         """``json``, XGBoost's own file, is the only form."""
         return text
+
+
+def _after_each(tell: Tell, parameters: Parameters) -> Any:
+    """What XGBoost calls after each boosting round."""
+    what = rounds_of(parameters)
+
+    class Told(_xgboost().callback.TrainingCallback):  # type: ignore[misc]
+        def after_iteration(self, _model: Any, epoch: int, _evals: Any) -> bool:
+            tell(what, epoch + 1, parameters.trees)
+            return False
+
+    return Told()
 
 
 def _matrix(frame: Frame, label: np.ndarray, threads: int) -> Any:

@@ -1,6 +1,6 @@
 """What stands at the top of a run's page and of a task's: how it stands, and what to do now."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from opboost_ops.pages.airflow import BUSY, ENDED, Seen, Task, ago, tasks
 from opboost_ops.pages.blocks import (
@@ -17,6 +17,9 @@ from opboost_ops.pages.blocks import (
 
 #: Failures that are told one by one.
 _TOLD = 4
+
+#: Says how far a task is, in words; nothing where that is not known.
+Far = Callable[[Task], str]
 
 #: How a task stands, by Airflow's words.
 _STATES: dict[str, State] = {"success": "good", "failed": "bad", "upstream_failed": "warn"}
@@ -36,11 +39,12 @@ _CHECKS = {
 }
 
 
-def of_run(seen: Seen | None) -> list[Block]:
+def of_run(seen: Seen | None, far: Far = lambda _: "") -> list[Block]:
     """One box: why a run has failed, whom it went on without, or how far it is.
 
     Args:
         seen: The run, as Airflow knows it; None where it does not.
+        far: How far each of its tasks is.
     """
     if seen is None:
         return []
@@ -51,7 +55,7 @@ def of_run(seen: Seen | None) -> list[Block]:
     if failed:
         return [_failed(seen, failed)]
     if seen.state in ("running", "queued"):
-        return [_running(seen, found)]
+        return [_running(seen, found, far)]
     if seen.state == "failed":
         waited = [task for task in found if task.state not in ("success", "skipped")]
         names = ", ".join(task.title for task in waited[:_TOLD]) or "its tasks"
@@ -117,13 +121,14 @@ def ways_of_check(seen: Seen | None, party: str, run: str, boundary: str) -> Lin
     return Links(tuple(ways))
 
 
-def of_task(seen: Seen | None, name: str, index: int) -> list[Block]:
+def of_task(seen: Seen | None, name: str, index: int, far: Far = lambda _: "") -> list[Block]:
     """The box of one task.
 
     Args:
         seen: Its run; None where Airflow has none.
         name: The task's id.
         index: Which instance of a mapped task.
+        far: How far each of its tasks is.
     """
     if seen is None:
         return [Note("muted", "Airflow has no such run.")]
@@ -135,7 +140,7 @@ def of_task(seen: Seen | None, name: str, index: int) -> list[Block]:
         Fact(
             task.title,
             task.state.replace("_", " ") or "not begun",
-            f"for {ago(task.since, task.ended)}" if task.since else "",
+            _for(task, far),
             "good" if task.state == "success" else "",
         )
         for task in mine[:12]
@@ -183,17 +188,35 @@ def _without(seen: Seen, failed: Sequence[Task]) -> Note:
     )
 
 
-def _running(seen: Seen, found: Sequence[Task]) -> Note:
+def _for(task: Task, far: Far) -> str:
+    told = [f"for {ago(task.since, task.ended)}"] if task.since else []
+    return ": ".join([*told, *filter(None, [far(task)])])
+
+
+def _files(task: Task, found: Sequence[Task]) -> str:
+    """How many of the files of a table are done, where each has a task of its own."""
+    if task.index < 0:
+        return ""
+    files = [other for other in found if other.name == task.name]
+    done = sum(other.state in ENDED for other in files)
+    return f"{done} of {len(files)} files of its table"
+
+
+def _running(seen: Seen, found: Sequence[Task], far: Far) -> Note:
     done = sum(task.state in ENDED for task in found)
     busy = [task for task in found if task.state in BUSY]
+    # A task for each file of a table is one line.
+    single = {task.name: task for task in reversed(busy)}
     lines = []
-    for task in busy[:_TOLD]:
+    for task in [task for task in busy if task is single[task.name]][:_TOLD]:
         if task.state == "queued":
             lines.append(
                 f"{task.title} waits for a worker of the queue {task.queue}, {ago(task.since)}"
             )
         else:
-            lines.append(f"{task.title}: {task.state.replace('_', ' ')}, {ago(task.since)}")
+            told = f"{task.title}: {task.state.replace('_', ' ')}, {ago(task.since)}"
+            how_far = _files(task, found) or far(task)
+            lines.append(": ".join([told, *filter(None, [how_far])]))
     return Note(
         "",
         f"This run is under way: {done} of {len(found)} tasks have ended, after {ago(seen.began)}.",

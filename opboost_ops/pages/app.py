@@ -34,6 +34,7 @@ from opboost_ops.pages.access import LOGGED_IN, SeesDag
 from opboost_ops.pages.answers import answer
 from opboost_ops.pages.blocks import Block, Section
 from opboost_ops.pages.deployment import Query, federations, guarded, parties, sections
+from opboost_ops.pages.how_far import how_far
 from opboost_ops.pages.rendering import (
     PAGES,
     Filter,
@@ -256,7 +257,7 @@ def _run(
         seen = next((one for one in known if one is not None), None)
     found = [*runs.worth_a_section(sorted(sections(runs.build, query), key=runs.first))]
     lead = f"Airflow calls it {run}." if run else "All that the parties here have of this run."
-    top = [*alarms.of_run(seen), *alarms.ways_of_run(seen)]
+    top = [*alarms.of_run(seen, partial(how_far, query)), *alarms.ways_of_run(seen)]
     if csv:
         found.append(Section("", tuple(top)))
     reply = answer(request, "run", f"Run {id}", lead, found, csv, top=top)
@@ -276,7 +277,9 @@ def _task(
     if dag and not sees_dag(dag):
         raise HTTPException(403)
     seen = airflow.find(dag, run)
-    top = alarms.of_task(seen, task, int(index) if index.isdecimal() else -1)
+    query = Query(_sees(sees_dag), run=seen.run if seen else None)
+    place = int(index) if index.isdecimal() else -1
+    top = alarms.of_task(seen, task, place, partial(how_far, query))
     back = (f"Run {seen.run}", f"run?{urlencode({'dag': dag, 'run': run})}") if seen else None
     return answer(request, "task", task or "No task", f"Of {run}.", [], "", top=top, back=back)
 

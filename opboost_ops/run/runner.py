@@ -57,6 +57,7 @@ from opboost_ops.run import (
     facts,
     forewarnings,
     known_keys,
+    progress,
     timings,
 )
 from opboost_ops.run.disclosures import announce, charge_model
@@ -232,11 +233,13 @@ def _run_stage(
         open_mailbox=mailboxes,
         recorded=book.columns,
         take_draw=drawing(party, federation, run.run),
+        tell=(kept := progress.Kept(home, stage, shard)).tell,
     )
     known_before = set(acceptance.memory.accepted)
     begin, processor = time.perf_counter(), timings.processor()
     try:
-        outcome = STAGES[stage](context)
+        with kept:
+            outcome = STAGES[stage](context)
     except OpBoostError:
         for mailbox in opened:
             if mailbox.closed:

@@ -44,6 +44,7 @@ def boost(context: Context) -> Outcome:
     mailbox = context.open_mailbox()
 
     def progress(done: int) -> None:
+        context.tell("trees", done, settings.trees)
         if done == settings.trees or done % max(settings.trees // 20, 1) == 0:
             _LOG.info("%s: tree %d of %d", context.party, done, settings.trees)
         rounds = (Round("trees", done - 1, level) for level in range(settings.growth.depth))

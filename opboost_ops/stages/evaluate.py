@@ -105,7 +105,7 @@ def _alone(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> np.
     if not own.names:
         return metrics.constant_prediction(task, len(classes), label, holdout.num_rows)
     declared = parameters_of(context.federation.training, task, classes)
-    alone = trainer.train(own, label, with_tuned(context.home, declared))
+    alone = trainer.train(own, label, with_tuned(context.home, declared), tell=context.tell)
     return predict(alone, frame_of(holdout, facts, f"{context.party}.").matrix)
 
 

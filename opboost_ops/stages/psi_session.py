@@ -194,5 +194,6 @@ class _Blocks:
 def _told(context: Context) -> Callable[[str, int, int], None]:
     def tell(role: str, done: int, of: int) -> None:
         _LOG.info("%s of %s: %s of %s points", role, context.party, f"{done:,}", f"{of:,}")
+        context.tell(f"points ({role})", done, of)
 
     return tell

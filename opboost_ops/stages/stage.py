@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.aggregation.mailbox import Mailbox
+from opboost_ops.boosting.frame import Tell, unheard
 from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.declared_map import Recorded
 from opboost_ops.config.federation import Federation, Purpose
@@ -64,6 +65,7 @@ class Context:
         polled: Processor seconds spent waiting.
         take_draw: Holds cells back and charges them, in one transaction of the party's ledger; only
             stages that randomise need it.
+        tell: Told how far the stage is; it stays with the party.
     """
 
     federation: Federation
@@ -87,6 +89,7 @@ class Context:
     open_mailbox: Callable[[], Mailbox] | None = None
     polled: list[float] = field(default_factory=list)
     take_draw: TakeDraw | None = None
+    tell: Tell = unheard
 
     def receive(
         self,

@@ -77,14 +77,14 @@ def _here(context: Context, parameters: Parameters, memory: Drawn) -> tuple[str,
             for column in columns_of(context.federation, party)
         }
         seed = hashlib.sha256(f"joint {context.federation.training.seed}".encode()).digest()
-        return joint.train(frame, label, parameters, channels, seed), {}
+        return joint.train(frame, label, parameters, channels, seed, context.tell), {}
     if denoising == "redraw":
         frame = _drawn_back(context.federation, frame, facts["task"], label)
     tuning, found = context.federation.training.tuning, {}
     if tuning is not None:
-        found = search(context.home, frame, label, parameters, tuning)
+        found = search(context.home, frame, label, parameters, tuning, context.tell)
         parameters = tuned_as(parameters, found)
-    return trainer.train(frame, label, parameters, memory), found
+    return trainer.train(frame, label, parameters, memory, context.tell), found
 
 
 def _in_blocks(context: Context, cells: int, parameters: Parameters) -> bool:
@@ -108,7 +108,7 @@ def _block_by_block(context: Context, parameters: Parameters) -> str:
         context.home.let_go()
         return frame_of(table.slice(begin, end - begin), facts)
 
-    return lightgbm_blocks.train(read, label, weight, parameters)
+    return lightgbm_blocks.train(read, label, weight, parameters, context.tell)
 
 
 def _on_dask(context: Context, parameters: Parameters) -> str:

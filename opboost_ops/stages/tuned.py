@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from opboost_ops.boosting.frame import Frame, Parameters
+from opboost_ops.boosting.frame import Frame, Parameters, Tell, unheard
 from opboost_ops.boosting.rounds import LOGGER
 from opboost_ops.boosting.tuning import Search, metric_of, tune
 from opboost_ops.config.tuning import Tuning
@@ -24,7 +24,12 @@ TUNED, _TRIALS = "tuned", "trials.jsonl"
 
 
 def search(
-    home: Home, frame: Frame, label: np.ndarray, parameters: Parameters, declared: Tuning
+    home: Home,
+    frame: Frame,
+    label: np.ndarray,
+    parameters: Parameters,
+    declared: Tuning,
+    heard: Tell = unheard,
 ) -> dict[str, Any]:
     """Look for parameters; a retry goes on after the last trial that was kept.
 
@@ -37,6 +42,7 @@ def search(
         label: Numbers or class indices, shape (n,).
         parameters: As declared.
         declared: How long to look, and by what.
+        heard: Told after each trial.
 
     Returns:
         A document for the home: what `with_tuned` reads, and facts for the card.
@@ -56,6 +62,7 @@ def search(
         kept.append(json.dumps({"of": of, "score": score}).encode())
         # How good a trial was is told nobody: this goes where others may read.
         _LOG.info("trial %d of %d", number + 1, declared.trials, extra={"stage": "train"})
+        heard("trials", number + 1, declared.trials)
 
     metric = metric_of(parameters, declared.metric)
     found = tune(

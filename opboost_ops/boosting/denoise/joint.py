@@ -11,7 +11,7 @@ from opboost_ops.boosting.denoise.imputation import impute
 from opboost_ops.boosting.denoise.rows import Rows, drawable, quantile_levels, rows_of
 from opboost_ops.boosting.denoise.selection import Chosen, choose
 from opboost_ops.boosting.denoise.starts import Start, grid
-from opboost_ops.boosting.frame import Frame, Parameters
+from opboost_ops.boosting.frame import Frame, Parameters, Tell, unheard
 from opboost_ops.boosting.mixture import even_mixture
 from opboost_ops.mechanisms.channel import Channel
 
@@ -52,6 +52,7 @@ def train(
     parameters: Parameters,
     channels: Mapping[str, Channel],
     seed: bytes,
+    tell: Tell = unheard,
 ) -> str:
     """Train on values behind the release, drawn back under the channels that made it.
 
@@ -64,6 +65,7 @@ def train(
         parameters: How.
         channels: What released others' columns, by name.
         seed: Of all draws, 32 bytes.
+        tell: Told after each boosting round of one model, then of the other.
 
     Returns:
         One LightGBM text model.
@@ -71,10 +73,10 @@ def train(
     stack = stacked(frame, label, parameters, channels, seed)
     least = int(parameters.own.get("min_data_in_leaf", _LEAF))
     leaf = least * stack.times if stack.chosen else None
-    joint = trainer.train(stack.frame, stack.label, replace(parameters, least_leaf=leaf))
+    joint = trainer.train(stack.frame, stack.label, replace(parameters, least_leaf=leaf), tell=tell)
     if not stack.chosen or len(frame.ranked) == len(frame.names):
         return joint
-    return even_mixture(trainer.train(frame, label, parameters), joint)
+    return even_mixture(trainer.train(frame, label, parameters, tell=tell), joint)
 
 
 def stacked(

@@ -22,7 +22,7 @@ from opboost_ops.boosting.dp.budget import Spent
 from opboost_ops.boosting.dp.candidates import Candidates
 from opboost_ops.boosting.dp.sensitivity import GRADIENT_UNITS
 from opboost_ops.boosting.dp.tree import Tree
-from opboost_ops.boosting.frame import Frame, Parameters, Private
+from opboost_ops.boosting.frame import Frame, Parameters, Private, Tell, unheard
 from opboost_ops.errors import ConfigError, ContractError
 
 #: Called after each tree with how many rows it was given, and how many of them sat out. Both are
@@ -63,6 +63,7 @@ def fit(
     parameters: Parameters,
     memory: Memory | None = None,
     observe: Observer | None = None,
+    tell: Tell = unheard,
 ) -> Trained:
     """Train, or go on where a crashed training was.
 
@@ -73,6 +74,7 @@ def fit(
         memory: What was drawn; a committed tree is never drawn again. None for a training that is
             not resumed.
         observe: For experiments.
+        tell: Told after each tree.
 
     Raises:
         ConfigError: The parameters are none for DPBoost.
@@ -114,6 +116,7 @@ def fit(
                 memory.append(_line(tree=drawn.document(), spent=[e.model_dump() for e in spent]))
             trees.append(drawn)
             events += spent
+            tell("trees", len(trees), parameters.trees)
             # The last ensemble asks no row a second time, so only rows ahead need a score.
             last = ensemble + 1 == len(sizes)
             ahead = np.flatnonzero(place > step) if last else np.arange(len(target))

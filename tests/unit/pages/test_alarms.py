@@ -9,8 +9,9 @@ import pytest
 
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.orchestration import run_notes
+from opboost_ops.stages.stage import Home
 from tests.federation import Workspace
-from tests.unit.pages.airflow_runs import TRAIN, forget_runs, write_run
+from tests.unit.pages.airflow_runs import NOW, TRAIN, forget_runs, write_run
 from tests.unit.pages.conftest import Reader
 from tests.unit.pages.test_pages import plain
 
@@ -64,6 +65,52 @@ def test_a_run_under_way_says_how_far_it_is_and_looks_again(
     assert "shop: rank waits for a worker of the queue shop" in told
     write_run("over", "success", {"credit_open.open_run": "success"})
     assert "refresh" not in reader.get(f"/opboost/run?dag={TRAIN}&run=over").headers
+
+
+def test_a_run_under_way_says_how_far_training_is(
+    reader: Reader, shown: Workspace, runs: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = shown.home("credit").parent / run_id(TRAIN, RUN)
+    shown.home("credit").rename(home)
+    task, began = "credit_train.train", NOW - timedelta(minutes=39)
+    write_run(RUN, "running", {"credit_open.open_run": "success", task: "running"})
+
+    def keep(started: float) -> None:
+        far = {"what": "trees", "done": 120, "of": 400, "first": 20, "counted": 30.0}
+        Home(home).write_json("progress/train", {**far, "started": started})
+
+    keep((began + timedelta(seconds=2)).timestamp())
+    told = "39 min: 120 of 400 trees, about 1 min more"
+    assert f"credit: train: running, {told}" in plain(reader.page(asked()))
+    assert f"for {told}" in plain(reader.page(asked(task)))
+    assert "of 400" not in reader.page(f"{asked()}&party=bank")
+    # An earlier try was killed and left it; the one that runs now has said nothing yet.
+    keep((began - timedelta(seconds=1)).timestamp())
+    assert "credit: train: running, 39 min" in plain(reader.page(asked()))
+    assert "of 400" not in reader.page(asked()) + reader.page(asked(task))
+    # Nor is it told of a task that has ended, whatever lies there.
+    keep((began + timedelta(seconds=2)).timestamp())
+    forget_runs()
+    write_run(RUN, "running", {"credit_open.open_run": "success", task: "up_for_retry"})
+    assert "of 400" not in reader.page(asked()) + reader.page(asked(task))
+    # The deployment of others does not have this home.
+    monkeypatch.delenv("OPBOOST_SITE_CREDIT")
+    forget_runs()
+    write_run(RUN, "running", {"credit_open.open_run": "success", task: "running"})
+    assert "of 400" not in reader.page(asked()) + reader.page(asked(task))
+
+
+def test_a_table_of_several_files_is_one_line(
+    reader: Reader, untouched: Workspace, runs: None
+) -> None:
+    states = ["success", "running", "success", "running", "queued", "", "", ""]
+    files = {f"bank_release.preprocess[{n}]": state for n, state in enumerate(states)}
+    write_run(RUN, "running", {**files, "shop_release.preprocess": "running"})
+    told = plain(reader.page(asked()))
+    told = told[told.index("This run is under way") : told.index("The run in Airflow")]
+    assert told.count("bank: preprocess") == 1
+    assert "bank: preprocess: running, 39 min: 2 of 8 files of its table" in told
+    assert re.search(r"shop: preprocess: running, \d+ min(?!:)", told)
 
 
 def test_a_run_in_which_nothing_was_done_says_so(

@@ -10,12 +10,13 @@ import pytest
 
 from opboost_ops.alignment import curve, oprf
 from opboost_ops.alignment import parts as alignment_parts
-from opboost_ops.alignment.engine import Engine
+from opboost_ops.alignment.engine import Engine, Keep
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange import part_sizes
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.run import progress
 from opboost_ops.stages import psi_session
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.stages.private_federation import private
@@ -119,17 +120,27 @@ def test_a_task_that_is_killed_goes_on_and_ends_with_the_same_bytes(
     class Killed(BaseException):
         """As a signal is: nothing catches it."""
 
-    def small(kill: bool) -> Callable[..., Engine]:
-        def told(role: str, done: int, of: int) -> None:
-            if kill and done >= 200:
-                raise Killed
+    far = []
 
-        return lambda processes, keep, progress: Engine(1, keep, told, block=100)
+    def small(kill: bool) -> Callable[..., Engine]:
+        def made(_processes: int, keep: Keep, tell: Callable[[str, int, int], None]) -> Engine:
+            def told(role: str, done: int, of: int) -> None:
+                tell(role, done, of)
+                far.append(progress.read(workspace.home(party), stage))
+                if kill and done >= 200:
+                    raise Killed
+
+            return Engine(1, keep, told, block=100)
+
+        return made
 
     workspace.until(stage, party)
     monkeypatch.setattr(psi_session, "Engine", small(kill=True))
     with pytest.raises(Killed):
         workspace.step(party, stage)
+    # Its own pages could see how far it was, and nothing of it is left.
+    assert far[0] is not None and far[0].what.startswith("points (") and far[0].done == 100
+    assert progress.read(workspace.home(party), stage) is None
     kept = len(list((workspace.home(party) / "psi").iterdir()))
     monkeypatch.setattr(psi_session, "Engine", small(kill=False))
     workspace.step(party, stage)

@@ -1,0 +1,39 @@
+"""How far a task is that runs now, where its party says so to its own pages."""
+
+from datetime import UTC, datetime, timedelta
+
+from opboost_ops.config.loading import site_of
+from opboost_ops.errors import OpBoostError
+from opboost_ops.pages import quality
+from opboost_ops.pages.airflow import Task, ago, aware
+from opboost_ops.pages.deployment import Query, parties
+from opboost_ops.run import progress
+
+
+def how_far(query: Query, task: Task) -> str:
+    """In words; empty where nothing is known, or it is not this deployment's or reader's.
+
+    Args:
+        query: Names the run.
+        task: One of its tasks.
+    """
+    mine = task.party in parties() and query.party in (None, task.party)
+    if task.state != "running" or task.since is None or not mine or query.run is None:
+        return ""
+    try:
+        federation = quality.federation_of(task.party, query.run)
+        if federation is None or not query.sees(federation):
+            return ""
+        site, _ = site_of(task.party)
+    except (OpBoostError, OSError):
+        # The party's own part of the page says it.
+        return ""
+    far = progress.read(site.home / federation / query.run, task.stage)
+    # Both by the clock of the worker: what an earlier try left behind when it was killed is older.
+    if far is None or far.began < aware(task.since):
+        return ""
+    told = f"{far.done:,} of {far.of:,} {far.what}"
+    if far.left is None:
+        return told
+    now = datetime.now(UTC)
+    return f"{told}, about {ago(now, now + timedelta(seconds=far.left))} more"
