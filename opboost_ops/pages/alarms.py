@@ -79,11 +79,12 @@ def of_run(seen: Seen | None, far: Far = lambda _: "") -> list[Block]:
     return []
 
 
-def ways_of_run(seen: Seen | None) -> list[Block]:
+def ways_of_run(seen: Seen | None, box: Sequence[Block] = ()) -> list[Block]:
     """From a run to its page in Airflow, and to each of its tasks with its log.
 
     Args:
         seen: The run, as Airflow knows it; None where it does not.
+        box: What stands above, which may lead there already.
     """
     if seen is None:
         return []
@@ -98,8 +99,10 @@ def ways_of_run(seen: Seen | None) -> list[Block]:
         for task in tasks(seen)
     )
     heads = ("task and its log", "state", "began (UTC)", "took", "what it says")
+    way = ("The run in Airflow", seen.href)
+    led = any(isinstance(block, Note) and way in block.links for block in box)
     return [
-        Links((("The run in Airflow", seen.href),)),
+        *(() if led else (Links((way,)),)),
         Fold("Tasks", (Table("tasks", "Tasks of this run", heads, rows),)),
     ]
 

@@ -38,6 +38,7 @@ from opboost_ops.pages.how_far import how_far
 from opboost_ops.pages.rendering import (
     PAGES,
     Filter,
+    make_ready,
     message_html,
     static,
 )
@@ -89,6 +90,7 @@ _STATIC = {
 
 def make_app() -> FastAPI:
     """The application; every route of it asks for a login."""
+    make_ready()
     app = FastAPI(
         title="OpBoost", dependencies=[LOGGED_IN], docs_url=None, redoc_url=None, openapi_url=None
     )
@@ -257,7 +259,8 @@ def _run(
         seen = next((one for one in known if one is not None), None)
     found = [*runs.worth_a_section(sorted(sections(runs.build, query), key=runs.first))]
     lead = f"Airflow calls it {run}." if run else "All that the parties here have of this run."
-    top = [*alarms.of_run(seen, partial(how_far, query)), *alarms.ways_of_run(seen)]
+    box = alarms.of_run(seen, partial(how_far, query))
+    top = [*box, *alarms.ways_of_run(seen, box)]
     if csv:
         found.append(Section("", tuple(top)))
     reply = answer(request, "run", f"Run {id}", lead, found, csv, top=top)

@@ -108,6 +108,12 @@ def page_html(
     )
 
 
+def make_ready() -> None:
+    """Compile the templates, which no reader should wait for."""
+    for name in ("page.html", "message.html"):
+        _environment().get_template(name)
+
+
 def message_html(title: str, text: str) -> str:
     """A page that says one thing and loads nothing."""
     return _environment().get_template("message.html").render(title=title, text=text)
