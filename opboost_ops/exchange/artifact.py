@@ -13,7 +13,7 @@ import pyarrow as pa
 from opboost_ops import __version__
 from opboost_ops.config.agreement import PROTOCOL
 from opboost_ops.errors import ArtifactError
-from opboost_ops.exchange.encoding import table_from_bytes, table_to_bytes
+from opboost_ops.exchange.encoding import pieces_from_bytes, table_from_bytes, table_to_bytes
 from opboost_ops.exchange.encryption import OVERHEAD, SUFFIX, Envelope
 from opboost_ops.exchange.files import ENTRIES, TABLE, Files, is_part, part_names
 from opboost_ops.exchange.json_text import read_json
@@ -231,10 +231,21 @@ class Artifact:
         if self.parts == 1:
             yield self.table
             return
+        for name, rows in self._parts_of_table():
+            yield table_from_bytes(self._file(name), self.manifest.reference, rows)
+
+    def pieces(self) -> Iterator[pa.Table]:
+        """Its table, some rows at a time: of parts none is unpacked as a whole."""
+        if self.parts == 1:
+            yield self.table
+            return
+        for name, rows in self._parts_of_table():
+            yield from pieces_from_bytes(self._file(name), self.manifest.reference, rows)
+
+    def _parts_of_table(self) -> Iterator[tuple[str, int]]:
         about = self.manifest
         spans = part_rows(about.kind, about.rows, len(about.columns))
-        for name, rows in zip(part_names(self.parts, TABLE), spans, strict=True):
-            yield table_from_bytes(self._file(name), about.reference, rows)
+        return zip(part_names(self.parts, TABLE), spans, strict=True)
 
     def vector(self, length: int) -> bytes:
         """Its integers, packed.

@@ -1,5 +1,7 @@
 """Tables as Parquet bytes: small, and the same bytes for the same content."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -128,16 +130,34 @@ def table_from_bytes(raw: bytes, what: str, rows: int) -> pa.Table:
     Raises:
         ArtifactError: They are not Parquet, or not a table of the protocol of so many rows.
     """
+    return pa.concat_tables(pieces_from_bytes(raw, what, rows)).combine_chunks()
+
+
+def pieces_from_bytes(raw: bytes, what: str, rows: int) -> Iterator[pa.Table]:
+    """Read such bytes some rows at a time, so that they are never whole in memory.
+
+    Args:
+        raw: Parquet.
+        what: Name of the artifact, for the error.
+        rows: How many rows it may have at most.
+
+    Yields:
+        At least one table, which may be without rows.
+
+    Raises:
+        ArtifactError: They are not Parquet, or not a table of the protocol of so many rows.
+    """
     try:
         filled = require_footer(raw, what, rows)
         # By this thread alone: `pq.read_table` scans by threads of Arrow's, which may be the last
         # to let go of the bytes, need the interpreter for it, and abort if it is just ending.
         with pq.ParquetFile(pa.BufferReader(raw), pre_buffer=False) as file:
             if not filled:
-                return file.schema_arrow.empty_table()
+                yield file.schema_arrow.empty_table()
             # At once, columns would be four bytes a cell before they are one.
-            batches = list(file.iter_batches(BLOCK, use_threads=False))
-            return pa.Table.from_batches(batches).combine_chunks()
+            for batch in file.iter_batches(BLOCK, use_threads=False) if filled else ():
+                yield pa.Table.from_batches([batch])
+        return
     except (pa.ArrowException, OSError, ValueError):
         pass
     raise ArtifactError(f"{what}: its table is not readable Parquet.", "Trigger a new run.")

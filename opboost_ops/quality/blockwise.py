@@ -10,7 +10,7 @@ of no others.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import islice
 
 import polars as pl
 import pyarrow as pa
@@ -101,18 +101,19 @@ def ask_blocks(
         The results in the order in which Great Expectations reports them.
     """
     stream = read(())
-    first, second = next(stream), next(stream, None)
-    schema = first.schema
+    begun = [next(stream)]
+    schema = begun[0].schema
     verdicts = {at: v for at in judged if (v := verdict(expectations[at], schema, read, scratch))}
     asked = [at for at in range(len(expectations)) if at not in verdicts]
-    whole = second is None
+    begun += islice(stream, 1)
+    whole = len(begun) == 1
     results: dict[int, Result] = {}
     if whole:
-        _look(verdicts, expectations, first)
-        told = ask([expectations[at] for at in asked], first, {}) if asked else []
+        _look(verdicts, expectations, begun[0])
+        told = ask([expectations[at] for at in asked], begun[0], {}) if asked else []
         results = {asked[at]: result for at, result in told}
     else:
-        blocks = _seen(chain((first, second), stream), partial(_look, verdicts, expectations))
+        blocks = _seen(_in_turn(begun, stream), partial(_look, verdicts, expectations))
         results = _asked_of_blocks(expectations, asked, blocks, schema, read, ask, scratch)
     results |= {at: v.result() for at, v in verdicts.items()}
     order = in_order(expectations, schema)
@@ -135,10 +136,18 @@ def _look(
             each.add(cells)
 
 
+def _in_turn(begun: list[pa.Table], stream: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """What was read already, none of which is kept, and then the others."""
+    while begun:
+        yield begun.pop(0)
+    yield from stream
+
+
 def _seen(blocks: Iterator[pa.Table], look: Callable[[pa.Table], None]) -> Iterator[pa.Table]:
     for block in blocks:
         look(block)
         yield block
+        del block  # Before the next one is made.
 
 
 def _asked_of_blocks(
@@ -163,6 +172,7 @@ def _asked_of_blocks(
             found.add(block)
         for at, result in ask(asked, block, facts) if asked else ():
             parts[by_row[at]].append(result)
+        del block
     results = {at: _together(found, expectations[at]) for at, found in parts.items()}
     for at, found in few.items():
         ((_, result),) = ask([expectations[at]], found.table(), {})

@@ -101,7 +101,10 @@ class _RawTable:
         rows = 0
         for block in blocks(self._context, columns):
             rows += block.height
-            yield block.to_arrow()
+            table = block.to_arrow()
+            del block
+            yield table
+            del table  # Before the next one is read.
         self.rows = rows
 
 

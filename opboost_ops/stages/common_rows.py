@@ -48,7 +48,10 @@ class CommonRows:
             if len(place) != block.height:
                 raise changed(self._context)
             begin += block.height
-            yield place[place > 0] - 1, block.filter(pl.Series(place > 0))
+            wanted = place > 0
+            block = block.filter(pl.Series(wanted))
+            yield place[wanted] - 1, block
+            del block  # Before the next one is read.
         if begin != len(self._places):
             raise changed(self._context)
 

@@ -16,7 +16,7 @@ def joined(
     received: Mapping[str, Artifact | pa.Table],
     last: Mapping[str, np.ndarray],
 ) -> Rows:
-    """Columns of the same rows; of what was received, no more than a part is in memory.
+    """Columns of the same rows; of what was received, no more than a part is in memory, packed.
 
     Args:
         own: The party's, shape (n,) each, by name.
@@ -54,7 +54,7 @@ class _Reader:
         self._parts: Iterator[pa.Table] = iter((found,))
         self._what = "What was picked of a release"
         if isinstance(found, Artifact):
-            self._parts, self._what = found.tables(), found.manifest.reference
+            self._parts, self._what = found.pieces(), found.manifest.reference
         self._left = next(self._parts)
 
     def take(self, rows: int) -> pa.Table:
@@ -69,6 +69,8 @@ class _Reader:
         found: list[pa.Table] = []
         while not found or rows:
             if not self._left.num_rows and rows:
+                # Not while it is still there.
+                self._left = self._left.schema.empty_table()
                 following = next(self._parts, None)
                 if following is None:
                     raise ArtifactError(f"{self._what} has fewer rows.", "Trigger a new run.")

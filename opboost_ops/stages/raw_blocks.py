@@ -50,8 +50,10 @@ def blocks(
     read = chain.from_iterable(_batches(context, path, schema) for path in paths)
     for block in _gathered(read, rows_of_block(len(needed))):
         height += block.height
-        kept = raw_table.without_forgotten(context, forgotten, block).select(wanted)
-        yield raw_table.as_declared(context, kept)
+        block = raw_table.without_forgotten(context, forgotten, block).select(wanted)
+        block = raw_table.as_declared(context, block)
+        yield block
+        del block  # Before the next one is read.
     if height == 0 and shard is None:
         raise raw_table.empty(context)
     if height == 0:
@@ -80,6 +82,7 @@ def _batches(
                 if batch is None:
                     return
                 frame = _frame(batch, schema, raw)
+                del batch
             except (pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError):
                 frame = None
             if frame is None:
@@ -101,8 +104,15 @@ def _gathered(batches: Iterator[pl.DataFrame], most: int) -> Iterator[pl.DataFra
     held: list[pl.DataFrame] = []
     for batch in batches:
         if held and sum(part.height for part in held) + batch.height > most:
-            yield pl.concat(held, rechunk=True)
-            held = []
+            yield _joined(held)
         held.append(batch)
+        del batch
     if held:
-        yield pl.concat(held, rechunk=True)
+        yield _joined(held)
+
+
+def _joined(held: list[pl.DataFrame]) -> pl.DataFrame:
+    """Batches as one, of which nothing else is kept."""
+    block = pl.concat(held, rechunk=True)
+    held.clear()
+    return block
