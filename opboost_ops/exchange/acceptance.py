@@ -206,7 +206,8 @@ class Acceptance:
             self._require_columns(manifest, what)
             self._require_guarantee(manifest, what)
             require_rows(self.memory, manifest, rows, what)
-            artifact = opened(manifest, files, decrypt, what, self.plan.purpose, self.federation)
+            purpose = self.plan.purpose
+            artifact = opened(manifest, files, decrypt, what, purpose, self.federation, known)
         else:
             artifact = opened(manifest, files, None, what)
             planned = self._planned(artifact, key, what)

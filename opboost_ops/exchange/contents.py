@@ -58,8 +58,11 @@ def opened(
     what: str,
     purpose: Purpose = "train",
     federation: Federation | None = None,
+    known: bool = False,
 ) -> Artifact:
     """The artifact whose manifest was verified, decrypted.
+
+    A part is held against its digest each time it is read.
 
     Args:
         manifest: It.
@@ -68,6 +71,8 @@ def opened(
         what: Name of the place, for the error.
         purpose: What the run is for.
         federation: The plan's; None where it is not known, and the alignment may be of any kind.
+        known: Whether whoever asks has accepted this very manifest before: then all parts had their
+            form, and are looked at when they are read alone.
 
     Raises:
         Rejected: A file is missing, too many, changed, or of another form than its kind has.
@@ -95,14 +100,17 @@ def opened(
     parts = {name: partial(content, name) for name in manifest.files if is_part(name)}
     plain |= {name: content(name) for name in manifest.files if name not in parts}
     artifact = Artifact(manifest, Files(plain, parts) if parts else plain)
+    later = known and bool(parts)
     tabled = TABLE in manifest.files or part_names(2, TABLE)[0] in manifest.files
-    if tabled:
+    if tabled and not later:
         _require_table(artifact, what, federation)
     if DOCUMENT in manifest.files:
         _require_document(artifact, what, purpose)
-    if federation is not None and not tabled and (parts or ENTRIES in manifest.files):
+    if tabled or later:
+        return artifact
+    if federation is not None and (parts or ENTRIES in manifest.files):
         require_points(artifact, federation, what)
-    elif parts and not tabled:
+    elif parts:
         for part in parts.values():
             part()
     return artifact

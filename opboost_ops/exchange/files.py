@@ -43,6 +43,10 @@ class Files(Mapping[str, bytes]):
         """A file's content."""
         return self._later[name]() if name in self._later else self._ready[name]
 
+    def __contains__(self, name: object) -> bool:
+        """Whether there is such a file; none is made to tell."""
+        return name in self._later or name in self._ready
+
     def __iter__(self) -> Iterator[str]:
         """All names."""
         yield from self._ready

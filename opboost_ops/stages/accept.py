@@ -1,6 +1,6 @@
 """Arrow: published artifacts -> verified and checked ones, remembered by digest."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -30,6 +30,7 @@ def accept(context: Context) -> Outcome:
     rows = context.home.json("alignment")
     accepted: dict[str, dict[str, str]] = {}
     boundaries: dict[str, tuple[suites.Suite, pa.Table | Blocks]] = {}
+    present: list[_Present] = []
     if context.federation.has_decoys:
         return _accept_everybody(context)
     for party in context.federation.feature_holders:
@@ -37,18 +38,20 @@ def accept(context: Context) -> Outcome:
         ranks = context.receive("ranks", party, rows=rows["train"])
         holdout = context.receive("holdout", party, rows=rows["holdout"])
         dense = context.federation.training.trainer != "dpboost"
-        if dense:
-            _require_dense(party, ranks)
+        present.append(_Present(party, ranks.manifest.columns if dense else ()))
         accepted[party] = {"ranks": ranks.digest, "holdout": holdout.digest}
         boundaries[f"acceptance_{party}"] = (
             suites.acceptance(domains, rows["train"], dense),
-            _parts(ranks),
+            _parts(ranks, present[-1].look),
         )
         boundaries[f"acceptance_{party}_holdout"] = (
             suites.preprocessed_table(domains, rows["holdout"]),
             _parts(holdout),
         )
-    return _checked(context, boundaries, accepted)
+    outcome = _checked(context, boundaries, accepted)
+    for ranks_of in present:
+        ranks_of.require_dense()
+    return outcome
 
 
 def _accept_everybody(context: Context) -> Outcome:
@@ -101,27 +104,55 @@ def _checked(
     )
 
 
-def _parts(artifact: Artifact) -> pa.Table | Blocks:
-    """Its table as checks take it: no more than a part is in memory."""
+def _parts(
+    artifact: Artifact, look: Callable[[pa.Table], None] = lambda _: None
+) -> pa.Table | Blocks:
+    """Its table as checks take it: no more than a part is in memory.
+
+    Args:
+        artifact: It.
+        look: Sees all of it, too: to decrypt a part once more would take longer.
+    """
     if artifact.parts == 1:
+        look(artifact.table)
         return artifact.table
 
     def read(columns: Sequence[str]) -> Iterator[pa.Table]:
         for part in artifact.tables():
+            if not columns:
+                look(part)
             yield from blocks_of(part)(columns)
 
     return read
 
 
-def _require_dense(party: str, ranks: Artifact) -> None:
-    present = {name: np.empty(0, dtype=np.int64) for name in ranks.manifest.columns}
-    for part in ranks.tables():
-        for name, found in present.items():
-            present[name] = np.union1d(found, np.unique(narrow_integers(part, name)))
-    for name, found in present.items():
-        if found[0] != 1 or found[-1] != len(found):
-            raise ArtifactError(
-                f"The ranks of {party}.{name} are not dense: some between 1 and the highest are "
-                "missing.",
-                "Nothing was trained; ask that party to look into its run.",
-            )
+class _Present:
+    """Which ranks of each column there are.
+
+    Args:
+        party: Whose they are.
+        columns: Which ones are to be dense.
+    """
+
+    def __init__(self, party: str, columns: Sequence[str]) -> None:
+        self._party = party
+        self._found = {name: np.empty(0, dtype=np.int64) for name in columns}
+
+    def look(self, ranks: pa.Table) -> None:
+        """Take note of a part of the rows."""
+        for name, found in self._found.items():
+            self._found[name] = np.union1d(found, np.unique(narrow_integers(ranks, name)))
+
+    def require_dense(self) -> None:
+        """Refuse columns that lack a rank between 1 and their highest.
+
+        Raises:
+            ArtifactError: Which one.
+        """
+        for name, found in self._found.items():
+            if found[0] != 1 or found[-1] != len(found):
+                raise ArtifactError(
+                    f"The ranks of {self._party}.{name} are not dense: some between 1 and the "
+                    "highest are missing.",
+                    "Nothing was trained; ask that party to look into its run.",
+                )

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections import namedtuple
+from collections import Counter, namedtuple
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from opboost_ops.errors import ArtifactError, ContractError
-from opboost_ops.exchange import part_sizes
+from opboost_ops.exchange import contents, part_sizes
+from opboost_ops.exchange.files import is_part
 from opboost_ops.exchange.rejection import Reason
+from opboost_ops.exchange.salting import unsalted
 from opboost_ops.stages.stage import Home
 from tests.bad_input.faults import message_is_right
 from tests.federation import SECOND_RUN, Workspace
@@ -111,6 +113,34 @@ def test_a_part_that_is_not_as_it_must_be_is_refused(
         parted.step(LABEL, "accept")
     assert getattr(caught.value, "reason", "") == reason
     assert not (parted.home(LABEL) / "accepted.json").exists()
+
+
+@pytest.mark.parametrize("change", [lost, twice, shorter])
+def test_a_part_that_changes_after_it_was_accepted_is_refused_when_it_is_read(
+    parted: Workspace, change
+) -> None:
+    parted.step(LABEL, "accept")
+    change(place(parted, "ranks"))
+    with pytest.raises(ArtifactError):
+        parted.step(LABEL, "assemble")
+    assert not (parted.home(LABEL) / "frame.arrow").exists()
+
+
+def test_a_part_that_was_accepted_is_opened_once_where_it_is_used(
+    parted: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: Counter[str] = Counter()
+
+    def counted(raw: bytes, what: str) -> bytes:
+        opened[what] += 1
+        return unsalted(raw, what)
+
+    monkeypatch.setattr(contents, "unsalted", counted)
+    # Once before anything of it is used, and once for the checks.
+    for stage, times in (("accept", 2), ("assemble", 1)):
+        opened.clear()
+        parted.step(LABEL, stage)
+        assert {n for what, n in opened.items() if is_part(what.split()[-1])} == {times}
 
 
 @pytest.mark.parametrize("cells", [200, 10**6])
