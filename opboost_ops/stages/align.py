@@ -10,12 +10,15 @@ from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.scratch.arrays import Scratch, let_go, slices
+from opboost_ops.scratch.parts import gathered
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.alignment import Common
 from opboost_ops.stages.alignments import alignment_of
 from opboost_ops.stages.chosen import CHOSEN
 from opboost_ops.stages.keyed import MEMBERSHIP
 from opboost_ops.stages.least_common import too_few
+from opboost_ops.stages.psi_session import changed
+from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import Context, Outcome
 
 #: Bits by which numbers are told apart first.
@@ -108,14 +111,31 @@ def _held_out(context: Context, common: Common) -> np.ndarray:
         return np.ones(len(common.rows), dtype=bool)
     rule = context.federation.training.holdout
     if isinstance(rule, HoldoutColumn):
-        column = raw_table.read(context, [rule.column]).get_column(rule.column)
-        raw_table.require_holdout(column)
-        return np.asarray(column.to_numpy()[common.rows])
+        return gathered(scratch, _declared(context, rule.column), common.rows)
     if context.federation.training.trainer == "dpboost":
         # Each row by itself: with an exact share, a row more may move another to the other side.
         below = np.uint64(int(rule * 2**64))
         return _together(scratch, len(common.rows), (b < below for b in common.tails()))
     return least(common.tails, round(len(common.rows) * rule), scratch)
+
+
+def _declared(context: Context, name: str) -> np.ndarray:
+    """Which rows of the own table a column says are held out, bool, shape (n,)."""
+    rows = context.home.json("table")["rows"]
+
+    def told() -> Iterator[np.ndarray]:
+        left = rows
+        for block in blocks(context, [name]):
+            left -= block.height
+            if left < 0:
+                break
+            column = block.get_column(name)
+            raw_table.require_holdout(column)
+            yield column.to_numpy()
+        if left:
+            raise changed(context)
+
+    return _together(context.home.scratch, rows, told())
 
 
 def _together(scratch: Scratch, rows: int, blocks: Iterator[np.ndarray]) -> np.ndarray:

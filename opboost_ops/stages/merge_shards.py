@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
-from opboost_ops.scratch.parts import gathered
+from opboost_ops.scratch.arrays import Scratch, let_go, slices
+from opboost_ops.scratch.parts import gathered, scattered
 from opboost_ops.stages.desensitize import randomised
 from opboost_ops.stages.encode_rows import joined_rows
 from opboost_ops.stages.held import HELD, held_values, person_keys
@@ -36,7 +37,7 @@ def merge_shards(context: Context) -> Outcome:
     wanted = released(context)
     rows = wanted.count
     places = [narrow_integers(context.home.table(f"positions-{i}"), "place") for i in range(count)]
-    if not _make_up(places, rows):
+    if not _make_up(context.home.scratch, places, rows):
         raise ContractError(
             f"The parts of {context.party}'s table do not make up the aligned rows.",
             "Clear list_shards, and what comes after it.",
@@ -64,12 +65,17 @@ def _drawn(
     drawn: pa.Table,
 ) -> tuple[pa.Table, dict[str, Any]]:
     """What may go of the randomised rows, and what is kept beside it."""
-    positions = narrow_integers(tables["positions"], "position")
-    keys = gathered(context.home.scratch, person_keys(context), positions)
+    positions, scratch = narrow_integers(tables["positions"], "position"), context.home.scratch
+    keys = gathered(scratch, person_keys(context), positions)
     held = held_values(context, tables["preprocessed"], keys)
     new: dict[str, np.ndarray] = {}
     for source, values in held.values.items():
-        other = np.flatnonzero(values != narrow_integers(tables["preprocessed"], source))
+        asked = narrow_integers(tables["preprocessed"], source)
+        changed = scratch.zeros(len(values), bool)
+        for some in slices(len(values)):
+            changed[some] = values[some] != asked[some]
+            let_go()
+        other = np.flatnonzero(changed)
         if not len(other):
             continue
         once_more = randomised(context, {source: values[other]}, keys[other])
@@ -93,14 +99,18 @@ def _present(context: Context, count: int) -> dict[str, list[int]]:
     return {name: sorted(set().union(*(part[name] for part in parts))) for name in parts[0]}
 
 
-def _make_up(places: list[np.ndarray], rows: int) -> bool:
+def _make_up(scratch: Scratch, places: list[np.ndarray], rows: int) -> bool:
     """Whether each row has its place in one of the parts."""
-    if sum(map(len, places)) != rows or any(place.max(initial=0) >= rows for place in places):
+    if sum(map(len, places)) != rows:
         return False
-    found = np.zeros(rows, dtype=bool)
+    found = scratch.zeros(rows, bool)
     for place in places:
-        found[place] = True
-    return bool(found.all())
+        for some in slices(len(place)):
+            if place[some].max() >= rows:
+                return False
+            found[place[some]] = True
+            let_go()
+    return all(found[some].all() for some in slices(rows))
 
 
 def _whole(
@@ -116,8 +126,8 @@ def _whole(
         values = [narrow_integers(part, column) for part in parts]
         # Each part has the smallest type that holds it, so the widest of them holds the whole.
         signed = any(np.issubdtype(value.dtype, np.signedinteger) for value in values)
-        whole = np.empty(rows, dtype=np.int64 if signed else np.result_type(*values))
-        for place, value in zip(places, values, strict=True):
-            whole[place] = value
-        columns[column] = smallest_integers(whole)
+        kind = np.dtype(np.int64) if signed else np.result_type(*values)
+        pieces = ((place, {"": value}) for place, value in zip(places, values, strict=True))
+        whole = scattered(context.home.scratch, pieces, rows, {"": kind})[""]
+        columns[column] = smallest_integers(whole, context.home.scratch)
     return pa.table(columns)

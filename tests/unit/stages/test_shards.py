@@ -112,6 +112,8 @@ def copied(
             split(found, (2, 120))
             split(found.scoring(), (2, 19))
             sharded(found)
+            # More rows than are held in memory.
+            found.edit_yaml(f"{PARTY}/site.yaml", lambda site: site.update(block_rows=40))
         return found
 
     return copy

@@ -151,6 +151,8 @@ def test_a_declared_holdout_column(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         tmp_path / "federation", made, training={"trees": 2, "holdout": {"column": "late"}}
     )
     workspace.edit_table("a", lambda t: t.with_columns(late=pl.col("y") > 9))
+    # More rows than are held in memory.
+    workspace.edit_yaml("a/site.yaml", lambda site: site.update(block_rows=40))
     workspace.known_to(monkeypatch)
     workspace.all()
     assert frames(workspace, "frame")[2].max() <= 9 < frames(workspace, "holdout_frame")[2].min()
