@@ -126,9 +126,9 @@ def domain_integers(
     domain = context.federation.domain.to_domain()
     columns: dict[str, pa.Array] = {}
     clipped: dict[str, int] = {}
-    party = party or context.party
+    party, there = party or context.party, set(frame.columns)
     for name, feature in context.federation.parties[party].features.items():
-        if name not in frame.columns:
+        if name not in there:
             continue
         column = frame.get_column(name)
         values = raw_table.numbers(column, feature)

@@ -69,7 +69,7 @@ def found_names(raw: Mapping[str, str], present: Sequence[str]) -> dict[str, str
     found: dict[str, str] = {}
     for declared, name in raw.items():
         near = stripped.get(name.strip(), [])
-        if name in present:
+        if name in near:
             found[declared] = name
         elif len(near) == 1:
             found[declared] = near[0]

@@ -163,8 +163,9 @@ def require_types(frame: pl.DataFrame, party: str, features: Mapping[str, Featur
     Raises:
         ContractError: A numeric feature's column holds no numbers, or another's no categories.
     """
+    kinds = frame.schema  # Made anew, of all columns, each time that it is asked for.
     for name, feature in features.items():
-        kind = frame.schema.get(name)
+        kind = kinds.get(name)
         if kind is None:
             continue
         # A column of nothing but gaps has no type: few new rows may be such.

@@ -20,9 +20,9 @@ def declared_values(frame: pl.DataFrame, features: Mapping[str, Feature]) -> pl.
     Raises:
         ContractError: As `declared_series`.
     """
-    changed = []
+    changed, there = [], set(frame.columns)
     for name, feature in features.items():
-        if name in frame.columns:
+        if name in there:
             series = frame.get_column(name)
             if (found := declared_series(series, feature)) is not series:
                 changed.append(found.alias(name))
