@@ -2,8 +2,11 @@
 
 A third of the training rows stands for the public sample from which the division is proposed; the
 others are randomised and trained on, and tested on randomised rows (desensitised) and clear ones.
+With --pilot a share of the total goes to a release of all columns of these others, and by that the
+rest is divided: all three at the same total.
 
     python benchmarks/column_division.py --total 1.28 --json
+    python benchmarks/column_division.py --total 1.28 --pilot 0.25 --pilot 0.5 --json
 """
 
 import argparse
@@ -14,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from opboost_ops.boosting import trainer
+from opboost_ops.boosting.denoise.evidence import evidence_of
 from opboost_ops.boosting.frame import Frame, Parameters
 from opboost_ops.datasets import load
 from opboost_ops.domain import Domain
@@ -50,11 +54,34 @@ def figures(
     }
 
 
+def piloted(table: TwoParties, share: float, total: float, rows: slice) -> dict[str, Mechanism]:
+    """What a pilot at a share of the total, evenly over all columns, proposes for the rest."""
+    columns = tuple(table.protected)
+    pilot = Geometric(epsilon=share * total / len(columns))
+    frame, _ = table.frames("divided", pilot)
+    few = Frame(frame.names, frame.matrix[rows], frame.categorical, frame.ranked)
+    parameters = Parameters(table.task, table.classes, TREES, RATE, DEPTH, 0)
+    channels = dict.fromkeys(columns, pilot.channel(DOMAIN))
+    label = table.label[: table.train][rows]
+    evidence = evidence_of(few, label, parameters, channels, columns)
+    return proposal(Divider(evidence, DOMAIN, Caps(step=(1 - share) * total)))
+
+
+def proposal(divider: Divider) -> dict[str, Mechanism]:
+    """The best division's mechanisms."""
+    found = divider.best(divider.units).shares
+    made = {name: divider.mechanism(share) for name, share in found.items()}
+    return {name: mechanism for name, mechanism in made.items() if mechanism is not None}
+
+
 def main() -> None:
     """Print one line a table and total."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--total", action="append", type=float, default=None, help="of loss(1)")
     parser.add_argument("--table", action="append", default=None)
+    parser.add_argument(
+        "--pilot", action="append", type=float, default=None, help="share of the total"
+    )
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--json", action="store_true")
@@ -71,14 +98,15 @@ def main() -> None:
                 columns = tuple(table.protected)
                 codes = np.column_stack([table.protected[c][:first] - 1 for c in columns])
                 evidence = sampled(columns, codes, table.label[:first], table.classes, DOMAIN.size)
-                divider = Divider(evidence, DOMAIN, Caps(step=total))
-                best = divider.best(divider.units)
-                proposed = {c: divider.mechanism(share) for c, share in best.shares.items()}
+                proposed = proposal(Divider(evidence, DOMAIN, Caps(step=total)))
                 even = dict.fromkeys(columns, Geometric(epsilon=total / len(columns)))
-                found: dict[str, Any] = {"columns": len(best.shares), "kept": best.kept}
-                for what, chosen in (("proposed", proposed), ("even", even)):
-                    made = {c: m for c, m in chosen.items() if m is not None}
-                    for mode, figure in figures(table, made, first, last, seed).items():
+                tried: dict[str, dict[str, Mechanism]] = {"proposed": proposed, "even": even}
+                for share in given.pilot or ():
+                    tried[f"pilot_{share:g}"] = piloted(table, share, total, slice(first, last))
+                found: dict[str, Any] = {}
+                for what, chosen in tried.items():
+                    found[f"{what}_columns"] = len(chosen)
+                    for mode, figure in figures(table, chosen, first, last, seed).items():
                         found[f"{what}_{mode}"] = figure
                 each.append(found)
             mean = {key: round(float(np.mean([e[key] for e in each])), 4) for key in each[0]}

@@ -32,6 +32,16 @@ def command(
         str | None,
         typer.Option(help="Weights of all values, with commas; even when absent (designed)."),
     ] = None,
+    prior_run: Annotated[
+        str | None,
+        typer.Option(help="Estimate the prior from this run's releases, at the label holder."),
+    ] = None,
+    prior_of: Annotated[
+        str | None, typer.Option(help="Of which released column, as party.column (designed).")
+    ] = None,
+    federation: Annotated[
+        Path | None, typer.Option(help="federation.yaml of that run (designed).")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="A new file that keeps the table (designed).")
     ] = None,
@@ -43,6 +53,7 @@ def command(
     from pydantic import ValidationError
 
     from opboost_ops import mechanisms
+    from opboost_ops.cli.earlier_runs import estimated_prior
     from opboost_ops.domain import Domain
     from opboost_ops.privacy.loss import loss_curve
 
@@ -63,8 +74,14 @@ def command(
     if excess := domain.excess():
         raise ConfigError(f"The domain {excess}.", "Bring --lower and --upper nearer together.")
     made: dict[str, Any] = {}
+    estimated = estimated_prior(federation, prior_run, prior_of, domain)
+    if estimated is not None and (mechanism != "designed" or prior is not None):
+        raise ConfigError(
+            "A prior of an earlier run is for designed channels, instead of --prior.",
+            "Give one of them.",
+        )
     if mechanism == "designed":
-        chosen, made = _designed(domain, epsilon, most, cost, prior, out)
+        chosen, made = _designed(domain, epsilon, most, cost, estimated or (prior, None), out)
     else:
         kind, parameters = known[mechanism]
         try:
@@ -99,6 +116,8 @@ def command(
             f"Expected {cost} cost {found['channel']:.6g}, of the linear programme "
             f"{found['programme']:.6g}."
         )
+        if estimated is not None:
+            print(f"Prior {made['prior_from']}: {made['prior']}")
         if out is not None:
             print(f"Beside federation.yaml: {out}\nmechanism: {json.dumps(made['declaration'])}")
 
@@ -108,7 +127,7 @@ def _designed(
     epsilon: float,
     most: float | None,
     cost: str,
-    prior: str | None,
+    prior_from: tuple[str | None, str | None],
     out: Path | None,
 ) -> "tuple[Designed, dict[str, Any]]":
     from opboost_ops.config.channel_files import table_digest, table_text
@@ -128,6 +147,7 @@ def _designed(
         raise ConfigError(
             f"{out.name} is there already: a channel is made once, and kept.", "Name a new file."
         )
+    prior, source = prior_from
     found = design(domain, epsilon, most, cast("Cost", cost), _weights(prior))
     if found is None:
         linear = min(epsilon, most / (domain.size - 1))
@@ -138,10 +158,8 @@ def _designed(
     table = found.mechanism.table
     assert isinstance(table, Table)
     costs = {"programme": found.least, "channel": found.expected}
-    about = {
-        "epsilon": epsilon, "most": most, "cost": cost, "prior": prior or "even",
-        "expected_cost": costs,
-    }  # fmt: skip
+    priors = {"prior": prior or "even", **({"prior_from": source} if source else {})}
+    about = {"epsilon": epsilon, "most": most, "cost": cost, **priors, "expected_cost": costs}
     if out is not None:
         out.write_text(table_text(table, about), encoding="utf-8")
     declared = {"name": "designed", "epsilon": epsilon, "most": most}
@@ -149,6 +167,7 @@ def _designed(
         "expected_cost": costs,
         "table_digest": table_digest(table),
         "declaration": {**declared, "table": out.name if out else "FILE"},
+        **priors,
     }
 
 

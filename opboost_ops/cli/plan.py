@@ -45,6 +45,10 @@ def command(
         list[str] | None,
         typer.Option(help="NAME=WEIGHT, instead of --sample, to divide a total by."),
     ] = None,
+    pilot: Annotated[
+        str | None,
+        typer.Option(help="Divide by this finished pilot run instead, at the label holder."),
+    ] = None,
     reach: Annotated[
         float | None,
         typer.Option(help="Least part of the total that keeps this share of the unprotected."),
@@ -66,8 +70,8 @@ def command(
     Caps of the party's own policy.yaml hold too, where it lies beside the federation file.
 
     With a total, propose which columns to release and how to divide it over them, by a public
-    sample or declared importances. With --values, compare sizes of the domain. Neither reads the
-    party's own table.
+    sample, declared importances, or a pilot, which has said the total. With --values, compare sizes
+    of the domain. Neither reads the party's own table.
     """
     import json
 
@@ -81,10 +85,11 @@ def command(
     holder = _holder(declared, party)
     rules = _rules(federation, holder)
     totals = (total_loss_1, total_loss_whole)
-    if any(total is not None for total in totals):
+    total = None if totals == (None, None) else planner.Caps(*totals)
+    if pilot is not None or total is not None:
         asked = plan_columns.Asked(
-            holder, sample, tuple(importance or ()), planner.Caps(*totals), reach, out or Path(),
-            as_json,
+            federation, holder, sample, tuple(importance or ()), pilot, total,
+            reach, out, as_json,
         )  # fmt: skip
         plan_columns.divide(declared, asked, rules)
         return

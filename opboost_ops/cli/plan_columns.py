@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.errors import ConfigError
 
 if TYPE_CHECKING:
     from opboost_ops.config.federation import Federation
     from opboost_ops.config.policy import FeatureRule
-    from opboost_ops.privacy.division import Divider, Division, Evidence
+    from opboost_ops.privacy.division import Divider, Division
     from opboost_ops.privacy.planner import Caps
 
 #: Said with every proposal.
@@ -20,30 +20,32 @@ CHOSEN = (
     "are not released at all: it is a choice that their party makes."
 )
 
-#: Rows of a sample that are looked at, and the least that say anything.
-_ROWS, _LEAST_ROWS = 10_000, 100
-
 
 @dataclass(frozen=True)
 class Asked:
     """What is asked for.
 
     Attributes:
+        file: ``federation.yaml``.
         party: A feature holder.
-        sample: Public rows with its columns and the label; None with importances.
-        importances: By feature; empty with a sample.
-        total: Caps on the sum over all its columns.
+        sample: Public rows with its columns and the label, if it goes by them.
+        importances: By feature, if it goes by them.
+        pilot: Id of a pilot run, if it goes by one.
+        total: Caps on the sum over all its columns; a pilot has said its own.
         reach: Share of what unprotected columns tell for which the least loss is looked for.
-        out: Where the picture goes.
+        out: Where picture and channels go; when absent the working folder, and of a pilot the label
+            holder's home.
         as_json: Whether one JSON line is printed.
     """
 
+    file: Path
     party: str
     sample: Path | None
     importances: tuple[str, ...]
-    total: "Caps"
+    pilot: str | None
+    total: "Caps | None"
     reach: float | None
-    out: Path
+    out: Path | None
     as_json: bool
 
 
@@ -56,8 +58,9 @@ def divide(declared: "Federation", asked: Asked, rules: "Mapping[str, FeatureRul
         rules: The party's own caps, where they are known.
 
     Raises:
-        ConfigError: There is neither a sample nor importances, or both, or nothing to divide.
+        ConfigError: It is not said by which one of them to go, or there is nothing to divide.
     """
+    from opboost_ops.cli import plan_evidence
     from opboost_ops.cli.plan_files import declaration
     from opboost_ops.cli.progress import counting
     from opboost_ops.pages.division_report import division_report
@@ -68,10 +71,11 @@ def divide(declared: "Federation", asked: Asked, rules: "Mapping[str, FeatureRul
         raise ConfigError(
             "--reach is a share of what unprotected columns tell: above 0, at most 1."
         )
-    evidence = _evidence(declared, asked)
+    given = plan_evidence.given(declared, asked)
+    evidence, total, out, declared = given.evidence, given.total, given.out, given.federation
     domain = declared.domain.to_domain()
     with counting("channels") as progress:
-        divider = Divider(evidence, domain, asked.total, progress)
+        divider = Divider(evidence, domain, total, progress)
     clear = divider.unprotected()
     units = divider.units
     if asked.reach is not None:
@@ -94,25 +98,26 @@ def divide(declared: "Federation", asked: Asked, rules: "Mapping[str, FeatureRul
                 "share": round(share / units, 6),
                 "loss_1": losses[0],
                 "loss_whole": losses[1],
-                "mechanism": declaration(mechanism, asked.out),
+                "mechanism": declaration(mechanism, out),
                 "over_policy": _over(rules.get(name), losses),
             }
         )
-    picture = asked.out / f"division-{declared.name}-{asked.party}.html"
+    picture = out / f"division-{declared.name}-{asked.party}.html"
     picture.parent.mkdir(parents=True, exist_ok=True)
     title = f"Columns of {asked.party} in {declared.name}"
     picture.write_text(
-        division_report(title, f"{_by(asked)} {CHOSEN}", divider, asked.total, clear),
-        encoding="utf-8",
+        division_report(title, f"{given.lead} {CHOSEN}", divider, total, clear), encoding="utf-8"
     )
+    if asked.pilot is not None:
+        picture.chmod(0o600)
     named = {column["name"] for column in columns}
     result = {
         "federation": declared.name,
         "party": asked.party,
-        "by": "public sample" if asked.sample else "declared importances",
+        "by": given.by,
         "total": {
-            "loss_1": _part(asked.total.step, units, divider),
-            "loss_whole": _part(asked.total.whole, units, divider),
+            "loss_1": _part(total.step, units, divider),
+            "loss_whole": _part(total.whole, units, divider),
         },
         "kept": round(best.kept, 6),
         "kept_evenly": round(divider.even(units), 6),
@@ -121,6 +126,7 @@ def divide(declared: "Federation", asked: Asked, rules: "Mapping[str, FeatureRul
         "left_out": [name for name in evidence.names if name not in named],
         "reach": asked.reach,
         "says": CHOSEN,
+        **given.pilot,
         "picture": str(picture),
     }
     if asked.as_json:
@@ -148,72 +154,11 @@ def _least(divider: "Divider", wanted: float) -> int:
     return high
 
 
-def _evidence(declared: "Federation", asked: Asked) -> "Evidence":
-    from opboost_ops.cli.plan_files import pairs
-    from opboost_ops.privacy.division import independent
-
-    features = declared.parties[asked.party].features
-    names = [name for name, feature in features.items() if feature.type != "nominal"]
-    if not names:
-        raise ConfigError(f"{asked.party} has nominal features alone: each has its own epsilon.")
-    if (asked.sample is None) == (not asked.importances):
-        raise ConfigError(
-            "A division goes by a public sample or by declared importances, one of them.",
-            "Give --sample with public rows of all columns and the label, or --importance for "
-            "each feature; never the party's own table.",
-        )
-    if asked.importances:
-        known = pairs(list(asked.importances), "--importance", names)
-        return independent(known, declared.domain.to_domain().size)
-    return _of_sample(declared, asked, names)
-
-
-def _of_sample(declared: "Federation", asked: Asked, names: list[str]) -> "Evidence":
-    import numpy as np
-
-    from opboost_ops.cli.plan_files import public_numbers, public_rows
-    from opboost_ops.privacy.division import sampled
-    from opboost_ops.stages.assemble import encode_label
-
-    assert asked.sample is not None
-    frame = public_rows(asked.sample)
-    label = declared.parties[declared.label_holder].label
-    assert label is not None
-    if label.column not in frame.columns:
-        raise ContractError(
-            f"{asked.sample.name} has no column {label.column}, which is the label.",
-            "Add it, or declare --importance for each feature instead.",
-        )
-    frame = frame.filter(frame.get_column(label.column).is_not_null()).head(_ROWS)
-    domain = declared.domain.to_domain()
-    features = declared.parties[asked.party].features
-    raw = {n: public_numbers(frame, n, features[n], asked.sample.name) for n in names}
-    whole = np.logical_and.reduce([np.isfinite(values) for values in raw.values()])
-    if whole.sum() < _LEAST_ROWS:
-        raise ContractError(
-            f"{asked.sample.name} has {int(whole.sum())} rows with the label and all columns.",
-            f"A division needs {_LEAST_ROWS} of them, and better thousands.",
-        )
-    target, classes = encode_label(frame.get_column(label.column).filter(whole), label, None)
-    codes = np.column_stack(
-        [features[n].domain_map(domain).encode(raw[n][whole]) - domain.lower for n in names]
-    )
-    if not np.ptp(target) > 0:
-        raise ContractError(f"The label of {asked.sample.name} is the same in all rows.")
-    return sampled(names, codes, target, len(classes), domain.size)
-
-
 def _over(rule: "FeatureRule | None", losses: tuple[float, float]) -> bool:
     if rule is None:
         return False
     caps = (rule.max_loss_1, rule.max_loss_whole)
     return any(cap is not None and loss > cap for cap, loss in zip(caps, losses, strict=True))
-
-
-def _by(asked: Asked) -> str:
-    if asked.sample is not None:
-        return f"Proposed by the public sample {asked.sample.name}."
-    return "Proposed by declared importances, of columns that say unrelated things."
 
 
 def _show(result: Mapping[str, Any], best: "Division") -> None:
@@ -239,6 +184,15 @@ def _show(result: Mapping[str, Any], best: "Division") -> None:
     if result["left_out"]:
         print(f"Not released: {', '.join(result['left_out'])}.")
     print(CHOSEN)
+    if "pilot" in result:
+        pilot, columns = result["pilot"], result["columns"]
+        sums = (pilot[e] + sum(line[e] for line in columns) for e in ("loss_1", "loss_whole"))
+        step, whole = (f"{loss:.4g}" for loss in sums)
+        print(
+            f"With the pilot a person pays loss(1) {step} and loss(R-L) {whole}, if each value is "
+            "released once."
+        )
+        print(result["depends_on"])
     print("For federation.yaml, under the party's features:")
     block = {line["name"]: {"mechanism": line["mechanism"]} for line in result["columns"]}
     print(yaml.safe_dump(block, sort_keys=False))

@@ -19,6 +19,7 @@ from opboost_ops.config.federation import Federation, IdColumn
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding, noise
 from opboost_ops.mechanisms.bits import BIT
+from opboost_ops.mechanisms.channel import Channel
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,19 @@ def columns_of(
         for name, feature in features.items()
         for column in _columns(name, feature, domain, federation.id, known.get(str(feature.uuid)))
     )
+
+
+def released_channels(federation: Federation) -> dict[str, Channel]:
+    """What released each of others' columns in a training frame, by ``party.column``.
+
+    Args:
+        federation: The plan's.
+    """
+    return {
+        f"{party}.{column.name}": column.mechanism.channel(column.domain)
+        for party in federation.feature_holders
+        for column in columns_of(federation, party)
+    }
 
 
 #: How the charge of a missing bit is named beside its feature's.

@@ -12,6 +12,7 @@ from opboost_ops.config.horizontal_faults import (
     horizontal_faults,
 )
 from opboost_ops.config.parameters import instead_of_horizontal
+from opboost_ops.config.pilot import pilot_faults
 from opboost_ops.config.private_faults import private_faults
 from opboost_ops.config.scoring import scoring_faults
 from opboost_ops.config.training_faults import training_faults
@@ -37,6 +38,7 @@ def federation_faults(federation: Federation) -> Iterator[Fault]:
     else:
         yield from _vertical_faults(federation)
     yield from training_faults(federation)
+    yield from pilot_faults(federation)
     yield from _key_faults(federation)
     label = federation.label
     owners = [p.label for p in federation.parties.values() if p.role == "label_holder" and p.label]

@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 from opboost_ops.config.alignment import Alignment, PrivateAlignment
 from opboost_ops.config.alignment import AlignmentMode as AlignmentMode
 from opboost_ops.config.feature import DomainRange, Feature
+from opboost_ops.config.pilot import Pilot
 from opboost_ops.config.public_keys import PublicKeys
 from opboost_ops.config.schema import FeatureName, Name, Record
 from opboost_ops.config.scoring import Scoring as Scoring
@@ -59,6 +60,7 @@ class Party(PublicKeys):
         features: Its columns.
         shards: Its table is several files, and each is preprocessed and desensitised (feature
             holders), or encoded (horizontal learning), by a task of its own.
+        pilot: What may follow, where its releases are a pilot.
     """
 
     role: Role
@@ -67,6 +69,7 @@ class Party(PublicKeys):
     label: Label | None = None
     features: Mapping[FeatureName, Feature] = Field(default_factory=dict)
     shards: bool = False
+    pilot: Pilot | None = None
 
 
 class HoldoutColumn(Record):

@@ -226,11 +226,18 @@ class Budget:
     Args:
         policy: The party's.
         features: The features that it releases in the federation at hand, by UUID.
+        later: Sums of loss(1) and loss(R - L) that must be left over, see `privacy.pilot`.
     """
 
-    def __init__(self, policy: Policy, features: Mapping[UUID, str]) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        features: Mapping[UUID, str],
+        later: tuple[Loss, Loss] = (Fraction(0), Fraction(0)),
+    ) -> None:
         self._policy = policy
         self._feature = features
+        self._later = later
 
     def __call__(self, before: Sequence[Release], new: Sequence[Release]) -> None:
         """Refuse releases that pass a budget.
@@ -260,7 +267,7 @@ class Budget:
                 )
         caps = self._policy.all_features
         for name, step, whole in (
-            ("budget", *_sums((a.step, a.whole) for a in after.values())),
+            ("budget", *_sums([self._later, *((a.step, a.whole) for a in after.values())])),
             ("max_loss", *_at_once(new)),
         ):
             over += _over(f"all_features.{name}_1", getattr(caps, f"{name}_1"), step)
@@ -270,8 +277,16 @@ class Budget:
             spent = model_epsilon([*before, *new])
             over += _over("models.budget_epsilon", self._policy.models.budget_epsilon, spent)
         if over:
+            pilot = ""
+            if any(self._later):
+                near, far = (f"{float(loss):.4g}" for loss in self._later)
+                pilot = (
+                    f" This is a pilot: of these sums, loss(1) of {near} and loss(R - L) of {far} "
+                    "are for the release that follows it."
+                )
             raise BudgetError(
-                f"This release would pass the policy of {self._policy.party}: {'; '.join(over)}.",
+                f"This release would pass the policy of {self._policy.party}: {'; '.join(over)}."
+                f"{pilot}",
                 "Nothing was published. Its owner may raise the budget in policy.yaml, or end the "
                 "retraining.",
             )

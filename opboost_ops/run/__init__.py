@@ -34,5 +34,6 @@ The life of a run, in order, and the file of each step:
 
 Three ways of driving a run without Airflow: `local` starts a process a party, and `party_process`
 is what such a process does; `threads` runs all parties in this process. `leakage`: attacks that a
-party runs at home on the release it would make.
+party runs at home on the release it would make. `received`: what a finished run has
+brought the label holder, looked at again to choose a later release's columns, or a channel's prior.
 """

@@ -217,6 +217,12 @@ def _means(
         case ["federation", "parties", whose, "features", feature, *rest]:
             mine = _charges(costs, feature) if whose == party else {}
             return _of_a_feature(whose, feature, rest, before, after, receiver, mine, federation)
+        case ["federation", "parties", whose, "pilot", *_] if after is not None:
+            return (
+                f"by what {whose} releases here a further release is chosen, of some of its "
+                "columns and at up to this sum of losses, which stays free in its budgets; it is "
+                "asked for in another agreement"
+            )
         case ["federation", "parties", whose, *_] if after is None and len(steps) == 4:
             return f"{whose} leaves, or declares it no more"
         case ["federation", "training", *_] if federation.learning == "horizontal":

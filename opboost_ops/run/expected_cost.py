@@ -20,6 +20,7 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.accountant import Budget
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.loss import column_losses
+from opboost_ops.privacy.pilot import still_to_come
 from opboost_ops.run.phases import ROUNDS, stages_of
 from opboost_ops.run.publication import Publisher
 from opboost_ops.stages.boost import private_of, settings_of
@@ -83,7 +84,8 @@ def require_within(
     features = {
         feature.uuid: name for name, feature in federation.parties[party.name].features.items()
     }
-    budget = Budget(party.policy, features if party.name in federation.feature_holders else {})
+    mine = features if party.name in federation.feature_holders else {}
+    budget = Budget(party.policy, mine, still_to_come(federation, party.name))
 
     def rule(before: Sequence[Release], new: Sequence[Release]) -> None:
         # A run that is cleared has been charged for its models.

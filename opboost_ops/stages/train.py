@@ -13,7 +13,7 @@ from opboost_ops.boosting.frame import Private, Stop
 from opboost_ops.boosting.metrics import Task
 from opboost_ops.boosting.redraw import redrawn
 from opboost_ops.boosting.trainer import Frame, Parameters, format_of
-from opboost_ops.config.columns import columns_of
+from opboost_ops.config.columns import columns_of, released_channels
 from opboost_ops.config.federation import Federation, Training
 from opboost_ops.config.parameters import MONOTONE
 from opboost_ops.config.training_faults import objective_of
@@ -71,11 +71,7 @@ def _here(context: Context, parameters: Parameters, memory: Drawn) -> tuple[str,
     del table
     denoising = context.federation.denoising
     if denoising == "joint":
-        channels = {
-            f"{party}.{column.name}": column.mechanism.channel(column.domain)
-            for party in context.federation.feature_holders
-            for column in columns_of(context.federation, party)
-        }
+        channels = released_channels(context.federation)
         seed = hashlib.sha256(f"joint {context.federation.training.seed}".encode()).digest()
         return joint.train(frame, label, parameters, channels, seed, context.tell), {}
     if denoising == "redraw":

@@ -110,6 +110,7 @@ AGREED = {
         "features": "{}",
         "former_keys": "()",
         "label": "None",
+        "pilot": "None",
         "revoked_keys": "()",
         "role": "required",
         "signing_key": "required",
@@ -119,6 +120,10 @@ AGREED = {
     "Piecewise": {
         "epsilon": "required",
         "name": "'piecewise'",
+    },
+    "Pilot": {
+        "total_loss_1": "None",
+        "total_loss_whole": "None",
     },
     "PrivateAlignment": {
         "decoys": "None",
