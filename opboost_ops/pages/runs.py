@@ -40,8 +40,8 @@ def build(party: str, query: Query) -> list[Block]:
     charged = guarded(partial(_charged, party, query))
     seen = [block for block in charged if isinstance(block, Note | Facts)]
     blocks += [Heading("Privacy"), *seen] if seen else []
-    blocks.append(Heading("Data quality"))
-    blocks += guarded(partial(quality.run_blocks, party, federation, run))
+    checks = guarded(partial(quality.run_blocks, party, federation, run))
+    blocks += [Heading("Data quality"), *checks] if checks else []
     exchanged = guarded(lambda: exchange.run_blocks(party, federation, run, entries()))
     told = [block for block in exchanged if isinstance(block, Note)]
     blocks += [block for block in told if block not in blocks]

@@ -82,7 +82,8 @@ QUESTIONS = (
         OPERATOR,
         "how far is a run, and on whom does it wait?",
         "running",
-        r"1 of 2 tasks have ended.*bank: desensitize waits for a worker of the queue bank",
+        r"1 of 3 tasks have ended.*bank: desensitize waits for a worker of the queue bank"
+        r".*credit: train: running, \d+ min: 120 of 400 trees, about 1 min more",
         begins=RUNNING,
     ),
     Question(

@@ -6,7 +6,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import polars as pl
@@ -20,7 +20,7 @@ from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.run.inbox import Run, note_refused
 from tests.federation import SECOND_RUN, Workspace
-from tests.unit.pages.airflow_runs import TRAIN, forget_runs, write_run
+from tests.unit.pages.airflow_runs import TRAIN, forget_runs, tell_trees, write_run
 from tests.unit.pages.long_history import lengthen
 from tests.unit.pages.many_parties import many_parties
 from tests.unit.stages.decoy_federation import workspace as with_decoys
@@ -87,7 +87,9 @@ def in_airflow(state: str) -> None:
         tasks = {**good, "bank_ids.check_table": "failed", "credit_train.train": "upstream_failed"}
         write_run("failed", "failed", tasks, {"bank_ids.check_table": told})
     elif state == "running":
-        write_run("running", "running", {**good, "bank_release.desensitize": "queued"})
+        busy = {"bank_release.desensitize": "queued", "credit_train.train": "running"}
+        write_run("running", "running", {**good, **busy})
+        tell_trees(site_of("credit")[0].home, run_id(TRAIN, "running"), datetime.now(UTC))
     elif state == "waiting":
         tasks = {**good, "bank_release.desensitize": "up_for_reschedule"}
         write_run("waiting", "running", tasks, ago=timedelta(hours=7))

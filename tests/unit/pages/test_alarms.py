@@ -2,16 +2,15 @@
 
 import re
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
 
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.orchestration import run_notes
-from opboost_ops.stages.stage import Home
 from tests.federation import Workspace
-from tests.unit.pages.airflow_runs import NOW, TRAIN, forget_runs, write_run
+from tests.unit.pages.airflow_runs import NOW, TRAIN, forget_runs, tell_trees, write_run
 from tests.unit.pages.conftest import Reader
 from tests.unit.pages.test_pages import plain
 
@@ -75,21 +74,20 @@ def test_a_run_under_way_says_how_far_training_is(
     task, began = "credit_train.train", NOW - timedelta(minutes=39)
     write_run(RUN, "running", {"credit_open.open_run": "success", task: "running"})
 
-    def keep(started: float) -> None:
-        far = {"what": "trees", "done": 120, "of": 400, "first": 20, "counted": 30.0}
-        Home(home).write_json("progress/train", {**far, "started": started})
+    def keep(started: datetime) -> None:
+        tell_trees(home.parents[1], home.name, started)
 
-    keep((began + timedelta(seconds=2)).timestamp())
+    keep(began + timedelta(seconds=2))
     told = "39 min: 120 of 400 trees, about 1 min more"
     assert f"credit: train: running, {told}" in plain(reader.page(asked()))
     assert f"for {told}" in plain(reader.page(asked(task)))
     assert "of 400" not in reader.page(f"{asked()}&party=bank")
     # An earlier try was killed and left it; the one that runs now has said nothing yet.
-    keep((began - timedelta(seconds=1)).timestamp())
+    keep(began - timedelta(seconds=1))
     assert "credit: train: running, 39 min" in plain(reader.page(asked()))
     assert "of 400" not in reader.page(asked()) + reader.page(asked(task))
     # Nor is it told of a task that has ended, whatever lies there.
-    keep((began + timedelta(seconds=2)).timestamp())
+    keep(began + timedelta(seconds=2))
     forget_runs()
     write_run(RUN, "running", {"credit_open.open_run": "success", task: "up_for_retry"})
     assert "of 400" not in reader.page(asked()) + reader.page(asked(task))

@@ -102,7 +102,10 @@ def test_budgets_and_what_is_left_of_them(reader: Reader, shown: Workspace) -> N
         line for line in rows(reader, "ledger", "bank.columns") if line["feature"] == "income"
     )
     assert int(line["retrainings left"]) == 2
-    assert "until the budget of income ends" in plain(reader.page("ledger?party=bank"))
+    page = reader.page("ledger?party=bank")
+    assert "until the budget of income ends" in plain(page)
+    # Its line in the picture has a name, too.
+    assert f"budget of income: {3.5 * spent:g}" in page
 
 
 def test_what_private_models_have_cost(reader: Reader, shown: Workspace) -> None:
