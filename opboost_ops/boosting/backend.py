@@ -59,8 +59,8 @@ class Model(Protocol):
         ...
 
 
-class Backend(Protocol):
-    """One booster.
+class Reader(Protocol):
+    """What reads and asks models of one kind.
 
     Attributes:
         name: As people call it.
@@ -92,22 +92,6 @@ class Backend(Protocol):
         """
         ...
 
-    def train(
-        self, frame: Frame, label: np.ndarray, parameters: Parameters, tell: Tell = unheard
-    ) -> str:
-        """Train; the same input gives the same text.
-
-        Args:
-            frame: Training rows, of which there are some, with features.
-            label: Numbers or class indices, shape (n,).
-            parameters: How.
-            tell: Told after each boosting round; the text does not hang on it.
-
-        Returns:
-            The model's text, without what differs from machine to machine.
-        """
-        ...
-
     def predict(self, text: str, matrix: np.ndarray) -> np.ndarray:
         """Predict, as `trainer.predict` says."""
         ...
@@ -122,4 +106,24 @@ class Backend(Protocol):
 
     def export(self, text: str, form: str) -> str:
         """The model in one of its forms."""
+        ...
+
+
+class Backend(Reader, Protocol):
+    """One booster."""
+
+    def train(
+        self, frame: Frame, label: np.ndarray, parameters: Parameters, tell: Tell = unheard
+    ) -> str:
+        """Train; the same input gives the same text.
+
+        Args:
+            frame: Training rows, of which there are some, with features.
+            label: Numbers or class indices, shape (n,).
+            parameters: How.
+            tell: Told after each boosting round; the text does not hang on it.
+
+        Returns:
+            The model's text, without what differs from machine to machine.
+        """
         ...

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from opboost_ops.config.alignment import Alignment, PrivateAlignment
 from opboost_ops.config.alignment import AlignmentMode as AlignmentMode
@@ -79,7 +79,7 @@ class HoldoutColumn(Record):
 
 
 #: What may be done about others' noise before training.
-Denoise = Literal["none", "redraw", "joint", "auto"]
+Denoise = Literal["none", "redraw", "joint", "stack", "auto"]
 
 
 class PrivateTraining(Record):
@@ -136,9 +136,11 @@ class Training(Record):
             An older name of ``denoise: redraw``.
         denoise: What the label holder does about others' noise before it trains. ``redraw`` draws
             each column's values back by itself, ``joint`` all of a row together, several times over
-            (LightGBM in one process); both are for models of clear rows. ``auto`` is what was not
-            found to be worse than ``none``: see `Federation.denoising`. Absent, it is ``none``, or
-            ``redraw`` where ``redraw`` is true.
+            (LightGBM in one process); both are for models of clear rows. ``stack`` is for
+            desensitised scoring: plain training mixed with models that look at what is likely to
+            be behind a row (LightGBM in one process). ``auto`` is what was not found to be worse
+            than ``none``: see `Federation.denoising`. Absent, it is ``none``, or ``redraw`` where
+            ``redraw`` is true.
         parameters: The booster's own, by their names there (`config/parameters.py`).
         objective: What it minimises; the task's own when absent.
         weight_column: A column of the label holder's table: how much each training row counts.
@@ -183,17 +185,6 @@ class Training(Record):
     lambda_l2: float | None = Field(default=None, ge=0)
     least_node: int | None = Field(default=None, ge=1)
     wait_minutes: float | None = Field(default=None, gt=0, le=24 * 60)
-
-    @field_validator("denoise", mode="before")
-    @classmethod
-    def _not_stacked(cls, value: Any) -> Any:
-        if value == "stack":
-            raise ValueError(
-                "is stack, which was tried and is not built: on randomised rows it gains too "
-                "little for what it asks of scoring (docs/choosing.md); leave it out there, and "
-                "for clear rows declare auto"
-            )
-        return value
 
     @model_validator(mode="before")
     @classmethod
@@ -294,7 +285,7 @@ class Federation(Record):
         return isinstance(found, PrivateAlignment) and found.decoys is not None
 
     @property
-    def denoising(self) -> Literal["none", "redraw", "joint"]:
+    def denoising(self) -> Literal["none", "redraw", "joint", "stack"]:
         """What is done about others' noise before training; ``auto`` and absence are resolved.
 
         ``auto`` is ``joint`` where the label holder has no columns of its own, the booster is

@@ -281,7 +281,7 @@ def _search_faults(federation: Federation) -> Iterator[Fault]:
                 "looks at all rows at once, and engine dask never does",
                 "leave one of them out",
             )
-        if federation.denoising == "joint":
+        if federation.denoising in ("joint", "stack"):
             yield Fault(
                 where,
                 "judges rows that no tree learnt from, and joint draws make several of each row",

@@ -40,22 +40,30 @@ def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: 
         run: A finished run.
 
     Returns:
-        ``centralised``, ``label_holder_alone``, ``federated`` (mode clear) and ``federated_MODE``
-        for each mode that the run evaluated, each with accuracy and auc, or mse and r2.
+        ``centralised``, ``label_holder_alone``, ``federated`` (mode clear; None of a stack, which
+        knows randomised rows alone) and ``federated_MODE`` for each mode that the run evaluated,
+        each with accuracy and auc, or mse and r2.
     """
     joined = _together(sites, federation, label_holder, run)
     home, train = joined.home, joined.train
     centralised = trainer.train(*joined.training())
-    model = home.read(format_of(joined.parameters.trainer).file).decode()
     truth = joined.labels[train:]
     task = joined.parameters.task
     found = home.json("evaluation")["metrics"]
     held_out = joined.everything[train:]
     return {
         "centralised": scores.evaluate(task, truth, predict(centralised, held_out)),
-        "federated": scores.evaluate(task, truth, predict(model, joined.clear[train:])),
+        "federated": _on_clear(joined, truth),
         **found,
     }
+
+
+def _on_clear(joined: "_Joined", truth: np.ndarray) -> dict[str, float] | None:
+    file = format_of(joined.parameters.trainer).file
+    if not (joined.home.folder / file).exists():
+        return None
+    prediction = predict(joined.home.read(file).decode(), joined.clear[joined.train :])
+    return scores.evaluate(joined.parameters.task, truth, prediction)
 
 
 def raw_training(

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from opboost_ops.boosting.trainer import BACKENDS
+from opboost_ops.boosting.trainer import READERS
 from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.federation import Federation
@@ -15,7 +15,7 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.models.registry import backend_in, model_in
 
 #: The boosters' own. Why ONNX is not among them: docs/adr/0006-export.md.
-FORMATS = tuple(dict.fromkeys(form for backend in BACKENDS.values() for form in backend.forms))
+FORMATS = tuple(dict.fromkeys(form for backend in READERS for form in backend.forms))
 
 _NOTE = (
     "The model takes a matrix of 64-bit floats, its columns in this order. It expects of other "
@@ -83,7 +83,7 @@ def export_model(files: Mapping[str, bytes], form: str | None = None) -> bytes:
             ``dump_model`` gives; its booster's own file when absent.
 
     Raises:
-        ConfigError: There is no such form of this model.
+        ConfigError: There is no such form of this model, or none at all: it is a stack.
     """
     if form is not None and form not in FORMATS:
         raise ConfigError(
@@ -91,6 +91,9 @@ def export_model(files: Mapping[str, bytes], form: str | None = None) -> bytes:
             "ONNX would not be exact: docs/models.md says why." if form == "onnx" else "",
         )
     backend = backend_in(files)
+    if not backend.forms:
+        # It says itself why it has none.
+        return backend.export(model_in(files), form or "").encode()
     if form is not None and form not in backend.forms:
         raise ConfigError(
             f"This model is {backend.name}'s, which is exported as {' or '.join(backend.forms)}, "

@@ -5,13 +5,14 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Literal
 
-from opboost_ops.boosting.backend import Backend
-from opboost_ops.boosting.trainer import BACKENDS
+from opboost_ops.boosting import stack_text
+from opboost_ops.boosting.backend import Reader
+from opboost_ops.boosting.trainer import READERS
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ContractError
 
@@ -262,8 +263,8 @@ def _way_back(used: Sequence[Decision]) -> list[str]:
     return line
 
 
-def backend_in(files: Mapping[str, bytes]) -> Backend:
-    """The booster that made a version, by the name of its model file.
+def backend_in(files: Mapping[str, bytes]) -> Reader:
+    """What reads a version, by the name of its model file.
 
     Args:
         files: The version's files.
@@ -271,19 +272,30 @@ def backend_in(files: Mapping[str, bytes]) -> Backend:
     Raises:
         ContractError: There is no model among them.
     """
-    for backend in BACKENDS.values():
+    for backend in READERS:
         if backend.file in files:
             return backend
     raise ContractError("A model version holds no model file.", "Put another one into use.")
 
 
 def model_in(files: Mapping[str, bytes]) -> str:
-    """A version's model.
+    """A version's model; of a stack with all its parts.
 
     Args:
         files: The version's files.
 
     Raises:
-        ContractError: There is no model among them.
+        ContractError: There is no model among them, or not all of it.
     """
+    if is_stack(files):
+        return stack_text.whole(files)
     return files[backend_in(files).file].decode()
+
+
+def is_stack(files: Iterable[str]) -> bool:
+    """Whether a version is a stack, which knows randomised rows alone.
+
+    Args:
+        files: Names of the version's files.
+    """
+    return stack_text.FILE in files

@@ -10,7 +10,7 @@ from typing import Any
 
 from opboost_ops.alignment import epochs
 from opboost_ops.boosting import dask_engine, tuning
-from opboost_ops.boosting.trainer import BACKENDS, format_of
+from opboost_ops.boosting.trainer import READERS, format_of
 from opboost_ops.config.agreement import PROTOCOL, digest_of, document
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation, parse_federation, site_of
@@ -20,7 +20,7 @@ from opboost_ops.exchange.artifact import DOCUMENT, Draft
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.store import Store, open_store
-from opboost_ops.models.registry import Registry
+from opboost_ops.models.registry import Registry, is_stack
 from opboost_ops.privacy.charges import Charges
 from opboost_ops.run import agreement_file, clock, timings
 from opboost_ops.run.form_values import asked_for, with_form
@@ -228,6 +228,12 @@ def for_model(
             "declares now.",
             remedy,
         )
+    if is_stack(files) and scored.scoring.reasons is not None:
+        raise ContractError(
+            f"Model version {version} is a stack, whose scores are no sum of features' parts, and "
+            "scoring.reasons asks for them.",
+            "Leave scoring.reasons out, or score with another version.",
+        )
     mode = scored.scoring.mode
     evaluated = json.loads(files["evaluation.json"])["metrics"]
     if f"federated_{mode}" not in evaluated:
@@ -272,7 +278,7 @@ def _not_installed(
     A training run needs that of the champion, too, to compare both models on the same rows.
     """
     # DPBoost's models are LightGBM's, which comes first and reads them.
-    readers = {backend.file: backend for backend in reversed(BACKENDS.values())}
+    readers = {backend.file: backend for backend in reversed(READERS)}
     needed: list[Callable[[], None]] = [r.require for file, r in readers.items() if file in files]
     if purpose == "train":
         needed.append(format_of(declared.training.trainer).require)

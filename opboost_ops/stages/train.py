@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from opboost_ops.boosting import dask_engine, lightgbm_blocks, trainer
-from opboost_ops.boosting.denoise import joint
+from opboost_ops.boosting.denoise import joint, stack
 from opboost_ops.boosting.frame import Private, Stop
 from opboost_ops.boosting.metrics import Task
 from opboost_ops.boosting.redraw import redrawn
@@ -70,10 +70,11 @@ def _here(context: Context, parameters: Parameters, memory: Drawn) -> tuple[str,
     label = np.array(table.column(LABEL).to_numpy())
     del table
     denoising = context.federation.denoising
-    if denoising == "joint":
+    if denoising in ("joint", "stack"):
         channels = released_channels(context.federation)
-        seed = hashlib.sha256(f"joint {context.federation.training.seed}".encode()).digest()
-        return joint.train(frame, label, parameters, channels, seed, context.tell), {}
+        seed = hashlib.sha256(f"{denoising} {context.federation.training.seed}".encode()).digest()
+        way = joint.train if denoising == "joint" else stack.train
+        return way(frame, label, parameters, channels, seed, context.tell), {}
     if denoising == "redraw":
         frame = _drawn_back(context.federation, frame, facts["task"], label)
     tuning, found = context.federation.training.tuning, {}
@@ -91,7 +92,7 @@ def _in_blocks(context: Context, cells: int, parameters: Parameters) -> bool:
         # What needs rows of its own choice needs them all.
         and parameters.stop is None
         and context.federation.training.tuning is None
-        and context.federation.denoising not in ("joint", "redraw")
+        and context.federation.denoising not in ("joint", "redraw", "stack")
     )
 
 
@@ -151,7 +152,8 @@ def partial_model(context: Context) -> str:
 
 
 def _partial(context: Context) -> str:
-    return f"partial_{format_of(context.federation.training.trainer).file}"
+    federation = context.federation
+    return f"partial_{format_of(federation.training.trainer, federation.denoising).file}"
 
 
 def parameters_of(

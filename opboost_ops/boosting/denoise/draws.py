@@ -32,8 +32,16 @@ class Draws:
             end: Beyond the last.
         """
         places = np.arange(begin, end, dtype=np.uint64)
-        keys = np.column_stack([places, places]).view(np.uint8)
-        values = np.zeros(end - begin, dtype=np.int64)
+        return self.of_keys(purpose, np.column_stack([places, places]).view(np.uint8))
+
+    def of_keys(self, purpose: str, keys: np.ndarray) -> np.ndarray:
+        """Numbers in (0, 1), float64, shape (n,), each a function of its key alone.
+
+        Args:
+            purpose: As for `uniform`.
+            keys: 16 bytes each, uint8, shape (n, 16).
+        """
+        values = np.zeros(len(keys), dtype=np.int64)
         words = noise.cell_words(self._seed, _PUBLIC, purpose.encode(), keys, values)
         return np.asarray((words >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
 

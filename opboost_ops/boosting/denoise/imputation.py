@@ -29,18 +29,26 @@ def impute(classes: Classes, rows: Rows, draws: Draws, draw: int) -> dict[str, n
         end = min(begin + size, len(rows))
         block = rows.at(slice(begin, end))
         uniform = draws.uniform(f"{draw}/class", begin, end)
-        z = _inverted(Seen(block, classes).responsibilities(classes).T, uniform)
+        z = inverted(Seen(block, classes).responsibilities(classes).T, uniform)
         if classes.fixed:
             z += block.level * classes.possible
         for name, outputs in block.noisy.items():
             behind = classes.theta[name][:, z] * rows.laws[name][:, outputs]
             place = draws.uniform(f"{draw}/{name}", begin, end)
-            found[name][begin:end] = _inverted(behind, place)
+            found[name][begin:end] = inverted(behind, place)
     return found
 
 
-def _inverted(weights: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-    """One index a column, by the inverse of its distribution function; shape (k, n) -> (n,)."""
+def inverted(weights: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """One index a column, by the inverse of its distribution function.
+
+    Args:
+        weights: None negative, some positive in each column, shape (k, n).
+        uniform: A number in (0, 1) for each column, shape (n,).
+
+    Returns:
+        int64, shape (n,).
+    """
     steps = weights.cumsum(axis=0)
     below = uniform * steps[-1] > steps
     return np.asarray(np.minimum(below.sum(axis=0), len(weights) - 1))

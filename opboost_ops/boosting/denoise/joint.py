@@ -1,6 +1,6 @@
 """Training on values that were drawn back jointly: the whole way from a frame to a model."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,7 +30,7 @@ _GROUPS, _FOLDS = 5, 5
 
 
 @dataclass(frozen=True, eq=False)
-class Stack:
+class Imputed:
     """Imputations one below the other.
 
     Attributes:
@@ -70,34 +70,54 @@ def train(
     Returns:
         One LightGBM text model.
     """
-    stack = stacked(frame, label, parameters, channels, seed)
+    return learnt(
+        imputed(frame, label, parameters, drawable(frame, channels), seed),
+        parameters,
+        lambda: trainer.train(frame, label, parameters, tell=tell),
+        tell,
+    )
+
+
+def learnt(
+    rows: Imputed, parameters: Parameters, plain: Callable[[], str], tell: Tell = unheard
+) -> str:
+    """The model of imputations: with own columns the even mixture with plain training.
+
+    Args:
+        rows: From `imputed`.
+        parameters: How.
+        plain: The model of the same columns as they were released.
+        tell: Told after each boosting round.
+
+    Returns:
+        One LightGBM text model.
+    """
     least = int(parameters.own.get("min_data_in_leaf", _LEAF))
-    leaf = least * stack.times if stack.chosen else None
-    joint = trainer.train(stack.frame, stack.label, replace(parameters, least_leaf=leaf), tell=tell)
-    if not stack.chosen or len(frame.ranked) == len(frame.names):
+    leaf = least * rows.times if rows.chosen else None
+    joint = trainer.train(rows.frame, rows.label, replace(parameters, least_leaf=leaf), tell=tell)
+    if not rows.chosen or len(rows.frame.ranked) == len(rows.frame.names):
         return joint
-    return even_mixture(trainer.train(frame, label, parameters, tell=tell), joint)
+    return even_mixture(plain(), joint)
 
 
-def stacked(
+def imputed(
     frame: Frame,
     label: np.ndarray,
     parameters: Parameters,
-    channels: Mapping[str, Channel],
+    laws: Mapping[str, np.ndarray],
     seed: bytes,
-) -> Stack:
+) -> Imputed:
     """Several imputations of a frame, drawn by models that are chosen without a clear row.
 
     Args:
         frame: Training rows.
         label: Numbers or class indices, shape (n,).
         parameters: What is learnt, and from which seed.
-        channels: What released others' columns, by name.
+        laws: Of the columns that are drawn back; see `drawable`.
         seed: Of all draws, 32 bytes.
     """
-    laws = drawable(frame, channels)
     if not laws:
-        return Stack(frame, label, 1, ())
+        return Imputed(frame, label, 1, ())
     draws, rows = Draws(seed), rows_of(frame, laws)
     own = any(name not in frame.ranked for name in frame.names)
     group, groups = _groups(frame, label, parameters, draws) if own else (None, 1)
@@ -120,7 +140,8 @@ def stacked(
         for name, values in impute(model.classes, levels[model.start], draws, draw).items():
             matrix[here, frame.names.index(name)] = values + 1.0
     weight = None if frame.weight is None else np.tile(frame.weight, times)
-    return Stack(replace(frame, matrix=matrix, weight=weight), np.tile(label, times), times, chosen)
+    frame = replace(frame, matrix=matrix, weight=weight)
+    return Imputed(frame, np.tile(label, times), times, chosen)
 
 
 def _labelled(

@@ -5,14 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from opboost_ops.boosting.denoise.codes import Categories, Cells
 from opboost_ops.boosting.frame import Frame
 from opboost_ops.mechanisms.channel import Channel
-
-#: Cells of an own number, of equal shares; a missing value has a code of its own.
-CELLS = 8
-
-#: Most codes of an own column without order; the rarest categories share the last one.
-_CATEGORIES = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,46 +73,46 @@ def drawable(frame: Frame, channels: Mapping[str, Channel]) -> dict[str, np.ndar
     return laws
 
 
-def rows_of(frame: Frame, laws: Mapping[str, np.ndarray]) -> Rows:
+def rows_of(
+    frame: Frame,
+    laws: Mapping[str, np.ndarray],
+    codings: Mapping[str, Cells | Categories] | None = None,
+) -> Rows:
     """A frame's rows as codes; the label's level is not set yet.
 
     Args:
-        frame: Training rows.
+        frame: Training rows, or any others.
         laws: Of the columns that are drawn back.
+        codings: Of all other columns, where the rows are not those from which they are learnt:
+            then there is one more code of each, of what no training row had.
     """
+    given = codings_of(frame, laws) if codings is None else codings
+    more = 0 if codings is None else 1
     noisy, own, sizes = {}, {}, {}
     for i, name in enumerate(frame.names):
         column = frame.matrix[:, i]
         if name in laws:
             noisy[name] = column.astype(np.int32) - 1
-        elif name in frame.categorical:
-            own[name], sizes[name] = _categories(column)
         else:
-            own[name], sizes[name] = _cells(column)
+            own[name], sizes[name] = given[name].codes(column), given[name].size + more
     return Rows(noisy, dict(laws), own, sizes, np.zeros(len(frame.matrix), dtype=np.int64), 1)
+
+
+def codings_of(frame: Frame, laws: Mapping[str, np.ndarray]) -> dict[str, Cells | Categories]:
+    """How all columns that are not drawn back become codes.
+
+    Args:
+        frame: Training rows.
+        laws: Of the columns that are drawn back.
+    """
+    return {
+        name: (Categories if name in frame.categorical else Cells).learnt(frame.matrix[:, i])
+        for i, name in enumerate(frame.names)
+        if name not in laws
+    }
 
 
 def quantile_levels(values: np.ndarray, count: int) -> tuple[np.ndarray, int]:
     """Levels of equal shares, as far as ties allow, and how many there are."""
-    edges = np.unique(np.quantile(values, np.arange(1, count) / count))
-    found, codes = np.unique(np.searchsorted(edges, values), return_inverse=True)
-    return codes.reshape(-1), len(found)
-
-
-def _cells(column: np.ndarray) -> tuple[np.ndarray, int]:
-    missing = np.isnan(column)
-    if missing.all():
-        return np.zeros(len(column), dtype=np.int64), 1
-    codes = np.zeros(len(column), dtype=np.int64)
-    codes[~missing], count = quantile_levels(column[~missing], CELLS)
-    codes[missing] = count
-    return codes, count + bool(missing.any())
-
-
-def _categories(column: np.ndarray) -> tuple[np.ndarray, int]:
-    _, codes = np.unique(np.where(np.isnan(column), -1.0, column), return_inverse=True)
-    codes = codes.reshape(-1)
-    often = np.argsort(-np.bincount(codes), kind="stable")
-    place = np.empty(len(often), dtype=np.int64)
-    place[often] = np.minimum(np.arange(len(often)), _CATEGORIES - 1)
-    return place[codes], min(len(often), _CATEGORIES)
+    found = Cells.learnt(values, count)
+    return found.codes(values), found.size

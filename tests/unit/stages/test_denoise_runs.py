@@ -50,7 +50,6 @@ def test_releases_are_the_same_and_the_model_is_another(
         ({"denoise": "joint", "redraw": True}, "redraw: true stands beside it"),
         ({"denoise": "joint", "engine": "dask"}, r"training\.denoise: looks at all rows"),
         ({"denoise": "joint", "trainer": "xgboost"}, "trains LightGBM alone"),
-        ({"denoise": "stack"}, r"1 fault\n.*training\.denoise: is stack, which was tried"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, training: dict[str, object], fault: str) -> None:
@@ -60,7 +59,7 @@ def test_what_is_refused(tmp_path: Path, training: dict[str, object], fault: str
         load_federation(workspace.file)
 
 
-@pytest.mark.parametrize("kind", ["redraw", "joint", "auto"])
+@pytest.mark.parametrize("kind", ["redraw", "joint", "stack", "auto"])
 def test_dpboost_takes_none(tmp_path: Path, kind: str) -> None:
     workspace = Workspace.write(tmp_path, dataset("binary"))
     private = {"trainer": "dpboost", "private": {"epsilon": 1.0}, "denoise": kind}

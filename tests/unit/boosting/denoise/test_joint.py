@@ -8,6 +8,7 @@ import pytest
 
 from opboost_ops.boosting import splits, trainer
 from opboost_ops.boosting.denoise import joint
+from opboost_ops.boosting.denoise.rows import drawable
 from opboost_ops.boosting.frame import Frame
 from opboost_ops.boosting.mixture import even_mixture
 from opboost_ops.errors import ContractError
@@ -44,7 +45,7 @@ def test_with_own_columns_it_is_the_even_mixture(task: str) -> None:
         few = replace(few, classes=2)
     mixed = joint.train(frame, label, few, CHANNELS, SEED)
     plain = trainer.train(frame, label, few)
-    stack = joint.stacked(frame, label, few, CHANNELS, SEED)
+    stack = joint.imputed(frame, label, few, drawable(frame, CHANNELS), SEED)
     assert stack.times == joint.IMPUTATIONS
     assert np.array_equal(stack.frame.matrix[:500, 0], frame.matrix[:, 0], equal_nan=True)
     drawn = trainer.train(stack.frame, stack.label, replace(few, least_leaf=100))
@@ -87,7 +88,8 @@ def test_many_rows_are_drawn_fewer_times(monkeypatch: pytest.MonkeyPatch) -> Non
     clear, label = planted(900)
     monkeypatch.setattr(joint, "STACKED_ROWS", 2_000)
     monkeypatch.setattr(joint, "FITTED_ROWS", 300)
-    stack = joint.stacked(released(clear), label, REGRESSION, CHANNELS, SEED)
+    frame = released(clear)
+    stack = joint.imputed(frame, label, REGRESSION, drawable(frame, CHANNELS), SEED)
     assert stack.times == 2
     assert stack.frame.matrix.shape == (1_800, 3)
 
