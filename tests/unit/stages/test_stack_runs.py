@@ -36,6 +36,7 @@ def trained(folder: Path, patch: pytest.MonkeyPatch, task: str, denoise: str) ->
         folder,
         replace(dataset(task), epsilon=1.0),
         training={"trees": 20, "depth": 3, "denoise": denoise},
+        scoring={"mode": "desensitised"},
     )
     workspace.plain()
     workspace.known_to(patch)

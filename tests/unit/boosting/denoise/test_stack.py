@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from opboost_ops.boosting import splits, stack_text, trainer
-from opboost_ops.boosting.denoise import stack
+from opboost_ops.boosting.denoise import joint, stack
 from opboost_ops.boosting.denoise.codes import Categories, Cells
 from opboost_ops.boosting.denoise.parts import Parts, mixed
 from opboost_ops.boosting.denoise.rows import drawable
+from opboost_ops.boosting.denoise.starts import Start
 from opboost_ops.boosting.frame import Frame
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.models.export import export_model
@@ -32,12 +33,14 @@ def with_own(frame: Frame) -> Frame:
 
 @pytest.fixture(scope="module")
 def learnt() -> tuple[Frame, np.ndarray, Parts]:
-    """All parts of some rows, evenly mixed, however useful each is."""
+    """All parts of some rows, evenly mixed, however useful each is; classes from one start."""
     clear, label = planted(ROWS)
     frame = with_own(released(clear))
     laws = drawable(frame, CHANNELS)
     outputs = {name: CHANNELS[name].outputs for name in laws}
-    found = stack._learnt(frame, label, FEW, laws, outputs, SEED, stack_text.PARTS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(joint, "grid", lambda *_: (Start("tied", 3, 1),))
+        found = stack._learnt(frame, label, FEW, laws, outputs, SEED, stack_text.PARTS)
     assert set(found.models) == set(stack_text.PARTS)
     return frame, label, replace(found, weights=dict.fromkeys(stack_text.PARTS, 0.25))
 
@@ -57,7 +60,7 @@ def test_a_row_has_its_score_alone_and_among_others(
     for rows in (slice(7, 8), slice(100, 151), slice(399, None, -1)):
         some = trainer.predict(text, np.asfortranarray(frame.matrix[rows]))
         assert some.tobytes() == np.ascontiguousarray(every[rows]).tobytes()
-    monkeypatch.setattr("opboost_ops.boosting.denoise.behind.BLOCK", 4 * 60 * 33)
+    monkeypatch.setattr("opboost_ops.boosting.denoise.behind.BLOCK", 4 * 15 * 33)
     assert trainer.predict(text, frame.matrix).tobytes() == every.tobytes()
     each = parts.each(frame.matrix)
     assert every.tobytes() == mixed(parts.weights, each).tobytes()
