@@ -138,7 +138,7 @@ def test_a_stack_is_a_version_like_any_other(
     assert "auc" in decided["gains"]["reference"]
     models.promote(SECOND_RUN, "by hand")
     assert models.rollback("it was better") == FIRST_RUN
-    scored_as_evaluated(workspace, "d" * 16)
+    assert workspace.scoring("d" * 16).open()["version"] == FIRST_RUN
 
     # In another mode it scores nothing, and no split of it is asked for.
     third = "e" * 16
