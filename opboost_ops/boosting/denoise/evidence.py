@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from opboost_ops.boosting.denoise.joint import stacked
+from opboost_ops.boosting.denoise.joint import imputed
+from opboost_ops.boosting.denoise.rows import drawable
 from opboost_ops.boosting.frame import Frame, Parameters
 from opboost_ops.mechanisms.channel import Channel
 from opboost_ops.privacy.division import Evidence, sampled
@@ -39,11 +40,11 @@ def evidence_of(
             `rows.drawable`.
         names: Of those columns among which a loss is divided.
     """
-    stack = stacked(frame, label, parameters, channels, _SEED)
-    codes = np.column_stack([_values(stack.frame, name, channels[name]) for name in names])
+    drawn = imputed(frame, label, parameters, drawable(frame, channels), _SEED)
+    codes = np.column_stack([_values(drawn.frame, name, channels[name]) for name in names])
     size = len(channels[names[0]].inputs)
     classes = 0 if parameters.task == "regression" else parameters.classes
-    found = sampled(names, codes, stack.label, classes, size)
+    found = sampled(names, codes, drawn.label, classes, size)
     some = np.unique(np.linspace(0, len(codes) - 1, _COMPARED).astype(np.int64))
     return replace(found, codes=codes[some])
 
