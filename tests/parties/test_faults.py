@@ -170,7 +170,8 @@ def test_a_disk_that_is_full(faults: Faults, tmp_path: Path) -> None:
             for task in faults.client.tasks("credit_scoring_train", run)
         }
         failed = [task for task, state in states.items() if state == "failed"]
-        assert [task.partition(".")[0] for task in failed] == ["bank_release"], faults.failures(
+        # Which one was next to write when the disk was full, is a race; no other party's was.
+        assert [task.partition("_")[0] for task in failed] == ["bank"], faults.failures(
             "credit_scoring", run
         )
         # Logs stay with the party; there the message is.

@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 from opboost_ops.orchestration.workers import unheard
 
 EDGE = "airflow.providers.edge3.executors.EdgeExecutor"
-NOW = datetime.now(UTC)
 
 
 @pytest.fixture
@@ -23,7 +22,7 @@ def session() -> Iterator[Session]:
 
 
 def worker(session: Session, name: str, minutes: float, queues: list[str] | None) -> None:
-    heard = NOW - timedelta(minutes=minutes)
+    heard = datetime.now(UTC) - timedelta(minutes=minutes)
     row = models.EdgeWorkerModel(name, "idle", queues, first_online=heard, last_update=heard)
     row.concurrency = 1
     session.add(row)

@@ -36,7 +36,7 @@ def race(url: str, cells: Path, fits: float = FITS, most: int = 0) -> list[str]:
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    return [process.communicate(timeout=120)[0].strip() for process in running]
+    return [process.communicate(timeout=400)[0].strip() for process in running]
 
 
 def test_racing_processes_never_overspend(tmp_path: Path) -> None:
