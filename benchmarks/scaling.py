@@ -3,7 +3,7 @@
 A generated table, written block by block, so that it is never whole in memory, and two parties in
 a process each: a label holder with IDs and labels, and a feature holder with all features. Every
 stage goes through `runner.run_stage`, one after the other, up to the feature holder's last,
-``answer_splits``; of the label holder's, what comes before it.
+``answer_splits``, or the one that ``--until`` names; of the label holder's, what comes before it.
 
 Each stage has a process of its own, forked from one that has imported the libraries and used none
 of them, as Airflow's tasks are. Peaks are of resident memory, libraries and mapped files included;
@@ -47,6 +47,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000])
     parser.add_argument("--features", type=int, default=10)
     parser.add_argument("--files", type=int, default=1, help="of the feature holder; more: shards")
+    parser.add_argument("--until", default="answer_splits", help="the feature holder's last stage")
     parser.add_argument("--table", action="store_true", help="peaks of memory, as Markdown")
     parser.add_argument("--json", action="store_true", help="one line")
     parser.add_argument("--party", help=argparse.SUPPRESS)
@@ -54,7 +55,9 @@ def main() -> None:
     if options.party:
         serve(options.party)
         return
-    found = [measured(rows, options.features, options.files) for rows in options.rows]
+    found = [
+        measured(rows, options.features, options.files, options.until) for rows in options.rows
+    ]
     for each in found:
         for kind in ("seconds", "processor"):
             each[f"ratio_{kind}_per_cell"] = round(
@@ -82,7 +85,7 @@ def peaks(found: list[dict[str, Any]]) -> str:
     return "\n".join([*lines, "", f"Libraries alone: {idle} MiB. Load: {found[-1]['load']}."])
 
 
-def measured(rows: int, features: int, files: int) -> dict[str, Any]:
+def measured(rows: int, features: int, files: int, until: str) -> dict[str, Any]:
     """One run at one size."""
     with tempfile.TemporaryDirectory() as folder:
         file = workspace(Path(folder) / "w", rows, features, files)
@@ -94,7 +97,7 @@ def measured(rows: int, features: int, files: int) -> dict[str, Any]:
         asked(parties[LABELS], f"open_run {file}")
         for party, stage in steps(federation, "train"):
             stages[party][stage] = asked(parties[party], stage)
-            if (party, stage) == (HOLDER, "answer_splits"):
+            if (party, stage) == (HOLDER, until):
                 break
         for process in parties.values():
             asked(process, "end")

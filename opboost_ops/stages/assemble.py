@@ -222,6 +222,7 @@ def frame_of(table: pa.Table, facts: Mapping[str, Any], only: str = "") -> Frame
         only: Keep only the columns whose name begins so.
     """
     names = tuple(name for name in facts["names"] if name.startswith(only))
+    ranked = set(facts["ranked"])
     matrix = np.empty((table.num_rows, len(names)), dtype=np.float64, order="F")
     for i, name in enumerate(names):
         matrix[:, i] = table.column(name).to_numpy()
@@ -229,7 +230,7 @@ def frame_of(table: pa.Table, facts: Mapping[str, Any], only: str = "") -> Frame
         names=names,
         matrix=matrix,
         categorical=tuple(name for name in names if name in facts["categories"]),
-        ranked=tuple(name for name in names if name in facts["ranked"]),
+        ranked=tuple(name for name in names if name in ranked),
         thresholds={n: tuple(t) for n, t in facts.get("thresholds", {}).items()},
         categories={name: len(known) for name, known in facts["categories"].items()},
         weight=table.column(WEIGHT).to_numpy() if WEIGHT in table.column_names else None,
