@@ -91,7 +91,7 @@ AGAIN = Attack(
     settings=parameters(1.5, 6, trees_per_ensemble=1, learning_rate=0.0001),
     event=lambda found: sum(min(max(leaf(found, t), 0.0), 0.9) - 0.45 for t in range(6)) > 1.2,
     declared=1.5,
-    models=600,
+    models=1000,
 )
 
 #: The added row joins a pile of its own sign by x1, which may raise the gain by g_l*^2, and one of
@@ -105,7 +105,7 @@ PILES = Attack(
     settings=parameters(3.0),
     event=lambda found: found.trees[0].splits[0] == 1,
     declared=1.5,
-    models=900,
+    models=1800,
 )
 
 #: The same with gradients of 2: by what the trainer declares these rows take no part.
