@@ -15,7 +15,6 @@ from uuid6 import uuid7
 from opboost_ops.stages.stage import Home
 
 TRAIN = "credit_scoring_train"
-NOW = datetime.now(UTC).replace(microsecond=0)
 
 
 def write_run(
@@ -25,9 +24,13 @@ def write_run(
     failures: dict[str, dict[str, Any]] | None = None,
     dag: str = TRAIN,
     ago: timedelta = timedelta(minutes=40),
-) -> None:
-    """A run of a DAG; tasks by id with their states, instances of a mapped one as ``task[0]``."""
-    began = NOW - ago
+) -> datetime:
+    """A run of a DAG; tasks by id with their states, instances of a mapped one as ``task[0]``.
+
+    Returns:
+        When it began; each task a minute after the one before.
+    """
+    began = datetime.now(UTC).replace(microsecond=0) - ago
     with create_session() as session:
         fields = {"run_type": "manual", "state": state, "run_after": began, "start_date": began}
         asked = insert(DagRun).values(dag_id=dag, run_id=name, **fields)
@@ -63,6 +66,7 @@ def write_run(
                     timestamp=began,
                 )
             )
+    return began
 
 
 def tell_trees(home: Path, run: str, started: datetime) -> None:

@@ -10,7 +10,7 @@ import pytest
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.orchestration import run_notes
 from tests.federation import Workspace
-from tests.unit.pages.airflow_runs import NOW, TRAIN, forget_runs, tell_trees, write_run
+from tests.unit.pages.airflow_runs import TRAIN, forget_runs, tell_trees, write_run
 from tests.unit.pages.conftest import Reader
 from tests.unit.pages.test_pages import plain
 
@@ -71,8 +71,9 @@ def test_a_run_under_way_says_how_far_training_is(
 ) -> None:
     home = shown.home("credit").parent / run_id(TRAIN, RUN)
     shown.home("credit").rename(home)
-    task, began = "credit_train.train", NOW - timedelta(minutes=39)
-    write_run(RUN, "running", {"credit_open.open_run": "success", task: "running"})
+    task = "credit_train.train"
+    run_began = write_run(RUN, "running", {"credit_open.open_run": "success", task: "running"})
+    began = run_began + timedelta(minutes=1)
 
     def keep(started: datetime) -> None:
         tell_trees(home.parents[1], home.name, started)
