@@ -77,8 +77,8 @@ def piloted(
     pilot = there.pilot if there is not None else None
     if pilot is None:
         raise ConfigError(
-            f"Run {run} of {declared.name} was no pilot of {party}: nothing kept room in its "
-            "budgets for what would follow.",
+            f"Run {run} of {declared.name} was no pilot of {party}: its budgets were not "
+            "asked for room for what would follow.",
             f"Declare parties.{party}.pilot before such a run, or propose by a public sample.",
         )
     totals = {}

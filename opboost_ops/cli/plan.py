@@ -47,7 +47,7 @@ def command(
     ] = None,
     pilot: Annotated[
         str | None,
-        typer.Option(help="Divide by this finished pilot run instead, at the label holder."),
+        typer.Option(help="Divide by this pilot, which has trained, at the label holder."),
     ] = None,
     reach: Annotated[
         float | None,

@@ -186,7 +186,9 @@ def _show(result: Mapping[str, Any], best: "Division") -> None:
     print(CHOSEN)
     if "pilot" in result:
         pilot, columns = result["pilot"], result["columns"]
-        sums = (pilot[e] + sum(line[e] for line in columns) for e in ("loss_1", "loss_whole"))
+        sums = (
+            float(pilot[e]) + sum(line[e] for line in columns) for e in ("loss_1", "loss_whole")
+        )
         step, whole = (f"{loss:.4g}" for loss in sums)
         print(
             f"With the pilot a person pays loss(1) {step} and loss(R-L) {whole}, if each value is "
@@ -196,4 +198,9 @@ def _show(result: Mapping[str, Any], best: "Division") -> None:
     print("For federation.yaml, under the party's features:")
     block = {line["name"]: {"mechanism": line["mechanism"]} for line in result["columns"]}
     print(yaml.safe_dump(block, sort_keys=False))
+    mechanisms = [column["mechanism"] for column in result["columns"]]
+    tables = [str(mechanism["table"]) for mechanism in mechanisms if "table" in mechanism]
+    if tables:
+        folder = Path(result["picture"]).parent
+        print(f"Put {', '.join(tables)} of {folder} beside federation.yaml.")
     print(f"Picture: {result['picture']}")

@@ -1,5 +1,6 @@
 """By what `opboost plan` divides a loss: a public sample, declared importances or a pilot."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,10 +103,11 @@ def _of_pilot(declared: "Federation", asked: "Asked", run: str) -> Given:
     planned = found.federation
     evidence = evidence_from(found, asked.party, _names(planned, asked.party))
     curves = column_losses(columns_of(planned, asked.party)).values()
-    paid = {
-        name: float(total(exact(curve.loss[at]) for curve in curves))
+    sums = {
+        name: total(exact(curve.loss[at]) for curve in curves)
         for name, at in (("loss_1", 0), ("loss_whole", -1))
     }
+    paid = {name: "inf" if loss == math.inf else float(loss) for name, loss in sums.items()}
     told = {"pilot": {"run": run, **paid}, "depends_on": LABELS}
     lead = f"Proposed by the pilot {run}. {LABELS}"
     return Given("a pilot", lead, evidence, caps, asked.out or found.folder, planned, told)

@@ -33,7 +33,8 @@ def how_far(query: Query, task: Task) -> str:
     if far is None or far.began < aware(task.since):
         return ""
     told = f"{far.done:,} of {far.of:,} {far.what}"
-    if far.left is None:
+    # All are done: what the stage does besides is not counted.
+    if not far.left:
         return told
     now = datetime.now(UTC)
     return f"{told}, about {ago(now, now + timedelta(seconds=far.left))} more"

@@ -266,8 +266,11 @@ class Budget:
                     f"disclosed would leave a cell of {least:g}"
                 )
         caps = self._policy.all_features
+        # Where nothing is drawn anew, what follows the pilot may be among what was charged.
+        drawn = any(release.draw is not None for release in new)
+        later = self._later if drawn else (Fraction(0), Fraction(0))
         for name, step, whole in (
-            ("budget", *_sums([self._later, *((a.step, a.whole) for a in after.values())])),
+            ("budget", *_sums([later, *((a.step, a.whole) for a in after.values())])),
             ("max_loss", *_at_once(new)),
         ):
             over += _over(f"all_features.{name}_1", getattr(caps, f"{name}_1"), step)
@@ -278,8 +281,8 @@ class Budget:
             over += _over("models.budget_epsilon", self._policy.models.budget_epsilon, spent)
         if over:
             pilot = ""
-            if any(self._later):
-                near, far = (f"{float(loss):.4g}" for loss in self._later)
+            if any(later):
+                near, far = (f"{float(loss):.4g}" for loss in later)
                 pilot = (
                     f" This is a pilot: of these sums, loss(1) of {near} and loss(R - L) of {far} "
                     "are for the release that follows it."

@@ -42,7 +42,16 @@ def uncapped(policy: Policy, pilot: Pilot) -> list[str]:
         "budget_1": pilot.total_loss_1 is not None and caps.budget_1 is None,
         "budget_whole": pilot.total_loss_whole is not None and caps.budget_whole is None,
     }
-    return [
+    refused = [
+        f"all_features.{name} is {cap:g}: the release after the pilot may cost {total:g}, and "
+        "would be refused"
+        for name, cap, total in (
+            ("max_loss_1", caps.max_loss_1, pilot.total_loss_1),
+            ("max_loss_whole", caps.max_loss_whole, pilot.total_loss_whole),
+        )
+        if cap is not None and total is not None and total > cap
+    ]
+    return refused + [
         f"all_features.{name}: a pilot needs it, so that its sum with the release chosen by it is "
         "capped before anything is drawn"
         for name, missing in lacking.items()

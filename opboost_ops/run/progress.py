@@ -83,7 +83,8 @@ class Kept:
         if what != self._what or done < self._last:
             self._what, self._first, self._since = what, done, now
         self._last = done
-        if now - self._written < _EVERY:
+        # The last one always: what comes after it may not be counted, and take longer.
+        if now - self._written < _EVERY and done < of:
             return
         self._written = now
         far = Far(

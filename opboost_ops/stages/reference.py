@@ -12,7 +12,7 @@ from opboost_ops.boosting import metrics
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.errors import OpBoostError
-from opboost_ops.models.registry import Registry
+from opboost_ops.models.registry import Registry, is_stack
 from opboost_ops.stages.gate import maps
 
 
@@ -74,7 +74,12 @@ def reference_of(federation: Federation, registry: Registry, run: str = "") -> s
 
 
 def _same(federation: Federation, registry: Registry, version: str) -> bool:
-    """Whether a version was trained on the same columns by the same maps, for the same label."""
+    """Whether a version was trained on the same columns by the same maps, for the same label.
+
+    A stack knows randomised rows alone, and in another mode of scoring is the same as none.
+    """
+    if federation.scoring.mode != "desensitised" and is_stack(registry.names(version)):
+        return False
     try:
         written = json.loads(registry.file(version, "federation.json"))
         before = parse_federation(written, "federation.json", stored=True)

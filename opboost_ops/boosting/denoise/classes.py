@@ -47,7 +47,9 @@ class Classes:
     def clear(self) -> np.ndarray:
         """Logarithms of what level and own codes say, by line and possible class; see `Seen`."""
         first = _log(self.pi) if self.fixed else _log(self.phi) + _log(self.pi)
-        return self._lines([first, *(_log(shares) for shares in self.psi.values())])
+        # A code that no fitted row had says nothing of the class.
+        known = (np.where(of.any(axis=1, keepdims=True), of, 1.0) for of in self.psi.values())
+        return self._lines([first, *map(_log, known)])
 
     def noisy(self, laws: Mapping[str, np.ndarray]) -> np.ndarray:
         """Logarithms of what released cells say, by line and possible class; see `Seen`."""

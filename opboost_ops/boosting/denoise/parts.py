@@ -46,6 +46,8 @@ class Parts:
         Returns:
             Shape (n,), or (n, classes).
         """
+        if not len(matrix):
+            return _predicted(self.models["plain"], matrix)
         blocks = []
         for rows in self._blocks(matrix):
             known = None if self.behind is None else self.behind.ranks(self._known(rows))

@@ -56,9 +56,27 @@ def test_what_is_left_for_later_counts_to_the_last_digit() -> None:
         Budget(policy, {AGE: "age"})(before, [release("b")])
 
 
+def test_where_nothing_is_drawn_anew_the_later_release_is_not_asked_room_for_again() -> None:
+    """The pilot's own version is scored, or its run cleared, when what followed it has the room."""
+    both = [release("pilot"), release("final", cells="final")]
+    policy = Policy(version=1, party="bank", all_features=AllFeatures(budget_1=float(2 * STEP)))
+    rule = Budget(policy, {AGE: "age"}, (STEP, Fraction(0)))
+    rule(both, [])
+    rule(both, [release("told", draw=None, loss=None, kind="ranks")])
+    with pytest.raises(BudgetError, match="This is a pilot"):
+        rule(both, [release("once more")])
+
+
 @pytest.mark.parametrize(
     ("caps", "lacking"),
-    [({}, 2), ({"budget_1": 1.0}, 1), ({"budget_1": 1.0, "budget_whole": 1.0}, 0)],
+    [
+        ({}, 2),
+        ({"budget_1": 1.0}, 1),
+        ({"budget_1": 1.0, "budget_whole": 1.0}, 0),
+        # What follows could never be as dear as declared: the pilot would be paid for nothing.
+        ({"budget_1": 1.0, "budget_whole": 1.0, "max_loss_1": 0.5}, 1),
+        ({"budget_1": 1.0, "budget_whole": 1.0, "max_loss_1": 1.0, "max_loss_whole": 0.9}, 1),
+    ],
 )
 def test_a_pilot_needs_the_caps_of_its_totals(caps: dict[str, float], lacking: int) -> None:
     policy = Policy(version=1, party="bank", all_features=AllFeatures(**caps))

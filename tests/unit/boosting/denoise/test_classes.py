@@ -58,6 +58,17 @@ def test_responsibilities_and_scores_are_the_formula() -> None:
     assert seen.scores(classes) == pytest.approx(np.log(given))
 
 
+def test_a_code_that_no_fitted_row_had_says_nothing_of_the_class() -> None:
+    """Classes are fitted to some of the rows, and rare codes may not be among them."""
+    classes, rows = small()
+    unheard = replace(classes, psi={"w": np.array([[1.0, 1.0], [0.0, 0.0]])})
+    rare = rows.own["w"] == 1
+    even = replace(classes, psi={"w": np.ones((2, 2))})
+    known = Seen(rows, even).responsibilities(even)
+    found = Seen(rows, unheard).responsibilities(unheard)
+    assert found[rare] == pytest.approx(known[rare])
+
+
 def test_a_row_of_fixed_levels_sees_only_its_own_levels_classes() -> None:
     """The same as if it saw all of them, those of other levels having no share."""
     classes, rows = small()
