@@ -58,9 +58,8 @@ def test_an_edited_one_does_not_open(tmp_path: Path, field: str) -> None:
     write_keys(KEYS, tmp_path / "k", passphrase=PASSPHRASE)
     data = json.loads((tmp_path / "k").read_text())
     part = data if field == "content" else data["head"]
-    part[field] = "shop" if field == "party" else "A" + part[field][1:-1] + part[field][-1]
-    if part[field][0] == "A" and field != "party":
-        part[field] = "B" + part[field][1:]
+    was = part[field]
+    part[field] = "shop" if field == "party" else ("B" if was[0] == "A" else "A") + was[1:]
     (tmp_path / "k").write_text(json.dumps(data))
     with pytest.raises(ConfigError, match="does not open with this, or was edited"):
         read_keys(tmp_path / "k", passphrase=PASSPHRASE)
