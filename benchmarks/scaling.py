@@ -1,7 +1,8 @@
 """What a feature holder's whole part costs as its table grows: seconds a cell, memory, disk.
 
 A generated table, written block by block, so that it is never whole in memory, and two parties in
-a process each: a label holder with IDs and labels, and a feature holder with all features. Every
+a process each: a label holder with IDs and labels, and a feature holder with all features;
+``--holders`` makes more of these, of one size, of which the first is shown. Every
 stage goes through `runner.run_stage`, one after the other, up to the feature holder's last,
 ``answer_splits``, or the one that ``--until`` names; of the label holder's, what comes before it.
 
@@ -47,6 +48,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000])
     parser.add_argument("--features", type=int, default=10)
     parser.add_argument("--files", type=int, default=1, help="of the feature holder; more: shards")
+    parser.add_argument("--holders", type=int, default=1, help="feature holders, of one size")
+    parser.add_argument("--alignment", choices=["keyed", "private"], default="keyed")
+    parser.add_argument("--block-rows", type=int, help="of each site; as by default when absent")
     parser.add_argument("--until", default="answer_splits", help="the feature holder's last stage")
     parser.add_argument("--table", action="store_true", help="peaks of memory, as Markdown")
     parser.add_argument("--json", action="store_true", help="one line")
@@ -55,15 +59,20 @@ def main() -> None:
     if options.party:
         serve(options.party)
         return
-    found = [
-        measured(rows, options.features, options.files, options.until) for rows in options.rows
-    ]
+    found = [measured(rows, options) for rows in options.rows]
     for each in found:
         for kind in ("seconds", "processor"):
             each[f"ratio_{kind}_per_cell"] = round(
                 each[f"{kind}_per_million_cells"] / found[0][f"{kind}_per_million_cells"], 3
             )
-    result = {"features": options.features, "files": options.files, "sizes": found}
+    result = {
+        "features": options.features,
+        "files": options.files,
+        "holders": options.holders,
+        "alignment": options.alignment,
+        "block_rows": options.block_rows,
+        "sizes": found,
+    }
     if options.table:
         print(peaks(found))
         return
@@ -85,10 +94,10 @@ def peaks(found: list[dict[str, Any]]) -> str:
     return "\n".join([*lines, "", f"Libraries alone: {idle} MiB. Load: {found[-1]['load']}."])
 
 
-def measured(rows: int, features: int, files: int, until: str) -> dict[str, Any]:
+def measured(rows: int, options: argparse.Namespace) -> dict[str, Any]:
     """One run at one size."""
     with tempfile.TemporaryDirectory() as folder:
-        file = workspace(Path(folder) / "w", rows, features, files)
+        file = workspace(Path(folder) / "w", rows, options)
         federation = load_federation(file)
         sites = site_files(file, federation)
         parties = {party: started(party, sites[party]) for party in federation.parties}
@@ -97,7 +106,7 @@ def measured(rows: int, features: int, files: int, until: str) -> dict[str, Any]
         asked(parties[LABELS], f"open_run {file}")
         for party, stage in steps(federation, "train"):
             stages[party][stage] = asked(parties[party], stage)
-            if (party, stage) == (HOLDER, until):
+            if (party, stage) == (HOLDER, options.until):
                 break
         for process in parties.values():
             asked(process, "end")
@@ -109,7 +118,7 @@ def measured(rows: int, features: int, files: int, until: str) -> dict[str, Any]
             "store": size(file.parent / "exchange" / NAME),
         }
     own = stages[HOLDER].values()
-    cells = rows * features
+    cells = rows * options.features
     total = {
         name: sum(stage[name] for stage in own)
         for name in ("seconds", "processor_seconds", "quality_seconds", "quality_processor")
@@ -134,24 +143,31 @@ def measured(rows: int, features: int, files: int, until: str) -> dict[str, Any]
     }
 
 
-def workspace(folder: Path, rows: int, features: int, files: int) -> Path:
+def workspace(folder: Path, rows: int, options: argparse.Namespace) -> Path:
     """A federation whose tables are as large as wanted."""
-    names = [f"x{i}" for i in range(features)]
-    small = {party: next(blocks(party, names, 8)) for party in (LABELS, HOLDER)}
+    names, files = [f"x{i}" for i in range(options.features)], options.files
+    holders = [HOLDER, *(f"{HOLDER}_{i}" for i in range(2, options.holders + 1))]
+    small = {party: next(blocks(party, names, 8)) for party in (LABELS, *holders)}
+    declared = {name: {"bounds": [-4, 4]} for name in names}
     dataset = Dataset(
         name=NAME,
         task="binary",
         tables={party: pl.DataFrame(pl.from_arrow(table)) for party, table in small.items()},
         label_holder=LABELS,
         label={"column": "label", "task": "binary", "classes": [0, 1]},
-        features={LABELS: {}, HOLDER: {name: {"bounds": [-4, 4]} for name in names}},
+        features={LABELS: {}, **dict.fromkeys(holders, declared)},
         holdout=0.2,
         epsilon=1.28,
         domain=(1, 10),
         notes="",
     )
-    file = write_workspace(dataset, folder, training={"trees": 20})
-    for party in (LABELS, HOLDER):
+    alignment = options.alignment
+    file = write_workspace(dataset, folder, training={"trees": 20}, alignment=alignment)
+    for party in (LABELS, *holders):
+        with (folder / party / "site.yaml").open("a") as site:
+            # Of processes that multiply points beside a stage, its own peak would say nothing.
+            site.write("alignment_processes: 1\n" if alignment == "private" else "")
+            site.write(f"block_rows: {options.block_rows}\n" if options.block_rows else "")
         path = folder / party / "tables" / "train.parquet"
         path.unlink()
         paths = [path]
@@ -191,7 +207,7 @@ def replaced(path: Path, old: str, new: str) -> None:
 
 
 def blocks(party: str, names: list[str], rows: int) -> Iterator[pa.Table]:
-    """A party's rows, a row group at a time; both parties have the same people."""
+    """A party's rows, a row group at a time; all parties have the same people."""
     rng = np.random.default_rng(0)
     for begin in range(0, rows, GROUP):
         size = min(GROUP, rows - begin)

@@ -17,9 +17,9 @@ import numpy as np
 from opboost_ops.alignment import curve
 from opboost_ops.alignment.engine import Engine
 from opboost_ops.alignment.ids import CANARY, repeated_ids
-from opboost_ops.alignment.parts import POINT_RECORD, Spill, deal, part_count
-from opboost_ops.alignment.tags import sorting
+from opboost_ops.alignment.parts import part_count, record, rising_parts
 from opboost_ops.mechanisms.noise import keyed_by
+from opboost_ops.scratch.arrays import Scratch
 
 #: Messages, one a row, in pieces of any size.
 Messages = Iterable[Sequence[bytes]]
@@ -63,9 +63,9 @@ def evaluation_key(seed: bytes) -> bytes:
 
 
 def ask(
-    engine: Engine, seed: bytes, federation: str, messages: Messages, total: int, spill: Spill
-) -> list[int]:
-    """Blind messages and the canary, and deal them into the parts of a query.
+    engine: Engine, seed: bytes, federation: str, messages: Messages, total: int, scratch: Scratch
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Blind messages and the canary, in the order of the points' bytes: the sort is the shuffle.
 
     Args:
         engine: Multiplies.
@@ -73,39 +73,33 @@ def ask(
         federation: Name of the federation.
         messages: One a row, in pieces.
         total: How many they are.
-        spill: Where the points wait, with their rows; the canary's row is ``total``.
+        scratch: Where points wait, if they are more than it holds.
 
-    Returns:
-        The numbers of the parts.
-    """
-    scalar, tag = Blind.of(seed).scalar, domain_tag(federation)
-    parts, row = part_count(total + 1), 0
-    for _, points in engine.hashed(_canary_last(messages), tag, scalar, "query", total + 1):
-        records = np.empty(len(points), dtype=POINT_RECORD)
-        records["key"], records["row"] = points, np.arange(row, row + len(points))
-        deal(spill, records, parts)
-        row += len(points)
-    return list(range(parts))
-
-
-def query_part(spill: Spill, part: int) -> tuple[np.ndarray, np.ndarray]:
-    """One part of a query, in the order of its bytes: the sort is the shuffle.
-
-    Args:
-        spill: Where its points wait.
-        part: Its number.
-
-    Returns:
-        Points, uint8, shape (k, 32), and the row of each, int64.
+    Yields:
+        The number of a part of the query, which never falls; some of its points, uint8, shape
+        (k, 32); and the row of each, integers, of which the canary's is ``total``.
 
     Raises:
         ContractError: A row has an ID that another row has.
     """
-    records = spill.take(part)
-    order = sorting(records["key"])
-    points = np.ascontiguousarray(records["key"][order])
-    require_once(points)
-    return points, records["row"][order]
+    scalar, tag, count = Blind.of(seed).scalar, domain_tag(federation), total + 1
+    kind = record(count, curve.POINT)
+
+    def records() -> Iterator[np.ndarray]:
+        row = 0
+        for _, points in engine.hashed(_canary_last(messages), tag, scalar, "query", count):
+            made = np.empty(len(points), dtype=kind)
+            made["key"], made["row"] = points, np.arange(row, row + len(points))
+            row += len(points)
+            yield made
+
+    repeated = 0
+    for part, found in rising_parts(scratch, records(), count, part_count(count)):
+        points = np.ascontiguousarray(found["key"])
+        repeated += _repeated(points)
+        yield part, points, found["row"]
+    if repeated:
+        raise repeated_ids(repeated)
 
 
 def own_points(
@@ -177,9 +171,13 @@ def require_once(keys: np.ndarray) -> None:
     Raises:
         ContractError: Some agree, so their IDs do.
     """
-    repeated = int((keys[1:] == keys[:-1]).all(axis=1).sum())
+    repeated = _repeated(keys)
     if repeated:
         raise repeated_ids(repeated)
+
+
+def _repeated(keys: np.ndarray) -> int:
+    return int((keys[1:] == keys[:-1]).all(axis=1).sum())
 
 
 def _canary_last(messages: Messages) -> Iterator[Sequence[bytes]]:

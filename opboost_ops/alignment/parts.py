@@ -7,10 +7,14 @@ tells nothing. How many parts there are follows from the number of rows, which i
     [1, 1, 2, 128]
 """
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 import numpy as np
+
+from opboost_ops.alignment.tags import TAG, sorting
+from opboost_ops.scratch.arrays import Scratch
+from opboost_ops.scratch.parts import dealt_by_hash
 
 #: At most so many entries, on average, are in a part.
 PART = 1 << 20
@@ -18,21 +22,17 @@ PART = 1 << 20
 #: Of the first 16 bits of an entry, at most so many say which part it is in.
 _MOST_BITS = 12
 
-#: What is dealt: a key by whose first bits its part is chosen, a value, and whose they are.
-RECORD = np.dtype([("key", "u1", (16,)), ("value", "u1", (16,)), ("row", "<i8")])
 
-#: The same of a point.
-POINT_RECORD = np.dtype([("key", "u1", (32,)), ("row", "<i8")])
+def record(rows: int, key: int = TAG, *, valued: bool = False) -> np.dtype:
+    """What is put into order: a key, perhaps a value of 16 bytes, and whose they are.
 
-
-class Spill(Protocol):
-    """Where records wait for their part to be looked at."""
-
-    def add(self, part: int, records: np.ndarray) -> None:
-        """Put records behind those of a part."""
-
-    def take(self, part: int) -> np.ndarray:
-        """All records of a part, in the order in which they came."""
+    Args:
+        rows: How many there are; whose they are is less.
+        key: Bytes of a key.
+        valued: Whether each has a value.
+    """
+    value = [("value", "u1", (TAG,))] if valued else []
+    return np.dtype([("key", "u1", (key,)), *value, ("row", np.min_scalar_type(max(rows - 1, 0)))])
 
 
 def part_count(entries: int) -> int:
@@ -55,23 +55,62 @@ def part_of(keys: np.ndarray, parts: int) -> np.ndarray:
     return np.asarray(first >> (16 - (parts.bit_length() - 1)))
 
 
-def deal(spill: Spill, records: np.ndarray, parts: int) -> None:
-    """Put records to their parts.
+def rising_records(
+    scratch: Scratch, records: Iterable[np.ndarray], count: int
+) -> Iterator[np.ndarray]:
+    """Records in the order of their keys' bytes, some at a time.
 
     Args:
-        spill: Where they wait.
-        records: Of one of the types above, shape (n,).
-        parts: How many there are.
+        scratch: Where they wait, if they are more than it holds.
+        records: Made by `record`, in pieces.
+        count: How many they are.
     """
-    if parts == 1:
-        spill.add(0, records)
-        return
-    at = part_of(records["key"], parts)
-    order = np.argsort(at, kind="stable")
-    cuts = np.searchsorted(at[order], np.arange(parts + 1))
-    for part in range(parts):
-        if cuts[part] < cuts[part + 1]:
-            spill.add(part, records[order[cuts[part] : cuts[part + 1]]])
+    for found in dealt_by_hash(scratch, records, count, lambda r: part_of(r["key"], 1 << 16)):
+        if len(found):
+            yield found[sorting(found["key"])]
+
+
+def rising_parts(
+    scratch: Scratch, records: Iterable[np.ndarray], count: int, parts: int
+) -> Iterator[tuple[int, np.ndarray]]:
+    """The same, and which part of a list they are in; a part may come in several pieces, or not.
+
+    Args:
+        scratch: Where they wait, if they are more than it holds.
+        records: Made by `record`, in pieces.
+        count: How many they are.
+        parts: How many parts the list has, a power of two.
+
+    Yields:
+        The number of a part, which never falls, and some of its records.
+    """
+    for found in rising_records(scratch, records, count):
+        cuts = np.searchsorted(part_of(found["key"], parts), np.arange(parts + 1)).tolist()
+        for part, (begin, end) in enumerate(pairwise(cuts)):
+            if begin < end:
+                yield part, found[begin:end]
+
+
+def whole_parts(
+    pieces: Iterable[tuple[int, np.ndarray]], parts: int, kind: np.dtype
+) -> Iterator[np.ndarray]:
+    """The records of every part, each in one piece, which may be empty.
+
+    Args:
+        pieces: As `rising_parts` gives them.
+        parts: How many parts there are.
+        kind: Of the records.
+    """
+    held: list[np.ndarray] = []
+    at = 0
+    for part, piece in pieces:
+        while at < part:
+            yield _joined(held, kind)
+            held, at = [], at + 1
+        held.append(piece)
+    for _ in range(at, parts):
+        yield _joined(held, kind)
+        held = []
 
 
 def spans(sizes: list[int]) -> Iterator[tuple[int, int]]:
@@ -86,17 +125,5 @@ def spans(sizes: list[int]) -> Iterator[tuple[int, int]]:
         begin += size
 
 
-class Memory:
-    """A spill in memory."""
-
-    def __init__(self, kind: np.dtype = RECORD) -> None:
-        self._kind = kind
-        self._held: dict[int, list[np.ndarray]] = {}
-
-    def add(self, part: int, records: np.ndarray) -> None:
-        """See `Spill.add`."""
-        self._held.setdefault(part, []).append(records)
-
-    def take(self, part: int) -> np.ndarray:
-        """See `Spill.take`."""
-        return np.concatenate([np.empty(0, dtype=self._kind), *self._held.get(part, [])])
+def _joined(held: list[np.ndarray], kind: np.dtype) -> np.ndarray:
+    return held[0] if len(held) == 1 else np.concatenate([np.empty(0, dtype=kind), *held])

@@ -63,6 +63,7 @@ from opboost_ops.exchange.plan import Plan, parse_plan
 from opboost_ops.exchange.rejection import Reason, Rejected
 from opboost_ops.exchange.signing import signed_by
 from opboost_ops.privacy.loss import column_losses
+from opboost_ops.scratch.arrays import Scratch
 
 #: Kinds that release randomised cells, and so state what these cost.
 _RELEASES: frozenset[Kind] = frozenset({"ranks", "holdout", "values"})
@@ -116,6 +117,8 @@ class Acceptance:
         #: Called with another party's manifest before it is accepted; raises where its books, or
         #: this party's own, went back.
         self.heads: Callable[[Manifest], None] = lambda _: None
+        #: Where points wait that are more than it holds; in memory when absent.
+        self.scratch: Scratch | None = None
         self._party = party
         self._name = federation
         self._run = run
@@ -207,7 +210,9 @@ class Acceptance:
             self._require_guarantee(manifest, what)
             require_rows(self.memory, manifest, rows, what)
             purpose = self.plan.purpose
-            artifact = opened(manifest, files, decrypt, what, purpose, self.federation, known)
+            artifact = opened(
+                manifest, files, decrypt, what, purpose, self.federation, known, self.scratch
+            )
         else:
             artifact = opened(manifest, files, None, what)
             planned = self._planned(artifact, key, what)

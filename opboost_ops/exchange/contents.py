@@ -16,6 +16,7 @@ from opboost_ops.exchange.part_sizes import part_rows
 from opboost_ops.exchange.points import alignment_files, position_column, require_points
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.salting import unsalted
+from opboost_ops.scratch.arrays import Scratch
 
 #: Opens a file: its bytes, the artifact's digest, its name.
 Decrypt = Callable[[bytes, str, str], bytes]
@@ -59,6 +60,7 @@ def opened(
     purpose: Purpose = "train",
     federation: Federation | None = None,
     known: bool = False,
+    scratch: Scratch | None = None,
 ) -> Artifact:
     """The artifact whose manifest was verified, decrypted.
 
@@ -73,6 +75,7 @@ def opened(
         federation: The plan's; None where it is not known, and the alignment may be of any kind.
         known: Whether whoever asks has accepted this very manifest before: then all parts had their
             form, and are looked at when they are read alone.
+        scratch: Where points wait that are more than it holds; in memory when absent.
 
     Raises:
         Rejected: A file is missing, too many, changed, or of another form than its kind has.
@@ -109,7 +112,7 @@ def opened(
     if tabled or later:
         return artifact
     if federation is not None and (parts or ENTRIES in manifest.files):
-        require_points(artifact, federation, what)
+        require_points(artifact, federation, what, scratch)
     elif parts:
         for part in parts.values():
             part()

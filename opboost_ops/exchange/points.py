@@ -5,20 +5,22 @@ exponent or of a person; a list that is not sorted tells the order of a table.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
 from opboost_ops.alignment.curve import POINT, are_points
 from opboost_ops.alignment.matching import layout_size
-from opboost_ops.alignment.parts import part_count, part_of
+from opboost_ops.alignment.parts import part_count, part_of, record, rising_records
 from opboost_ops.alignment.short_digests import SHORT, rising
-from opboost_ops.alignment.tags import TAG, sorting, strictly_rising
+from opboost_ops.alignment.tags import TAG, strictly_rising
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.artifact import DOCUMENT, Artifact
 from opboost_ops.exchange.files import ENTRIES, TABLE, part_names
 from opboost_ops.exchange.manifest import PARTED, Kind, Manifest
 from opboost_ops.exchange.part_sizes import digest_parts
 from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.scratch.arrays import Scratch, let_go, slices
 
 #: The kinds of private alignment whose points or tags may have several parts.
 _PARTED: frozenset[Kind] = frozenset({"digests", "psi_query", "psi_answer"})
@@ -87,7 +89,9 @@ def layout_parts(artifact: Artifact) -> list[tuple[int, int]]:
     return list(zip(document["keys"], document["numbers"], strict=True))
 
 
-def require_points(artifact: Artifact, federation: Federation, what: str) -> None:
+def require_points(
+    artifact: Artifact, federation: Federation, what: str, scratch: Scratch | None = None
+) -> None:
     """Refuse entries of another length, form or order than their kind has.
 
     How many bits an alignment has, only its reader knows, who has the list.
@@ -96,6 +100,8 @@ def require_points(artifact: Artifact, federation: Federation, what: str) -> Non
         artifact: What was opened.
         federation: The plan's.
         what: Name of the place, for the error.
+        scratch: Where an answer's points wait, if they are more than it holds; in memory when
+            absent.
 
     Raises:
         Rejected: Saying what is wrong with it.
@@ -114,25 +120,44 @@ def require_points(artifact: Artifact, federation: Federation, what: str) -> Non
     if artifact.manifest.kind == "digests":
         _require_layout(artifact, federation, what)
         return
-    ordered = artifact.manifest.kind == "psi_query"
-    count, heads = 0, []
+    if artifact.manifest.kind == "psi_query":
+        for number, points in _canonical(artifact, what):
+            _require_rising(points, number, artifact, what)
+        return
+    _require_once(artifact, what, scratch)
+
+
+def _canonical(artifact: Artifact, what: str) -> Iterator[tuple[int, np.ndarray]]:
+    """The parts of a list of points, each of which is one, and as many as it says."""
+    count = 0
     for number in range(artifact.parts):
         points = artifact.part(number, POINT)
         count += len(points)
         if count > artifact.manifest.rows + 1:
             break
-        if not are_points(points):
+        if not all(are_points(points[some]) for some in slices(len(points))):
             raise Rejected("malformed", f"{what}: an entry is no point in its canonical form.")
-        if ordered:
-            _require_rising(points, number, artifact, what)
-        else:
-            heads.append(points[:, :TAG])
+        yield number, points
     if count != artifact.manifest.rows + 1:
         raise Rejected("wrong_row_count", f"{what}: its points are not as many as it says.")
-    # An answer is in the order of its query.
-    answers = np.concatenate(heads) if heads else np.empty((0, TAG), dtype=np.uint8)
-    if not strictly_rising(answers[sorting(answers)]):
-        raise Rejected("malformed", f"{what}: a point of it comes twice.")
+
+
+def _require_once(artifact: Artifact, what: str, scratch: Scratch | None) -> None:
+    """Refuse an answer, which is in the order of its query, with a point twice."""
+    count = artifact.manifest.rows + 1
+    kind = record(1)
+
+    def heads() -> Iterator[np.ndarray]:
+        for _, points in _canonical(artifact, what):
+            for some in slices(len(points)):
+                made = np.zeros(some.stop - some.start, dtype=kind)
+                made["key"] = points[some, :TAG]
+                yield made
+
+    for found in rising_records(scratch or Scratch(Path(), count), heads(), count):
+        if not strictly_rising(found["key"]):
+            raise Rejected("malformed", f"{what}: a point of it comes twice.")
+        let_go()
 
 
 def _require_layout(artifact: Artifact, federation: Federation, what: str) -> None:

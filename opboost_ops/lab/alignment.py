@@ -21,7 +21,6 @@ import pyarrow as pa
 from opboost_ops.alignment import curve, oprf
 from opboost_ops.alignment.engine import Engine
 from opboost_ops.alignment.ids import CANARY, messages
-from opboost_ops.alignment.parts import POINT_RECORD, Memory
 from opboost_ops.alignment.tags import rows_of, salt_of, tags
 from opboost_ops.config.federation import AlignmentMode
 from opboost_ops.config.loading import load_federation
@@ -33,6 +32,7 @@ from opboost_ops.exchange.store import open_store
 from opboost_ops.mechanisms import noise
 from opboost_ops.run.local import site_files
 from opboost_ops.run.phases import steps
+from opboost_ops.scratch.arrays import Scratch
 
 WAYS: tuple[AlignmentMode, ...] = ("keyed", "private")
 
@@ -118,9 +118,9 @@ def dictionary(people: int) -> dict[str, float]:
         for tries in (hashed, own)
     )
     asked = guessed[: people // 10]
-    waiting, size = Memory(POINT_RECORD), len(asked) + 1
-    oprf.ask(engine, owner, federation, [asked], len(asked), waiting)
-    query, rows = oprf.query_part(waiting, 0)
+    size = len(asked) + 1
+    held = Scratch(Path(), size)
+    ((_, query, rows),) = oprf.ask(engine, owner, federation, [asked], len(asked), held)
     answer = list(oprf.evaluate(engine, holder, [query], size))
     (unblinded,) = oprf.unblind(engine, owner, answer, size, "bank")
     ordered = [[*asked, CANARY][row] for row in rows]

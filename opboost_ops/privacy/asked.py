@@ -192,7 +192,8 @@ def _fresh(
     earlier = connection.execute(
         sa.select(_POINTS.c.part, _POINTS.c.parts, _POINTS.c.points).where(
             *(_POINTS.c[name] == value for name, value in place.items())
-        )
+        ),
+        execution_options={"yield_per": 1},
     )
     for other, of, kept in earlier:
         # Parts are cut by first bits: of two one holds the other, or they have nothing in common.

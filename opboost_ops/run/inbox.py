@@ -21,6 +21,7 @@ from opboost_ops.run.phases import stages_of
 from opboost_ops.run.preflight import require_ready
 from opboost_ops.run.publication import Publisher
 from opboost_ops.run.watch import Watch
+from opboost_ops.scratch.arrays import Scratch
 from opboost_ops.stages.stage import Home
 
 
@@ -149,6 +150,8 @@ def acceptance_of(party: Publisher, run: Run) -> Acceptance:
     own = memories.pop(run.run, Memory())
     earlier = frozenset[str]().union(*(memory.digests for memory in memories.values()))
     acceptance = accepting(party, run.federation, run.run, run.label_holder, own, earlier)
+    folder = party.site.home / run.federation / run.run
+    acceptance.scratch = Scratch(folder, party.site.block_rows)
     acceptance.heads = Watch(party, run.federation, run.run, run.label_holder).see
     return acceptance
 

@@ -34,6 +34,10 @@ _LAST = 3
 #: a number of a column, likewise.
 _KEYS, _COLUMN = 64, 24
 
+#: The same in private alignment: points and tags, twice while they are dealt, and what is masked;
+#: and at the label holder look-up tags of all rows at each feature holder, and what it is told.
+_POINTS, _ANSWERED = 96, 32
+
 #: Where a run's home keeps how much room there was, and was not.
 ROOM = "errors/room.txt"
 
@@ -124,8 +128,18 @@ def waiting(site: Site, federation: Federation, party: str, purpose: Purpose) ->
             columns = len(federation.parties[party].features) + 1
             if party in federation.feature_holders:
                 columns = len(columns_of(federation, party))
-            return (_KEYS + _COLUMN * columns) * rows if rows > site.block_rows else 0
+            each = _keys(federation, party) + _COLUMN * columns
+            return each * rows if rows > site.block_rows else 0
     return 0
+
+
+def _keys(federation: Federation, party: str) -> int:
+    """Bytes a row that keys, points, tags and places of people take at most while they wait."""
+    if federation.alignment_mode == "keyed":
+        return _KEYS
+    if party != federation.label_holder:
+        return _POINTS
+    return _POINTS + _ANSWERED * len(federation.feature_holders)
 
 
 def _earlier(folder: Path, run: str, stages: Collection[str]) -> list[str]:

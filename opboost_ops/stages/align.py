@@ -12,7 +12,7 @@ from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.scratch.arrays import Scratch, let_go, slices
 from opboost_ops.scratch.parts import gathered
 from opboost_ops.stages import raw_table
-from opboost_ops.stages.alignment import Common
+from opboost_ops.stages.alignment import Common, in_common_order
 from opboost_ops.stages.alignments import alignment_of
 from opboost_ops.stages.chosen import CHOSEN
 from opboost_ops.stages.keyed import MEMBERSHIP
@@ -60,7 +60,7 @@ def align(context: Context) -> Outcome:
         )
     answers = {party: common.told(party, held) for party in context.federation.feature_holders}
     facts = {"train": train, "holdout": holdout}
-    positions = _in_common_order(context, common.rows, held, train)
+    positions = in_common_order(scratch, common.rows, held, train)
     tables = {"alignment": pa.table({"position": smallest_integers(positions, scratch)})}
     if decoys:
         # What would be told stays here, and picks the common people out of everybody's values.
@@ -89,26 +89,10 @@ def align(context: Context) -> Outcome:
     )
 
 
-def _in_common_order(
-    context: Context, rows: np.ndarray, held: np.ndarray, train: int
-) -> np.ndarray:
-    """Training rows first, then held-out ones: `common_order`, without its wide numbers."""
-    scratch = context.home.scratch
-    found = scratch.zeros(len(rows), rows.dtype)
-    ends = {False: 0, True: train}
-    for some in slices(len(rows)):
-        for side, end in ends.items():
-            chosen = rows[some][held[some] == side]
-            ends[side] = end + len(chosen)
-            found[end : ends[side]] = chosen
-        let_go()
-    return found
-
-
 def _held_out(context: Context, common: Common) -> np.ndarray:
     scratch = context.home.scratch
     if context.purpose == "score":
-        return np.ones(len(common.rows), dtype=bool)
+        return _together(scratch, len(common.rows), (np.ones(len(b), bool) for b in common.tails()))
     rule = context.federation.training.holdout
     if isinstance(rule, HoldoutColumn):
         return gathered(scratch, _declared(context, rule.column), common.rows)

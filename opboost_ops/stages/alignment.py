@@ -15,6 +15,7 @@ import pyarrow as pa
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.manifest import Kind
+from opboost_ops.scratch.arrays import Scratch, let_go, slices
 from opboost_ops.stages.stage import Context
 
 #: From whom, to whom, and what.
@@ -63,16 +64,27 @@ class Common:
     told: Callable[[str, np.ndarray], Answer]
 
 
-def common_order(held: np.ndarray) -> np.ndarray:
+def in_common_order(scratch: Scratch, rows: np.ndarray, held: np.ndarray, train: int) -> np.ndarray:
     """The common order: training rows first, each side by the label holder's digests.
 
     Args:
-        held: Which common people are held out, bool, in the order of these digests, shape (c,).
+        scratch: Where it is, if it is more than that holds.
+        rows: Of the common people in the order of these digests, integers, shape (c,).
+        held: Which of them are held out, bool, shape (c,).
+        train: How many are not.
 
     Returns:
-        Places among the common people, int64, shape (c,).
+        The same rows, shape (c,).
     """
-    return np.concatenate([np.flatnonzero(~held), np.flatnonzero(held)])
+    found = scratch.zeros(len(rows), rows.dtype)
+    ends = {False: 0, True: train}
+    for some in slices(len(rows)):
+        for side, end in ends.items():
+            chosen = rows[some][held[some] == side]
+            ends[side] = end + len(chosen)
+            found[end : ends[side]] = chosen
+        let_go()
+    return found
 
 
 class Alignment(Protocol):

@@ -4,12 +4,16 @@ It alone knows which of them are common, and which of these are held out; so it 
 and does at home what a feature holder does otherwise: ranks of the training rows, values of splits.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 
+import numpy as np
 import pyarrow as pa
 
 from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import narrow_integers
+from opboost_ops.scratch.parts import scattered
+from opboost_ops.stages.common_rows import places_of
 from opboost_ops.stages.rank import ranks_of
 from opboost_ops.stages.stage import Context
 
@@ -27,9 +31,23 @@ def chosen(context: Context, release: Artifact) -> pa.Table:
         context: The label holder's.
         release: Values of all people of the only feature holder, accepted.
     """
-    places = narrow_integers(context.home.table(CHOSEN), "position")
-    table = release.table
-    return pa.table({name: narrow_integers(table, name)[places] for name in table.column_names})
+    scratch, tables = context.home.scratch, release.pieces()
+    positions = narrow_integers(context.home.table(CHOSEN), "position")
+    places = places_of(scratch, positions, release.manifest.rows)
+    first = next(tables)
+    names = first.column_names
+
+    def pieces() -> Iterator[tuple[np.ndarray, Mapping[str, np.ndarray]]]:
+        end = 0
+        for table in chain((first,), tables):
+            begin, end = end, end + table.num_rows
+            wanted = places[begin:end] > 0
+            values = {name: narrow_integers(table, name)[wanted] for name in names}
+            yield places[begin:end][wanted] - 1, values
+
+    kinds = {name: narrow_integers(first, name).dtype for name in names}
+    found = scattered(scratch, pieces(), len(positions), kinds)
+    return pa.table({name: pa.array(column) for name, column in found.items()})
 
 
 def as_released(
@@ -48,5 +66,7 @@ def as_released(
     """
     values = chosen(context, release)
     private = context.federation.training.trainer == "dpboost"
-    ranks, known = ranks_of(context.columns(holder), values.slice(0, train), private)
+    ranks, known = ranks_of(
+        context.columns(holder), values.slice(0, train), private, scratch=context.home.scratch
+    )
     return ranks, values.slice(train), known

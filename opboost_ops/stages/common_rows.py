@@ -6,11 +6,30 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from opboost_ops.scratch.arrays import slices
+from opboost_ops.scratch.arrays import Scratch, slices
 from opboost_ops.scratch.parts import scattered
 from opboost_ops.stages.psi_session import changed
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import Context
+
+
+def places_of(scratch: Scratch, positions: np.ndarray, height: int) -> np.ndarray:
+    """Where each row of a list stands in a choice of them, from 1; 0 for one that is not wanted.
+
+    Args:
+        scratch: Where it is told, if it is more than that holds.
+        positions: Which rows, in the order that is wanted, integers, shape (n,).
+        height: How many rows the list has.
+
+    Returns:
+        Integers, shape (height,).
+    """
+    numbered = (
+        (positions[some], {"": np.arange(some.start + 1, some.stop + 1)})
+        for some in slices(len(positions))
+    )
+    kind = np.min_scalar_type(len(positions))
+    return scattered(scratch, numbered, height, {"": kind})[""]
 
 
 class CommonRows:
@@ -25,13 +44,7 @@ class CommonRows:
     def __init__(self, context: Context, positions: np.ndarray, height: int) -> None:
         self._context = context
         self._rows = len(positions)
-        numbered = (
-            (positions[some], {"": np.arange(some.start + 1, some.stop + 1)})
-            for some in slices(self._rows)
-        )
-        # The place of each row, from 1: those of 0 are not wanted.
-        kind = np.min_scalar_type(self._rows)
-        self._places = scattered(context.home.scratch, numbered, height, {"": kind})[""]
+        self._places = places_of(context.home.scratch, positions, height)
 
     def blocks(self, names: Sequence[str]) -> Iterator[tuple[np.ndarray, pl.DataFrame]]:
         """Places of a block's wanted rows, and these rows, in the order of the table.

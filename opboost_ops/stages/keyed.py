@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from opboost_ops.alignment import short_digests
-from opboost_ops.alignment.parts import part_of, spans
+from opboost_ops.alignment.parts import record, spans
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import narrow_integers
@@ -14,9 +14,8 @@ from opboost_ops.exchange.part_sizes import digest_parts
 from opboost_ops.exchange.points import digest_entries
 from opboost_ops.mechanisms import noise
 from opboost_ops.scratch.arrays import let_go, slices
-from opboost_ops.scratch.parts import dealt_by_hash
 from opboost_ops.stages.alignment import Answer, Common, Laid, Told
-from opboost_ops.stages.positions import ORDER, keys_of, order_table, rising, tails
+from opboost_ops.stages.positions import ORDER, keys_of, order_table, rising, rising_keys, tails
 from opboost_ops.stages.psi_session import changed
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import Context
@@ -133,26 +132,19 @@ def rising_ids(context: Context, secret: bytes) -> tuple[np.ndarray, np.ndarray]
         ContractError: The table was rewritten since it was checked.
     """
     scratch, count = context.home.scratch, context.home.json("table")["rows"]
-    kind = np.min_scalar_type(count)
     if scratch.holds(count):
         keys = keyed_ids(context, secret)
         order = rising(keys)
         return keys[order], order
-    records = np.dtype([("key", "u1", (16,)), ("row", kind)])
+    kind = record(count)
 
     def pieces() -> Iterator[np.ndarray]:
         for begin, keys in _id_blocks(context, secret):
-            piece = np.empty(len(keys), dtype=records)
+            piece = np.empty(len(keys), dtype=kind)
             piece["key"], piece["row"] = keys, np.arange(begin, begin + len(keys))
             yield piece
 
-    digests, rows, end = scratch.zeros(count, ("u1", (16,))), scratch.zeros(count, kind), 0
-    for part in dealt_by_hash(scratch, pieces(), count, lambda p: part_of(p["key"], 1 << 16)):
-        order = rising(part["key"])
-        begin, end = end, end + len(part)
-        digests[begin:end], rows[begin:end] = part["key"][order], part["row"][order]
-        let_go()
-    return digests, rows
+    return rising_keys(scratch, pieces(), count)
 
 
 def keyed_ids(context: Context, secret: bytes) -> np.ndarray:

@@ -10,16 +10,21 @@ holder counts in the published list, are translated by it, once.
     array([1, 0], dtype=uint8)
 """
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+
 import numpy as np
 import pyarrow as pa
 
+from opboost_ops.alignment.parts import record, rising_records
 from opboost_ops.alignment.short_digests import marks_size, unmarked
-from opboost_ops.alignment.tags import positions_in
+from opboost_ops.alignment.tags import TAG, positions_in
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.exchange.points import position_column
-from opboost_ops.scratch.arrays import Scratch, let_go
+from opboost_ops.scratch.arrays import Scratch, let_go, slices
+from opboost_ops.scratch.parts import gathered, scattered
 from opboost_ops.stages.stage import Context
 
 #: Name of the table that says which row each published digest is of.
@@ -82,17 +87,28 @@ def order_table(order: np.ndarray, scratch: Scratch | None = None) -> pa.Table:
     return pa.table({"row": smallest_integers(order, scratch)})
 
 
-def own_rows(context: Context, positions: np.ndarray) -> np.ndarray:
-    """The rows of the party's own table at some places of the published list.
+def rising_keys(
+    scratch: Scratch, records: Iterable[np.ndarray], count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Keys in rising order, and which row each is of.
 
     Args:
-        context: The party's.
-        positions: Places, integers, shape (n,).
+        scratch: Where they are, if they are more than it holds.
+        records: Made by `record`, in pieces.
+        count: How many they are.
 
     Returns:
-        Rows, integers, shape (n,).
+        uint8, shape (count, 16), and integers, shape (count,).
     """
-    return np.asarray(narrow_integers(context.home.table(ORDER), "row")[positions])
+    keys, rows, end = scratch.zeros(count, ("u1", (TAG,))), None, 0
+    for found in rising_records(scratch, records, count):
+        if rows is None:
+            rows = scratch.zeros(count, found["row"].dtype)
+        begin, end = end, end + len(found)
+        keys[begin:end], rows[begin:end] = found["key"], found["row"]
+        let_go()
+    assert rows is not None
+    return keys, rows
 
 
 def aligned_rows(context: Context, alignment: Artifact) -> np.ndarray:
@@ -113,14 +129,20 @@ def aligned_rows(context: Context, alignment: Artifact) -> np.ndarray:
             return rows
         raise _named_twice()
     rows = _found(context, alignment)
-    named = np.zeros(height, dtype=bool)
     # One that is nobody's, such as the message that every party adds, has no row.
-    inside = rows is not None and rows.min() >= 0 and rows.max() < height
-    if inside:
-        named[rows] = True
-    if rows is None or not inside or np.count_nonzero(named) != len(rows):
+    if rows is None or not _below(rows, height):
+        raise _named_twice()
+    pieces = ((rows[some], {"": rows[some] >= 0}) for some in slices(len(rows)))
+    named = scattered(context.home.scratch, pieces, height, {"": bool})[""]
+    if sum(int(named[some].sum()) for some in slices(height)) != len(rows):
         raise _named_twice()
     return rows
+
+
+def _below(rows: np.ndarray, height: int) -> bool:
+    return all(
+        int(rows[some].min()) >= 0 and int(rows[some].max()) < height for some in slices(len(rows))
+    )
 
 
 def _named_twice() -> ContractError:
@@ -159,14 +181,52 @@ def _marked(context: Context, alignment: Artifact) -> np.ndarray | None:
 
 def _counted(context: Context, alignment: Artifact) -> np.ndarray | None:
     """Rows by their places in the published list."""
-    positions = narrow_integers(alignment.table, "position")
-    if positions.min() < 0 or positions.max() >= context.home.table(ORDER).num_rows:
-        return None
-    return own_rows(context, positions)
+    listed, scratch = narrow_integers(context.home.table(ORDER), "row"), context.home.scratch
+    places = scratch.zeros(alignment.manifest.rows, np.min_scalar_type(len(listed)))
+    for rows, piece in _pieces(alignment):
+        some = narrow_integers(piece, "position")
+        if not _below(some, len(listed)):
+            return None
+        places[rows] = some
+        let_go()
+    return gathered(scratch, listed, places)
 
 
 def _looked_up(context: Context, alignment: Artifact) -> np.ndarray | None:
     """Rows by their look-up tags."""
-    own = context.home.table(LOOKS)
-    at = positions_in(keys_of(own.column("look")), keys_of(alignment.table.column("look")))
-    return None if at.min() < 0 else np.asarray(narrow_integers(own, "row")[at])
+    own, scratch = context.home.table(LOOKS), context.home.scratch
+    looks, listed = keys_of(own.column("look")), narrow_integers(own, "row")
+    count = alignment.manifest.rows
+    kind = record(count)
+
+    def wanted() -> Iterator[np.ndarray]:
+        for rows, piece in _pieces(alignment):
+            made = np.empty(piece.num_rows, dtype=kind)
+            made["key"] = keys_of(piece.column("look"))
+            made["row"] = np.arange(rows.start, rows.stop)
+            yield made
+
+    missing = False
+
+    def found() -> Iterator[tuple[np.ndarray, Mapping[str, np.ndarray]]]:
+        nonlocal missing
+        # By the longer of both lists, whose part is in memory, too.
+        for part in rising_records(scratch, wanted(), max(count, len(looks))):
+            keys = np.ascontiguousarray(part["key"])
+            first, last = (keys[end].tobytes() for end in (0, -1))
+            begin = bisect_left(looks, first, key=np.ndarray.tobytes)
+            end = bisect_right(looks, last, begin, key=np.ndarray.tobytes)
+            at = positions_in(looks[begin:end], keys)
+            missing = missing or bool(at.min() < 0)
+            yield part["row"], {"": listed[begin:end][np.maximum(at, 0)]}
+
+    rows = scattered(scratch, found(), count, {"": listed.dtype})[""]
+    return None if missing else rows
+
+
+def _pieces(alignment: Artifact) -> Iterator[tuple[slice, pa.Table]]:
+    """Rows of an alignment, and what is told of them."""
+    end = 0
+    for piece in alignment.pieces():
+        begin, end = end, end + piece.num_rows
+        yield slice(begin, end), piece

@@ -1,12 +1,20 @@
 """Arrow: blinded points -> the same points under the feature holder's exponent."""
 
+from collections import deque
+from collections.abc import Iterator
+
+import numpy as np
+
 from opboost_ops.alignment import epochs, oprf
 from opboost_ops.alignment.curve import POINT
+from opboost_ops.alignment.engine import BLOCK
 from opboost_ops.exchange.artifact import Artifact, Draft
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.spool import Spool
 from opboost_ops.privacy.asked import Counted, Question
 from opboost_ops.privacy.consent import require_asked_allowed
+from opboost_ops.scratch.arrays import slices
 from opboost_ops.stages.private_words import answered
 from opboost_ops.stages.psi_parts import Sent
 from opboost_ops.stages.psi_session import session_of
@@ -20,18 +28,28 @@ def psi_answer(context: Context) -> Outcome:
         PolicyError: It asks about more people than the policy allows, in this run, in its epoch, or
             in all.
         Rejected: A point of it is none.
-        ContractError: By this party's clock it is not the plan's epoch.
+        ContractError: By this party's clock it is not the plan's epoch; or the disk has no room.
     """
     federation, receiver = context.federation, context.federation.label_holder
     session = session_of(context)
     query = context.receive("psi_query", context.party)
     asked = query.manifest.rows
     told = _counted(context, query)
-    parts = (query.part(number, POINT) for number in range(query.parts))
-    made, failed = Sent(context.home, "answer", POINT), False
+    # What is sent, and the blocks that are kept for a retry.
+    Spool(context.home.folder, context.party).require_room(2 * POINT * (asked + 1))
+    made, failed = Sent(context.home.scratch, POINT, query.parts), False
+    numbers: deque[int] = deque()
+
+    def pieces() -> Iterator[np.ndarray]:
+        for number in range(query.parts):
+            points = query.part(number, POINT)
+            for some in slices(len(points), BLOCK):
+                numbers.append(number)
+                yield points[some]
+
     try:
-        for points in oprf.evaluate(session.engine, session.exponents, parts, asked + 1):
-            made.append(points)
+        for points in oprf.evaluate(session.engine, session.exponents, pieces(), asked + 1):
+            made.add(numbers.popleft(), points)
     except ValueError:
         failed = True
     if failed:

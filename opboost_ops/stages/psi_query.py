@@ -5,12 +5,13 @@ import pyarrow as pa
 
 from opboost_ops.alignment import oprf
 from opboost_ops.alignment.curve import POINT
-from opboost_ops.alignment.parts import POINT_RECORD, part_count
+from opboost_ops.alignment.parts import part_count
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import smallest_integers
+from opboost_ops.scratch.arrays import let_go
 from opboost_ops.stages.private import QUERIED
 from opboost_ops.stages.private_words import asked
-from opboost_ops.stages.psi_parts import Sent, spill
+from opboost_ops.stages.psi_parts import Sent
 from opboost_ops.stages.psi_session import session_of
 from opboost_ops.stages.stage import Context, Outcome
 
@@ -22,21 +23,22 @@ def psi_query(context: Context) -> Outcome:
         ContractError: The table was rewritten, or an ID is missing, is there twice, or could be
             written otherwise.
     """
-    session = session_of(context)
-    waiting = spill(context.home, "query", part_count(session.rows + 1), POINT_RECORD)
-    numbers = oprf.ask(
+    session, scratch = session_of(context), context.home.scratch
+    count = session.rows + 1
+    made = Sent(scratch, POINT, part_count(count))
+    rows, end = scratch.zeros(count, np.min_scalar_type(session.rows)), 0
+    for part, points, own in oprf.ask(
         session.engine,
         session.exponents,
         context.federation.name,
         session.messages(),
         session.rows,
-        waiting,
-    )
-    made, rows = Sent(context.home, "query", POINT), []
-    for part in numbers:
-        points, own = oprf.query_part(waiting, part)
-        made.append(points)
-        rows.append(own)
+        scratch,
+    ):
+        made.add(part, points)
+        begin, end = end, end + len(own)
+        rows[begin:end] = own
+        let_go()
     drafts = tuple(
         Draft(
             kind="psi_query",
@@ -49,8 +51,8 @@ def psi_query(context: Context) -> Outcome:
         for holder in context.federation.feature_holders
     )
     return Outcome(
-        tables={QUERIED: pa.table({"row": smallest_integers(np.concatenate(rows))})},
-        documents={QUERIED: {"parts": [len(own) for own in rows]}},
+        tables={QUERIED: pa.table({"row": smallest_integers(rows, scratch)})},
+        documents={QUERIED: {"parts": made.counts}},
         drafts=drafts,
         summary={"rows": session.rows},
     )

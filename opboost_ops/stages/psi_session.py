@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opboost_ops.alignment import epochs, zero_shares
-from opboost_ops.alignment.engine import Engine, processors
+from opboost_ops.alignment.engine import BLOCK, Engine, processors
 from opboost_ops.alignment.ids import Reader
 from opboost_ops.alignment.tags import salt_of
 from opboost_ops.errors import ContractError
 from opboost_ops.mechanisms import noise
+from opboost_ops.scratch.arrays import slices
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import Context, Home
@@ -111,13 +112,24 @@ def _require_epoch(context: Context) -> None:
 
 
 def _messages(context: Context, rows: int) -> Iterator[list[bytes]]:
-    reader, identity = Reader(context.federation.id.type), context.federation.id
-    for block in blocks(context, [identity.column]):
-        found = reader.messages(block.get_column(identity.column).to_list())
+    reader = Reader(context.federation.id.type)
+    for ids in _ids(context):
+        found = reader.messages(ids)
         rows -= len(found)
+        if rows < 0:
+            break
         yield found
     if rows:
         raise changed(context)
+
+
+def _ids(context: Context) -> Iterator[list[object]]:
+    """The IDs of the table, no more at a time than are hashed at a time."""
+    column = context.federation.id.column
+    for block in blocks(context, [column]):
+        ids = block.get_column(column)
+        for some in slices(len(ids), BLOCK):
+            yield ids[some].to_list()
 
 
 def _people(context: Context) -> dict[str, str | int]:
@@ -125,12 +137,12 @@ def _people(context: Context) -> dict[str, str | int]:
 
     The sum of a keyed hash of each, modulo 2^512 (Clarke et al. 2003, MSet-Add-Hash).
     """
-    reader, identity = Reader(context.federation.id.type), context.federation.id
+    reader = Reader(context.federation.id.type)
     key = noise.keyed_by(context.site.noise_secret(), "psi:people")
     copy = hashlib.blake2b(key=key, digest_size=_SUM).copy
     total = rows = 0
-    for block in blocks(context, [identity.column]):
-        for message in reader.messages(block.get_column(identity.column).to_list()):
+    for ids in _ids(context):
+        for message in reader.messages(ids):
             digest = copy()
             digest.update(message)
             total += int.from_bytes(digest.digest(), "little")

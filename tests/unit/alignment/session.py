@@ -1,7 +1,9 @@
 """A whole private alignment in memory, of one label holder and any number of feature holders."""
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -9,6 +11,7 @@ from opboost_ops.alignment import matching, oprf, parts, zero_shares
 from opboost_ops.alignment.engine import Engine
 from opboost_ops.alignment.ids import CANARY
 from opboost_ops.alignment.tags import positions_in, salt_of, sorting
+from opboost_ops.scratch.arrays import Scratch
 
 FEDERATION = "credit"
 
@@ -29,6 +32,8 @@ class Session:
     engine: Engine = field(default_factory=Engine)
     #: Of which exponents follow, where these stay for several sessions.
     epoch: int | None = None
+    #: How many people each holds in memory; others wait on the disk.
+    held: int = 1 << 20
 
     def seed(self, party: int) -> bytes:
         return bytes([party + 1, self.number]) * 16
@@ -58,13 +63,17 @@ class Session:
     def points(self, j: int) -> np.ndarray:
         return np.concatenate([points for _, points in self.own(j)])
 
+    @property
+    def scratch(self) -> Scratch:
+        return Scratch(Path(tempfile.gettempdir()), self.held)
+
     def layouts(self, j: int) -> tuple[list[matching.Layout], np.ndarray]:
         """The parts of a holder's layout, and the row or the look-up tag of each entry."""
-        spill, several = parts.Memory(), len(self.holders) > 1
-        count = parts.part_count(len(self.holders[j]) + 1)
-        looks = list(matching.deal_people(spill, self.own(j), count, self.pairs(j), self.salt))
-        made = [matching.layout_part(spill, i, self.seed(j + 1), several) for i in range(count)]
-        home = np.concatenate(looks if several else [rows for _, rows in made])
+        pairs, count = self.pairs(j), len(self.holders[j]) + 1
+        looks = np.zeros((count, 16), dtype=np.uint8) if len(self.holders) > 1 else None
+        own, seed = self.own(j), self.seed(j + 1)
+        made = list(matching.layouts(self.scratch, own, count, seed, pairs, self.salt, looks))
+        home = np.concatenate([rows for _, rows in made]) if looks is None else looks
         return [layout for layout, _ in made], home
 
     def layout(self, j: int) -> tuple[matching.Layout, np.ndarray]:
@@ -74,11 +83,17 @@ class Session:
 
     def queries(self) -> list[Query]:
         """The parts of the query."""
-        spill = parts.Memory(parts.POINT_RECORD)
-        numbers = oprf.ask(
-            self.engine, self.exponents(0), FEDERATION, [self.label], len(self.label), spill
-        )
-        return [Query(*oprf.query_part(spill, number)) for number in numbers]
+        label = self.label
+        found = [Query(np.empty((0, 32), dtype=np.uint8), np.empty(0, dtype=np.int64))
+                 for _ in range(parts.part_count(len(label) + 1))]  # fmt: skip
+        for number, points, rows in oprf.ask(
+            self.engine, self.exponents(0), FEDERATION, [label], len(label), self.scratch
+        ):
+            part = found[number]
+            found[number] = Query(
+                np.concatenate([part.points, points]), np.concatenate([part.rows, rows])
+            )
+        return found
 
     def query(self) -> Query:
         """The whole query."""
@@ -96,27 +111,27 @@ class Session:
         queries = self.queries()
         messages = [*self.label, CANARY]
         rows = np.concatenate([part.rows for part in queries])
-        canary = int(np.flatnonzero(rows == len(self.label))[0])
-        match, looks = matching.Match(len(rows), canary, len(self.holders) > 1, self.salt), []
+        several = len(self.holders) > 1
+        match, looks = matching.Match(self.scratch, len(rows), several, self.salt), []
         for j in range(len(self.holders)):
             asked = [part.points for part in queries]
             answer = list(oprf.evaluate(self.engine, self.exponents(j + 1), asked, len(rows)))
             back = oprf.unblind(self.engine, self.exponents(0), answer, len(rows), f"h{j}")
-            people = (
-                ([messages[row] for row in part.rows], points)
-                for part, points in zip(queries, back, strict=True)
-            )
+            points = np.empty((len(rows), 32), dtype=np.uint8)
+            points[rows] = np.concatenate(list(back))
+            people = [(messages[i : i + 3], points[i : i + 3]) for i in range(0, len(rows), 3)]
             layouts = self.layouts(j)[0]
-            found = match.add(people, range(len(layouts)), layouts.__getitem__, parts.Memory())
-            looks.append(np.concatenate([np.empty((0, 16), dtype=np.uint8), *found]))
+            sizes = [layout.people for layout in layouts]
+            found = match.add(people, sizes, layouts.__getitem__)
+            looks += [] if found is None else [found]
         return match, looks
 
     def run(self) -> tuple[list[bytes], list[list[bytes]]]:
         """The common messages as the label holder sees them, and as every holder finds them."""
         match, looks = self.matched()
         assert match.agrees
-        common, rows = match.common(), self.query().rows
-        mine = [self.label[rows[i]] for i in common]
+        common = np.flatnonzero(match.common())
+        mine = [self.label[row] for row in common]
         found = []
         for j, messages in enumerate(self.holders):
             home = self.layouts(j)[1]

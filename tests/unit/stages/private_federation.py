@@ -24,14 +24,21 @@ def private(
 
 def published(workspace: Workspace, kind: str) -> np.ndarray:
     """What lies in the store, opened by the one who sent it."""
+    (found,) = published_parts(workspace, kind)
+    return found
+
+
+def published_parts(workspace: Workspace, kind: str) -> list[np.ndarray]:
+    """The same, part by part."""
     sender, receiver = ("a", "b0") if kind == "psi_query" else ("b0", "a")
     files = workspace.store.get(f"{NAME}/{workspace.run}/{kind}/b0")
     assert files is not None
     manifest = parse_manifest(files["manifest.json"], kind)
     public = workspace.declared.parties[receiver].encryption_key
     secret = load_site(workspace.folder / sender / "site.yaml").noise_secret()
-    raw = Envelope(secret, str(public)).decrypt(
-        files["entries.bin.enc"], manifest.digest, "entries.bin"
-    )
-    width = 16 if kind == "digests" else 32
-    return np.frombuffer(unsalted(raw, kind), dtype=np.uint8).reshape(-1, width)
+    envelope, found = Envelope(secret, str(public)), []
+    for name in sorted(name for name in manifest.files if name.startswith("entries")):
+        raw = envelope.decrypt(files[f"{name}.enc"], manifest.digest, name)
+        entries = np.frombuffer(unsalted(raw, kind), dtype=np.uint8)
+        found.append(entries.reshape(-1, 16 if kind == "digests" else 32))
+    return found

@@ -67,7 +67,7 @@ def test_the_feature_holder_sees_nothing_that_depends_on_who_is_common(
     assert differing
     assert not [place for place in differing if not any(kind in place for kind in POINTS)]
     # What it keeps itself: but for the points, what names them, and how long things took.
-    beside = ("psi/answer", "psi-sent/answer", "acceptance.json", "timings/", "quality/", "ledger")
+    beside = ("psi/answer", "acceptance.json", "timings/", "quality/", "ledger")
     kept = [
         {n: content for n, content in home.items() if not any(part in n for part in beside)}
         for home in homes

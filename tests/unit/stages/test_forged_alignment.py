@@ -11,7 +11,7 @@ import pytest
 from opboost_ops.alignment import parts as alignment_parts
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.rejection import Rejected
-from tests.unit.stages.private_federation import private, published
+from tests.unit.stages.private_federation import private, published, published_parts
 from tests.unit.stages.test_whole_runs import NAME
 
 FORGED: dict[str, tuple[str, int, Callable[[np.ndarray], np.ndarray], str]] = {
@@ -75,12 +75,9 @@ def test_parts_that_are_not_those_of_a_list_are_refused(
     monkeypatch.setattr(alignment_parts, "PART", 100)
     workspace = private(tmp_path, monkeypatch, parties)
     workspace.until("psi_answer" if kind == "psi_query" else "align")
-    signer, sent = {"psi_query": ("a", "query"), "psi_answer": ("b0", "answer"),
-                    "digests": ("b0", "digests")}[kind]  # fmt: skip
-    width = 16 if kind == "digests" else 32
-    files = sorted((workspace.home(signer) / "psi-sent").glob(f"{sent}-*"))
-    assert len(files) == 8
-    points = [np.frombuffer(f.read_bytes(), dtype=np.uint8).reshape(-1, width) for f in files]
+    signer = "a" if kind == "psi_query" else "b0"
+    points = published_parts(workspace, kind)
+    assert len(points) == 8
     document = {}
     if kind == "digests":
         keys = [len(p) for p in points] if parties == 1 else [63] * 7 + [60]

@@ -1,5 +1,6 @@
 """Whole runs with private alignment: the same people, the same model, and who learns what."""
 
+from collections import namedtuple
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from opboost_ops.exchange import part_sizes
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.run import progress
+from opboost_ops.run.room import waiting
 from opboost_ops.stages import psi_session
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.stages.private_federation import private
@@ -39,6 +41,8 @@ def test_the_model_is_the_same_to_the_byte(
                 made.tables[name] = table.filter(pl.int_range(pl.len()) % 11 != k)  # type: ignore[index]
             alignment = "keyed" if way == "keyed" else "private"
             workspace = Workspace.write(tmp_path / way, made, alignment=alignment)
+            if way == "parts":
+                on_disk(workspace)
             workspace.known_to(patch)
             workspace.all()
             sent = sorted((workspace.folder / "exchange").rglob("psi_query/b0/entries*"))
@@ -77,6 +81,8 @@ def test_a_retry_writes_the_same_bytes_and_another_run_others(
 ) -> None:
     monkeypatch.setattr(alignment_parts, "PART", size)
     workspace = private(tmp_path, monkeypatch, parties)
+    if size == 100:
+        on_disk(workspace)
     workspace.until("preprocess")
     sent = workspace.files("exchange")
     for party, stage in (("a", "psi_query"), ("b0", "digest_ids"), ("b0", "psi_answer"),
@@ -104,9 +110,11 @@ def test_a_retry_writes_the_same_bytes_and_another_run_others(
         ("digest_ids", 1, 1 << 20),
         ("psi_answer", 1, 1 << 20),
         ("align", 1, 1 << 20),
-        # What waits for its part was left half written.
+        # What waits for its part was on the disk, and is gone; the twin holds it in memory.
         ("psi_query", 1, 100),
         ("digest_ids", 2, 100),
+        pytest.param("psi_answer", 1, 100, marks=pytest.mark.slow),
+        pytest.param("align", 2, 100, marks=pytest.mark.slow),
     ],
 )
 def test_a_task_that_is_killed_goes_on_and_ends_with_the_same_bytes(
@@ -115,6 +123,8 @@ def test_a_task_that_is_killed_goes_on_and_ends_with_the_same_bytes(
     monkeypatch.setattr(alignment_parts, "PART", size)
     workspace = private(tmp_path, monkeypatch, parties)
     twin = workspace.copy(tmp_path / "twin", FIRST_RUN)
+    if size == 100:
+        on_disk(workspace)
     party = "a" if stage in ("psi_query", "align") else "b0"
 
     class Killed(BaseException):
@@ -311,18 +321,64 @@ def test_integer_ids_with_0_and_the_label_0_survive_to_the_model(
     assert 0 in labels.to_numpy()
 
 
-def test_what_waits_for_its_part_is_read_by_its_owner_alone_and_once(
+def test_of_points_finished_blocks_are_kept_for_their_owner_alone_and_nothing_that_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(alignment_parts, "PART", 100)
     workspace = private(tmp_path, monkeypatch, 2)
+    on_disk(workspace)
     workspace.until("preprocess")
     for party in ("a", "b0", "b1"):
-        kept = list((workspace.home(party) / "psi-parts").iterdir())
-        assert not kept
-        sent = [path.stat().st_mode & 0o077 for path in workspace.home(party).rglob("psi-*/*")]
-        assert sent
-        assert not any(sent)
+        folders = [path for path in workspace.home(party).glob("psi*") if path.is_dir()]
+        assert [path.name for path in folders] == ["psi"]
+        modes = [path.stat().st_mode & 0o077 for path in folders[0].iterdir()]
+        assert modes
+        assert not any(modes)
+
+
+def on_disk(workspace: Workspace) -> None:
+    """Let no party hold more than 40 of its 500 people in memory."""
+    for party in workspace.declared.parties:
+        workspace.edit_yaml(f"{party}/site.yaml", lambda site: site.update(block_rows=40))
+
+
+def test_a_disk_that_cannot_hold_an_answer_is_told_before_its_first_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = private(tmp_path, monkeypatch)
+    workspace.until("psi_answer")
+    usage = namedtuple("Usage", "total free")
+    # Points that are sent, and blocks that are kept, of 500 people and of the common message.
+    for free in (2 * 32 * 501 - 1, 2 * 32 * 501):
+        monkeypatch.setattr(
+            "opboost_ops.exchange.spool.shutil.disk_usage",
+            lambda _, free=free: usage(2**50, free),
+        )
+        if free % 2:
+            with pytest.raises(ContractError, match="needs up to 0 MB in its home folder"):
+                workspace.step("b0", "psi_answer")
+            assert not list((workspace.home("b0") / "psi").glob("answer*"))
+            assert "psi_answer/b0" not in workspace.published()
+        else:
+            workspace.step("b0", "psi_answer")
+
+
+def test_what_waits_on_the_disk_is_more_where_more_parties_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = {}
+    for way, parties in (("keyed", 1), ("private", 1), ("private", 2)):
+        made = dataset("binary", parties=parties)
+        workspace = Workspace.write(tmp_path / f"{way}{parties}", made, alignment=way)
+        on_disk(workspace)
+        workspace.known_to(monkeypatch)
+        for party in ("a", "b0"):
+            site = load_site(workspace.folder / party / "site.yaml")
+            found[way, parties, party] = waiting(site, workspace.declared, party, "train")
+    assert found["private", 1, "a"] - found["keyed", 1, "a"] == (96 + 32 - 64) * 500
+    assert found["private", 2, "a"] - found["private", 1, "a"] == 32 * 500
+    assert found["private", 1, "b0"] - found["keyed", 1, "b0"] == (96 - 64) * 500
+    assert found["private", 2, "b0"] <= found["private", 1, "b0"]
 
 
 def test_a_second_query_in_one_run_is_refused(
@@ -371,9 +427,13 @@ def test_a_scoring_run_finds_its_people_the_same_way(
 def test_an_order_of_the_table_leaves_no_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same people in another order: everything that is published is the same to the byte."""
+    """The same people in another order: everything that is published is the same to the byte.
+
+    It is sorted in memory here, and on the disk there.
+    """
     workspace = private(tmp_path, monkeypatch, 2)
     twin = workspace.copy(tmp_path / "twin", FIRST_RUN)
+    on_disk(twin)
     for party in ("a", "b0", "b1"):
         twin.edit_table(party, lambda t: t.sample(fraction=1, shuffle=True, seed=3))
     workspace.until("preprocess")
