@@ -57,7 +57,7 @@ class Sent(Sequence[np.ndarray]):
         if not 0 <= number < len(self):
             raise IndexError(number)
         found = np.empty((self._counts[number], self._width), dtype=np.uint8)
-        raw, at = memoryview(found.ravel()), self._width * sum(self._counts[:number])
+        raw, at = found.reshape(-1).data, self._width * sum(self._counts[:number])
         while raw:
             read = os.preadv(self._file.fileno(), [raw], at)
             raw, at = raw[read:], at + read
