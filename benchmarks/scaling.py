@@ -14,6 +14,7 @@ work, which disturbs the processor's seconds least and the wall clock's most.
 """
 
 import argparse
+import gc
 import json
 import os
 import resource
@@ -252,6 +253,7 @@ def serve(party: str) -> None:
     from opboost_ops.run.opening import open_run
 
     run = Run(NAME, RUN, LABELS)
+    gc.freeze()  # As Airflow's executors do before they fork.
     for line in sys.stdin:
         what, _, argument = line.strip().partition(" ")
         child = os.fork()

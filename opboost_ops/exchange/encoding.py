@@ -165,7 +165,12 @@ def pieces_from_bytes(raw: bytes, what: str, rows: int) -> Iterator[pa.Table]:
 
 def integers(table: pa.Table, column: str) -> np.ndarray:
     """A column of integers, int64, shape (n,)."""
-    return np.ascontiguousarray(pl.from_arrow(table.column(column)).to_numpy(), dtype=np.int64)
+    return whole_numbers(table.column(column))
+
+
+def whole_numbers(column: pa.ChunkedArray) -> np.ndarray:
+    """Integers as they are in a table, int64, shape (n,)."""
+    return np.ascontiguousarray(pl.from_arrow(column).to_numpy(), dtype=np.int64)
 
 
 def narrow_integers(table: pa.Table, column: str) -> np.ndarray:

@@ -21,6 +21,7 @@ from opboost_ops.lab.two_parties import TwoParties
 from opboost_ops.mechanisms import Mechanism
 from opboost_ops.privacy import attacks
 from opboost_ops.privacy.averaging import averaging
+from opboost_ops.privacy.correlated import correlated
 from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.run.leakage import most_correlated
 
@@ -184,7 +185,7 @@ def attacked(table: TwoParties, mechanism: Mechanism, domain: Domain) -> dict[st
             "baseline": float(attacks.best_windows(marginal[None, :], near)[1][0]),
         }
         if partner is not None:
-            known = attacks.correlated(own, released[name], values[partner], channel, near)
+            known = correlated(own, released[name], values[partner], channel, near)
             line |= {"correlated": known.success, "correlated_baseline": known.baseline}
         for figure, value in line.items():
             found.setdefault(figure, []).append(value)

@@ -5,6 +5,7 @@ the exact distribution of the true values. None is given the secret.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -22,6 +23,8 @@ MOST = 0.5
 
 #: Differences of probabilities or log-likelihoods below this are rounding, not knowledge.
 ROUNDING = 1e-9
+
+_NO_ROWS = "An attack needs columns of one length, and at least one row."
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ def require_rows(*columns: np.ndarray) -> int:
     """
     lengths = {len(column) for column in columns}
     if len(lengths) != 1 or 0 in lengths:
-        raise ContractError("An attack needs columns of one length, and at least one row.")
+        raise ContractError(_NO_ROWS)
     return lengths.pop()
 
 
@@ -157,19 +160,50 @@ def best_windows(weights: np.ndarray, tolerance: int) -> tuple[np.ndarray, np.nd
 
 
 def median_success(
-    values: np.ndarray, inputs: np.ndarray, marginal: np.ndarray, tolerance: int
+    values: np.ndarray,
+    inputs: np.ndarray,
+    marginal: np.ndarray,
+    tolerance: int,
+    rows: np.ndarray | None = None,
 ) -> float:
-    """Share of values within the tolerance of the marginal's lower median.
+    """Share of rows whose value is within the tolerance of the marginal's lower median.
 
     Args:
         values: Domain integers, int64, shape (n,).
         inputs: All integers of the domain, shape (inputs,).
         marginal: Their probabilities, shape (inputs,).
         tolerance: Steps.
+        rows: How many rows have each of the values, shape (n,); one each when absent.
     """
     # Rounding must not carry an exact half over to the next value.
     middle = np.searchsorted(np.cumsum(marginal), marginal.sum() / 2 - ROUNDING)
-    return float(np.mean(np.abs(values - inputs[middle]) <= tolerance))
+    near = np.abs(values - inputs[middle]) <= tolerance
+    return float(np.mean(near) if rows is None else rows[near].sum() / rows.sum())
+
+
+def counted(blocks: Iterable[tuple[np.ndarray, np.ndarray]], channel: Channel) -> np.ndarray:
+    """How often each output was released for each input, int64, shape (inputs, outputs).
+
+    It takes as much memory as the channel does, whatever the number of rows.
+
+    Args:
+        blocks: True domain integers and their releases, int64, both of shape (n,) in each.
+        channel: What released them.
+
+    Raises:
+        ContractError: There are no rows, or a value or a release is none of the channel's.
+    """
+    shape = len(channel.inputs), len(channel.outputs)
+    pairs = np.zeros(shape[0] * shape[1], dtype=np.int64)
+    rows = 0
+    for values, released in blocks:
+        rows += require_rows(values, released)
+        inputs = positions(values, channel.inputs)
+        at = inputs * shape[1] + positions(released, channel.outputs)
+        pairs += np.bincount(at, minlength=len(pairs))
+    if not rows:
+        raise ContractError(_NO_ROWS)
+    return pairs.reshape(shape)
 
 
 def guess(
@@ -194,14 +228,26 @@ def guess(
     Raises:
         ContractError: There are no rows, or a release is none of the channel's outputs.
     """
-    rows = require_rows(values, released)
+    return guess_of(counted([(values, released)], channel), channel, marginal, tolerance)
+
+
+def guess_of(pairs: np.ndarray, channel: Channel, marginal: np.ndarray, tolerance: int) -> Attack:
+    """The same as ``guess``, of rows that were counted.
+
+    Args:
+        pairs: What ``counted`` counted, shape (inputs, outputs), at least one row.
+        channel: What released them.
+        marginal: Probabilities of the inputs, shape (inputs,).
+        tolerance: Steps within which a guess is right.
+    """
     by_output, _ = best_windows(channel.probabilities().T * marginal, tolerance)
-    guessed = channel.inputs[by_output[positions(released, channel.outputs)]]
+    near = np.abs(channel.inputs[:, None] - channel.inputs[by_output]) <= tolerance
+    of_inputs = pairs.sum(axis=1)
     return measured(
         "guess",
-        int((np.abs(guessed - values) <= tolerance).sum()),
-        rows,
-        median_success(values, channel.inputs, marginal, tolerance),
+        int(pairs[near].sum()),
+        int(of_inputs.sum()),
+        median_success(channel.inputs, channel.inputs, marginal, tolerance, of_inputs),
         f"each value from its release, within {tolerance} steps, the distribution being known",
     )
 
@@ -240,60 +286,3 @@ def rank_match(values: np.ndarray, released: np.ndarray, tolerance: int) -> Atta
         float(np.mean(np.abs(values - known[(rows - 1) // 2]) <= tolerance)),
         f"each value from its rank, within {tolerance} steps, the multiset being known",
     )
-
-
-def correlated(
-    values: np.ndarray,
-    released: np.ndarray,
-    other_values: np.ndarray,
-    channel: Channel,
-    tolerance: int,
-    levels: int = 10,
-) -> Attack:
-    """Guess every value from its release and a second column that the attacker holds in clear.
-
-    The joint prior P(x, z) is counted on the party's own rows, as if the attacker knew it exactly:
-    with few rows a level, both the success and the baseline are overstated.
-
-    Args:
-        values: True domain integers, int64, shape (n,).
-        released: Their releases, int64, shape (n,).
-        other_values: The known column, finite numbers, shape (n,).
-        channel: What released the values.
-        tolerance: Steps within which a guess is right.
-        levels: Most levels of the known column; with more distinct values, it is cut at quantiles.
-
-    Returns:
-        The attack; its baseline is the best guess from the known column alone.
-
-    Raises:
-        ContractError: There are no rows, or a value or release is none of the channel's.
-    """
-    trials = require_rows(values, released, other_values)
-    inputs, outputs = positions(values, channel.inputs), positions(released, channel.outputs)
-    level = _levels(other_values, levels)
-    transposed = channel.probabilities().T
-    right = alone = 0
-    for one in np.unique(level):
-        rows = np.flatnonzero(level == one)
-        prior = np.bincount(inputs[rows], minlength=len(channel.inputs)) / len(rows)
-        guessed, _ = best_windows(transposed * prior, tolerance)
-        right += int((np.abs(guessed[outputs[rows]] - inputs[rows]) <= tolerance).sum())
-        blind, _ = best_windows(prior[None, :], tolerance)
-        alone += int((np.abs(blind[0] - inputs[rows]) <= tolerance).sum())
-    return measured(
-        "correlated",
-        right,
-        trials,
-        alone / trials,
-        f"each value from its release and a known column, within {tolerance} steps",
-        "the known column alone",
-    )
-
-
-def _levels(other: np.ndarray, levels: int) -> np.ndarray:
-    distinct = np.unique(other)
-    if len(distinct) <= levels:
-        return np.searchsorted(distinct, other)
-    inner = np.linspace(0, 1, levels + 1)[1:-1]
-    return np.searchsorted(np.quantile(other, inner), other, side="right")

@@ -13,6 +13,7 @@ from opboost_ops.mechanisms.release import randomise
 from opboost_ops.privacy import attacks
 from opboost_ops.privacy.attacks import Attack
 from opboost_ops.privacy.averaging import Retrainings, fresh_and_keyed, link
+from opboost_ops.privacy.correlated import correlated
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.preprocess import domain_integers
 from opboost_ops.stages.stage import Context
@@ -112,7 +113,7 @@ def leakage(context: Context) -> Leakage:
             tried.append(attacks.rank_match(own, out, near))
             partner = most_correlated(column.name, {c.name: values[c.name] for c in numeric})
             if partner is not None:
-                tried.append(attacks.correlated(own, out, values[partner], channel, near))
+                tried.append(correlated(own, out, values[partner], channel, near))
             averaged[column.name] = fresh_and_keyed(
                 own[some],
                 keys[secret][some],

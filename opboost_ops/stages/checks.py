@@ -13,7 +13,7 @@ from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.config.loading import site_file
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
-from opboost_ops.exchange.encoding import integers
+from opboost_ops.exchange.encoding import whole_numbers
 from opboost_ops.mechanisms import UnaryEncoding
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy import attacks
@@ -22,6 +22,7 @@ from opboost_ops.quality.checks import run_suite
 from opboost_ops.quality.gathering import Blocks
 from opboost_ops.quality.report import Report
 from opboost_ops.quality.tightening import tightened
+from opboost_ops.scratch.arrays import let_go, slices
 from opboost_ops.stages import brevity, raw_table, sources
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.materialise import materialised_model
@@ -145,16 +146,12 @@ def _gated(context: Context, outcome: Outcome, most: float) -> Outcome:
     for column in context.columns():
         if isinstance(column.mechanism, UnaryEncoding):
             continue
-        values = integers(preprocessed, column.source)
         channel = column.mechanism.channel(column.domain)
-        attack = attacks.guess(
-            values,
-            integers(released, column.name),
-            channel,
-            attacks.marginal_of(values, channel),
-            attacks.tolerance_of(column.domain),
-        )
-        gains[column.name] = attack.gain
+        both = preprocessed.column(column.source), released.column(column.name)
+        pairs = attacks.counted(_in_blocks(*both), channel)
+        marginal = pairs.sum(axis=1) / pairs.sum()
+        near = attacks.tolerance_of(column.domain)
+        gains[column.name] = attacks.guess_of(pairs, channel, marginal, near).gain
     files = {**outcome.files, "quality/attacks.json": json.dumps(gains, indent=1).encode()}
     passed = max(gains.values(), default=0.0) <= most
     where = f"{context.federation.name}/{context.run}/quality/attacks.json"
@@ -172,6 +169,14 @@ def _gated(context: Context, outcome: Outcome, most: float) -> Outcome:
         },
         failure=None if passed else failure,
     )
+
+
+def _in_blocks(*columns: pa.ChunkedArray) -> Iterator[tuple[np.ndarray, ...]]:
+    """Some rows of integer columns at a time, of which a mapped file is let go."""
+    for rows in slices(max(map(len, columns))):
+        size = rows.stop - rows.start
+        yield tuple(whole_numbers(column.slice(rows.start, size)) for column in columns)
+        let_go()
 
 
 def check_frame(context: Context) -> Outcome:

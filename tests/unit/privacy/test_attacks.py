@@ -22,6 +22,7 @@ from opboost_ops.mechanisms.alias import TOTAL
 from opboost_ops.mechanisms.channel import Channel
 from opboost_ops.mechanisms.release import randomise
 from opboost_ops.privacy import attacks, averaging
+from opboost_ops.privacy.correlated import correlated
 
 SECRET = bytes(range(32))
 OTHER_SECRET = SECRET[::-1]
@@ -119,6 +120,22 @@ def test_guess_by_hand_on_two_values() -> None:
     assert attacks.expected_guess(TWO, np.array([0.875, 0.125]), 1) == 1.0
 
 
+@pytest.mark.parametrize("tolerance", [0, 1])
+def test_counted_rows_tell_what_rows_tell(tolerance: int) -> None:
+    """In blocks of any size; and each row's guess looked up by itself succeeds as often."""
+    channel = GlobalMap(epsilon=2.0).channel(TEN)
+    out, prior = released(GlobalMap(epsilon=2.0)), attacks.marginal_of(VALUES, channel)
+    whole = attacks.guess(VALUES, out, channel, prior, tolerance)
+    blocks = [(VALUES[a : a + 17], out[a : a + 17]) for a in range(0, len(VALUES), 17)]
+    pairs = attacks.counted(blocks, channel)
+    assert np.array_equal(pairs.sum(axis=1) / pairs.sum(), prior)
+    assert attacks.guess_of(pairs, channel, prior, tolerance) == whole
+    best = attacks.best_windows(channel.probabilities().T * prior, tolerance)[0]
+    guessed = channel.inputs[best[np.searchsorted(channel.outputs, out)]]
+    assert whole.successes == np.count_nonzero(np.abs(guessed - VALUES) <= tolerance)
+    assert whole.baseline == attacks.median_success(VALUES, channel.inputs, prior, tolerance)
+
+
 @pytest.mark.parametrize("tolerance", [0, 1, 2, 9, 12])
 @pytest.mark.parametrize(
     "mechanism",
@@ -208,7 +225,7 @@ def test_rank_matching_without_knowledge() -> None:
 
 
 def test_a_known_copy_tells_all_without_the_release() -> None:
-    attack = attacks.correlated(VALUES, released(BLIND), VALUES * 2.5, BLIND.channel(TEN), 0)
+    attack = correlated(VALUES, released(BLIND), VALUES * 2.5, BLIND.channel(TEN), 0)
     assert (attack.success, attack.baseline) == (1.0, 1.0)
     assert attack.verdict == "tells hardly more than the known column alone"
 
@@ -217,7 +234,7 @@ def test_a_constant_column_is_the_plain_guess() -> None:
     mechanism = GlobalMap(epsilon=0.7)
     channel, values = mechanism.channel(TEN), np.minimum(VALUES, 6)
     y, prior = released(mechanism, values), attacks.marginal_of(values, channel)
-    attack = attacks.correlated(values, y, np.zeros(4000), channel, 0)
+    attack = correlated(values, y, np.zeros(4000), channel, 0)
     assert attack.successes == attacks.guess(values, y, channel, prior, 0).successes
     assert attack.baseline == 0.5  # always 6
 
@@ -225,14 +242,14 @@ def test_a_constant_column_is_the_plain_guess() -> None:
 def test_half_known_by_the_column_half_by_the_release() -> None:
     """z tells the half; the release, within the half."""
     z = VALUES > 5
-    sure = attacks.correlated(VALUES, released(SURE), z, SURE.channel(TEN), 0)
+    sure = correlated(VALUES, released(SURE), z, SURE.channel(TEN), 0)
     assert (sure.success, sure.baseline) == (1.0, 0.2)
-    blind = attacks.correlated(VALUES, released(BLIND), z, BLIND.channel(TEN), 0)
+    blind = correlated(VALUES, released(BLIND), z, BLIND.channel(TEN), 0)
     assert blind.low <= 0.2 <= blind.high
     mechanism = GlobalMap(epsilon=1.0)
     channel, y = mechanism.channel(TEN), released(mechanism)
     plain = attacks.guess(VALUES, y, channel, attacks.marginal_of(VALUES, channel), 0)
-    assert attacks.correlated(VALUES, y, z, channel, 0).low > plain.success
+    assert correlated(VALUES, y, z, channel, 0).low > plain.success
 
 
 def test_a_fine_column_is_cut_at_quantiles() -> None:
@@ -241,11 +258,9 @@ def test_a_fine_column_is_cut_at_quantiles() -> None:
     channel = Channel(
         THOUSAND.values(), np.array([0]), ((TOTAL,),) * 1000
     )  # one output: it tells nothing
-    attack = attacks.correlated(values, np.zeros(4000, dtype=np.int64), values / 7, channel, 4)
+    attack = correlated(values, np.zeros(4000, dtype=np.int64), values / 7, channel, 4)
     assert attack.success == attack.baseline == pytest.approx(0.09)
-    finer = attacks.correlated(
-        values, np.zeros(4000, dtype=np.int64), values, channel, 4, levels=50
-    )
+    finer = correlated(values, np.zeros(4000, dtype=np.int64), values, channel, 4, levels=50)
     assert finer.success == pytest.approx(0.45)
 
 
@@ -259,8 +274,9 @@ def test_refusals() -> None:
         lambda: attacks.guess(none, none, channel, flat, 0),
         lambda: attacks.guess(VALUES, VALUES[1:], channel, flat, 0),
         lambda: attacks.guess(VALUES, VALUES + 1, channel, flat, 0),
+        lambda: attacks.counted([], channel),
         lambda: attacks.rank_match(none, none, 0),
-        lambda: attacks.correlated(none, none, none, channel, 0),
+        lambda: correlated(none, none, none, channel, 0),
         lambda: attacks.marginal_of(none, channel),
         lambda: attacks.marginal_of(VALUES - 1, channel),
         lambda: averaging.averaging(VALUES, channel, VALUES[None, 1:], 0),
