@@ -1,10 +1,19 @@
-"""What Airflow adds: the training DAG of a dataset on a real scheduler, beside `opboost run`."""
+"""What Airflow adds: the training DAG of a dataset on a real scheduler, beside `opboost run`.
+
+And where it goes: along the longest path of the run's tasks, from the last one back over those that
+each has waited for, how long the scheduler let it wait (``scheduling``), how long it took from the
+queue to its process (``starting``), and what it took there beside its stage (``around``). What
+is none of the stages' own is ``rest``. Another tree is measured by this file, too:
+``TREE/.venv/bin/python benchmarks/orchestration.py``.
+"""
 
 import argparse
 import json
+import os
 import tempfile
 import time
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +34,7 @@ def main() -> None:
     )
     parser.add_argument("--repeats", type=int, default=3, help="the median is printed")
     parser.add_argument("--json", action="store_true", help="one line")
+    parser.add_argument("--without", action="store_true", help="no run without Airflow beside it")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         result = {**vars(options), **measured(options, Path(folder))}
@@ -36,29 +46,75 @@ def measured(options: Any, folder: Path) -> dict[str, Any]:
     file = write_workspace(three_parties(load(options.dataset)), folder / "federation")
     federation = load_federation(file)
     sites = {party: file.parent / party / "site.yaml" for party in federation.parties}
-    by_airflow, alone = [], []
+    by_airflow, alone, apart = [], [], []
+    dag = f"{federation.name}_train"
     with Standalone(folder / "airflow", file.parent, sites) as airflow:
         client = airflow.client()
-        while not client.has_dag(f"{federation.name}_train"):
+        while not client.has_dag(dag):
             airflow.check()
             time.sleep(0.2)
         # Both by turns, so that the machine's moods meet both; the first pair is not counted.
         for _ in range(options.repeats + 1):
             begin = time.monotonic()
-            follow(airflow, client, file, lambda *_: None)
+            run = client.trigger(dag)
+            finished = follow(airflow, client, file, lambda *_: None, run=run)
             between = time.monotonic()
-            run_federation(file, {})
+            apart.append(taken_apart(client, dag, run, finished.spent))
+            if not options.without:
+                run_federation(file, {})
             by_airflow.append(between - begin)
             alone.append(time.monotonic() - between)
     pairs = sorted(zip(by_airflow[1:], alone[1:], strict=True), key=lambda p: p[0] - p[1])
     with_airflow, without = pairs[len(pairs) // 2]
+    middle = sorted(apart[1:], key=lambda each: each["rest"])[len(apart[1:]) // 2]
     return {
         "parties": len(federation.parties),
+        "load": round(os.getloadavg()[0], 1),
+        **middle,
+        "all_rests": [each["rest"] for each in apart[1:]],
         "airflow_seconds": round(with_airflow, 3),
         "run_seconds": round(without, 3),
         "added_seconds": round(with_airflow - without, 3),
         "all_added_seconds": [round(a - b, 3) for a, b in pairs],
     }
+
+
+def taken_apart(client: Any, dag: str, run: str, spent: Any) -> dict[str, float]:
+    """Seconds along the longest path of a run that has ended, by what they were spent on.
+
+    Args:
+        client: Of its Airflow.
+        dag: Its DAG.
+        run: Airflow's id of it.
+        spent: What each party's stages took.
+    """
+    tasks = {task["task_id"]: task for task in client.tasks(dag, run)}
+    before: dict[str, list[str]] = {task: [] for task in tasks}
+    for task in client.get(f"dags/{dag}/tasks")["tasks"]:
+        for after in task["downstream_task_ids"]:
+            before[after].append(task["task_id"])
+    ended = {name: datetime.fromisoformat(task["end_date"]) for name, task in tasks.items()}
+    path = [max(ended, key=ended.__getitem__)]
+    while before[path[0]]:
+        path.insert(0, max(before[path[0]], key=ended.__getitem__))
+    whole = client.run(dag, run)
+    found = dict.fromkeys(("scheduling", "starting", "around", "stages"), 0.0)
+    begun = at = datetime.fromisoformat(whole["start_date"])
+    for name in path:
+        queued, start = (
+            datetime.fromisoformat(tasks[name][t]) for t in ("queued_when", "start_date")
+        )
+        group, stage = name.split(".")
+        took = spent[group.rpartition("_")[0]][stage]
+        own = took["seconds"] + took.get("quality_seconds", 0.0)
+        found["scheduling"] += (queued - at).total_seconds()
+        found["starting"] += (start - queued).total_seconds()
+        found["around"] += (ended[name] - start).total_seconds() - own
+        found["stages"] += own
+        at = ended[name]
+    wall = (datetime.fromisoformat(whole["end_date"]) - begun).total_seconds()
+    found |= {"wall": wall, "rest": wall - found["stages"]}
+    return {"tasks": len(tasks), "path": len(path), **{k: round(v, 3) for k, v in found.items()}}
 
 
 def three_parties(dataset: Dataset) -> Dataset:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,8 @@ def build_dags(
         folder: Searched for ``*.yaml`` and ``*/federation.yaml``.
         parties: Whose tasks this Airflow runs; all when absent. Where others run theirs in other
             Airflows, the DAGs meet those at the store.
-        only: The DAG that is needed, where a task is about to run: others of other files are left
-            out, as each task would build the DAGs of all federations.
+        only: The DAG that is needed, where a task is about to run: others are left out, as each
+            task would build the DAGs of all federations.
 
     Returns:
         DAGs by id. Those of faulty files are tagged ``invalid``.
@@ -63,7 +64,7 @@ def build_dags(
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*/federation.yaml")]):
         if only is None or _names(path, only):
             try:
-                dags |= {dag.dag_id: dag for dag in _build(path, dags, parties)}
+                dags |= {dag.dag_id: dag for dag in _build(path, dags, parties, only)}
             except ConfigError as error:
                 faulty.append((path, str(error)))
             except Exception as error:
@@ -71,7 +72,7 @@ def build_dags(
                 faulty.append((path, f"{path.name}: cannot become a DAG ({name})."))
     # Last, so that they displace none of the others.
     for path, problem in faulty:
-        dags |= {dag.dag_id: dag for dag in _faulty(path, dags, problem, parties)}
+        dags = {dag.dag_id: dag for dag in _faulty(path, dags, problem, parties)} | dags
     if only is not None:
         # The id of a faulty file's DAG may come from the file's name or number.
         return dags if only in dags else build_dags(folder, parties)
@@ -91,23 +92,31 @@ def _names(path: Path, dag_id: str) -> bool:
     return dag_id.rpartition("_")[0] in words
 
 
-def _build(path: Path, others: Mapping[str, DAG], parties: Sequence[str] | None) -> list[DAG]:
+def _build(
+    path: Path, others: Mapping[str, DAG], parties: Sequence[str] | None, only: str | None
+) -> list[DAG]:
     federation = load_federation(path)
-    if f"{federation.name}_train" in others:
-        fault = Fault("name", f"another file has the name {federation.name} too", "rename one")
-        raise ConfigError("cannot become a DAG", file=path.name, faults=[fault])
+    name = federation.name
     _check_crons(federation, path)
     here = here_of(federation, parties)
-    if here is not None and federation.label_holder not in here:
-        made = _joining(federation, path, here)
-    else:
-        made = [
-            train_dag(federation, path, here),
-            score_dag(federation, path, here),
-            acts_dag(federation, task_defaults(federation), here),
-        ]
-        if federation.schedule.on_tables is not None:
-            made.append(tables_dag(federation, task_defaults(federation), here))
+    if here == ():
+        return []
+    joins = here is not None and federation.label_holder not in here
+    defaults = task_defaults(federation)
+    makers = {f"{name}_train": partial(train_dag, federation, path, here)}
+    if not joins or takes_part(federation, "score", here):
+        makers[f"{name}_score"] = partial(score_dag, federation, path, here)
+    makers[f"{name}_acts"] = partial(acts_dag, federation, defaults, here)
+    if joins:
+        makers[f"{name}_join"] = partial(join_dag, federation, here, defaults)
+    elif federation.schedule.on_tables is not None:
+        makers[f"{name}_tables"] = partial(tables_dag, federation, defaults, here)
+    if not makers.keys().isdisjoint(others):
+        fault = Fault("name", f"another file has the name {name} too", "rename one")
+        raise ConfigError("cannot become a DAG", file=path.name, faults=[fault])
+    if only in makers:
+        makers = {only: makers[only]}
+    made = [make() for make in makers.values()]
     for dag in made:
         leave_out(dag)
     return made
@@ -143,16 +152,6 @@ def _joins(left: Remnants, parties: Sequence[str] | None) -> bool:
     if parties is None or left.label_holder is None or left.label_holder in parties:
         return False
     return any(party in parties for party in left.parties)
-
-
-def _joining(federation: Federation, path: Path, here: Sequence[str]) -> list[DAG]:
-    if not here:
-        return []
-    made = [train_dag(federation, path, here)]
-    if takes_part(federation, "score", here):
-        made.append(score_dag(federation, path, here))
-    defaults = task_defaults(federation)
-    return [*made, acts_dag(federation, defaults, here), join_dag(federation, here, defaults)]
 
 
 def _invalid(dag_id: str, problem: str, owner: str, cron: str | None = None) -> DAG:

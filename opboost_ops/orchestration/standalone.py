@@ -27,20 +27,16 @@ _COMPONENTS = ("scheduler", "api-server", "dag-processor")
 #: until SQLite gives up after 5 s: the person's click ends in an error 500.
 _TASKS_API = "tasks-api"
 
-#: Tasks are forked from the scheduler, so what it has imported costs them nothing. Import only:
-#: thread pools that are used before the fork do not survive it.
+#: Tasks are forked from the scheduler, and parses from the DAG processor: what these have imported
+#: costs them nothing.
 LOCAL_SETTINGS = """import sys
 
 if "scheduler" in sys.argv:
-    import opboost_ops.run.runner
-    import opboost_ops.quality.checks
-    import great_expectations
-    import lightgbm
-    import pandas
-    import polars
-    import airflow.dag_processing.dagbag
-    import opboost_ops.orchestration.dags
-    import opboost_ops.run.opening
+    from opboost_ops.orchestration.preload import preload
+
+    preload()
+elif "dag-processor" in sys.argv:
+    import opboost_ops.orchestration.federations
 """
 
 #: Seconds until everything must be up.

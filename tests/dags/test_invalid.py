@@ -81,16 +81,28 @@ def test_files_in_folders_of_their_own(federations: Path) -> None:
     assert set(build_dags(federations)) == names
 
 
-def test_a_task_builds_the_dags_of_its_own_federation_alone(federations: Path) -> None:
+def test_a_task_builds_its_own_dag_alone(federations: Path) -> None:
     data = yaml.safe_load((federations / "credit.yaml").read_text())
     (federations / "other.yaml").write_text(yaml.safe_dump({**data, "name": "other"}))
     (federations / "broken.yaml").write_text("version: 2")
     everything = build_dags(federations)
-    assert set(build_dags(federations, only="other_score")) == {
-        f"other_{what}" for what in ("train", "score", "acts")
-    }
+    for what in ("train", "score", "acts"):
+        assert set(build_dags(federations, only=f"other_{what}")) == {f"other_{what}"}
     for dag in everything:
         assert dag in build_dags(federations, only=dag)
+
+
+@pytest.mark.parametrize("second", ["", "\nversion: 2"])
+def test_another_file_of_a_name_displaces_no_dag_of_a_task(federations: Path, second: str) -> None:
+    path = federations / "credit.yaml"
+    (federations / "later.yaml").write_text(path.read_text() + second)
+    for what in ("train", "score", "acts"):
+        dag = build_dags(federations, only=f"credit_scoring_{what}")[f"credit_scoring_{what}"]
+        assert "invalid" not in dag.tags
+        opening = [task for name, task in dag.task_dict.items() if name.endswith("open_run")]
+        assert [Path(task.op_args[0]).name for task in opening] == ["credit.yaml"] * (
+            what != "acts"
+        )
 
 
 @pytest.mark.parametrize(

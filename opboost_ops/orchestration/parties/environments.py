@@ -14,20 +14,13 @@ from opboost_ops.orchestration.parties.servers import (
 )
 from opboost_ops.orchestration.processes import settings
 
-#: What every worker imports before it forks its tasks. Import only: thread pools that are used
-#: before the fork do not survive it.
+#: Tasks are forked from the worker, so what it has imported costs them nothing.
 LOCAL_SETTINGS = """import sys
 
 if "celery" in sys.argv:
-    import opboost_ops.run.runner
-    import opboost_ops.quality.checks
-    import great_expectations
-    import lightgbm
-    import pandas
-    import polars
-    import airflow.dag_processing.dagbag
-    import opboost_ops.orchestration.dags
-    import opboost_ops.run.opening
+    from opboost_ops.orchestration.preload import preload
+
+    preload()
 """
 
 _OWN_SECRETS = "airflow.secrets.local_filesystem.LocalFilesystemBackend"

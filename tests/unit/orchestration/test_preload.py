@@ -1,0 +1,38 @@
+"""What is imported before tasks are forked is there to be imported, and is asked for."""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from opboost_ops.orchestration import preload, standalone
+from opboost_ops.orchestration.parties import environments
+
+IMAGE = Path(__file__).parents[3] / "docker" / "image" / "settings" / "airflow_local_settings.py"
+
+
+@pytest.mark.parametrize("name", [*preload.OURS, *preload.THEIRS, *preload.AIRFLOWS])
+def test_each_module_is_there(name: str) -> None:
+    """One that another release has elsewhere is passed over in silence, so it is looked at here."""
+    assert find_spec(name)
+
+
+@pytest.mark.parametrize(
+    ("settings", "forking", "other"),
+    [
+        (standalone.LOCAL_SETTINGS, ["airflow", "scheduler"], ["airflow", "dag-processor"]),
+        (environments.LOCAL_SETTINGS, ["airflow", "celery", "worker"], ["airflow", "scheduler"]),
+        (IMAGE.read_text(), ["airflow", "celery", "worker"], ["airflow", "celery", "stop"]),
+        (IMAGE.read_text(), ["airflow", "edge", "worker"], ["airflow", "scheduler"]),
+    ],
+)
+def test_only_who_forks_tasks_preloads(
+    settings: str, forking: list[str], other: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(preload, "preload", lambda: calls.append(sys.argv[1]))
+    for argv in (forking, other):
+        monkeypatch.setattr(sys, "argv", argv)
+        exec(settings, {})
+    assert calls == [forking[1]]
