@@ -101,14 +101,14 @@ def _build(
     here = here_of(federation, parties)
     if here == ():
         return []
-    joins = here is not None and federation.label_holder not in here
+    joined = None if here is None or federation.label_holder in here else here
     defaults = task_defaults(federation)
     makers = {f"{name}_train": partial(train_dag, federation, path, here)}
-    if not joins or takes_part(federation, "score", here):
+    if joined is None or takes_part(federation, "score", joined):
         makers[f"{name}_score"] = partial(score_dag, federation, path, here)
     makers[f"{name}_acts"] = partial(acts_dag, federation, defaults, here)
-    if joins:
-        makers[f"{name}_join"] = partial(join_dag, federation, here, defaults)
+    if joined is not None:
+        makers[f"{name}_join"] = partial(join_dag, federation, joined, defaults)
     elif federation.schedule.on_tables is not None:
         makers[f"{name}_tables"] = partial(tables_dag, federation, defaults, here)
     if not makers.keys().isdisjoint(others):

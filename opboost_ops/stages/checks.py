@@ -147,8 +147,8 @@ def _gated(context: Context, outcome: Outcome, most: float) -> Outcome:
         if isinstance(column.mechanism, UnaryEncoding):
             continue
         channel = column.mechanism.channel(column.domain)
-        both = preprocessed.column(column.source), released.column(column.name)
-        pairs = attacks.counted(_in_blocks(*both), channel)
+        both = _in_blocks(preprocessed.column(column.source), released.column(column.name))
+        pairs = attacks.counted(both, channel)
         marginal = pairs.sum(axis=1) / pairs.sum()
         near = attacks.tolerance_of(column.domain)
         gains[column.name] = attacks.guess_of(pairs, channel, marginal, near).gain
@@ -171,11 +171,14 @@ def _gated(context: Context, outcome: Outcome, most: float) -> Outcome:
     )
 
 
-def _in_blocks(*columns: pa.ChunkedArray) -> Iterator[tuple[np.ndarray, ...]]:
+def _in_blocks(
+    values: pa.ChunkedArray, released: pa.ChunkedArray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Some rows of integer columns at a time, of which a mapped file is let go."""
-    for rows in slices(max(map(len, columns))):
+    for rows in slices(max(len(values), len(released))):
         size = rows.stop - rows.start
-        yield tuple(whole_numbers(column.slice(rows.start, size)) for column in columns)
+        parts = (values.slice(rows.start, size), released.slice(rows.start, size))
+        yield whole_numbers(parts[0]), whole_numbers(parts[1])
         let_go()
 
 
