@@ -102,7 +102,9 @@ def save(figure: Figure, path: Path) -> Path:
         path: Where; its suffix, ``.svg`` or ``.png``, is the format.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    metadata: dict[str, Any] = {"Date": None} if path.suffix == ".svg" else {"Software": None}
+    # Not the library's version either, which Matplotlib writes as the creator.
+    unsaid = ("Date", "Creator") if path.suffix == ".svg" else ("Software",)
+    metadata: dict[str, Any] = dict.fromkeys(unsaid)
     with matplotlib.rc_context({"svg.hashsalt": "opboost", "svg.fonttype": "path"}):
         figure.savefig(path, metadata=metadata, dpi=144)
     return path
