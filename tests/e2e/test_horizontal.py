@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_three_parties_train_at_the_same_time(tmp_path: Path) -> None:
-    file = write_lenders(tmp_path / "parties", rows=1500, training={"trees": 10})
+    file = write_lenders(tmp_path / "parties", rows=1500, seed=0, training={"trees": 10})
     names = [f"lender_{i:02d}" for i in (1, 2, 3)]
     sites = {name: tmp_path / "parties" / name / "site.yaml" for name in names}
     with Standalone(tmp_path / "airflow", tmp_path / "parties", sites) as airflow:
