@@ -32,7 +32,7 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Every party's site; a vertical federation, and a horizontal one."""
     folder = tmp_path_factory.mktemp("parties")
     dataset = load("credit", rows=1000)
-    write_workspace(dataset, folder / "credit", training={"trees": 10})
+    write_workspace(dataset, folder / "credit", seed=0, training={"trees": 10})
     lenders.write_lenders(folder / "lenders", rows=900, seed=0, training={"trees": 4})
     files = ("credit", "credit", "credit", "lenders", "lenders", "lenders")
     names = ("credit", "shop", "bank", "lender_01", "lender_02", "lender_03")
