@@ -5,6 +5,8 @@ a process each: a label holder with IDs and labels, and a feature holder with al
 ``--holders`` makes more of these, of one size, of which the first is shown. Every
 stage goes through `runner.run_stage`, one after the other, up to the feature holder's last,
 ``answer_splits``, or the one that ``--until`` names; of the label holder's, what comes before it.
+With ``--score`` a model of few rows is trained first, and so many new rows are scored by it: the
+figures are of all stages of the scoring run then.
 
 Each stage has a process of its own, forked from one that has imported the libraries and used none
 of them, as Airflow's tasks are. Peaks are of resident memory, libraries and mapped files included;
@@ -39,7 +41,10 @@ from opboost_ops.run.phases import steps
 from opboost_ops.run.runner import run_stage
 from opboost_ops.run.timings import spent_by
 
-HOLDER, LABELS, NAME, RUN = "bank", "credit", "scaling", "0" * 16
+HOLDER, LABELS, NAME = "bank", "credit", "scaling"
+RUNS = {"train": "0" * 16, "score": "1" * 16}
+#: Rows that the model is trained on by which more are scored.
+TRAINED = 20_000
 GROUP = 262_144
 
 
@@ -53,6 +58,10 @@ def main() -> None:
     parser.add_argument("--alignment", choices=["keyed", "private"], default="keyed")
     parser.add_argument("--block-rows", type=int, help="of each site; as by default when absent")
     parser.add_argument("--until", default="answer_splits", help="the feature holder's last stage")
+    parser.add_argument(
+        "--score", nargs="?", const="desensitised", choices=["desensitised", "routed"],
+        help="new rows, in a mode",
+    )  # fmt: skip
     parser.add_argument("--table", action="store_true", help="peaks of memory, as Markdown")
     parser.add_argument("--json", action="store_true", help="one line")
     parser.add_argument("--party", help=argparse.SUPPRESS)
@@ -60,6 +69,8 @@ def main() -> None:
     if options.party:
         serve(options.party)
         return
+    if options.score:
+        options.until = "write_scores"
     found = [measured(rows, options) for rows in options.rows]
     for each in found:
         for kind in ("seconds", "processor"):
@@ -103,17 +114,20 @@ def measured(rows: int, options: argparse.Namespace) -> dict[str, Any]:
         sites = site_files(file, federation)
         parties = {party: started(party, sites[party]) for party in federation.parties}
         before = {party: asked(process, "")["now"] for party, process in parties.items()}
-        stages: dict[str, dict[str, Any]] = {party: {} for party in parties}
-        asked(parties[LABELS], f"open_run {file}")
-        for party, stage in steps(federation, "train"):
-            stages[party][stage] = asked(parties[party], stage)
-            if (party, stage) == (HOLDER, options.until):
-                break
+        stages: dict[str, dict[str, Any]] = {}
+        for purpose in ("train", "score") if options.score else ("train",):
+            stages = {party: {} for party in parties}
+            asked(parties[LABELS], "open_run", purpose, str(file))
+            for party, stage in steps(federation, purpose):
+                stages[party][stage] = asked(parties[party], stage, purpose)
+                if (party, stage) == (HOLDER, options.until):
+                    break
         for process in parties.values():
             asked(process, "end")
             process.wait()
+        read = "score*" if options.score else "train*"
         sizes = {
-            "table": sum(map(size, (file.parent / HOLDER / "tables").rglob("train*"))),
+            "table": sum(map(size, (file.parent / HOLDER / "tables").rglob(read))),
             "home": size(file.parent / HOLDER / "home"),
             "cells": size(file.parent / HOLDER / "cells"),
             "store": size(file.parent / "exchange" / NAME),
@@ -145,15 +159,16 @@ def measured(rows: int, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def workspace(folder: Path, rows: int, options: argparse.Namespace) -> Path:
-    """A federation whose tables are as large as wanted."""
+    """A federation whose tables are as large as wanted: of new rows, where it is to score."""
     names, files = [f"x{i}" for i in range(options.features)], options.files
     holders = [HOLDER, *(f"{HOLDER}_{i}" for i in range(2, options.holders + 1))]
     small = {party: next(blocks(party, names, 8)) for party in (LABELS, *holders)}
     declared = {name: {"bounds": [-4, 4]} for name in names}
+    tables = {party: pl.DataFrame(pl.from_arrow(table)) for party, table in small.items()}
     dataset = Dataset(
         name=NAME,
         task="binary",
-        tables={party: pl.DataFrame(pl.from_arrow(table)) for party, table in small.items()},
+        tables=tables,
         label_holder=LABELS,
         label={"column": "label", "task": "binary", "classes": [0, 1]},
         features={LABELS: {}, **dict.fromkeys(holders, declared)},
@@ -161,9 +176,13 @@ def workspace(folder: Path, rows: int, options: argparse.Namespace) -> Path:
         epsilon=1.28,
         domain=(1, 10),
         notes="",
+        new_rows=tables if options.score else {},
     )
     alignment = options.alignment
-    file = write_workspace(dataset, folder, training={"trees": 20}, alignment=alignment)
+    scoring = {"mode": options.score} if options.score else {}
+    file = write_workspace(
+        dataset, folder, training={"trees": 20}, scoring=scoring, alignment=alignment
+    )
     for party in (LABELS, *holders):
         with (folder / party / "site.yaml").open("a") as site:
             # Of processes that multiply points beside a stage, its own peak would say nothing.
@@ -172,12 +191,17 @@ def workspace(folder: Path, rows: int, options: argparse.Namespace) -> Path:
         path = folder / party / "tables" / "train.parquet"
         path.unlink()
         paths = [path]
+        if options.score:
+            new = path.with_name("score.parquet")
+            new.unlink()
+            written([new], blocks(party, names, rows), rows)
         if party == HOLDER and files > 1:
             (path.with_suffix("")).mkdir()
             paths = [path.with_suffix("") / f"part-{i:03d}.parquet" for i in range(files)]
             replaced(folder / HOLDER / "site.yaml", "train.parquet", "train")
             replaced(file, "role: feature_holder", "role: feature_holder\n    shards: true")
-        written(paths, blocks(party, names, rows), -(-rows // len(paths)))
+        trained = TRAINED if options.score else rows
+        written(paths, blocks(party, names, trained), -(-trained // len(paths)))
     return file
 
 
@@ -232,10 +256,12 @@ def started(party: str, site: Path) -> "subprocess.Popen[str]":
     )
 
 
-def asked(process: "subprocess.Popen[str]", what: str) -> dict[str, Any]:
+def asked(
+    process: "subprocess.Popen[str]", what: str, purpose: str = "train", argument: str = ""
+) -> dict[str, Any]:
     """Let a party's process do something, and hear what it cost."""
     assert process.stdin and process.stdout
-    process.stdin.write(what + "\n")
+    process.stdin.write(f"{what} {purpose} {argument}\n")
     process.stdin.flush()
     line = process.stdout.readline()
     if not line:
@@ -252,10 +278,10 @@ def serve(party: str) -> None:
 
     from opboost_ops.run.opening import open_run
 
-    run = Run(NAME, RUN, LABELS)
     gc.freeze()  # As Airflow's executors do before they fork.
     for line in sys.stdin:
-        what, _, argument = line.strip().partition(" ")
+        what, purpose, argument = line.rstrip("\n").split(" ", 2)
+        run = Run(NAME, RUNS[purpose], LABELS)
         child = os.fork()
         if child:
             if os.waitpid(child, 0)[1]:
@@ -267,10 +293,10 @@ def serve(party: str) -> None:
         told: dict[str, Any] = {}
         begin = resource.getrusage(resource.RUSAGE_SELF)
         if what == "open_run":
-            open_run(Path(argument), RUN, {}, "train")
+            open_run(Path(argument), run.run, {}, "train" if purpose == "train" else "score")
         elif what and what != "end":
             run_stage(party, what, run)
-            told = spent_by(site_file(party), NAME, RUN)[what]
+            told = spent_by(site_file(party), NAME, run.run)[what]
         end = resource.getrusage(resource.RUSAGE_SELF)
         spent = end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime
         kept = ("seconds", "processor_seconds", "quality_seconds")

@@ -5,12 +5,15 @@ A bin has nobody or `LEAST` people, so no bar is one person; two pictures of nea
 still differ by those who are in one of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from opboost_ops.boosting.metrics import Task
+from opboost_ops.scratch.arrays import let_go, slices
+from opboost_ops.scratch.figures import nth_least, total
 
 #: How many people a bin has at least, unless it has none; of fewer people there is no picture.
 LEAST = 10
@@ -27,7 +30,7 @@ def grid(task: Task, scores: np.ndarray) -> np.ndarray:
 
     Args:
         task: What was learnt.
-        scores: Finite, shape (n,).
+        scores: Shape (n,), in memory or mapped; those that are finite count.
 
     Returns:
         Ends in rising order, at least two. Of probabilities twentieths of [0, 1], whatever the
@@ -37,12 +40,13 @@ def grid(task: Task, scores: np.ndarray) -> np.ndarray:
     """
     if task != "regression":
         return np.arange(_PARTS + 1) / _PARTS
-    ordered = np.sort(scores)
-    beyond = max(LEAST, len(ordered) // _PARTS) - 1
-    if len(ordered) <= 2 * beyond + 1:
-        low = high = float(np.median(ordered))
+    finite = partial(_finite, scores)
+    count = sum(map(len, finite()))
+    beyond = max(LEAST, count // _PARTS) - 1
+    if count <= 2 * beyond + 1:  # Then they are few.
+        low = high = float(np.median(np.concatenate(list(finite()))))
     else:
-        low, high = float(ordered[beyond]), float(ordered[-1 - beyond])
+        low, high = nth_least(finite, beyond), nth_least(finite, count - 1 - beyond)
     size = max(abs(low), abs(high))
     apart = high - low
     # Below 1e-90 parts of a step would be no numbers: then all scores count as equal, or as zero.
@@ -60,16 +64,19 @@ def counted(name: str, scores: np.ndarray, ends: np.ndarray) -> dict[str, Any]:
 
     Args:
         name: Of what these are the scores.
-        scores: Finite, shape (n,).
+        scores: As `grid` takes them.
         ends: From `grid`; what lies beyond counts to the first or the last bin.
 
     Returns:
         ``name``; ``rows``, ``edges`` (one more than bins) and ``counts``, each 0 or at least
         `LEAST`. Of fewer than `LEAST` scores ``rows`` is null and there are no bins.
     """
-    if len(scores) < LEAST:
+    rows = sum(map(len, _finite(scores)))
+    if rows < LEAST:
         return {"name": name, "rows": None, "edges": [], "counts": []}
-    found, _ = np.histogram(np.clip(scores, ends[0], ends[-1]), ends)
+    found = np.zeros(len(ends) - 1, dtype=np.int64)
+    for block in _finite(scores):
+        found += np.histogram(np.clip(block, ends[0], ends[-1]), ends)[0]
     edges, counts = [float(ends[0])], list[int]()
     held = 0
     for count, end in zip(found.tolist(), ends[1:].tolist(), strict=True):
@@ -87,7 +94,7 @@ def counted(name: str, scores: np.ndarray, ends: np.ndarray) -> dict[str, Any]:
             held += counts.pop()
             edges.pop(-2)
         counts.append(held)
-    return {"name": name, "rows": len(scores), "edges": edges, "counts": counts}
+    return {"name": name, "rows": rows, "edges": edges, "counts": counts}
 
 
 def held_out_distribution(
@@ -118,13 +125,15 @@ def held_out_distribution(
     return _told(task, parts, truth if task == "regression" else np.ravel(prediction))
 
 
-def new_distribution(task: Task, scores: np.ndarray, said: np.ndarray | None) -> dict[str, Any]:
+def new_distribution(
+    task: Task, scores: np.ndarray, said: Mapping[str, int] | None
+) -> dict[str, Any]:
     """The scores of new rows.
 
     Args:
         task: What was learnt.
-        scores: The file's column ``score``, shape (n,).
-        said: The class of each row, as text; None in regression.
+        scores: The file's column ``score``, shape (n,), in memory or mapped.
+        said: How many rows are of each class that any is of, as text; None in regression.
 
     Returns:
         ``least`` and ``series``, of one; ``mean`` of at least `LEAST` scores; ``said``, rows by
@@ -132,17 +141,21 @@ def new_distribution(task: Task, scores: np.ndarray, said: np.ndarray | None) ->
     """
     found = _told(task, {"scores": scores}, scores)
     if len(scores) >= LEAST:
-        found["mean"] = float(scores.mean())
-        names, rows = np.unique(said, return_counts=True) if said is not None else ((), np.zeros(0))
-        if len(names) and rows.min() >= LEAST:
-            found["said"] = dict(zip(map(str, names), rows.tolist(), strict=True))
+        found["mean"] = total(scores) / len(scores)
+        if said and min(said.values()) >= LEAST:
+            found["said"] = dict(sorted(said.items()))
     return found
 
 
 def _told(task: Task, parts: Mapping[str, np.ndarray], scores: np.ndarray) -> dict[str, Any]:
-    finite = scores[np.isfinite(scores)]
-    ends = grid(task, finite) if len(finite) >= LEAST else np.array([0.0, 1.0])
-    return {
-        "least": LEAST,
-        "series": [counted(name, of[np.isfinite(of)], ends) for name, of in parts.items()],
-    }
+    enough = sum(map(len, _finite(scores))) >= LEAST
+    ends = grid(task, scores) if enough else np.array([0.0, 1.0])
+    return {"least": LEAST, "series": [counted(name, of, ends) for name, of in parts.items()]}
+
+
+def _finite(scores: np.ndarray) -> Iterator[np.ndarray]:
+    """The finite ones, some rows at a time."""
+    for rows in slices(len(scores)):
+        block = scores[rows]
+        yield block[np.isfinite(block)]
+        let_go()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from opboost_ops.errors import ArtifactError, ConfigError
 from opboost_ops.exchange.object_store import Listed
@@ -112,8 +112,8 @@ class S3Bucket:
                 for block in answer["Body"].iter_chunks(1 << 20):
                     file.write(block)
 
-    def put(self, key: str, content: bytes) -> None:
-        """See `Bucket.put`."""
+    def put(self, key: str, content: bytes | IO[bytes]) -> None:
+        """See `Bucket.put`; a file is read as it is sent."""
         with _faults():
             self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=content)
 

@@ -1,9 +1,12 @@
 """The label holder's scores of new rows: Parquet files that are added and never changed."""
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import mkstemp
+from typing import IO
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,15 +16,27 @@ from opboost_ops.errors import ContractError
 #: Folder of the federation's home where each run's distribution of scores stays, by version.
 DISTRIBUTIONS = "distributions"
 
+#: Rows of a row group.
+GROUP = 1 << 20
 
-def keep(folder: Path, version: str, name: str, table: pa.Table) -> tuple[Path, bool]:
+#: The scores, a row group after the other, each in one piece, as often as it is called.
+Groups = Callable[[], Iterator[pa.Table]]
+
+#: Rows that are read at a time of a file that is there.
+_ROWS = 131_072
+
+#: By which rows are told apart; nobody chooses them against us.
+_SEEDS = (0, 1)
+
+
+def keep(folder: Path, version: str, name: str, groups: Groups) -> tuple[Path, bool]:
     """Add a file of scores, whole or not at all.
 
     Args:
         folder: Of the federation's scores; made if it is absent.
         version: Of the model.
         name: Of what the scores follow from.
-        table: The scores.
+        groups: The scores; at least one row group.
 
     Returns:
         ``<folder>/<version>/<name>.parquet``, and whether it is new.
@@ -35,7 +50,7 @@ def keep(folder: Path, version: str, name: str, table: pa.Table) -> tuple[Path, 
         if not parent.is_dir():
             parent.mkdir(exist_ok=True, mode=0o700)
     if target.exists():
-        if not _holds(target, table):
+        if not _holds(target, groups):
             raise ContractError(
                 f"{target.name} is damaged, or holds other scores of the same rows by the same "
                 "model.",
@@ -45,7 +60,7 @@ def keep(folder: Path, version: str, name: str, table: pa.Table) -> tuple[Path, 
     handle, temporary = mkstemp(dir=target.parent, prefix=".part-")
     try:
         with open(handle, "wb") as file:
-            pq.write_table(table, file, compression="zstd")
+            write_groups(file, groups())
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
@@ -55,18 +70,41 @@ def keep(folder: Path, version: str, name: str, table: pa.Table) -> tuple[Path, 
     return target, True
 
 
-def _holds(path: Path, table: pa.Table) -> bool:
+def write_groups(file: IO[bytes], groups: Iterator[pa.Table]) -> None:
+    """Write a Parquet file, of which no more than a row group is in memory.
+
+    Args:
+        file: Where.
+        groups: At least one row group, in one piece each.
+    """
+    group = next(groups)
+    with pq.ParquetWriter(file, group.schema, compression="zstd") as writer:
+        writer.write_table(group)
+        del group  # Before the next one is made.
+        for each in groups:
+            writer.write_table(each)
+
+
+def _holds(path: Path, groups: Groups) -> bool:
     try:
         # By this thread alone, as everywhere: Arrow's own might outlive the interpreter.
-        kept = pq.read_table(path, use_threads=False, memory_map=False)
-        same = kept.schema.metadata == table.schema.metadata
-        return same and _plain(kept).equals(_plain(table))
-    except (pa.ArrowException, OSError):
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            blocks = file.iter_batches(_ROWS, use_threads=False)
+            kept = _said(file.schema_arrow, (pa.Table.from_batches([b]) for b in blocks))
+    except (pa.ArrowException, OSError, ValueError):
         return False
+    return kept == _said(next(groups()).schema, groups())
 
 
-def _plain(table: pa.Table) -> pl.DataFrame:
-    """Scores by person, whatever order and dictionaries their table had."""
-    frame = pl.from_arrow(table)
-    assert isinstance(frame, pl.DataFrame)
-    return frame.with_columns(pl.col(pl.Categorical).cast(pl.String)).sort(frame.columns[0])
+def _said(schema: pa.Schema, tables: Iterator[pa.Table]) -> tuple[object, ...]:
+    """What scores say, by person: whatever order, pieces and dictionaries their tables have."""
+    rows, total, types = 0, np.zeros(len(_SEEDS), dtype=np.uint64), {}
+    for table in tables:
+        frame = pl.from_arrow(table)
+        assert isinstance(frame, pl.DataFrame)
+        frame = frame.with_columns(pl.col(pl.Categorical).cast(pl.String))
+        types = dict(frame.schema)
+        rows += frame.height
+        for i, seed in enumerate(_SEEDS):
+            total[i] += frame.hash_rows(seed=seed).to_numpy().sum()
+    return schema.metadata, types, rows, total.tolist()

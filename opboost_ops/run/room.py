@@ -8,7 +8,7 @@ comes on top: `waiting`. Sizes follow from private tables, so they stay at home.
 import contextlib
 import os
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation, Purpose
-from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.local_store import LocalStore
 from opboost_ops.run.publication import Publisher
@@ -78,7 +77,7 @@ def require_room(
         device = there.stat().st_dev
         more = min(taken, default=0) - _size(folder / place / run)
         if name == "home" and stages:
-            more = max(0, more) + waiting(party.site, federation, party.name, purpose)
+            more = max(0, more) + waiting(party, federation, purpose)
         needed[device] = needed.get(device, 0) + max(0, more)
         named.setdefault(device, []).append(name)
         folders[name] = there
@@ -109,27 +108,34 @@ def require_room(
     )
 
 
-def waiting(site: Site, federation: Federation, party: str, purpose: Purpose) -> int:
+def waiting(party: Publisher, federation: Federation, purpose: Purpose) -> int:
     """Bytes that wait on the disk of the home while a party's people are sorted or looked up.
 
     Args:
-        site: The party's.
+        party: Whose disk.
         federation: The plan's.
-        party: Its name.
         purpose: Which of its tables is meant.
 
     Returns:
         0 where its table is held in memory, or is no Parquet file yet.
     """
     with contextlib.suppress(ConfigError, OSError, pa.ArrowException):
-        table = table_of(site, federation.name, purpose)
+        table = table_of(party.site, federation.name, purpose)
         if isinstance(table, Path):
-            rows = sum(pq.read_metadata(path).num_rows for path in files_of(table))
-            columns = len(federation.parties[party].features) + 1
-            if party in federation.feature_holders:
-                columns = len(columns_of(federation, party))
-            each = _keys(federation, party) + _COLUMN * columns
-            return each * rows if rows > site.block_rows else 0
+            footers = [pq.read_metadata(path) for path in files_of(table)]
+            rows = sum(footer.num_rows for footer in footers)
+            columns = len(federation.parties[party.name].features) + 1
+            ids = 0
+            if party.name in federation.feature_holders:
+                columns = len(columns_of(federation, party.name))
+            elif purpose == "train":
+                columns += federation.training.weight_column is not None
+            elif federation.scoring.mode != "local":
+                # Scored rows wait with their IDs, as they are.
+                name = federation.id.column
+                ids = _unpacked(footers, party.policy.raw_column(name, name))
+            each = _keys(federation, party.name) + _COLUMN * columns
+            return each * rows + ids if rows > party.site.block_rows else 0
     return 0
 
 
@@ -140,6 +146,13 @@ def _keys(federation: Federation, party: str) -> int:
     if party != federation.label_holder:
         return _POINTS
     return _POINTS + _ANSWERED * len(federation.feature_holders)
+
+
+def _unpacked(footers: Sequence[pq.FileMetaData], column: str) -> int:
+    """Bytes of a column of Parquet files, not compressed."""
+    groups = [footer.row_group(i) for footer in footers for i in range(footer.num_row_groups)]
+    chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
+    return sum(c.total_uncompressed_size for c in chunks if c.path_in_schema.strip() == column)
 
 
 def _earlier(folder: Path, run: str, stages: Collection[str]) -> list[str]:

@@ -10,8 +10,9 @@ from opboost_ops.boosting import routes
 from opboost_ops.config.columns import Column
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import Draft
-from opboost_ops.exchange.encoding import integers, smallest_integers
+from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.privacy.consent import require_consent, require_splits_allowed
+from opboost_ops.scratch.arrays import Scratch, let_go, slices
 from opboost_ops.stages.stage import Context, Outcome
 
 DISCLOSES = (
@@ -36,15 +37,14 @@ def answer_routes(context: Context) -> Outcome:
     asked = _parse(request.document, columns)
     require_splits_allowed(context.policy, context.federation, context.party, asked)
     facts = context.home.json("preprocessed")
-    table = context.home.table("preprocessed").slice(facts["train"])
+    table, scratch = context.home.table("preprocessed").slice(facts["train"]), context.home.scratch
     answers: dict[str, pa.Array] = {}
     edges: dict[str, set[float]] = {}
     for name, thresholds in asked.items():
         column = columns[name]
-        values = integers(table, column.source)
-        if column.bit is not None:
-            values = (values == column.bit).astype(np.int64)
-        answers[name] = smallest_integers(routes.cells(values, np.asarray(thresholds)))
+        answers[name] = _answered(
+            scratch, narrow_integers(table, column.source), column, thresholds
+        )
         edges.setdefault(column.charge, set()).update(_edges(context, column, thresholds))
     draft = Draft(
         kind="routes",
@@ -57,6 +57,17 @@ def answer_routes(context: Context) -> Outcome:
         discloses=DISCLOSES if answers else "nothing: the model uses no feature of this party",
     )
     return Outcome(drafts=(draft,), summary={"rows": table.num_rows, "features": len(answers)})
+
+
+def _answered(
+    scratch: Scratch, values: np.ndarray, column: Column, thresholds: list[float]
+) -> pa.Array:
+    found = scratch.zeros(len(values), np.min_scalar_type(len(thresholds)))
+    for rows in slices(len(values)):
+        here = values[rows] if column.bit is None else values[rows] == column.bit
+        found[rows] = routes.cells(here.astype(np.int64), np.asarray(thresholds))
+        let_go()
+    return smallest_integers(found, scratch)
 
 
 def _edges(context: Context, column: Column, thresholds: list[float]) -> list[float]:

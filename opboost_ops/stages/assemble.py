@@ -21,7 +21,7 @@ from opboost_ops.stages.common_rows import CommonRows
 from opboost_ops.stages.digest_ids import changed
 from opboost_ops.stages.joined import joined
 from opboost_ops.stages.stage import Context, Outcome
-from opboost_ops.stages.weights import WEIGHT, require_labels, weights_of
+from opboost_ops.stages.weights import WEIGHT, require_labels, weights_in, weights_of
 
 LABEL = "label"
 
@@ -56,11 +56,8 @@ def assemble(context: Context) -> Outcome:
         {f"{context.party}.{name}": np.float64 for name in party.features},
     )
     label, classes = _labels(rows, party.label, train)
-    require_labels(rules, label[:train])
-    weighted = pl.DataFrame()
-    if rules.weight_column:
-        weighted = raw_table.read(context, [rules.weight_column])[positions][:train]
-    weight = weights_of(weighted, rules, party.label, label[:train], classes)
+    require_labels(rules, (label[:train][some] for some in slices(train)))
+    weight = _weights(context, rows, party.label, label[:train], classes)
     received: dict[str, tuple[Artifact | pa.Table, Artifact | pa.Table]] = {}
     ranked: list[str] = []
     known_ranks: dict[str, Any] = {}
@@ -138,6 +135,19 @@ def _labels(rows: CommonRows, label: Label, train: int) -> tuple[np.ndarray, lis
             let_go()
         _require_classes(label, classes, len(present))
     return found, classes
+
+
+def _weights(
+    context: Context, rows: CommonRows, label: Label, codes: np.ndarray, classes: list[str | int]
+) -> np.ndarray | None:
+    rules, given = context.federation.training, None
+    if (name := rules.weight_column) is not None:
+
+        def numbers(frame: pl.DataFrame) -> dict[str, np.ndarray]:
+            return {WEIGHT: weights_in(frame.get_column(name))}
+
+        given = rows.columns([name], numbers, {WEIGHT: np.float64})[WEIGHT][: len(codes)]
+    return weights_of(given, rules, label, codes, classes, context.home.scratch)
 
 
 def _plain(values: pl.Series) -> pl.Series:

@@ -32,6 +32,22 @@ class Rows:
     schema: pa.Schema
     blocks: Callable[[], Iterator[pa.Table]]
 
+    @classmethod
+    def of(cls, tables: Iterator[pa.Table]) -> "Rows":
+        """Blocks that are made one after the other, and once.
+
+        Args:
+            tables: They, at least one; the first is made now.
+        """
+        begun = [next(tables)]
+
+        def blocks() -> Iterator[pa.Table]:
+            while begun:
+                yield begun.pop()
+            yield from tables
+
+        return cls(begun[0].schema, blocks)
+
 
 class Home:
     """A party's private folder for one run.

@@ -25,7 +25,7 @@ def joined(
         last: What comes behind them, shape (n,) each, by name; at least one column.
     """
     rows = len(next(iter(last.values())))
-    readers = {party: _Reader(found) for party, found in received.items()}
+    readers = {party: Reader(found) for party, found in received.items()}
     arrays = {name: pa.array(values) for name, values in {**own, **last}.items()}
 
     def block(begin: int, size: int) -> pa.Table:
@@ -47,8 +47,12 @@ def joined(
     return Rows(schema, blocks)
 
 
-class _Reader:
-    """The rows of an artifact's table, or of what was picked of it, in their order."""
+class Reader:
+    """The rows of an artifact's table, or of what was picked of it, in their order.
+
+    Args:
+        found: It; no more than a part is in memory, packed.
+    """
 
     def __init__(self, found: Artifact | pa.Table) -> None:
         self._parts: Iterator[pa.Table] = iter((found,))

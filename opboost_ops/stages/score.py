@@ -1,27 +1,44 @@
 """Arrow: new rows, preprocessed the same way -> predictions."""
 
 import json
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 
 from opboost_ops.boosting.trainer import model_of, predict
-from opboost_ops.exchange.encoding import integers
+from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.models.registry import Registry, model_in
+from opboost_ops.quality.blockwise import rows_of_block
+from opboost_ops.scratch.arrays import let_go, slices
+from opboost_ops.scratch.tables import in_order
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import own_columns
+from opboost_ops.stages.common_rows import CommonRows
 from opboost_ops.stages.digest_ids import changed
 from opboost_ops.stages.encode_rows import raw_matrix
 from opboost_ops.stages.held_out import SCORING
-from opboost_ops.stages.others import others
-from opboost_ops.stages.score_columns import reason_columns, score_columns
+from opboost_ops.stages.home import Rows
+from opboost_ops.stages.others import held, held_names, taken
+from opboost_ops.stages.raw_blocks import blocks
+from opboost_ops.stages.raw_names import declared_columns
+from opboost_ops.stages.score_columns import reason_columns, score_columns, warn_untrained
 from opboost_ops.stages.stage import Context, Outcome
+
+#: No feature has this name.
+_ID = " id"
+
+#: Some rows: their IDs, and the columns that a model knows, float64, by full name.
+_Some = Iterator[tuple[pa.ChunkedArray | pa.Array, dict[str, np.ndarray]]]
 
 
 def score(context: Context) -> Outcome:
     """Score every row of the label holder's table of new rows that the mode can score.
 
-    In mode ``local`` these are all rows; otherwise those that all parties have.
+    In mode ``local`` these are all rows; otherwise those that all parties have. Never are more
+    than a block, or a part of the common order, in memory.
 
     Raises:
         ContractError: The model is damaged, or the table is not the one that was checked.
@@ -32,32 +49,84 @@ def score(context: Context) -> Outcome:
     facts, text = json.loads(files["columns.json"]), model_in(files)
     if raw_table.fingerprint(context) != context.home.json("table")["sha256"]:
         raise changed(context)
-    mode = context.federation.scoring.mode
-    table = raw_table.read(context)
-    if mode == "local":
-        positions = np.arange(table.height)
+    scoring, rows = context.federation.scoring, context.home.json("table")["rows"]
+    fitted = json.loads(files.get(f"{SCORING}.json", b"{}")).get(scoring.mode, {})
+    warn_untrained(facts, fitted, scoring)
+    if scoring.mode == "local":
+        some = _of_own_table(context, facts, set(model_of(text).numeric_splits()))
     else:
-        positions = integers(context.home.table("alignment"), "position")
-    rows = table[positions]
-    if context.federation.learning == "horizontal":
-        columns = raw_matrix(context, rows)
-    else:
-        columns = own_columns(context, rows, facts["categories"])
-        columns |= others(context, mode, positions, model_of(text).numeric_splits())
-    matrix = np.empty((len(positions), len(facts["names"])), dtype=np.float64, order="F")
-    for i, name in enumerate(facts["names"]):
-        matrix[:, i] = columns.pop(name)
-    prediction = predict(text, matrix)
-    identity = context.federation.id.column
-    fitted = json.loads(files.get(f"{SCORING}.json", b"{}")).get(mode, {})
-    scoring = context.federation.scoring
-    scores = {identity: rows.get_column(identity).to_arrow()}
-    scores |= score_columns(facts, fitted, scoring, prediction)
-    if scoring.reasons is not None:
-        scores |= reason_columns(context.federation, facts["names"], text, matrix, scoring.reasons)
+        positions = narrow_integers(context.home.table("alignment"), "position")
+        rows = len(positions)
+        some = _in_common_order(context, facts, positions)
+    tables = (_scored(context, facts, fitted, text, *each) for each in some)
     return Outcome(
-        tables={"scores": pa.table(scores)},
-        summary={"rows": len(positions), "mode": mode, "version": context.model},
+        tables={"scores": Rows.of(tables)},
+        summary={"rows": rows, "mode": scoring.mode, "version": context.model},
         # With decoys that is told at home alone.
         discloses="" if context.federation.has_decoys else "how many new rows were scored",
     )
+
+
+def _scored(
+    context: Context,
+    facts: Mapping[str, Any],
+    fitted: Mapping[str, Any],
+    text: str,
+    ids: pa.ChunkedArray | pa.Array,
+    columns: dict[str, np.ndarray],
+) -> pa.Table:
+    scoring, names = context.federation.scoring, facts["names"]
+    matrix = np.empty((len(ids), len(names)), dtype=np.float64, order="F")
+    for i, name in enumerate(names):
+        matrix[:, i] = columns.pop(name)
+    prediction = predict(text, matrix)
+    scores = {context.federation.id.column: ids}
+    scores |= score_columns(facts, fitted, scoring, prediction)
+    if scoring.reasons is not None:
+        scores |= reason_columns(context.federation, names, text, matrix, scoring.reasons)
+    return pa.table(scores)
+
+
+def _of_own_table(context: Context, facts: Mapping[str, Any], used: set[str]) -> _Some:
+    """All rows, in the order of the table."""
+    horizontal = context.federation.learning == "horizontal"
+    elsewhere = [] if horizontal else held_names(context, used)
+    for block in blocks(context, list(dict.fromkeys([*declared_columns(context), *elsewhere]))):
+        if not block.height:
+            continue
+        if horizontal:
+            columns = raw_matrix(context, block)
+        else:
+            columns = own_columns(context, block, facts["categories"])
+            columns |= held(context, block, used, block.height)
+        yield _ids(context, block), columns
+        del block, columns  # Before the next one is read.
+
+
+def _in_common_order(context: Context, facts: Mapping[str, Any], positions: np.ndarray) -> _Some:
+    """The rows that all parties have, in the order in which the others have sent theirs."""
+    take = taken(context, context.federation.scoring.mode, len(positions))
+    rows = CommonRows(context, positions, context.home.json("table")["rows"])
+    pieces = (
+        (places, _own(context, frame, facts["categories"]))
+        for places, frame in rows.blocks(declared_columns(context))
+    )
+    for part in in_order(context.home.scratch, pieces, len(positions)):
+        for each in slices(part.num_rows, rows_of_block(len(facts["names"]))):
+            some = part.slice(each.start, each.stop - each.start)
+            ids, own = some.column(_ID), some.drop_columns([_ID])
+            columns = {name: own.column(name).to_numpy() for name in own.column_names}
+            yield ids, columns | take(some.num_rows)
+            let_go()
+
+
+def _own(context: Context, frame: pl.DataFrame, categories: Mapping[str, Any]) -> pa.Table:
+    """IDs and own features of some rows."""
+    columns = own_columns(context, frame, categories)
+    return pa.table({_ID: _ids(context, frame), **columns})
+
+
+def _ids(context: Context, frame: pl.DataFrame) -> pa.Array:
+    """The IDs, as they are; texts that are kept as codes have other codes in each block."""
+    ids = frame.get_column(context.federation.id.column)
+    return (ids.cast(pl.String) if ids.dtype == pl.Categorical else ids).to_arrow()

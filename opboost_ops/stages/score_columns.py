@@ -25,6 +25,31 @@ _LOG = logging.getLogger("opboost_ops")
 _BLOCK = 20_000
 
 
+def warn_untrained(facts: Mapping[str, Any], fitted: Mapping[str, Any], scoring: Scoring) -> None:
+    """Say what was declared after a version was trained, or otherwise.
+
+    Args:
+        facts: What the version knows of its columns: ``task``.
+        fitted: The version's own `scoring.json`; empty for an older one.
+        scoring: As declared now.
+    """
+    rule, known = scoring.threshold, fitted.get("threshold", {}).get("rule")
+    by_rows = rule is not None and rule.cost_ratio is None
+    late = {
+        "calibration": scoring.calibration is not None and "calibration" not in fitted,
+        "threshold": by_rows and rule is not None and known != rule.model_dump(exclude_none=True),
+        "interval": scoring.interval is not None and fitted.get("interval") is None,
+    }
+    of_task = {"binary": ("calibration", "threshold"), "regression": ("interval",)}
+    for key in of_task.get(facts["task"], ()):
+        if late[key]:
+            _LOG.warning(
+                "scoring.%s was declared after this version was trained, or otherwise; its scores "
+                "follow what it was trained with. Train a new version.",
+                key,
+            )
+
+
 def score_columns(
     facts: Mapping[str, Any], fitted: Mapping[str, Any], scoring: Scoring, prediction: np.ndarray
 ) -> dict[str, pa.Array]:
@@ -45,7 +70,7 @@ def score_columns(
     classes: list[str | int] = facts["classes"]
     if not classes:
         found = {SCORE: pa.array(prediction), CLASS: pa.nulls(len(prediction), pa.string())}
-        return found | _interval(fitted, scoring, prediction)
+        return found | _interval(fitted, prediction)
     names = pl.Series(classes)
     if prediction.ndim == 2:
         chosen = prediction.argmax(axis=1)
@@ -56,8 +81,6 @@ def score_columns(
     if "calibration" in fitted:
         score = calibration.apply(dict(fitted["calibration"]), prediction)
         more["uncalibrated"] = pa.array(prediction)
-    elif scoring.calibration is not None:
-        _untrained("calibration")
     chosen = (score > _threshold(fitted, scoring)).astype(np.int64)
     found = {SCORE: pa.array(score), CLASS: names[chosen].to_arrow()}
     return found | _probabilities(fitted, classes, np.column_stack([1 - score, score])) | more
@@ -137,29 +160,15 @@ def _threshold(fitted: Mapping[str, Any], scoring: Scoring) -> float:
     if rule is not None and rule.cost_ratio is not None:
         # It needs no rows, so it may be another one than when the version was trained.
         return float(decisions.by_cost(rule.cost_ratio)["value"])
-    if rule is not None and known.get("rule") != rule.model_dump(exclude_none=True):
-        _untrained("threshold")
     return float(known.get("value", decisions.LIKELIER))
 
 
-def _interval(
-    fitted: Mapping[str, Any], scoring: Scoring, prediction: np.ndarray
-) -> dict[str, pa.Array]:
+def _interval(fitted: Mapping[str, Any], prediction: np.ndarray) -> dict[str, pa.Array]:
     known = fitted.get("interval")
     if known is None:
-        if scoring.interval is not None:
-            _untrained("interval")
         return {}
     half = known["half_width"]
     if half is None:
         empty = pa.nulls(len(prediction), pa.float64())
         return {"low": empty, "high": empty}
     return {"low": pa.array(prediction - half), "high": pa.array(prediction + half)}
-
-
-def _untrained(key: str) -> None:
-    _LOG.warning(
-        "scoring.%s was declared after this version was trained, or otherwise; its scores follow "
-        "what it was trained with. Train a new version.",
-        key,
-    )

@@ -4,12 +4,13 @@ They lie in the folder of scores already, so that a delivery that fails loses no
 whole or not at all, so that one that is tried again replaces the same.
 """
 
-import io
 import json
 import os
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from tempfile import mkstemp
-from typing import Any
+from typing import IO, Any
 
 import polars as pl
 import pyarrow as pa
@@ -17,23 +18,31 @@ import pyarrow as pa
 from opboost_ops.config.source import S3, Sink
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError
 from opboost_ops.exchange.s3 import S3Bucket
+from opboost_ops.models.scores import Groups, write_groups
+from opboost_ops.scratch.arrays import Scratch
 from opboost_ops.stages.source_rows import engine_of
 
 #: By which rows of one delivery are told from those of another, in a database.
 SCORED = "scored_rows"
 
+#: Rows that a database is given at once.
+_ROWS = 20_000
+
 _KEPT = "The scores lie in the folder of scores; correct it, and run the task again."
 
 
-def deliver(sink: Sink, table: pa.Table, column: str, version: str, name: str) -> None:
+def deliver(
+    sink: Sink, groups: Groups, column: str, version: str, name: str, scratch: Scratch
+) -> None:
     """Write scores to a sink.
 
     Args:
         sink: Where.
-        table: The scores, with the model's version as a column.
+        groups: The scores, with the model's version as a column; at least one row group.
         column: Name of that column.
         version: The model's.
         name: Of what they follow from: the same rows by the same model in the same mode.
+        scratch: Where a file waits until it is sent.
 
     Raises:
         OpBoostError: The sink does not take them.
@@ -41,17 +50,18 @@ def deliver(sink: Sink, table: pa.Table, column: str, version: str, name: str) -
     """
     failure: Exception
     try:
-        url, frame = sink.url(), _flat(table)
+        url, frames = sink.url(), map(_flat, groups())
         if url.startswith(S3):
             bucket, _, prefix = url.removeprefix(S3).partition("/")
-            S3Bucket(bucket, prefix.strip("/")).put(
-                f"{version}/{name}.{sink.format}", _written(frame, sink)
-            )
+            with scratch.file() as file:
+                _write(file, frames, sink)
+                file.seek(0)
+                S3Bucket(bucket, prefix.strip("/")).put(f"{version}/{name}.{sink.format}", file)
         elif "://" in url:
-            _insert(url, sink.table or "", frame.with_columns(pl.lit(name).alias(SCORED)),
-                    {column: version, SCORED: name})  # fmt: skip
+            named = (frame.with_columns(pl.lit(name).alias(SCORED)) for frame in frames)
+            _insert(url, sink.table or "", named, {column: version, SCORED: name})
         else:
-            _replace(Path(url) / version / f"{name}.{sink.format}", _written(frame, sink))
+            _replace(Path(url) / version / f"{name}.{sink.format}", frames, sink)
         return
     except ConnectionError:
         failure = ConnectionError("What scores_to in site.yaml names cannot be reached.")
@@ -83,21 +93,21 @@ def _flat(table: pa.Table) -> pl.DataFrame:
     )
 
 
-def _written(frame: pl.DataFrame, sink: Sink) -> bytes:
-    buffer = io.BytesIO()
+def _write(file: IO[bytes], frames: Iterator[pl.DataFrame], sink: Sink) -> None:
     if sink.format == "csv":
-        frame.write_csv(buffer)
+        for number, frame in enumerate(frames):
+            frame.write_csv(file, include_header=not number)
     else:
-        frame.write_parquet(buffer, compression="zstd")
-    return buffer.getvalue()
+        oldest = pl.CompatLevel.oldest()
+        write_groups(file, (frame.to_arrow(compat_level=oldest) for frame in frames))
 
 
-def _replace(target: Path, content: bytes) -> None:
+def _replace(target: Path, frames: Iterator[pl.DataFrame], sink: Sink) -> None:
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     handle, temporary = mkstemp(dir=target.parent, prefix=".part-")
     try:
         with open(handle, "wb") as file:
-            file.write(content)
+            _write(file, frames, sink)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
@@ -106,18 +116,19 @@ def _replace(target: Path, content: bytes) -> None:
         raise
 
 
-def _insert(url: str, name: str, frame: pl.DataFrame, same: dict[str, str]) -> None:
+def _insert(url: str, name: str, frames: Iterator[pl.DataFrame], same: dict[str, str]) -> None:
     """Replace the rows of one delivery in a table, in one transaction."""
     import sqlalchemy as sa
 
     schema, _, plain = name.rpartition(".")
+    first = next(frames)
     types = {pl.String: sa.Text, pl.Boolean: sa.Boolean}
     columns: list[sa.Column[Any]] = [
         sa.Column(
             column,
             sa.BigInteger if kind.is_integer() else types.get(type(kind), sa.Double),
         )
-        for column, kind in frame.schema.items()
+        for column, kind in first.schema.items()
     ]
     table = sa.Table(plain, sa.MetaData(), *columns, schema=schema or None)
     failure: Exception
@@ -128,8 +139,9 @@ def _insert(url: str, name: str, frame: pl.DataFrame, same: dict[str, str]) -> N
                 table.create(connection, checkfirst=True)
                 old = [table.c[column] == value for column, value in same.items()]
                 connection.execute(sa.delete(table).where(*old))
-                if frame.height:
-                    connection.execute(sa.insert(table), frame.to_dicts())
+                for frame in chain([first], frames):
+                    for rows in frame.iter_slices(_ROWS):
+                        connection.execute(sa.insert(table), rows.to_dicts())
             return
         finally:
             engine.dispose()

@@ -1,13 +1,15 @@
 """What each training row counts, and which labels an objective takes: the label holder's own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
 from opboost_ops.config.federation import Label, Training
 from opboost_ops.errors import ContractError
-from opboost_ops.stages import raw_table
+from opboost_ops.scratch.arrays import Scratch, let_go, slices
+from opboost_ops.scratch.figures import total
+from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import Context
 
 #: Of the training frame, beside `assemble.LABEL`.
@@ -26,25 +28,35 @@ def require_trainable(context: Context) -> None:
     party, training = context.federation.parties[context.party], context.federation.training
     if context.purpose != "train" or party.role != "label_holder":
         return
-    if training.weight_column is not None:
-        frame = raw_table.read(context, [training.weight_column], "training.weight_column needs")
-        _numbers(frame.get_column(training.weight_column))
+    if (name := training.weight_column) is not None:
+        read = blocks(context, [name], "training.weight_column needs")
+        # All of them are looked at: one may be no number.
+        if not sum([bool(weights_in(frame.get_column(name)).any()) for frame in read]):
+            raise _no_weights(name)
     if training.objective in _NOT_NEGATIVE and party.label is not None:
-        frame = raw_table.read(context, [party.label.column])
-        require_labels(training, frame.get_column(party.label.column).cast(pl.Float64).to_numpy())
+        read = blocks(context, [party.label.column])
+        labels = (frame.to_series().cast(pl.Float64).to_numpy() for frame in read)
+        require_labels(training, labels)
 
 
-def require_labels(training: Training, label: np.ndarray) -> None:
+def require_labels(training: Training, labels: Iterable[np.ndarray]) -> None:
     """Refuse numbers that the objective does not take.
 
     Args:
         training: As declared.
-        label: Numbers or class indices, shape (n,).
+        labels: Numbers or class indices, some at a time.
 
     Raises:
         ContractError: One is negative, or all are zero.
     """
-    if training.objective in _NOT_NEGATIVE and not (label.min() >= 0 and label.sum() > 0):
+    if training.objective not in _NOT_NEGATIVE:
+        return
+    negative = above = False
+    for some in labels:
+        negative |= not (some >= 0).all()  # Nor is a gap.
+        above |= bool((some > 0).any())
+        let_go()
+    if negative or not above:
         raise ContractError(
             f"training.objective is {training.objective}, and the label holds negative numbers or "
             "nothing but zeros.",
@@ -52,48 +64,73 @@ def require_labels(training: Training, label: np.ndarray) -> None:
         )
 
 
+def weights_in(values: pl.Series) -> np.ndarray:
+    """Weights as they stand in some rows of the table, float64, shape (n,).
+
+    Args:
+        values: Of the weight column.
+
+    Raises:
+        ContractError: They are no numbers of 0 or more.
+    """
+    if values.dtype.is_numeric() and not values.null_count():
+        found = values.cast(pl.Float64).to_numpy()
+        if np.isfinite(found).all() and (found >= 0).all():
+            return found
+    raise _no_weights(values.name)
+
+
 def weights_of(
-    rows: pl.DataFrame,
+    given: np.ndarray | None,
     training: Training,
     label: Label,
     codes: np.ndarray,
     classes: Sequence[str | int],
+    scratch: Scratch,
 ) -> np.ndarray | None:
     """How much each training row counts.
 
     Args:
-        rows: Training rows of the label holder's table, shape (n, ...).
+        given: `weights_in` of the training rows, shape (n,); None where no column is declared.
         training: As declared.
         label: The label's declaration.
         codes: Class indices or numbers, shape (n,).
         classes: Class values by index; none in regression.
+        scratch: Where they wait, if they are more than it holds.
 
     Returns:
-        Float64, shape (n,), with a mean of 1; None where all count alike.
+        Float64, shape (n,), with a mean of 1, in memory or on disk; None where all count alike.
 
     Raises:
-        ContractError: The weights are no positive numbers, or name a class that there is not.
+        ContractError: All weights are zero, or a class is named that there is not.
     """
-    if training.weight_column is None and training.class_weight is None:
+    if given is None and training.class_weight is None:
         return None
-    found = np.ones(len(codes))
-    if training.weight_column is not None:
-        found = _numbers(rows.get_column(training.weight_column))
+    of_class = None
     if training.class_weight is not None:
-        found = found * _by_class(training.class_weight, label, codes, classes)
-    return np.asarray(found / found.mean())
-
-
-def _numbers(values: pl.Series) -> np.ndarray:
-    good = values.dtype.is_numeric() and not values.null_count()
-    found = values.cast(pl.Float64).to_numpy() if good else np.array([-1.0])
-    if not (np.isfinite(found).all() and found.min() >= 0 and found.sum() > 0):
-        raise ContractError(
-            f"training.weight_column {values.name} holds something other than numbers of 0 or "
-            "more, or nothing but zeros.",
-            "Correct the column, or name another one.",
-        )
+        of_class = _by_class(training.class_weight, label, codes, classes)
+    found, above = scratch.zeros(len(codes), np.float64), given is None
+    for some in slices(len(codes)):
+        found[some] = 1.0 if given is None else given[some]
+        above |= bool(found[some].any())
+        if of_class is not None:
+            found[some] *= of_class[codes[some].astype(np.int64)]
+        let_go()
+    if not above:
+        raise _no_weights(training.weight_column or "")
+    mean = total(found) / len(found)
+    for some in slices(len(found)):
+        found[some] /= mean
+        let_go()
     return found
+
+
+def _no_weights(name: str) -> ContractError:
+    return ContractError(
+        f"training.weight_column {name} holds something other than numbers of 0 or more, or "
+        "nothing but zeros.",
+        "Correct the column, or name another one.",
+    )
 
 
 def _by_class(
@@ -102,10 +139,13 @@ def _by_class(
     codes: np.ndarray,
     classes: Sequence[str | int],
 ) -> np.ndarray:
-    index = codes.astype(np.int64)
+    """What a row of each class counts, float64, by index."""
     if not isinstance(given, Mapping):
-        counts = np.bincount(index, minlength=len(classes))
-        return np.asarray((len(codes) / (len(classes) * np.maximum(counts, 1)))[index])
+        counts = np.zeros(len(classes), dtype=np.int64)
+        for some in slices(len(codes)):
+            counts += np.bincount(codes[some].astype(np.int64), minlength=len(classes))
+            let_go()
+        return np.asarray(len(codes) / (len(classes) * np.maximum(counts, 1)))
     named = {str(name): weight for name, weight in given.items()}
     if unknown := sorted(set(named) - {str(c) for c in classes}):
         raise ContractError(
@@ -113,4 +153,4 @@ def _by_class(
             f"{label.column}.",
             "Write classes as the table has them.",
         )
-    return np.array([named.get(str(c), 1.0) for c in classes])[index]
+    return np.array([named.get(str(c), 1.0) for c in classes])

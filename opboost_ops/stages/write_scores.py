@@ -2,20 +2,25 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import chain
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from opboost_ops.boosting.distribution import new_distribution
-from opboost_ops.exchange.encoding import integers
+from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.exchange.manifest import Kind
 from opboost_ops.mechanisms import noise
 from opboost_ops.models.registry import Registry
-from opboost_ops.models.scores import DISTRIBUTIONS, keep
+from opboost_ops.models.scores import DISTRIBUTIONS, GROUP, keep
+from opboost_ops.scratch.arrays import let_go, slices
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.chosen import chosen
+from opboost_ops.stages.common_rows import CommonRows
 from opboost_ops.stages.digest_ids import changed
 from opboost_ops.stages.positive_class import positive_of
 from opboost_ops.stages.raw_blocks import blocks
@@ -47,11 +52,6 @@ def write_scores(context: Context) -> Outcome:
         raise changed(context)
     assert context.model is not None
     scores = context.home.table("scores")
-    version = pa.array([context.model], pa.string()).dictionary_encode()
-    column = pa.DictionaryArray.from_arrays(
-        pa.array([0] * scores.num_rows, pa.int32()), version.dictionary
-    )
-    table = scores.append_column(VERSION, column)
     mode = context.federation.scoring.mode
     facts = {"federation": context.federation.name, "version": context.model, "mode": mode}
     files = Registry(context.site.models, context.federation.name).files(context.model)
@@ -64,19 +64,54 @@ def write_scores(context: Context) -> Outcome:
         context.site.scores / context.federation.name,
         context.model,
         name,
-        table.replace_schema_metadata({"opboost": json.dumps(facts)}),
+        lambda: _groups(scores, context.model, {"opboost": json.dumps(facts)}),
     )
     # Again at every try: what was delivered before is replaced by the same.
     if (sink := context.site.tables[context.federation.name].scores_to) is not None:
-        deliver(sink, table, VERSION, context.model, name)
-    said = scores.column(CLASS).cast(pa.string()).to_numpy() if columns["classes"] else None
-    seen = new_distribution(columns["task"], scores.column(SCORE).to_numpy(), said)
+        groups = partial(_groups, scores, context.model)
+        deliver(sink, groups, VERSION, context.model, name, context.home.scratch)
+    said = _said(scores) if columns["classes"] else None
+    seen = new_distribution(columns["task"], _numbers(context, scores), said)
     return Outcome(
         documents={"written": {"path": str(path)}},
         # Kept beyond the run, for whoever asks how scores have moved; it is the party's alone.
         lasting={f"{DISTRIBUTIONS}/{context.model}/{context.run}": {"mode": mode, **seen}},
-        summary={"rows": table.num_rows, "file": path.name, "new": new},
+        summary={"rows": scores.num_rows, "file": path.name, "new": new},
     )
+
+
+def _groups(
+    scores: pa.Table, version: str, metadata: Mapping[str, str] | None = None
+) -> Iterator[pa.Table]:
+    """The scores with the model's version, a row group after the other."""
+    names = pa.array([version], pa.string())
+    for rows in slices(scores.num_rows, GROUP):
+        part = scores.slice(rows.start, rows.stop - rows.start).combine_chunks()
+        codes = pa.array(np.zeros(part.num_rows, dtype=np.int32))
+        part = part.append_column(VERSION, pa.DictionaryArray.from_arrays(codes, names))
+        yield part.replace_schema_metadata(dict(metadata) if metadata else None)
+        del part
+        let_go()
+
+
+def _numbers(context: Context, scores: pa.Table) -> np.ndarray:
+    """The scores alone, float64, shape (n,), in memory or on disk."""
+    found, end = context.home.scratch.zeros(scores.num_rows, np.float64), 0
+    for chunk in scores.column(SCORE).chunks:
+        begin, end = end, end + len(chunk)
+        found[begin:end] = chunk.to_numpy()
+        let_go()
+    return found
+
+
+def _said(scores: pa.Table) -> Counter[str]:
+    """How many rows are of each class."""
+    found: Counter[str] = Counter()
+    for chunk in scores.column(CLASS).chunks:
+        for each in chunk.cast(pa.string()).value_counts().to_pylist():
+            found[each["values"]] += each["counts"]
+        let_go()
+    return found
 
 
 def _layout(context: Context, scores: pa.Table) -> str:
@@ -107,23 +142,32 @@ def _inputs(context: Context) -> str:
         # Not the artifact's digest, which is another one in every run: it covers a salt.
         # Nor, with decoys, who else was released, in which order.
         answer = context.receive(kind, party)
-        table = chosen(context, answer) if context.federation.has_decoys else answer.table
-        frame = pl.from_arrow(table)
-        assert isinstance(frame, pl.DataFrame)
-        placed = frame.with_row_index(_PLACE)
-        found[party] = rows_fingerprint([placed], placed.columns, key)
+        pieces = answer.pieces()
+        if context.federation.has_decoys:
+            picked = chosen(context, answer)
+            parts = slices(picked.num_rows)
+            pieces = (picked.slice(rows.start, rows.stop - rows.start) for rows in parts)
+        first = next(pieces)
+        names = [_PLACE, *first.column_names]
+        found[party] = rows_fingerprint(_placed(chain([first], pieces)), names, key)
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def _placed(pieces: Iterator[pa.Table]) -> Iterator[pl.DataFrame]:
+    """Rows with their places."""
+    end = 0
+    for piece in pieces:
+        frame = pl.from_arrow(piece)
+        assert isinstance(frame, pl.DataFrame)
+        begin, end = end, end + frame.height
+        yield frame.with_row_index(_PLACE, begin)
+        let_go()
+
+
 def _scored_rows(context: Context) -> Iterator[pl.DataFrame]:
-    local = context.federation.scoring.mode == "local"
-    positions = None if local else integers(context.home.table("alignment"), "position")
-    begin = 0
-    for block in blocks(context):
-        end = begin + block.height
-        if positions is None:
-            yield block
-        else:
-            here = positions[(positions >= begin) & (positions < end)] - begin
-            yield block[np.sort(here)]
-        begin = end
+    names = declared_columns(context)
+    if context.federation.scoring.mode == "local":
+        return blocks(context, names)
+    positions = narrow_integers(context.home.table("alignment"), "position")
+    rows = CommonRows(context, positions, context.home.json("table")["rows"])
+    return (frame for _, frame in rows.blocks(names))

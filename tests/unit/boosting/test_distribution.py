@@ -76,16 +76,16 @@ def test_rows_are_apart_by_what_they_are() -> None:
 
 @pytest.mark.parametrize("few", [1, LEAST - 1])
 def test_a_class_that_few_have_keeps_all_counts_of_classes_back(few: int) -> None:
-    said = np.array(["no"] * 50 + ["yes"] * few)
-    found = new_distribution("binary", np.linspace(0, 1, len(said)), said)
+    said = {"yes": few, "no": 50}
+    found = new_distribution("binary", np.linspace(0, 1, 50 + few), said)
     assert "said" not in found
-    said = np.array(["no"] * 50 + ["yes"] * LEAST)
-    found = new_distribution("binary", np.linspace(0, 1, len(said)), said)
-    assert found["said"] == {"no": 50, "yes": LEAST}
+    said = {"yes": LEAST, "no": 50}
+    found = new_distribution("binary", np.linspace(0, 1, 50 + LEAST), said)
+    assert list(found["said"].items()) == [("no", 50), ("yes", LEAST)]
     assert found["mean"] == pytest.approx(0.5)
 
 
 def test_of_a_handful_nothing_is_said() -> None:
-    found = new_distribution("binary", np.full(LEAST - 1, 0.3), np.array(["no"] * (LEAST - 1)))
+    found = new_distribution("binary", np.full(LEAST - 1, 0.3), {"no": LEAST - 1})
     assert set(found) == {"least", "series"}
     assert found["series"][0]["counts"] == []

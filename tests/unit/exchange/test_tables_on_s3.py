@@ -8,6 +8,7 @@ import pytest
 from opboost_ops.config.source import Sink, Source
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.s3 import S3Bucket
+from opboost_ops.scratch.arrays import Scratch
 from opboost_ops.stages import sources
 from opboost_ops.stages.sinks import deliver
 
@@ -42,11 +43,12 @@ def test_an_object_that_is_not_there(s3: str, tmp_path: Path) -> None:
     assert not target.exists()
 
 
-def test_finding_9_scores_in_s3(s3: str) -> None:
+def test_finding_9_scores_in_s3(s3: str, tmp_path: Path) -> None:
     scores = pl.DataFrame({"id": ["a"], "score": [0.5], "model_version": ["v1"]})
+    groups, scratch = lambda: iter([scores.to_arrow()]), Scratch(tmp_path)
     for _ in range(2):
         sink = Sink(at=f"{s3}/scores", format="csv")
-        deliver(sink, scores.to_arrow(), "model_version", "v1", "local-1")
+        deliver(sink, groups, "model_version", "v1", "local-1", scratch)
     bucket = bucket_of(s3)
     assert [item.key for item in bucket.list("scores/")] == ["scores/v1/local-1.csv"]
     assert bucket.get("scores/v1/local-1.csv") == b"id,score,model_version\na,0.5,v1\n"

@@ -8,13 +8,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from opboost_ops.config.loading import load_site
+from opboost_ops.config.loading import load_policy, load_site
 from opboost_ops.errors import BudgetError, ContractError, OpBoostError, PolicyError
 from opboost_ops.orchestration import pools
 from opboost_ops.run import all_ready, invitations, local
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
-from opboost_ops.run.room import ROOM
+from opboost_ops.run.publication import Publisher
+from opboost_ops.run.room import ROOM, waiting
 from tests.books import books_of
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 
@@ -161,6 +162,24 @@ def test_a_disk_that_cannot_hold_what_is_sorted_is_told_before_the_first_byte(
             assert not list(workspace.home("bank").glob("quality/*"))
         else:
             workspace.step("bank", "check_table")
+
+
+def test_ids_of_rows_that_are_scored_are_counted_as_they_wait(workspace: Workspace) -> None:
+    workspace.edit_yaml("credit/site.yaml", lambda s: s.update(block_rows=1))
+    federation = workspace.declared
+    folder = workspace.folder / "credit"
+    site, policy = load_site(folder / "site.yaml"), load_policy(folder / "policy.yaml")
+    party = Publisher("credit", site, policy, workspace.store)
+    ids = pl.read_parquet(folder / "tables" / "score.parquet").get_column("id")
+    scoring = federation.scoring.model_copy(update={"mode": "local"})
+    # In mode local all stay in the order of the table.
+    local = waiting(party, federation.model_copy(update={"scoring": scoring}), "score")
+    more = waiting(party, federation, "score") - local
+    assert local > 0
+    assert ids.str.len_bytes().sum() <= more <= 3 * ids.str.len_bytes().sum()
+    rows = pl.read_parquet(folder / "tables" / "train.parquet").height
+    columns = len(federation.parties["credit"].features)
+    assert waiting(party, federation, "train") == rows * (64 + 24 * (columns + 1))
 
 
 def test_a_refused_plan_is_told_nothing_else(workspace: Workspace) -> None:

@@ -36,7 +36,8 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
         features={party: whole.features[party] for party in two},
         new_rows={},
     )
-    workspace = Workspace.write(tmp_path / "one", dataset, training={"trees": 1})
+    weighted = {"trees": 1, "class_weight": "balanced", "weight_column": "term_months"}
+    workspace = Workspace.write(tmp_path / "one", dataset, training=weighted)
     workspace.plain()
     workspace.known_to(monkeypatch)
     return workspace

@@ -1,6 +1,7 @@
 """Scores are delivered whole or not at all, as often as a task is tried."""
 
 import sqlite3
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from pydantic import ValidationError
 
 from opboost_ops.config.source import Sink
 from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.scratch.arrays import Scratch
 from opboost_ops.stages.sinks import deliver
 from tests.federation import Workspace
 
@@ -28,7 +30,15 @@ def send(
     at: Path | str, frame: pl.DataFrame = SCORES, name: str = "local-1", **declared: Any
 ) -> None:
     sink = Sink.model_validate({"at": str(at), **declared})
-    deliver(sink, frame.to_arrow(), "model_version", "v1", name)
+    deliver(
+        sink,
+        # A row is a row group.
+        lambda: (part.to_arrow() for part in frame.iter_slices(1)),
+        "model_version",
+        "v1",
+        name,
+        Scratch(Path(tempfile.gettempdir())),
+    )
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
