@@ -50,11 +50,12 @@ def write_scores(context: Context) -> Outcome:
     context.home.json("checked_scores")
     if raw_table.fingerprint(context) != context.home.json("table")["sha256"]:
         raise changed(context)
-    assert context.model is not None
+    model = context.model
+    assert model is not None
     scores = context.home.table("scores")
     mode = context.federation.scoring.mode
-    facts = {"federation": context.federation.name, "version": context.model, "mode": mode}
-    files = Registry(context.site.models, context.federation.name).files(context.model)
+    facts = {"federation": context.federation.name, "version": model, "mode": mode}
+    files = Registry(context.site.models, context.federation.name).files(model)
     columns = json.loads(files["columns.json"])
     positive = positive_of(columns["task"], columns["classes"])
     if positive is not None:
@@ -62,20 +63,20 @@ def write_scores(context: Context) -> Outcome:
     name = f"{mode}-{_inputs(context)}{_layout(context, scores)}"
     path, new = keep(
         context.site.scores / context.federation.name,
-        context.model,
+        model,
         name,
-        lambda: _groups(scores, context.model, {"opboost": json.dumps(facts)}),
+        lambda: _groups(scores, model, {"opboost": json.dumps(facts)}),
     )
     # Again at every try: what was delivered before is replaced by the same.
     if (sink := context.site.tables[context.federation.name].scores_to) is not None:
-        groups = partial(_groups, scores, context.model)
-        deliver(sink, groups, VERSION, context.model, name, context.home.scratch)
+        groups = partial(_groups, scores, model)
+        deliver(sink, groups, VERSION, model, name, context.home.scratch)
     said = _said(scores) if columns["classes"] else None
     seen = new_distribution(columns["task"], _numbers(context, scores), said)
     return Outcome(
         documents={"written": {"path": str(path)}},
         # Kept beyond the run, for whoever asks how scores have moved; it is the party's alone.
-        lasting={f"{DISTRIBUTIONS}/{context.model}/{context.run}": {"mode": mode, **seen}},
+        lasting={f"{DISTRIBUTIONS}/{model}/{context.run}": {"mode": mode, **seen}},
         summary={"rows": scores.num_rows, "file": path.name, "new": new},
     )
 
