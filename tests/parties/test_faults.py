@@ -141,7 +141,8 @@ def small_disk(folder: Path, rights: str, aside: Path) -> Iterator[None]:
     """A folder is on a small disk of its own, with what is in it, and keeps what is added."""
     subprocess.run(["cp", "-a", f"{folder}/.", aside / "before"], check=True)
     held = sum(path.stat().st_size for path in aside.rglob("*") if path.is_file())
-    options = f"size={2 * held + (4 << 20)},{rights}"
+    # Room enough for a run to begin.
+    options = f"size={2 * held + (64 << 20)},{rights}"
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], check=True)
     try:
         subprocess.run(["cp", "-a", f"{aside}/before/.", folder], check=True)
@@ -177,7 +178,9 @@ def test_a_disk_that_is_full(faults: Faults, tmp_path: Path) -> None:
         # Logs stay with the party; there the message is.
         logs = (home / "airflow" / "logs").rglob("*.log")
         told = " ".join(log.read_text() for log in logs if run in str(log))
-        assert "found no space left on a disk of its own" in told
+        assert "found no space left on a disk of its own" in told, faults.failures(
+            "credit_scoring", run
+        )
         filler.unlink()
         cleared = faults.client.http.post(
             "/api/v2/dags/credit_scoring_train/clearTaskInstances",
