@@ -68,7 +68,7 @@ test-slow: setup ## run the tests that need a browser or a server, and long ones
 	pytest -m slow -n auto --dist worksteal $(ALONE)
 	pytest -m slow $(ALONE:%=--ignore %) --durations 25
 
-test-deployments: setup ## run the tests of whole deployments, half an hour of them, as root
+test-deployments: setup ## run the tests of whole deployments, for three quarters of an hour, as root
 	pytest -m deployment
 
 matrix: setup ## the fast tests on six corners of supported Pythons and packages, for an hour
