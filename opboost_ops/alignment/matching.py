@@ -84,16 +84,17 @@ def layouts(
     records = _records(people, kind, salt, looks, pairs)
     pieces = rising_parts(scratch, records, count, parts)
     for part, found in enumerate(whole_parts(pieces, parts, kind)):
-        keys = np.ascontiguousarray(found["key"])
+        keys, rows = np.ascontiguousarray(found["key"]), found["row"].copy()
         require_once(keys)
         if looks is None:
-            yield Layout(keys, people=len(keys)), found["row"]
+            yield Layout(keys, people=len(keys)), rows
             continue
+        values = np.ascontiguousarray(found["value"])
+        del found  # Before a table is made of it.
         # A stream of its own: free slots of two parts would be the same otherwise.
-        content, number = zero_shares.encode(
-            keyed_by(seed, f"psi:part:{part}"), keys, np.ascontiguousarray(found["value"])
-        )
-        yield Layout(content, number, len(keys)), found["row"]
+        own = keyed_by(seed, f"psi:part:{part}")
+        content, number = zero_shares.encode(own, keys, values)
+        yield Layout(content, number, len(keys)), rows
 
 
 class Match:

@@ -8,7 +8,8 @@ tells nothing. How many parts there are follows from the number of rows, which i
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 
 import numpy as np
 
@@ -66,8 +67,10 @@ def rising_records(
         count: How many they are.
     """
     for found in dealt_by_hash(scratch, records, count, lambda r: part_of(r["key"], 1 << 16)):
+        # What came in another order is let go of first.
+        found = found[sorting(found["key"])]
         if len(found):
-            yield found[sorting(found["key"])]
+            yield found
 
 
 def rising_parts(
@@ -101,16 +104,12 @@ def whole_parts(
         parts: How many parts there are.
         kind: Of the records.
     """
-    held: list[np.ndarray] = []
-    at = 0
-    for part, piece in pieces:
-        while at < part:
-            yield _joined(held, kind)
-            held, at = [], at + 1
-        held.append(piece)
-    for _ in range(at, parts):
-        yield _joined(held, kind)
-        held = []
+    end = 0
+    for part, several in groupby(pieces, itemgetter(0)):
+        yield from (np.empty(0, dtype=kind) for _ in range(end, part))
+        yield _joined([piece for _, piece in several])
+        end = part + 1
+    yield from (np.empty(0, dtype=kind) for _ in range(end, parts))
 
 
 def spans(sizes: list[int]) -> Iterator[tuple[int, int]]:
@@ -125,5 +124,8 @@ def spans(sizes: list[int]) -> Iterator[tuple[int, int]]:
         begin += size
 
 
-def _joined(held: list[np.ndarray], kind: np.dtype) -> np.ndarray:
-    return held[0] if len(held) == 1 else np.concatenate([np.empty(0, dtype=kind), *held])
+def _joined(held: list[np.ndarray]) -> np.ndarray:
+    """Some pieces in one, of which nothing else is kept."""
+    found = held[0] if len(held) == 1 else np.concatenate(held)
+    held.clear()
+    return found

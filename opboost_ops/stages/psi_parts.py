@@ -31,7 +31,7 @@ class Sent(Sequence[np.ndarray]):
             entries: uint8, shape (k, width).
         """
         self._counts[part] += len(entries)
-        raw = memoryview(entries.tobytes())
+        raw = np.ascontiguousarray(entries).reshape(-1).data
         while raw:
             raw = raw[self._file.write(raw) :]
 

@@ -4,7 +4,7 @@ import itertools
 import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -146,14 +146,14 @@ def _unsorted(patch: pytest.MonkeyPatch) -> None:
 
 def _unblinded(patch: pytest.MonkeyPatch) -> None:
     """Points of a query in the order of the rows."""
-    real = oprf.query_part
+    real = oprf.ask
 
-    def unsorted(spill: Any, part: int) -> tuple[np.ndarray, np.ndarray]:
-        points, rows = real(spill, part)
-        back = np.argsort(rows)
-        return points[back], rows[back]
+    def unsorted(*given: Any) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        for part, points, rows in real(*given):
+            back = np.argsort(rows)
+            yield part, points[back], rows[back]
 
-    patch.setattr(oprf, "query_part", unsorted)
+    patch.setattr(oprf, "ask", unsorted)
 
 
 def _noise_by_row(patch: pytest.MonkeyPatch) -> None:
