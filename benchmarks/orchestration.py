@@ -12,6 +12,7 @@ import json
 import os
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ from opboost_ops.config.loading import load_federation
 from opboost_ops.datasets import load
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.datasets.workspace import write_workspace
+from opboost_ops.orchestration.processes import members, settings
 from opboost_ops.orchestration.standalone import Standalone
 from opboost_ops.run.local import run_federation
 
@@ -35,6 +37,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="the median is printed")
     parser.add_argument("--json", action="store_true", help="one line")
     parser.add_argument("--without", action="store_true", help="no run without Airflow beside it")
+    parser.add_argument("--set", nargs="*", default=[], help="core.parallelism=8, of Airflow's")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         result = {**vars(options), **measured(options, Path(folder))}
@@ -46,20 +49,24 @@ def measured(options: Any, folder: Path) -> dict[str, Any]:
     file = write_workspace(three_parties(load(options.dataset)), folder / "federation")
     federation = load_federation(file)
     sites = {party: file.parent / party / "site.yaml" for party in federation.parties}
-    by_airflow, alone, apart = [], [], []
+    by_airflow, alone = [], []
+    apart: list[dict[str, Any]] = []
     dag = f"{federation.name}_train"
-    with Standalone(folder / "airflow", file.parent, sites) as airflow:
+    changed = settings(dict(each.split("=", 1) for each in options.set))
+    with Standalone(folder / "airflow", file.parent, sites, environment=changed) as airflow:
         client = airflow.client()
         while not client.has_dag(dag):
             airflow.check()
             time.sleep(0.2)
         # Both by turns, so that the machine's moods meet both; the first pair is not counted.
         for _ in range(options.repeats + 1):
-            begin = time.monotonic()
+            begin, spent = time.monotonic(), by_component(airflow)
             run = client.trigger(dag)
             finished = follow(airflow, client, file, lambda *_: None, run=run)
             between = time.monotonic()
-            apart.append(taken_apart(client, dag, run, finished.spent))
+            now = by_component(airflow)
+            took = {name: round(now[name] - spent[name], 2) for name in now}
+            apart.append({**taken_apart(client, dag, run, finished.spent), "processor": took})
             if not options.without:
                 run_federation(file, {})
             by_airflow.append(between - begin)
@@ -79,7 +86,7 @@ def measured(options: Any, folder: Path) -> dict[str, Any]:
     }
 
 
-def taken_apart(client: Any, dag: str, run: str, spent: Any) -> dict[str, float]:
+def taken_apart(client: Any, dag: str, run: str, spent: Any) -> dict[str, Any]:
     """Seconds along the longest path of a run that has ended, by what they were spent on.
 
     Args:
@@ -115,6 +122,20 @@ def taken_apart(client: Any, dag: str, run: str, spent: Any) -> dict[str, float]
     wall = (datetime.fromisoformat(whole["end_date"]) - begun).total_seconds()
     found |= {"wall": wall, "rest": wall - found["stages"]}
     return {"tasks": len(tasks), "path": len(path), **{k: round(v, 3) for k, v in found.items()}}
+
+
+def by_component(airflow: Standalone) -> dict[str, float]:
+    """Processor seconds of each component of an Airflow and of all that it has started, by name."""
+    tick, found = os.sysconf("SC_CLK_TCK"), {}
+    for name, process in airflow._processes.items():
+        ticks = 0
+        for member in members([process.pid]):
+            with suppress(OSError):
+                # Its own, and those of its children that have ended and that it has waited for.
+                told = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
+                ticks += sum(map(int, told[11:15]))
+        found[name] = ticks / tick
+    return found
 
 
 def three_parties(dataset: Dataset) -> Dataset:

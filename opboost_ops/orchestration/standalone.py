@@ -232,7 +232,9 @@ class Standalone:
                     ),
                     "core.executor": "LocalExecutor",
                     "core.load_examples": False,
-                    "core.parallelism": 4,
+                    # More than run at a time: Airflow may hold a process for a second after its
+                    # task has ended, until it looks again whether that is gone.
+                    "core.parallelism": 8,
                     "core.plugins_folder": self.home / "plugins",
                     "core.simple_auth_manager_passwords_file": self.passwords,
                     "core.simple_auth_manager_users": "admin:admin",
