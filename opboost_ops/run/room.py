@@ -134,6 +134,9 @@ def waiting(party: Publisher, federation: Federation, purpose: Purpose) -> int:
                 # Scored rows wait with their IDs, as they are.
                 name = federation.id.column
                 ids = _unpacked(footers, party.policy.raw_column(name, name))
+            if federation.has_decoys and party.name == federation.label_holder:
+                # What is picked of everybody's values.
+                columns += sum(len(columns_of(federation, h)) for h in federation.feature_holders)
             each = _keys(federation, party.name) + _COLUMN * columns
             return each * rows + ids if rows > party.site.block_rows else 0
     return 0

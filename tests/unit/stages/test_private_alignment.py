@@ -12,12 +12,13 @@ import pytest
 from opboost_ops.alignment import curve, oprf
 from opboost_ops.alignment import parts as alignment_parts
 from opboost_ops.alignment.engine import Engine, Keep
-from opboost_ops.config.loading import load_site
+from opboost_ops.config.loading import load_policy, load_site
 from opboost_ops.errors import ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange import part_sizes
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.run import progress
+from opboost_ops.run.publication import Publisher
 from opboost_ops.run.room import waiting
 from opboost_ops.stages import psi_session
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
@@ -373,8 +374,12 @@ def test_what_waits_on_the_disk_is_more_where_more_parties_answer(
         on_disk(workspace)
         workspace.known_to(monkeypatch)
         for party in ("a", "b0"):
-            site = load_site(workspace.folder / party / "site.yaml")
-            found[way, parties, party] = waiting(site, workspace.declared, party, "train")
+            site, policy = (
+                load(workspace.folder / party / f"{name}.yaml")
+                for name, load in (("site", load_site), ("policy", load_policy))
+            )
+            me = Publisher(party, site, policy, workspace.store)
+            found[way, parties, party] = waiting(me, workspace.declared, "train")
     assert found["private", 1, "a"] - found["keyed", 1, "a"] == (96 + 32 - 64) * 500
     assert found["private", 2, "a"] - found["private", 1, "a"] == 32 * 500
     assert found["private", 1, "b0"] - found["keyed", 1, "b0"] == (96 - 64) * 500
