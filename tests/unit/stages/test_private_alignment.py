@@ -105,21 +105,27 @@ def test_a_retry_writes_the_same_bytes_and_another_run_others(
 
 
 @pytest.mark.parametrize(
-    ("stage", "parties", "size"),
+    ("stage", "parties", "size", "blocks"),
     [
-        ("psi_query", 1, 1 << 20),
-        ("digest_ids", 1, 1 << 20),
-        ("psi_answer", 1, 1 << 20),
-        ("align", 1, 1 << 20),
+        ("psi_query", 1, 1 << 20, 6),
+        ("digest_ids", 1, 1 << 20, 6),
+        ("psi_answer", 1, 1 << 20, 6),
+        ("align", 1, 1 << 20, 6),
         # What waits for its part was on the disk, and is gone; the twin holds it in memory.
-        ("psi_query", 1, 100),
-        ("digest_ids", 2, 100),
-        pytest.param("psi_answer", 1, 100, marks=pytest.mark.slow),
-        pytest.param("align", 2, 100, marks=pytest.mark.slow),
+        ("psi_query", 1, 100, 6),
+        ("digest_ids", 2, 100, 6),
+        # Of each of eight parts, and of two holders.
+        pytest.param("psi_answer", 1, 100, 8, marks=pytest.mark.slow),
+        pytest.param("align", 2, 100, 16, marks=pytest.mark.slow),
     ],
 )
 def test_a_task_that_is_killed_goes_on_and_ends_with_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, parties: int, size: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stage: str,
+    parties: int,
+    size: int,
+    blocks: int,
 ) -> None:
     monkeypatch.setattr(alignment_parts, "PART", size)
     workspace = private(tmp_path, monkeypatch, parties)
@@ -145,17 +151,21 @@ def test_a_task_that_is_killed_goes_on_and_ends_with_the_same_bytes(
 
         return made
 
+    def kept() -> int:
+        return len(list((workspace.home(party) / "psi").glob("*")))
+
     workspace.until(stage, party)
+    before = kept()
     monkeypatch.setattr(psi_session, "Engine", small(kill=True))
     with pytest.raises(Killed):
         workspace.step(party, stage)
     # Its own pages could see how far it was, and nothing of it is left.
-    assert far[0] is not None and far[0].what.startswith("points (") and far[0].done == 100
+    assert far[0] is not None and far[0].what.startswith("points (") and 0 < far[0].done <= 100
     assert progress.read(workspace.home(party), stage) is None
-    kept = len(list((workspace.home(party) / "psi").iterdir()))
+    assert before + 2 <= kept() < before + blocks
     monkeypatch.setattr(psi_session, "Engine", small(kill=False))
     workspace.step(party, stage)
-    assert len(list((workspace.home(party) / "psi").iterdir())) == kept + 4
+    assert kept() == before + blocks
     monkeypatch.undo()
     with monkeypatch.context() as patch:
         patch.setattr(alignment_parts, "PART", size)
