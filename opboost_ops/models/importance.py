@@ -86,11 +86,10 @@ def importance_of(federation: Federation, text: str, held_out: Frame) -> Importa
     Args:
         federation: As it was run.
         text: The materialised model.
-        held_out: Held-out rows, others' features as (randomised) domain values. At most 10,000,
-            evenly spaced, are used, and fewer for a large model: see `row_cap`.
+        held_out: Held-out rows, others' features as (randomised) domain values; of all of them
+            those of `rows_for` are used.
     """
-    splits = sum(model_of(text).split_counts().values())
-    chosen = _evenly(len(held_out.matrix), row_cap(federation.training, splits))
+    chosen = rows_for(federation, text, len(held_out.matrix))
     parts = contributions(text, held_out.matrix[chosen])
     gained = gains(text)
     at = {name: i for i, name in enumerate(held_out.names)}
@@ -120,6 +119,21 @@ def _lines(
         )
         for party, name in order
     )
+
+
+def rows_for(federation: Federation, text: str, rows: int) -> np.ndarray:
+    """Which held-out rows a model's importance stands on; of these rows alone, all of them.
+
+    Args:
+        federation: As it was run.
+        text: The materialised model.
+        rows: How many there are.
+
+    Returns:
+        At most 10,000, evenly spaced, and fewer for a large model (see `row_cap`); integers.
+    """
+    splits = sum(model_of(text).split_counts().values())
+    return _evenly(rows, row_cap(federation.training, splits))
 
 
 def row_cap(training: Training, splits: int) -> int:

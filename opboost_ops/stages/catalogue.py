@@ -10,9 +10,9 @@ from opboost_ops.stages.answer_splits import answer_splits
 from opboost_ops.stages.assemble import assemble
 from opboost_ops.stages.boost import boost
 from opboost_ops.stages.check_drift import check_drift
+from opboost_ops.stages.check_model import check_model
 from opboost_ops.stages.checks import (
     check_frame,
-    check_model,
     check_release,
     check_scores,
     check_table,

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.config.loading import site_file
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
@@ -24,8 +23,6 @@ from opboost_ops.quality.report import Report
 from opboost_ops.quality.tightening import tightened
 from opboost_ops.scratch.arrays import let_go, slices
 from opboost_ops.stages import brevity, raw_table, sources
-from opboost_ops.stages.assemble import frame_of
-from opboost_ops.stages.materialise import materialised_model
 from opboost_ops.stages.positive_class import warn_undeclared
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.score_columns import PROBABILITY
@@ -188,37 +185,12 @@ def check_frame(context: Context) -> Outcome:
     facts = context.home.json("frame")
     label = context.federation.parties[context.party].label
     assert label is not None
-    ranked = {name: domain.size for name, domain in _domains(context).items()}
+    ranked = {name: domain.size for name, domain in domains_of(context).items()}
     rows = context.home.json("alignment")["train"]
     classes = len(facts["classes"])
     dense = _dense(context)
     suite = suites.training_frame(facts["names"], label, classes, rows, ranked, dense)
     return check(context, {"training_frame": (suite, table)}, marks="checked_frame")
-
-
-def check_model(context: Context) -> Outcome:
-    """Check the materialised model: its predictions and its thresholds."""
-    facts = context.home.json("frame")
-    text = materialised_model(context)
-    frame = frame_of(context.home.table("holdout_frame"), facts)
-    prediction = predict(text, frame.matrix)
-    splits = model_of(text).numeric_splits()
-    # Where in its own domain each threshold lies, as a share: domains differ from column to column.
-    thresholds = [
-        (threshold - domain.lower) / (domain.upper - domain.lower)
-        for name, domain in _domains(context).items()
-        for threshold in splits.get(name, [])
-    ]
-    suite = suites.model(facts["task"])
-    scores = np.ravel(prediction).astype(float)
-    rows = max(len(scores), len(thresholds))
-    table = pa.table(
-        {
-            "prediction": pa.array([*scores, *[None] * (rows - len(scores))], pa.float64()),
-            "threshold": pa.array([*thresholds, *[None] * (rows - len(thresholds))], pa.float64()),
-        }
-    )
-    return check(context, {"model": (suite, table)}, marks="checked_model")
 
 
 def check_scores(context: Context) -> Outcome:
@@ -242,7 +214,12 @@ def _dense(context: Context) -> bool:
     return context.federation.training.trainer != "dpboost"
 
 
-def _domains(context: Context) -> dict[str, Domain]:
+def domains_of(context: Context) -> dict[str, Domain]:
+    """Domains of all columns of feature holders, by full name.
+
+    Args:
+        context: The label holder's.
+    """
     return {
         f"{party}.{column.name}": column.domain
         for party in context.federation.feature_holders

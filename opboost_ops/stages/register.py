@@ -3,11 +3,11 @@
 import json
 import logging
 
-from opboost_ops.boosting.trainer import files_of, model_of, weights_of
+from opboost_ops.boosting.trainer import Frame, files_of, model_of, weights_of
 from opboost_ops.exchange.manifest import Kind
 from opboost_ops.models.card import make_card
 from opboost_ops.models.card_page import card_page
-from opboost_ops.models.importance import importance_of
+from opboost_ops.models.importance import importance_of, rows_for
 from opboost_ops.models.registry import Registry
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.held_out import SCORING
@@ -55,11 +55,7 @@ def register(context: Context) -> Outcome:
         # An exact function of the held-out rows, which noisy metrics would not cover.
         importance=None
         if noisy
-        else importance_of(
-            context.federation,
-            model,
-            frame_of(context.home.table("holdout_frame"), context.home.json("frame")),
-        ),
+        else importance_of(context.federation, model, _explained(context, model)),
         tuned=context.home.json(TUNED) if context.home.has(TUNED) else None,
         weights=weights_of(model),
     )
@@ -93,3 +89,10 @@ def register(context: Context) -> Outcome:
         if noisy
         else "whether the model became champion, a function of the held-out rows",
     )
+
+
+def _explained(context: Context, model: str) -> Frame:
+    """The held-out rows that a model's importance stands on, and no others."""
+    table = context.home.table("holdout_frame")
+    chosen = rows_for(context.federation, model, table.num_rows)
+    return frame_of(table.take(chosen), context.home.json("frame"))

@@ -145,9 +145,7 @@ def _inputs(context: Context) -> str:
         answer = context.receive(kind, party)
         pieces = answer.pieces()
         if context.federation.has_decoys:
-            picked = chosen(context, answer)
-            parts = slices(picked.num_rows)
-            pieces = (picked.slice(rows.start, rows.stop - rows.start) for rows in parts)
+            pieces = iter((chosen(context, answer),))
         first = next(pieces)
         names = [_PLACE, *first.column_names]
         found[party] = rows_fingerprint(_placed(chain([first], pieces)), names, key)
@@ -155,14 +153,15 @@ def _inputs(context: Context) -> str:
 
 
 def _placed(pieces: Iterator[pa.Table]) -> Iterator[pl.DataFrame]:
-    """Rows with their places."""
+    """Rows with their places, some at a time: a piece may be all that was sent."""
     end = 0
     for piece in pieces:
-        frame = pl.from_arrow(piece)
-        assert isinstance(frame, pl.DataFrame)
-        begin, end = end, end + frame.height
-        yield frame.with_row_index(_PLACE, begin)
-        let_go()
+        for rows in slices(piece.num_rows):
+            frame = pl.from_arrow(piece.slice(rows.start, rows.stop - rows.start))
+            assert isinstance(frame, pl.DataFrame)
+            begin, end = end, end + frame.height
+            yield frame.with_row_index(_PLACE, begin)
+            let_go()
 
 
 def _scored_rows(context: Context) -> Iterator[pl.DataFrame]:

@@ -13,7 +13,7 @@ from opboost_ops.boosting.lightgbm_backend import booster_of
 from opboost_ops.boosting.trainer import Frame, Parameters, contributions, train
 from opboost_ops.config.federation import Training
 from opboost_ops.models import importance
-from opboost_ops.models.importance import columns_by_feature, importance_of
+from opboost_ops.models.importance import columns_by_feature, importance_of, rows_for
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.stage import Home
 from tests.federation import Workspace
@@ -105,6 +105,8 @@ def test_many_rows_are_thinned_out_evenly(
     half = Frame(frame.names, frame.matrix[chosen], frame.categorical, frame.ranked)
     assert thin.rows == rows // 2
     assert thin == importance_of(federation, text, half)
+    # Of the rows that it stands on alone, it is the same.
+    assert thin == importance_of(federation, text, frame.rows(rows_for(federation, text, rows)))
 
 
 @pytest.mark.parametrize(

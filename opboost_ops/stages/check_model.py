@@ -1,0 +1,61 @@
+"""Data-quality check of a materialised model, by what it says of the held-out rows."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from opboost_ops.boosting.trainer import model_of, predict
+from opboost_ops.quality import suites
+from opboost_ops.quality.blockwise import rows_of_block
+from opboost_ops.scratch.arrays import let_go, slices
+from opboost_ops.stages.assemble import frame_of
+from opboost_ops.stages.checks import check, domains_of
+from opboost_ops.stages.materialise import materialised_model
+from opboost_ops.stages.stage import Context, Outcome
+
+
+def check_model(context: Context) -> Outcome:
+    """Check the materialised model: its predictions and its thresholds."""
+    facts = context.home.json("frame")
+    text = materialised_model(context)
+    prediction = _predicted(context, text, facts)
+    splits = model_of(text).numeric_splits()
+    # Where in its own domain each threshold lies, as a share: domains differ from column to column.
+    thresholds = [
+        (threshold - domain.lower) / (domain.upper - domain.lower)
+        for name, domain in domains_of(context).items()
+        for threshold in splits.get(name, [])
+    ]
+    suite = suites.model(facts["task"])
+    both = {"prediction": prediction, "threshold": np.array(thresholds, dtype=np.float64)}
+
+    def read(columns: Sequence[str]) -> Iterator[pa.Table]:
+        for rows in slices(max(map(len, both.values())), rows_of_block(len(both))):
+            yield pa.table({name: _cells(both[name], rows) for name in columns or both})
+            let_go()
+
+    return check(context, {"model": (suite, read)}, marks="checked_model")
+
+
+def _predicted(context: Context, text: str, facts: Mapping[str, Any]) -> np.ndarray:
+    """What a model says of the held-out rows, one class after the other, in memory or on disk."""
+    table, scratch = context.home.table("holdout_frame"), context.home.scratch
+    found = np.zeros(0)
+    for rows in slices(table.num_rows, rows_of_block(len(facts["names"]))):
+        frame = frame_of(table.slice(rows.start, rows.stop - rows.start), facts)
+        said = np.ravel(predict(text, frame.matrix))
+        several = len(said) // len(frame.matrix)
+        if not len(found):
+            found = scratch.zeros(table.num_rows * several, np.float64)
+        found[rows.start * several : rows.stop * several] = said
+        del frame
+        let_go()
+    return found
+
+
+def _cells(values: np.ndarray, rows: slice) -> pa.Array:
+    """Some of a column's values, and gaps where it has no more."""
+    here = pa.array(values[rows])
+    return pa.concat_arrays([here, pa.nulls(rows.stop - rows.start - len(here), pa.float64())])
