@@ -3,19 +3,22 @@
 And where it goes: along the longest path of the run's tasks, from the last one back over those that
 each has waited for, how long the scheduler let it wait (``scheduling``), how long it took from the
 queue to its process (``starting``), and what it took there beside its stage (``around``). What
-is none of the stages' own is ``rest``. Another tree is measured by this file, too:
-``TREE/.venv/bin/python benchmarks/orchestration.py``.
+is none of the stages' own is ``rest``; ``held`` is how long a task that had ended kept its slot of
+the executor, of all tasks the median, by the scheduler's log. Another tree is measured by this
+file, too: ``TREE/.venv/bin/python benchmarks/orchestration.py``.
 """
 
 import argparse
 import json
 import os
+import re
 import tempfile
 import time
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from opboost_ops.cli.demo import follow
@@ -66,7 +69,9 @@ def measured(options: Any, folder: Path) -> dict[str, Any]:
             between = time.monotonic()
             now = by_component(airflow)
             took = {name: round(now[name] - spent[name], 2) for name in now}
-            apart.append({**taken_apart(client, dag, run, finished.spent), "processor": took})
+            where = taken_apart(client, dag, run, finished.spent)
+            where["held"] = held(airflow.home / "output" / "scheduler.log", client.tasks(dag, run))
+            apart.append({**where, "processor": took})
             if not options.without:
                 run_federation(file, {})
             by_airflow.append(between - begin)
@@ -122,6 +127,17 @@ def taken_apart(client: Any, dag: str, run: str, spent: Any) -> dict[str, Any]:
     wall = (datetime.fromisoformat(whole["end_date"]) - begun).total_seconds()
     found |= {"wall": wall, "rest": wall - found["stages"]}
     return {"tasks": len(tasks), "path": len(path), **{k: round(v, 3) for k, v in found.items()}}
+
+
+def held(log: Path, tasks: list[dict[str, Any]]) -> float:
+    """Seconds from a task's end until the executor was done with it, of all tasks the median."""
+    ended = {task["id"]: datetime.fromisoformat(task["end_date"]) for task in tasks}
+    found = []
+    for line in log.read_text(errors="replace").splitlines():
+        task = re.search(r"^(\S+) .*Workload finished .*workload_id=([0-9a-f-]{36})", line)
+        if task and task[2] in ended:
+            found.append((datetime.fromisoformat(task[1]) - ended[task[2]]).total_seconds())
+    return round(median(found), 3)
 
 
 def by_component(airflow: Standalone) -> dict[str, float]:
