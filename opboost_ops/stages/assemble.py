@@ -50,11 +50,13 @@ def assemble(context: Context) -> Outcome:
     }
     if known and not private:
         known = _present(context, rows, train)
-    columns = rows.columns(
-        list(party.features) or [context.federation.id.column],
-        lambda frame: own_columns(context, frame, known),
-        {f"{context.party}.{name}": np.float64 for name in party.features},
-    )
+    columns: dict[str, np.ndarray] = {}
+    if party.features:
+        columns = rows.columns(
+            list(party.features),
+            lambda frame: own_columns(context, frame, known),
+            {f"{context.party}.{name}": np.float64 for name in party.features},
+        )
     label, classes = _labels(rows, party.label, train)
     require_labels(rules, (label[:train][some] for some in slices(train)))
     weight = _weights(context, rows, party.label, label[:train], classes)
