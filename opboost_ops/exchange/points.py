@@ -123,6 +123,7 @@ def require_points(
     if artifact.manifest.kind == "psi_query":
         for number, points in _canonical(artifact, what):
             _require_rising(points, number, artifact, what)
+            del points
         return
     _require_once(artifact, what, scratch)
 
@@ -138,6 +139,7 @@ def _canonical(artifact: Artifact, what: str) -> Iterator[tuple[int, np.ndarray]
         if not all(are_points(points[some]) for some in slices(len(points))):
             raise Rejected("malformed", f"{what}: an entry is no point in its canonical form.")
         yield number, points
+        del points  # Before the next part is read.
     if count != artifact.manifest.rows + 1:
         raise Rejected("wrong_row_count", f"{what}: its points are not as many as it says.")
 
@@ -153,6 +155,7 @@ def _require_once(artifact: Artifact, what: str, scratch: Scratch | None) -> Non
                 made = np.zeros(some.stop - some.start, dtype=kind)
                 made["key"] = points[some, :TAG]
                 yield made
+            del points
 
     for found in rising_records(scratch or Scratch(Path(), count), heads(), count):
         if not strictly_rising(found["key"]):

@@ -216,6 +216,7 @@ def _unblinded(
                 )
             for some in slices(size, BLOCK):
                 yield points[some]
+            del points  # Before the next part is read.
 
     end, failed = 0, False
     try:

@@ -46,6 +46,7 @@ def psi_answer(context: Context) -> Outcome:
             for some in slices(len(points), BLOCK):
                 numbers.append(number)
                 yield points[some]
+            del points  # Before the next part is read.
 
     try:
         for points in oprf.evaluate(session.engine, session.exponents, pieces(), asked + 1):
