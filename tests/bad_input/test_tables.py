@@ -11,7 +11,7 @@ import pyarrow.feather as feather
 import pytest
 
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.stages import checks
+from opboost_ops.stages import check_model
 from tests.bad_input.faults import (
     CANARY_NUMBER,
     CANARY_TEXT,
@@ -325,7 +325,7 @@ def test_a_model_that_predicts_nonsense_is_not_registered(
 ) -> None:
     workspace.until("check_model")
     before = untouched(workspace)
-    monkeypatch.setattr(checks, "predict", lambda _, matrix: np.full(len(matrix), math.nan))
+    monkeypatch.setattr(check_model, "predict", lambda _, matrix: np.full(len(matrix), math.nan))
     with pytest.raises(ContractError, match="model") as caught:
         workspace.step("credit", "check_model")
     message_is_right(caught.value, "credit", "quality")

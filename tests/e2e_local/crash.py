@@ -10,10 +10,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow.parquet
-
 from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.local_store import LocalStore
+from opboost_ops.models import scores
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.run.inbox import Run
@@ -26,7 +25,7 @@ POINTS: dict[str, tuple[Any, str]] = {
     "put": (LocalStore, "put_once"),
     "audit": (Audit, "add"),
     "commit": (Ledger, "commit"),
-    "write": (pyarrow.parquet, "write_table"),
+    "write": (scores, "write_groups"),
 }
 
 

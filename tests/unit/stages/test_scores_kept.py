@@ -96,9 +96,10 @@ def test_whatever_stage_fails_there_are_no_scores_until_the_last_one(
                 run.step(step.party, step.stage)
         assert score_files(trained) == []
         run.step(step.party, step.stage)
-    for module, function in [(scores.pq, "write_table"), (os, "fsync"), (os, "replace")]:
+    writes = [(scores.pq.ParquetWriter, "write_table"), (os, "fsync"), (os, "replace")]
+    for owner, function in writes:
         with monkeypatch.context() as patch:
-            patch.setattr(module, function, _full(getattr(module, function)))
+            patch.setattr(owner, function, _full(getattr(owner, function)))
             with pytest.raises(ContractError, match="no space left on a disk of its own"):
                 run.step("a", "write_scores")
         assert score_files(trained) == []
