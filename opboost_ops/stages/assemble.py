@@ -118,9 +118,11 @@ def _labels(rows: CommonRows, label: Label, train: int) -> tuple[np.ndarray, lis
         def numbers(frame: pl.DataFrame) -> dict[str, np.ndarray]:
             return {LABEL: encode_label(frame.get_column(label.column), label, None)[0]}
     else:
-        frames = rows.blocks([label.column])
-        each = [_plain(frame.get_column(label.column)).unique() for _, frame in frames]
-        values = pl.concat(each).unique()
+        values = pl.Series()
+        for number, (_, frame) in enumerate(rows.blocks([label.column])):
+            each = _plain(frame.get_column(label.column))
+            # At once: the few that polars finds keep the room of all rows they were found in.
+            values = (pl.concat([values, each]) if number else each).unique()
         codes, classes = encode_label(values, label, None)
         of_values = pl.Series(codes)
 
