@@ -1,4 +1,4 @@
-"""Figures of a column that is not in memory: to the last bit what numpy finds of one that is."""
+"""Figures of a column that is not in memory: to the last bit those of numpy, from 2.3 on."""
 
 from collections.abc import Callable, Iterator
 
