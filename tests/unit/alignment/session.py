@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from opboost_ops.alignment import matching, oprf, parts, zero_shares
+from opboost_ops.alignment import ids, matching, oprf, parts, zero_shares
 from opboost_ops.alignment.engine import Engine
 from opboost_ops.alignment.ids import CANARY
 from opboost_ops.alignment.tags import positions_in, salt_of, sorting
@@ -155,3 +155,7 @@ def triples(table: np.ndarray) -> set[bytes]:
     for one in c:
         found.update(map(bytes, (pairs ^ one).view("V16").ravel()))
     return found
+
+
+def people(*numbers: int) -> list[bytes]:
+    return ids.messages(list(numbers), "integer")

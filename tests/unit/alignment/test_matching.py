@@ -9,15 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opboost_ops.alignment import curve, oprf, parts, zero_shares
-from opboost_ops.alignment.engine import Engine
 from opboost_ops.alignment.ids import CANARY, messages
 from opboost_ops.alignment.tags import positions_in, rows_of, sorting, strictly_rising, tags
 from opboost_ops.errors import ContractError
-from tests.unit.alignment.session import FEDERATION, Session, triples
-
-
-def people(*numbers: int) -> list[bytes]:
-    return messages(list(numbers), "integer")
+from tests.unit.alignment.session import FEDERATION, Session, people, triples
 
 
 @settings(max_examples=25, deadline=None)
@@ -309,75 +304,6 @@ def test_a_key_that_comes_twice_is_refused() -> None:
         zero_shares.encode(bytes(32), np.repeat(key, 2, axis=0), rows_of(os.urandom(32), 16))
 
 
-def evaluated(engine: Engine, seed: bytes, points: np.ndarray) -> np.ndarray:
-    """In three pieces, of which one has no point."""
-    pieces = [points[:20], points[:0], points[20:]]
-    found = list(oprf.evaluate(engine, seed, pieces, len(points)))
-    assert [len(piece) for piece in found] == [len(piece) for piece in pieces]
-    return np.concatenate(found)
-
-
-class InMemory:
-    def __init__(self) -> None:
-        self.blocks: dict[str, bytes] = {}
-        self.read = 0
-
-    def get(self, name: str) -> bytes | None:
-        found = self.blocks.get(name)
-        self.read += found is not None
-        return found
-
-    def put(self, name: str, content: bytes) -> None:
-        self.blocks[name] = content
-
-
-def test_blocks_processes_and_one_piece_give_the_same_bytes() -> None:
-    everyone = people(*range(100))
-    sets = everyone, [everyone[::2], everyone[::3]]
-    one = Session(*sets)
-    for engine in (Engine(block=7), Engine(processes=2, block=32)):
-        again = Session(*sets, engine=engine)
-        assert (again.query().points == one.query().points).all()
-        assert (again.query().rows == one.query().rows).all()
-        assert (again.layout(1)[0].content == one.layout(1)[0].content).all()
-        assert again.run() == one.run()
-
-
-def test_a_killed_task_goes_on_at_the_block_where_it_was() -> None:
-    class Killed(RuntimeError):
-        """As a signal would."""
-
-    def kill(_: str, done: int, __: int) -> None:
-        if done >= 60:
-            raise Killed
-
-    keep, points = InMemory(), Session(people(*range(99)), [people(1)]).query().points
-    with pytest.raises(Killed):
-        evaluated(Engine(keep=keep, block=20, progress=kill), bytes(32), points)
-    assert len(keep.blocks) == 3
-    done: list[int] = []
-    engine = Engine(keep=keep, block=20, progress=lambda _, now, of: done.append(now))
-    again = evaluated(engine, bytes(32), points)
-    assert keep.read == 3
-    assert done == [20, 40, 60, 80, 100]
-    assert (again == evaluated(Engine(), bytes(32), points)).all()
-    # A damaged block is made again; one of another key is not this one.
-    keep.blocks = {name: raw[:-1] for name, raw in keep.blocks.items()}
-    assert (evaluated(engine, bytes(32), points) == again).all()
-    assert not (evaluated(engine, bytes([1]) * 32, points) == again).all()
-
-
-@pytest.mark.parametrize("processes", [1, 2])
-def test_a_point_of_small_order_is_told_by_every_process(processes: int) -> None:
-    points = np.vstack([Session(people(1, 2), [people(1)]).query().points, bytes_of_zero()])
-    with pytest.raises(ValueError, match=r"small order|shared key"):
-        evaluated(Engine(processes, block=2), bytes(32), points)
-
-
-def bytes_of_zero() -> np.ndarray:
-    return np.zeros((1, 32), dtype=np.uint8)
-
-
 def test_sorting_by_bytes_also_where_first_halves_agree() -> None:
     keys = rows_of(os.urandom(16 * 400), 16).copy()
     keys[::3, :8] = 7
@@ -387,18 +313,6 @@ def test_sorting_by_bytes_also_where_first_halves_agree() -> None:
     at = positions_in(keys[order], np.vstack([keys, rows_of(os.urandom(160), 16)]))
     assert (keys[order][at[:400]] == keys).all()
     assert (at[400:] == -1).all()
-
-
-def test_workers_import_little() -> None:
-    """They start in a tenth of a second, and see no library that reads tables."""
-    import subprocess
-    import sys
-
-    code = "import opboost_ops.alignment.worker, sys; print(sorted(sys.modules))"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"'polars'", "'pyarrow'", "'airflow'", "'pandas'"} & set(
-        found.stdout.replace("[", "").replace("]", "").split(", ")
-    )
 
 
 def test_all_subsets_of_three_holders_but_the_whole_give_no_common_person() -> None:
