@@ -217,8 +217,10 @@ def _looked_up(context: Context, alignment: Artifact) -> np.ndarray | None:
             begin = bisect_left(looks, first, key=np.ndarray.tobytes)
             end = bisect_right(looks, last, begin, key=np.ndarray.tobytes)
             at = positions_in(looks[begin:end], keys)
-            missing = missing or bool(at.min() < 0)
-            yield part["row"], {"": listed[begin:end][np.maximum(at, 0)]}
+            if at.min() < 0:
+                missing = True
+                return
+            yield part["row"], {"": listed[begin:end][at]}
 
     rows = scattered(scratch, found(), count, {"": listed.dtype})[""]
     return None if missing else rows

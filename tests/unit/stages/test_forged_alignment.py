@@ -110,7 +110,7 @@ def test_a_part_that_is_changed_in_the_store_or_gone_is_refused(
 
 
 @pytest.mark.parametrize(("parties", "column"), [(1, "position"), (2, "look")])
-@pytest.mark.parametrize("fault", ["twice", "unknown", "the common message"])
+@pytest.mark.parametrize("fault", ["twice", "unknown", "the common message", "strangers alone"])
 def test_an_alignment_that_names_nobody_or_somebody_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parties: int, column: str, fault: str
 ) -> None:
@@ -120,12 +120,18 @@ def test_an_alignment_that_names_nobody_or_somebody_twice(
         rows = feather.read_table(workspace.home("b0") / "digest_order.arrow")["row"].to_numpy()
         canary = int(np.flatnonzero(rows == 500)[0])
         values: list[object] = [int(np.flatnonzero(rows == row)[0]) for row in range(500)]
-        values[0] = {"twice": values[1], "unknown": 501, "the common message": canary}[fault]
+        named = {"twice": values[1], "unknown": 501, "the common message": canary}
+        values[0] = named.get(fault, 501)
+        if fault == "strangers alone":
+            values = list(range(501, 1001))
         table = pa.table({column: pa.array(values, pa.uint16())})
     else:
         own = feather.read_table(workspace.home("b0") / "look_order.arrow")
         values = own["look"].to_pylist()
         values[0] = values[1] if fault == "twice" else bytes(16)
+        if fault == "strangers alone":
+            # Before the first of its own people, all of them.
+            values = [number.to_bytes(16, "big") for number in range(500)]
         table = pa.table({column: pa.array(values, pa.binary(16))})
     document = workspace.home_json("a", "alignment")
     workspace.forge("alignment", "b0", "a", table=table, document=document)
