@@ -118,9 +118,7 @@ def _same(some: np.ndarray, others: np.ndarray) -> bool:
 def _merged(scratch: Scratch, known: np.ndarray, more: np.ndarray) -> np.ndarray:
     """People of either, rising, each once."""
     if scratch.holds(len(known) + len(more)):
-        # Both rise, and a stable sort merges rising runs in linear time.
-        both = np.sort(np.concatenate([known, more]), kind="stable")
-        return both[np.concatenate([[True], both[1:] != both[:-1]])] if len(both) else both
+        return _either(known, more)
     found, end = scratch.zeros(len(known) + len(more), np.uint64), 0
     begins = [0, 0]
     while any(begin < len(people) for begin, people in zip(begins, (known, more), strict=True)):
@@ -129,13 +127,19 @@ def _merged(scratch: Scratch, known: np.ndarray, more: np.ndarray) -> np.ndarray
         limit = min(head[-1] for head in heads if len(head))
         heads = [head[: np.searchsorted(head, limit, "right")] for head in heads]
         begins = [begin + len(head) for begin, head in zip(begins, heads, strict=True)]
-        some = np.union1d(*heads)
+        some = _either(*heads)
         if end and found[end - 1] == some[0]:
             some = some[1:]
         begin, end = end, end + len(some)
         found[begin:end] = some
         let_go()
     return found[:end]
+
+
+def _either(some: np.ndarray, others: np.ndarray) -> np.ndarray:
+    # Both rise, and a stable sort merges rising runs in linear time.
+    both = np.sort(np.concatenate([some, others]), kind="stable")
+    return both[np.concatenate([[True], both[1:] != both[:-1]])] if len(both) else both
 
 
 def _places(scratch: Scratch, people: np.ndarray, some: np.ndarray) -> np.ndarray:
