@@ -5,7 +5,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO
+
+import httpx
 
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.orchestration.client import Client
@@ -75,6 +76,7 @@ class Standalone:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._tasks_port = free_port()
+        self._tasks_url = f"http://127.0.0.1:{self._tasks_port}/execution/"
         self.passwords = self.home / "passwords.json"
         self._components = tuple(components)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -108,7 +110,7 @@ class Standalone:
         user, password = next(iter(json.loads(self.passwords.read_text()).items()))
         client = Client(self.url)
         deadline = time.monotonic() + _PATIENCE
-        while not (client.login(user, password) and client.healthy() and self._tasks_api_is_up()):
+        while not (self._tasks_api_is_up() and client.login(user, password) and client.healthy()):
             self.check()
             if time.monotonic() > deadline:
                 raise AirflowError("Airflow is not up in time.", f"See {self.home / 'output'}.")
@@ -167,8 +169,13 @@ class Standalone:
             self._launch(_TASKS_API, ("api-server", *own))
 
     def _tasks_api_is_up(self) -> bool:
-        with socket.socket() as probe:
-            return not probe.connect_ex(("127.0.0.1", self._tasks_port))
+        # It makes its routes at the first request, which takes seconds: here it does so while the
+        # other components start, and not while a run's first task waits for it.
+        try:
+            httpx.get(f"{self._tasks_url}health", timeout=30, trust_env=False)
+        except httpx.TransportError:
+            return False
+        return True
 
     def _take_home(self) -> None:
         # The lock is inherited by the components: it is free when the last of them has ended.
@@ -227,9 +234,7 @@ class Standalone:
                     "api.workers": 1,
                     "core.dags_folder": dags_folder(),
                     "core.dags_are_paused_at_creation": False,
-                    "core.execution_api_server_url": (
-                        f"http://127.0.0.1:{self._tasks_port}/execution/"
-                    ),
+                    "core.execution_api_server_url": self._tasks_url,
                     "core.executor": "LocalExecutor",
                     "core.load_examples": False,
                     # More than run at a time: Airflow may hold a process for a second after its
