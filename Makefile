@@ -21,6 +21,8 @@ LOCK    := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 PIP     := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 export PATH := $(BIN):$(PATH)
+# Where it is set, each of many processes compiles all packages anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo ui parties-up parties-down parties-remove test test-slow test-deployments matrix lint type fmt bench docs tour lock release clean
 

@@ -220,6 +220,7 @@ def run(folder: Path, tests: tuple[str, ...]) -> subprocess.CompletedProcess[str
     )
 
 
+@pytest.mark.slow
 def test_without_a_mutant_all_of_them_pass(tmp_path: Path) -> None:
     tests = {test for mutant in MUTANTS.values() for test in mutant.found_by}
     done = run(copy_of_the_project(tmp_path), tuple(sorted(tests)))

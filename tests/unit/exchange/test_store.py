@@ -111,7 +111,7 @@ def process(url: str, number: int, start: "multiprocessing.synchronize.Barrier")
         sys.exit(3)
 
 
-@pytest.mark.parametrize("writers", [2, 16])
+@pytest.mark.parametrize("writers", [2, pytest.param(16, marks=pytest.mark.slow)])
 def test_of_many_processes_one_wins_whole(url: str, writers: int) -> None:
     context = multiprocessing.get_context("fork")
     start = context.Barrier(writers)

@@ -15,6 +15,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 README = DOCS.parent / "README.md"
 
 
+@pytest.mark.slow
 def test_the_committed_report_is_made_of_the_committed_summaries(tmp_path: Path) -> None:
     (tmp_path / "evaluation").mkdir()
     for path in (DOCS / "evaluation").glob("*.json"):
