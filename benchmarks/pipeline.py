@@ -8,7 +8,7 @@ included; ``all`` adds what follows: metrics, a second model of the label holder
 compare with, importance of features, card and registry. Of stages that parties run side by side
 the slowest counts. ``all_with_checks`` is what everybody pays: all parties' stages added up, data
 quality included. Finding the common people is in no ratio; it is ``alignment_seconds`` of the
-processor, of all parties.
+processor, of all parties. ``bytes`` are what crossed the exchange, by kind of artifact.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import resource
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ import polars as pl
 from opboost_ops.boosting import trainer
 from opboost_ops.boosting.trainer import Frame, Parameters
 from opboost_ops.datasets.dataset import ID, Dataset, row_ids
+from opboost_ops.datasets.harness import sizes
 from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.lab.alignment import STAGES as ALIGNMENT
 from opboost_ops.lab.cost import AFTER
@@ -48,13 +50,43 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="the least is printed")
     parser.add_argument("--alignment", choices=("private", "keyed"), default="private")
     parser.add_argument("--json", action="store_true", help="one line")
+    parser.add_argument("--tables", action="store_true", help="stages and bytes, as Markdown")
     options = parser.parse_args()
     matrix, label = generate(options.rows, options.features)
     # Once unmeasured, so that LightGBM's import and threads count for nobody.
     alone_seconds(options, matrix, label)
     runs = [one_run(options, matrix, label) for _ in range(options.repeats)]
     alone = [alone_seconds(options, matrix, label) for _ in range(options.repeats)]
-    print(json.dumps(summed(options, runs, alone), indent=None if options.json else 1))
+    result = summed(options, runs, alone)
+    if options.tables:
+        print(stage_table(result), byte_table(result), sep="\n\n")
+    else:
+        print(json.dumps(result, indent=None if options.json else 1))
+
+
+def stage_table(result: dict[str, Any]) -> str:
+    """Processor seconds of all parties by stage, its checks in a column of their own."""
+    checks, whole = result["checks_processor"], result["processor_of_all_parties"]
+    total = sum(whole.values()) + sum(checks.values())
+    lines = ["| stage | processor s | its checks | share |", "| --- | --- | --- | --- |"]
+    for name, took in whole.items():
+        more = checks.get(name, 0.0)
+        share = f"{(took + more) / total:.1%}"
+        lines.append(f"| `{name}` | {took:.3f} | {more:.3f} | {share} |")
+    return "\n".join(
+        [*lines, f"| all | {sum(whole.values()):.3f} | {sum(checks.values()):.3f} | |"]
+    )
+
+
+def byte_table(result: dict[str, Any]) -> str:
+    """Bytes that crossed the exchange by kind of artifact, and a row of the table."""
+    sent = result["bytes"]
+    total = sum(sent.values())
+    lines = ["| artifact | bytes | a row | share |", "| --- | --- | --- | --- |"]
+    for kind, size in sorted(sent.items(), key=lambda item: -item[1]):
+        lines.append(f"| `{kind}` | {size:,} | {size / result['rows']:.2f} | {size / total:.1%} |")
+    entropy = f"The ranks' entropy: {result['ranks_entropy']:,.0f} bytes."
+    return "\n".join([*lines, f"| all | {total:,} | {total / result['rows']:.2f} | |", "", entropy])
 
 
 def summed(
@@ -124,6 +156,10 @@ def one_run(options: Any, matrix: np.ndarray, label: np.ndarray) -> dict[str, An
         path = write_workspace(dataset, Path(folder) / "w", training=training,
                                alignment=options.alignment)  # fmt: skip
         done = run_federation(path, {})
+        sent = sizes(path.parent / LABELS / "site.yaml", done.federation.name, done.run)
+    kinds: Counter[str] = Counter()
+    for place, size in sent["artifacts"].items():
+        kinds[place.split("/")[0]] += size
     seconds, quality = done.seconds(), done.seconds("quality_seconds")
     processor, checks = done.seconds("processor_seconds"), done.total("quality_processor_seconds")
     everybody = done.total("processor_seconds")
@@ -147,6 +183,8 @@ def one_run(options: Any, matrix: np.ndarray, label: np.ndarray) -> dict[str, An
         "seconds_model": total(seconds, (*AFTER, *ALIGNMENT)),
         "seconds_all": total(seconds, ALIGNMENT),
         "quality_seconds": round(sum(quality.values()), 6),
+        "bytes": dict(kinds),
+        "ranks_entropy": sent["ranks_entropy"],
         "lightgbm": alone_seconds(options, matrix, label),
     }
 
