@@ -41,6 +41,8 @@ def test_a_task_that_is_killed_drops_out_and_reads_the_model_when_it_is_cleared(
         # Its process dies; and so that no second try comes, nobody wants it any more.
         place = f"dags/{TRAIN}/dagRuns/{run}/taskInstances/{task}"
         os.kill(client.get(place)["pid"], signal.SIGKILL)
+        # Not before Airflow knows: what it then writes, a second try, would win over the wish.
+        until(lambda: client.get(place)["state"] == "up_for_retry", "word of the death", 60)
         client.http.patch(f"/api/v2/{place}", json={"new_state": "failed"}).raise_for_status()
         until(lambda: client.run(TRAIN, run)["state"] in ("success", "failed"), "the end", 300)
         states = {each["task_id"]: each["state"] for each in client.tasks(TRAIN, run)}
