@@ -10,6 +10,7 @@ import json
 import tempfile
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +70,9 @@ def night(
     between = time.process_time()
     for i, column in enumerate(held):
         cells.charge(uuid.UUID(int=i), CONTEXT, people, column, domain)
-    cells.tidy()
+    # Trees of before people were shared have nothing to tidy.
+    with suppress(AttributeError):
+        cells.tidy()
     end = time.process_time()
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     return {

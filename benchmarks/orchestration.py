@@ -4,8 +4,9 @@ And where it goes: along the longest path of the run's tasks, from the last one 
 each has waited for, how long the scheduler let it wait (``scheduling``), how long it took from the
 queue to its process (``starting``), and what it took there beside its stage (``around``). What
 is none of the stages' own is ``rest``; ``held`` is how long a task that had ended kept its slot of
-the executor, of all tasks the median, by the scheduler's log. Another tree is measured by this
-file, too: ``TREE/.venv/bin/python benchmarks/orchestration.py``.
+the executor, of all tasks the median, by the scheduler's log. ``first_wall`` and ``first_rest``
+are those of the first run after Airflow has started. Another tree is measured by this file, too:
+``TREE/.venv/bin/python benchmarks/orchestration.py``.
 """
 
 import argparse
@@ -72,7 +73,9 @@ def measured(options: Any, folder: Path) -> dict[str, Any]:
             between = time.monotonic()
             now = by_component(airflow)
             took = {name: round(now[name] - spent[name], 2) for name in now}
-            where = taken_apart(client, dag, run, finished.spent)
+            # Trees of before the homes kept what stages took have it in the summaries.
+            told = getattr(finished, "spent", finished.summaries)
+            where = taken_apart(client, dag, run, told)
             where["held"] = held(airflow.home / "output" / "scheduler.log", client.tasks(dag, run))
             apart.append({**where, "processor": took})
             if not options.without:
@@ -137,8 +140,8 @@ def taken_apart(client: Any, dag: str, run: str, spent: Any) -> dict[str, Any]:
             datetime.fromisoformat(tasks[name][t]) for t in ("queued_when", "start_date")
         )
         group, stage = name.split(".")
-        took = spent[group.rpartition("_")[0]][stage]
-        own = took["seconds"] + took.get("quality_seconds", 0.0)
+        took = spent[group.rpartition("_")[0]].get(stage, {})
+        own = took.get("seconds", 0.0) + took.get("quality_seconds", 0.0)
         found["scheduling"] += (queued - at).total_seconds()
         found["starting"] += (start - queued).total_seconds()
         found["around"] += (ended[name] - start).total_seconds() - own

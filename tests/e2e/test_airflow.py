@@ -1,5 +1,6 @@
 """The DAGs on a real scheduler, seen through the REST API."""
 
+import re
 import time
 from pathlib import Path
 
@@ -30,6 +31,15 @@ def test_a_run_through_all_stages(airflow: Standalone, client: Client, workspace
     finished = follow(airflow, client, workspace / "federation.yaml", lambda *_: None)
     assert set(finished.summaries) == {"credit", "shop", "bank"}
     assert "version" in finished.summaries["credit"]["register"]
+
+
+def test_no_task_waits_until_what_it_talks_to_has_made_its_routes(
+    airflow: Standalone, client: Client
+) -> None:
+    del client  # It is up.
+    log = (airflow.home / "output" / "tasks-api.log").read_text()
+    asked = re.findall(r"request finished .* path=(\S+)", log)
+    assert asked[0] == "/execution/health"
 
 
 def test_the_form_reaches_the_plan(client: Client, workspace: Path) -> None:
