@@ -27,6 +27,7 @@ from opboost_ops.orchestration.documentation import documentation
 from opboost_ops.orchestration.form import scoring_form, training_form
 from opboost_ops.orchestration.groups import add_groups
 from opboost_ops.orchestration.halves import MARGIN, add_half, here_of, join_dag, takes_part
+from opboost_ops.orchestration.kept_dags import KeptDags
 from opboost_ops.orchestration.lineage import leave_out, mark
 from opboost_ops.orchestration.listened import TAG
 from opboost_ops.orchestration.notifications import CALLBACKS
@@ -42,7 +43,10 @@ _AT_HOME = (
 
 
 def build_dags(
-    folder: Path, parties: Sequence[str] | None = None, only: str | None = None
+    folder: Path,
+    parties: Sequence[str] | None = None,
+    only: str | None = None,
+    kept: KeptDags | None = None,
 ) -> dict[str, DAG]:
     """A DAG for each federation file; a faulty file becomes a DAG that says so.
 
@@ -52,6 +56,7 @@ def build_dags(
             Airflows, the DAGs meet those at the store.
         only: The DAG that is needed, where a task is about to run: others are left out, as each
             task would build the DAGs of all federations.
+        kept: Where those of files that have not changed are found again; all are built when absent.
 
     Returns:
         DAGs by id. Those of faulty files are tagged ``invalid``.
@@ -64,7 +69,7 @@ def build_dags(
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*/federation.yaml")]):
         if only is None or _names(path, only):
             try:
-                dags |= {dag.dag_id: dag for dag in _build(path, dags, parties, only)}
+                dags |= _build(path, dags, parties, only, kept)
             except ConfigError as error:
                 faulty.append((path, str(error)))
             except Exception as error:
@@ -75,7 +80,9 @@ def build_dags(
         dags = {dag.dag_id: dag for dag in _faulty(path, dags, problem, parties)} | dags
     if only is not None:
         # The id of a faulty file's DAG may come from the file's name or number.
-        return dags if only in dags else build_dags(folder, parties)
+        return dags if only in dags else build_dags(folder, parties, kept=kept)
+    if kept is not None:
+        kept.tidy()
     known = {tag for dag in dags.values() for tag in dag.tags}
     unknown = [name for name in parties or () if name not in known]
     if unknown and "invalid" not in known:
@@ -86,21 +93,38 @@ def build_dags(
 
 def _names(path: Path, dag_id: str) -> bool:
     try:
-        words = re.findall(r"\w+", path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except (OSError, ValueError):
         return True
-    return dag_id.rpartition("_")[0] in words
+    return re.search(rf"\b{re.escape(dag_id.rpartition('_')[0])}\b", text) is not None
 
 
 def _build(
-    path: Path, others: Mapping[str, DAG], parties: Sequence[str] | None, only: str | None
-) -> list[DAG]:
+    path: Path,
+    others: Mapping[str, DAG],
+    parties: Sequence[str] | None,
+    only: str | None,
+    kept: KeptDags | None,
+) -> dict[str, DAG]:
+    made = None if kept is None else kept.find(path, only)
+    if made is None:
+        made = _made(path, parties, only)
+        if kept is not None and only is None:
+            kept.keep(path, made)
+    if not made.keys().isdisjoint(others):
+        name = next(iter(made)).rpartition("_")[0]
+        fault = Fault("name", f"another file has the name {name} too", "rename one")
+        raise ConfigError("cannot become a DAG", file=path.name, faults=[fault])
+    return made
+
+
+def _made(path: Path, parties: Sequence[str] | None, only: str | None) -> dict[str, DAG]:
     federation = load_federation(path)
     name = federation.name
     _check_crons(federation, path)
     here = here_of(federation, parties)
     if here == ():
-        return []
+        return {}
     joined = None if here is None or federation.label_holder in here else here
     defaults = task_defaults(federation)
     makers = {f"{name}_train": partial(train_dag, federation, path, here)}
@@ -111,13 +135,10 @@ def _build(
         makers[f"{name}_join"] = partial(join_dag, federation, joined, defaults)
     elif federation.schedule.on_tables is not None:
         makers[f"{name}_tables"] = partial(tables_dag, federation, defaults, here)
-    if not makers.keys().isdisjoint(others):
-        fault = Fault("name", f"another file has the name {name} too", "rename one")
-        raise ConfigError("cannot become a DAG", file=path.name, faults=[fault])
     if only in makers:
         makers = {only: makers[only]}
-    made = [make() for make in makers.values()]
-    for dag in made:
+    made = {dag_id: make() for dag_id, make in makers.items()}
+    for dag in made.values():
         leave_out(dag)
     return made
 
