@@ -3,14 +3,12 @@
 So that file may be copied into any folder of DAGs, and nothing in it goes stale.
 """
 
-import gc
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from airflow.sdk import DAG, get_parsing_context
 
+from opboost_ops.collector import uncollected
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.halves import names_in
 from opboost_ops.orchestration.kept_dags import KeptDags
@@ -30,17 +28,5 @@ def federation_dags() -> dict[str, DAG]:
     parties = names_in(os.environ.get("OPBOOST_PARTIES"))
     files = Path(folder)
     only = get_parsing_context().dag_id
-    with _uncollected():
+    with uncollected():
         return build_dags(files, parties, only, KeptDags(files, parties))
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    # All that is made stays: to look through it again and again is most of what a parse would take.
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()

@@ -35,12 +35,13 @@ _OF_TASKS = "AIRFLOW_CTX_"
 _PACKAGES = Path(airflow.__file__).parents[1]
 
 
-def _stamps(paths: Iterable[Path]) -> list[tuple[str, int, int]]:
+def _stamps(paths: Iterable[Path]) -> list[tuple[str, int, int, int]]:
     found = []
     for path in paths:
         with suppress(OSError):
             told = path.stat()
-            found.append((str(path), told.st_mtime_ns, told.st_size))
+            # Some installers give all files one time of writing; that of their making is no gift.
+            found.append((str(path), told.st_size, told.st_mtime_ns, told.st_ctime_ns))
     return sorted(found)
 
 
@@ -74,6 +75,7 @@ class KeptDags:
         self._parties = parties
         self._folder = self._own / _digest(str(files), parties)[:32]
         self._keys: dict[Path, str | None] = {}
+        self._beside: dict[Path, str] = {}
 
     def find(self, path: Path, only: str | None) -> dict[str, DAG] | None:
         """A file's DAGs.
@@ -145,7 +147,10 @@ class KeptDags:
             text = bounded_text(path, MOST_BYTES)
         except (OSError, ValueError, ConfigError):
             return None
-        return _digest(text, str(path), _stamps(path.parent.glob("*.json")), self._around)
+        beside = self._beside.get(path.parent)
+        if beside is None:
+            beside = self._beside[path.parent] = _digest(_stamps(path.parent.glob("*.json")))
+        return _digest(text, str(path), beside, self._around)
 
     @cached_property
     def _around(self) -> str:
