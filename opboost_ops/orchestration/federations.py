@@ -3,12 +3,12 @@
 So that file may be copied into any folder of DAGs, and nothing in it goes stale.
 """
 
+import gc
 import os
 from pathlib import Path
 
 from airflow.sdk import DAG, get_parsing_context
 
-from opboost_ops.collector import uncollected
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.halves import names_in
 from opboost_ops.orchestration.kept_dags import KeptDags
@@ -28,5 +28,11 @@ def federation_dags() -> dict[str, DAG]:
     parties = names_in(os.environ.get("OPBOOST_PARTIES"))
     files = Path(folder)
     only = get_parsing_context().dag_id
-    with uncollected():
+    # All that is made stays: to look through it again and again would be most of a parse.
+    collects = gc.isenabled()
+    gc.disable()
+    try:
         return build_dags(files, parties, only, KeptDags(files, parties))
+    finally:
+        if collects:
+            gc.enable()

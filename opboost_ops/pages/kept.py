@@ -10,12 +10,12 @@ never a beginning on which more is built. Nothing is kept of a database that is 
 import gc
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Generic, TypeVar
 
-from opboost_ops.collector import uncollected
 from opboost_ops.config.site import Site
 
 #: Nanoseconds after a change by which any further one has another time.
@@ -56,7 +56,7 @@ class Kept(Generic[_Value]):
             if found is not None and state is not None and found[0] == state:
                 return found[1]
             self._found.pop(url, None)
-            with uncollected():
+            with _uncollected():
                 value = self._read(site)
             if state is not None and _state(url) == state:
                 self._found[url] = (state, value)
@@ -64,6 +64,18 @@ class Kept(Generic[_Value]):
                     self._found.popitem(last=False)
                 _settle(again=found is not None)
             return value
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without the collector of cycles: lines have none, and it would walk through them often."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _settle(*, again: bool) -> None:

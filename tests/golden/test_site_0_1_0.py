@@ -1,7 +1,6 @@
 """What release 0.1.0 left at three parties opens, scores, retrains, rolls back and forgets."""
 
 import json
-import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.accountant import accounts, model_epsilon
 from opboost_ops.privacy.statement import exact_counted, exact_lines
+from tests.archives import unpack
 from tests.federation import Workspace
 
 ARCHIVE = Path(__file__).with_name("site-0.1.0.tar.xz")
@@ -73,8 +73,7 @@ def upgraded(site: Site) -> None:
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(tmp_path, filter="tar")
+    unpack(ARCHIVE, tmp_path, "tar")
     found = Site(tmp_path / "site-0.1.0")
     found.known_to(monkeypatch)
     monkeypatch.chdir(found.folder)

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from opboost_ops.exchange.versions import too_far_apart
 from opboost_ops.run.agreement import agree
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.runner import run_stage
+from tests.archives import unpack
 from tests.federation import Workspace
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -115,8 +115,7 @@ def under(former: Path, parties: Workspace, code: str) -> "subprocess.CompletedP
 def test_the_wheel_of_0_1_0_beside_this_software(
     former: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with tarfile.open(ROOT / "tests" / "golden" / "site-0.1.0.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="tar")
+    unpack(ROOT / "tests" / "golden" / "site-0.1.0.tar.xz", tmp_path, "tar")
     # A run that a label holder of 0.1.0 opens, and a present feature holder.
     theirs = Workspace(tmp_path / "site-0.1.0", "0" * 15 + "2")
     theirs.known_to(monkeypatch)

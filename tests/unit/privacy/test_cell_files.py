@@ -2,7 +2,6 @@
 
 import json
 import os
-import tarfile
 import uuid
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.draws import read_mark
 from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.scratch.arrays import Scratch
+from tests.archives import unpack
 from tests.unit.privacy.test_draws import COLUMN, CONTEXT, TEN, Party
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cells-0.2.0.tar.xz"
@@ -101,7 +101,7 @@ def test_without_its_people_a_state_is_lost(tmp_path: Path, how: str) -> None:
 
 
 def test_the_forgotten_are_in_no_file(tmp_path: Path) -> None:
-    unpack(tmp_path)
+    unpack(GOLDEN, tmp_path, "data")
     cells = Cells(tmp_path / "cells")
     said = json.loads((tmp_path / "said.json").read_text())
     gone = np.array([int(next(iter(one["people"]))) for one in said.values()], dtype=np.uint64)
@@ -116,13 +116,8 @@ def test_the_forgotten_are_in_no_file(tmp_path: Path) -> None:
     assert not found
 
 
-def unpack(folder: Path) -> None:
-    with tarfile.open(GOLDEN) as archive:
-        archive.extractall(folder, filter="data")
-
-
 def test_cells_of_0_2_0_are_read_and_merged_person_by_person(tmp_path: Path) -> None:
-    unpack(tmp_path)
+    unpack(GOLDEN, tmp_path, "data")
     said = json.loads((tmp_path / "said.json").read_text())
     cells = Cells(tmp_path / "cells")
     former = {path.name: path.read_bytes() for path in (tmp_path / "cells").iterdir()}
