@@ -92,7 +92,7 @@ class KeptDags:
             return None
         # Whatever is wrong with it, they can be built.
         with suppress(Exception):
-            told, _, kept = (self._folder / _name(path)).read_bytes().partition(b"\n")
+            told, _, kept = _read(self._folder / _name(path)).partition(b"\n")
             if told.decode() == f"{key} {hashlib.sha256(kept).hexdigest()}":
                 bodies: Mapping[str, bytes] = pickle.loads(kept)  # noqa: S301
                 wanted = bodies if only is None or only not in bodies else [only]
@@ -122,13 +122,16 @@ class KeptDags:
                     file.write(f"{key} {hashlib.sha256(kept).hexdigest()}\n".encode() + kept)
                 os.replace(name, self._folder / _name(path))
             except BaseException:
-                os.unlink(name)
+                with suppress(OSError):
+                    os.unlink(name)
                 raise
 
     def tidy(self) -> None:
         """Remove what is of files that `find` was not asked for."""
+        if not self._is_own:
+            return
+        names = {_name(path) for path in self._keys}
         with suppress(OSError):
-            names = {_name(path) for path in self._keys}
             for file in os.scandir(self._folder):
                 if file.name not in names:
                     os.unlink(file)
@@ -139,8 +142,7 @@ class KeptDags:
             told = self._own.lstat()
         except OSError:
             return False
-        private = not told.st_mode & 0o077
-        return stat.S_ISDIR(told.st_mode) and told.st_uid == os.geteuid() and private
+        return stat.S_ISDIR(told.st_mode) and _is_private(told)
 
     def _key(self, path: Path) -> str | None:
         try:
@@ -167,6 +169,17 @@ class KeptDags:
 @cache
 def _code() -> str:
     return _digest(sys.version, airflow.__version__, _CODE)
+
+
+def _is_private(told: os.stat_result) -> bool:
+    return told.st_uid == os.geteuid() and not told.st_mode & 0o077
+
+
+def _read(path: Path) -> bytes:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with open(os.open(path, flags), "rb") as file:
+        # The folder may have been exchanged since it was looked at; nobody can make a file of ours.
+        return file.read() if _is_private(os.fstat(file.fileno())) else b""
 
 
 def _name(path: Path) -> str:

@@ -254,7 +254,7 @@ class Planted:
         return os.system, (f"touch {os.environ['PLANTED']}",)
 
 
-@pytest.mark.parametrize("way", ["writable", "readable", "a link", "another's"])
+@pytest.mark.parametrize("way", ["writable", "readable", "a link", "a file", "another's"])
 def test_nothing_is_read_that_somebody_else_may_have_written(
     federations: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
@@ -265,19 +265,24 @@ def test_nothing_is_read_that_somebody_else_may_have_written(
     body = pickle.dumps(Planted())
     key = head.split()[0].decode()
     entry.write_bytes(f"{key} {kept_dags.hashlib.sha256(body).hexdigest()}\n".encode() + body)
+    (entry.parent / "precious").touch()
     own = home / FOLDER
     if way == "a link":
         own.rename(tmp_path / "elsewhere")
         own.symlink_to(tmp_path / "elsewhere")
     elif way == "another's":
         monkeypatch.setattr(kept_dags.os, "geteuid", lambda: os.getuid() + 1)
+    elif way == "a file":
+        entry.chmod(0o644)
     else:
         own.chmod(0o777 if way == "writable" else 0o750)
     before = entry.resolve().read_bytes() if way == "a link" else entry.read_bytes()
     assert "credit_scoring_train" in parse(federations, home)
     assert not (tmp_path / "planted").exists()
-    # Nor is anything written there.
-    assert before in [path.read_bytes() for path in entries(home)]
+    if way != "a file":
+        # Nor is anything written or removed there.
+        assert before in [path.read_bytes() for path in entries(home)]
+        assert "precious" in [path.name for path in entries(home)]
     monkeypatch.undo()
     monkeypatch.setenv("PLANTED", str(tmp_path / "planted"))
     if way == "another's":
