@@ -99,7 +99,7 @@ def parsed(federations: int, *, again: bool) -> dict[str, float]:
         named = {"OPBOOST_FEDERATIONS": str(declared), "AIRFLOW_HOME": str(Path(folder) / "home")}
         for _ in range(1 + again):
             done = subprocess.run(
-                [sys.executable, "-c", PARSE, str(dag_file)],
+                [sys.executable, "-c", PARSE, str(dag_file), "dag-processor"],
                 env={**os.environ, **named},
                 check=True,
                 capture_output=True,

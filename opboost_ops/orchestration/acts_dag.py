@@ -30,6 +30,7 @@ def acts_dag(
     """
     parties = list(federation.parties if here is None else here)
     with DAG(
+        auto_register=False,
         dag_id=f"{federation.name}_acts",
         description=f"Promote, roll back, or stop taking part in {federation.name}.",
         doc_md=(

@@ -69,7 +69,12 @@ def build_dags(
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*/federation.yaml")]):
         if only is None or _names(path, only):
             try:
-                dags |= _build(path, dags, parties, only, kept)
+                found = None if kept is None else kept.find(path)
+                if found is None or not found.keys().isdisjoint(dags):
+                    found = {dag.dag_id: dag for dag in _build(path, dags, parties, only)}
+                    if kept is not None:
+                        kept.keep(path, found)
+                dags |= found
             except ConfigError as error:
                 faulty.append((path, str(error)))
             except Exception as error:
@@ -80,7 +85,7 @@ def build_dags(
         dags = {dag.dag_id: dag for dag in _faulty(path, dags, problem, parties)} | dags
     if only is not None:
         # The id of a faulty file's DAG may come from the file's name or number.
-        return dags if only in dags else build_dags(folder, parties, kept=kept)
+        return dags if only in dags else build_dags(folder, parties)
     if kept is not None:
         kept.tidy()
     known = {tag for dag in dags.values() for tag in dag.tags}
@@ -100,31 +105,14 @@ def _names(path: Path, dag_id: str) -> bool:
 
 
 def _build(
-    path: Path,
-    others: Mapping[str, DAG],
-    parties: Sequence[str] | None,
-    only: str | None,
-    kept: KeptDags | None,
-) -> dict[str, DAG]:
-    made = None if kept is None else kept.find(path, only)
-    if made is None:
-        made = _made(path, parties, only)
-        if kept is not None and only is None:
-            kept.keep(path, made)
-    if not made.keys().isdisjoint(others):
-        name = next(iter(made)).rpartition("_")[0]
-        fault = Fault("name", f"another file has the name {name} too", "rename one")
-        raise ConfigError("cannot become a DAG", file=path.name, faults=[fault])
-    return made
-
-
-def _made(path: Path, parties: Sequence[str] | None, only: str | None) -> dict[str, DAG]:
+    path: Path, others: Mapping[str, DAG], parties: Sequence[str] | None, only: str | None
+) -> list[DAG]:
     federation = load_federation(path)
     name = federation.name
     _check_crons(federation, path)
     here = here_of(federation, parties)
     if here == ():
-        return {}
+        return []
     joined = None if here is None or federation.label_holder in here else here
     defaults = task_defaults(federation)
     makers = {f"{name}_train": partial(train_dag, federation, path, here)}
@@ -135,10 +123,13 @@ def _made(path: Path, parties: Sequence[str] | None, only: str | None) -> dict[s
         makers[f"{name}_join"] = partial(join_dag, federation, joined, defaults)
     elif federation.schedule.on_tables is not None:
         makers[f"{name}_tables"] = partial(tables_dag, federation, defaults, here)
+    if not makers.keys().isdisjoint(others):
+        fault = Fault("name", f"another file has the name {name} too", "rename one")
+        raise ConfigError("cannot become a DAG", file=path.name, faults=[fault])
     if only in makers:
         makers = {only: makers[only]}
-    made = {dag_id: make() for dag_id, make in makers.items()}
-    for dag in made.values():
+    made = [make() for make in makers.values()]
+    for dag in made:
         leave_out(dag)
     return made
 
@@ -177,6 +168,7 @@ def _joins(left: Remnants, parties: Sequence[str] | None) -> bool:
 
 def _invalid(dag_id: str, problem: str, owner: str, cron: str | None = None) -> DAG:
     with DAG(
+        auto_register=False,
         dag_id=dag_id,
         description="Its federation file is faulty.",
         doc_md=f"The federation file is faulty:\n\n```\n{problem}\n```\n",
@@ -250,6 +242,7 @@ def _run_dag(
 ) -> DAG:
     joins = here is not None and federation.label_holder not in here
     with DAG(
+        auto_register=False,
         dag_id=f"{federation.name}_{purpose}",
         description=description,
         doc_md=documentation(federation, purpose, here),

@@ -112,6 +112,7 @@ def join_dag(federation: Federation, here: Sequence[str], defaults: Mapping[str,
     # The others here verify the plan when they join.
     party = here[0]
     with DAG(
+        auto_register=False,
         dag_id=f"{name}_join",
         description=f"Joins the runs of {name} that {holder} opens in another Airflow.",
         doc_md=(

@@ -1,10 +1,11 @@
-"""Built DAGs, kept between parses: building them takes twenty times as long as reading them back.
+"""Built DAGs, kept between the parses of a DAG processor: building takes far longer than reading.
 
 What is kept is a pickle, which runs code when it is read. So it lies in a folder of this user's in
-Airflow's home that nobody else may enter, and is read from no other.
+Airflow's home that nobody else may enter, and no task reads it: what runs has been built.
 """
 
 import hashlib
+import io
 import json
 import os
 import pickle
@@ -13,11 +14,12 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import airflow
-from airflow.configuration import AIRFLOW_CONFIG, AIRFLOW_HOME
+from airflow.configuration import AIRFLOW_HOME
 from airflow.sdk import DAG
 
 from opboost_ops.config.yaml_text import MOST_BYTES, bounded_text
@@ -26,10 +28,6 @@ from opboost_ops.orchestration.pods import FOLDER as _PODS
 
 #: In Airflow's home.
 FOLDER = "opboost-dags"
-
-_SETTINGS = ("AIRFLOW", "OPBOOST", "OPENLINEAGE")
-#: A task's own, which name its run.
-_OF_TASKS = "AIRFLOW_CTX_"
 
 #: A folder in which each package that is installed, renewed or removed changes a name.
 _PACKAGES = Path(airflow.__file__).parents[1]
@@ -56,33 +54,29 @@ _CODE = _stamps(
 
 
 class KeptDags:
-    """What the federation files of a folder became at an earlier parse.
+    """What federation files became at an earlier parse of the same DAG processor.
 
-    A file's DAGs are found again as long as nothing has changed that they are made of: its bytes
-    and path, designed channels beside it, pods of tasks, settings of Airflow's and ours, the code,
-    and what is installed beside Airflow.
+    It forks a process for each parse, so all that it has in memory, Airflow's settings among it, is
+    the same as long as it lives; with a new one all is built anew. A file's DAGs are found again
+    until something else changes that they are made of: its bytes and path, designed channels beside
+    it, pods of tasks, the code, and what is installed beside Airflow.
 
     Args:
-        files: The folder of federation files.
         parties: Whose tasks this Airflow runs; all when absent.
         home: Airflow's home.
     """
 
-    def __init__(
-        self, files: Path, parties: Sequence[str] | None, home: Path = Path(AIRFLOW_HOME)
-    ) -> None:
-        self._own = home / FOLDER
+    def __init__(self, parties: Sequence[str] | None, home: Path = Path(AIRFLOW_HOME)) -> None:
+        self._folder = home / FOLDER
         self._parties = parties
-        self._folder = self._own / _digest(str(files), parties)[:32]
         self._keys: dict[Path, str | None] = {}
         self._beside: dict[Path, str] = {}
 
-    def find(self, path: Path, only: str | None) -> dict[str, DAG] | None:
+    def find(self, path: Path) -> dict[str, DAG] | None:
         """A file's DAGs.
 
         Args:
             path: The federation file.
-            only: The DAG that is needed of them; all, when absent or none of them.
 
         Returns:
             DAGs by id; None if they have to be built.
@@ -94,9 +88,8 @@ class KeptDags:
         with suppress(Exception):
             told, _, kept = _read(self._folder / _name(path)).partition(b"\n")
             if told.decode() == f"{key} {hashlib.sha256(kept).hexdigest()}":
-                bodies: Mapping[str, bytes] = pickle.loads(kept)  # noqa: S301
-                wanted = bodies if only is None or only not in bodies else [only]
-                return {name: pickle.loads(bodies[name]) for name in wanted}  # noqa: S301
+                found: dict[str, DAG] = pickle.loads(kept)  # noqa: S301
+                return found
         return None
 
     def keep(self, path: Path, dags: Mapping[str, DAG]) -> None:
@@ -104,18 +97,17 @@ class KeptDags:
 
         Args:
             path: The federation file, which `find` was asked for.
-            dags: All of them, by id.
+            dags: By id.
         """
         key = self._keys.get(path)
         # Unless it has changed since: what was built may be either.
         if key is None or key != self._key(path):
             return
         with suppress(Exception):
-            kept = pickle.dumps({name: pickle.dumps(dag) for name, dag in dags.items()})
-            self._own.mkdir(mode=0o700, exist_ok=True)
+            self._folder.mkdir(mode=0o700, exist_ok=True)
             if not self._is_own:
                 return
-            self._folder.mkdir(mode=0o700, exist_ok=True)
+            kept = _pickled(dict(dags))
             number, name = tempfile.mkstemp(dir=self._folder)
             try:
                 with os.fdopen(number, "wb") as file:
@@ -139,7 +131,7 @@ class KeptDags:
     @property
     def _is_own(self) -> bool:
         try:
-            told = self._own.lstat()
+            told = self._folder.lstat()
         except OSError:
             return False
         return stat.S_ISDIR(told.st_mode) and _is_private(told)
@@ -147,28 +139,32 @@ class KeptDags:
     def _key(self, path: Path) -> str | None:
         try:
             text = bounded_text(path, MOST_BYTES)
+            around = self._around
         except (OSError, ValueError, ConfigError):
             return None
         beside = self._beside.get(path.parent)
         if beside is None:
-            beside = self._beside[path.parent] = _digest(_stamps(path.parent.glob("*.json")))
-        return _digest(text, str(path), beside, self._around)
+            others = (p for p in path.parent.iterdir() if p.suffix != ".yaml" and p.is_file())
+            beside = self._beside[path.parent] = _digest(_stamps(others))
+        return _digest(text, str(path), beside, around)
 
     @cached_property
     def _around(self) -> str:
-        settings = {
-            name: value
-            for name, value in os.environ.items()
-            if name.startswith(_SETTINGS) and not name.startswith(_OF_TASKS)
-        }
-        pods = Path(settings[_PODS]).glob("*.yaml") if settings.get(_PODS) else ()
-        installed = _stamps([Path(AIRFLOW_CONFIG), _PACKAGES])
-        return _digest(self._parties, settings, _stamps(pods), installed, _code())
+        pods = os.environ.get(_PODS)
+        manifests = _stamps(Path(pods).glob("*.yaml")) if pods else []
+        return _digest(_processor(), self._parties, manifests, _stamps([_PACKAGES]), _CODE)
 
 
-@cache
-def _code() -> str:
-    return _digest(sys.version, airflow.__version__, _CODE)
+def _processor() -> tuple[int, str]:
+    """Which process this one was forked from; its number alone may come again.
+
+    Raises:
+        OSError: This machine does not tell.
+    """
+    number = os.getppid()
+    started = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[19]
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return number, f"{started} {boot}"
 
 
 def _is_private(told: os.stat_result) -> bool:
@@ -180,6 +176,28 @@ def _read(path: Path) -> bytes:
     with open(os.open(path, flags), "rb") as file:
         # The folder may have been exchanged since it was looked at; nobody can make a file of ours.
         return file.read() if _is_private(os.fstat(file.fileno())) else b""
+
+
+class _Pickler(pickle.Pickler):
+    """Airflow asks of some of its objects whether they are that very one: they stay it."""
+
+    def reducer_override(self, thing: Any) -> Any:
+        module = type(thing).__module__
+        if module.startswith("airflow."):
+            for name, value in vars(sys.modules[module]).items():
+                if value is thing:
+                    return _one, (module, name)
+        return NotImplemented
+
+
+def _one(module: str, name: str) -> Any:
+    return getattr(sys.modules[module], name)
+
+
+def _pickled(thing: Any) -> bytes:
+    into = io.BytesIO()
+    _Pickler(into, protocol=pickle.HIGHEST_PROTOCOL).dump(thing)
+    return into.getvalue()
 
 
 def _name(path: Path) -> str:

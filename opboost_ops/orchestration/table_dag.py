@@ -30,6 +30,7 @@ def tables_dag(
     """
     on_tables = federation.schedule.on_tables
     with DAG(
+        auto_register=False,
         dag_id=f"{federation.name}_tables",
         description=f"Looks whether the tables of {federation.name} have changed.",
         doc_md=(

@@ -4,24 +4,30 @@ import gc
 import json
 import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 from airflow.sdk import DAG
+from airflow.sdk.definitions._internal.expandinput import EXPAND_INPUT_EMPTY
+from airflow.sdk.definitions._internal.types import NOTSET
 from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.datasets.lenders import write_lenders
+from opboost_ops.errors import ConfigError
 from opboost_ops.orchestration import dags as module
 from opboost_ops.orchestration import federations as parsed
 from opboost_ops.orchestration import kept_dags
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.kept_dags import FOLDER, KeptDags
 
-SETTING = "AIRFLOW__CORE__DEFAULT_POOL_TASK_SLOT_COUNT"
+ROOT = Path(__file__).parents[2]
+NAMES = {f"credit_scoring_{what}" for what in ("train", "score", "acts")}
 
 
 @pytest.fixture
@@ -35,20 +41,18 @@ def home(tmp_path: Path) -> Path:
 def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the files that were built."""
     names: list[str] = []
-    make = module._made
+    make = module._build
 
-    def made(path: Path, *others: Any) -> dict[str, DAG]:
+    def made(path: Path, *others: Any) -> list[DAG]:
         names.append(path.name)
         return make(path, *others)
 
-    monkeypatch.setattr(module, "_made", made)
+    monkeypatch.setattr(module, "_build", made)
     return names
 
 
-def parse(
-    files: Path, home: Path, parties: tuple[str, ...] | None = None, only: str | None = None
-) -> dict[str, DAG]:
-    return build_dags(files, parties, only, KeptDags(files, parties, home))
+def parse(files: Path, home: Path, parties: tuple[str, ...] | None = None) -> dict[str, DAG]:
+    return build_dags(files, parties, kept=KeptDags(parties, home))
 
 
 def serialized(dags: dict[str, DAG]) -> str:
@@ -67,9 +71,16 @@ def changed(files: Path, **more: Any) -> None:
     path.write_text(yaml.safe_dump({**data, **more}, sort_keys=False))
 
 
-@pytest.mark.parametrize("parties", [None, ("credit",), ("shop", "bank"), ("elsewhere",)])
-@pytest.mark.parametrize("bank", [{}, {"shards": True}, {"pool": "one", "queue": "q"}])
-@pytest.mark.parametrize("schedule", [{}, {"on_tables": "0 * * * *"}, {"cron": "0 3 * * 1"}])
+@pytest.mark.parametrize(
+    ("parties", "bank", "schedule"),
+    [
+        (None, {}, {"cron": "0 3 * * 1"}),
+        (None, {"shards": True}, {"on_tables": "0 * * * *"}),
+        (("credit",), {"pool": "one", "queue": "q"}, {"on_tables": "0 * * * *"}),
+        (("shop", "bank"), {"shards": True}, {}),
+        (("elsewhere",), {}, {}),
+    ],
+)
 def test_they_are_as_built_ones(
     federations: Path,
     home: Path,
@@ -96,28 +107,40 @@ def test_those_of_horizontal_learning_are_too(home: Path, tmp_path: Path, built:
     assert len(built) == 1
 
 
-def test_what_is_kept_runs(federations: Path, home: Path) -> None:
+@pytest.mark.parametrize("parties", [("lender_01",), ("lender_02", "lender_03")])
+def test_those_of_horizontal_halves_are_too(
+    home: Path, tmp_path: Path, built: list[str], parties: tuple[str, ...]
+) -> None:
+    write_lenders(tmp_path / "lenders", parties=3, rows=60)
+    first = parse(tmp_path, home, parties)
+    assert serialized(parse(tmp_path, home, parties)) == serialized(first)
+    assert len(built) == 1
+
+
+def test_airflows_own_marks_stay_what_they_are(federations: Path, home: Path) -> None:
+    changed(federations, bank={"shards": True})
     parse(federations, home)
-    dag = parse(federations, home)["credit_scoring_train"]
-    task = dag.get_task("credit_open.open_run")
-    assert (
-        task.python_callable
-        is build_dags(federations)[dag.dag_id].get_task(task.task_id).python_callable
-    )
-    assert task.on_failure_callback
+    kept = parse(federations, home)
+    mapped = kept["credit_scoring_train"].get_task("bank_release.desensitize")
+    assert mapped.expand_input is EXPAND_INPUT_EMPTY
+    for name, dag in build_dags(federations).items():
+        again = kept[name].params
+        for param in dag.params:
+            one, other = dag.params.get_param(param), again.get_param(param)
+            assert one.has_value == other.has_value
+    parties = ("shop", "bank")
+    parse(federations, home, parties)
+    start = parse(federations, home, parties)["credit_scoring_join"].get_task("start_run")
+    assert start.run_after is NOTSET
+    assert start.on_failure_callback
 
 
-def a_setting(files: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SETTING, "77")
-
-
-def a_configuration(files: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (home / "airflow.cfg").write_text("[core]\n")
-    monkeypatch.setattr(kept_dags, "AIRFLOW_CONFIG", str(home / "airflow.cfg"))
+def a_new_processor(files: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_dags, "_processor", lambda: (1, "another"))
 
 
 def the_code(files: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_dags, "_code", lambda: "another")
+    monkeypatch.setattr(kept_dags, "_CODE", [])
 
 
 def what_is_installed(files: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +149,7 @@ def what_is_installed(files: Path, home: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def a_table_beside_it(files: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (files / "channel.json").write_text("{}")
+    (files / "channel").write_text("{}")
 
 
 def its_comment(files: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +159,7 @@ def its_comment(files: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize(
     "change",
-    [a_setting, a_configuration, the_code, what_is_installed, a_table_beside_it, its_comment],
+    [a_new_processor, the_code, what_is_installed, a_table_beside_it, its_comment],
 )
 def test_what_they_are_made_of_has_changed(
     federations: Path,
@@ -163,11 +186,13 @@ def test_pods_of_tasks_have_changed(
     assert "invalid" in parse(federations, home)["credit_scoring_train"].tags
     parse(federations, home)
     assert len(built) == 2 and not entries(home)
-    monkeypatch.setattr(module, "_made", lambda *_: {})
-    kept = KeptDags(federations, None, home)
-    before = kept._key(federations / "credit.yaml")
+    monkeypatch.setattr(module, "_build", lambda *others: built.append("") or [])
+    for _ in range(2):
+        parse(federations, home)
+    assert len(built) == 3
     (pods / "bank.yaml").write_text("spec: {}")
-    assert KeptDags(federations, None, home)._key(federations / "credit.yaml") != before
+    parse(federations, home)
+    assert len(built) == 4
 
 
 def test_only_the_file_that_changed_is_built(
@@ -188,15 +213,61 @@ def test_only_the_file_that_changed_is_built(
     assert len(entries(home)) == 1
 
 
-def test_a_task_takes_its_own_alone_and_keeps_nothing(
-    federations: Path, home: Path, built: list[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("command", "only", "keeps"),
+    [
+        (["dag-processor"], None, True),
+        (["dag-processor"], "credit_scoring_acts", False),
+        (["scheduler"], None, False),
+        (["dags", "list"], None, False),
+    ],
+)
+def test_the_dag_processor_alone_keeps_them_and_no_task_reads_them(
+    federations: Path,
+    home: Path,
+    built: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: list[str],
+    only: str | None,
+    keeps: bool,
 ) -> None:
-    assert set(parse(federations, home, only="credit_scoring_acts")) == {"credit_scoring_acts"}
-    assert len(built) == 1 and not entries(home)
-    parse(federations, home)
-    monkeypatch.setenv("AIRFLOW_CTX_DAG_RUN_ID", "of a task")
-    assert set(parse(federations, home, only="credit_scoring_acts")) == {"credit_scoring_acts"}
-    assert len(built) == 2
+    monkeypatch.setenv("OPBOOST_FEDERATIONS", str(federations))
+    monkeypatch.setattr(sys, "argv", ["airflow", *command])
+    monkeypatch.setattr(parsed, "KeptDags", lambda parties: KeptDags(parties, home))
+    if keeps:
+        parse(federations, home)
+        built.clear()
+    monkeypatch.setattr(parsed, "get_parsing_context", lambda: SimpleNamespace(dag_id=only))
+    found = parsed.federation_dags()
+    assert set(found) == ({only} if only else NAMES)
+    assert built == ([] if keeps else ["credit.yaml"])
+    assert bool(entries(home)) == keeps
+
+
+def test_each_processor_builds_them_for_itself(federations: Path, home: Path) -> None:
+    code = """
+import os, sys
+from opboost_ops.orchestration import dags
+from opboost_ops.orchestration.federations import federation_dags
+make = dags._build
+dags._build = lambda *those: print("built", end=" ", flush=True) or make(*those)
+for _ in range(2):
+    if child := os.fork():
+        assert os.waitpid(child, 0)[1] == 0
+    else:
+        print(len(federation_dags()), end=" ", flush=True)
+        os._exit(0)
+"""
+    for _ in range(2):
+        told = subprocess.run(
+            [sys.executable, "-c", code, "dag-processor"],
+            env={**os.environ, "AIRFLOW_HOME": str(home), "OPBOOST_FEDERATIONS": str(federations)},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        assert told.endswith("built 3 3 ")
+    assert len(entries(home)) == 1
 
 
 def test_faults_are_found_at_each_parse(federations: Path, home: Path, built: list[str]) -> None:
@@ -210,20 +281,20 @@ def test_faults_are_found_at_each_parse(federations: Path, home: Path, built: li
     (federations / "later.yaml").write_text("version: 7")
     for _ in range(2):
         assert "invalid" in parse(federations, home)["later_train"].tags
-    assert built.count("later.yaml") == 3
+    assert built.count("later.yaml") == 4
 
 
 def test_a_file_that_changes_while_it_is_read_is_not_kept(
     federations: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = module._made
+    make = module._build
 
-    def made(path: Path, *others: Any) -> dict[str, DAG]:
+    def made(path: Path, *others: Any) -> list[DAG]:
         found = make(path, *others)
         path.write_text(path.read_text() + "# Changed.\n")
         return found
 
-    monkeypatch.setattr(module, "_made", made)
+    monkeypatch.setattr(module, "_build", made)
     parse(federations, home)
     assert not entries(home)
 
@@ -326,10 +397,36 @@ def test_collections_go_on_after_a_parse(
         return {} if not fails else {}[""]
 
     monkeypatch.setattr(parsed, "build_dags", build)
-    run: Callable[[], Any] = partial(parsed.federation_dags)
     if fails:
         with pytest.raises(KeyError):
-            run()
+            parsed.federation_dags()
     else:
-        run()
+        parsed.federation_dags()
     assert collects == [False] and gc.isenabled()
+
+
+def test_what_is_not_handed_over_does_not_reach_airflow(
+    federations: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow takes what registers itself, too: DAGs that were refused after they were made."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    text = (federations / "credit.yaml").read_text()
+    later = federations / "later.yaml"
+    later.write_text(f"{text}\nschedule: {{on_tables: 0 * * * *}}\n")
+    made = build_dags(federations)
+    (federations / "half.yaml").write_text(text.replace("name: credit_scoring", "name: half"))
+    monkeypatch.setenv("OPBOOST_FEDERATIONS", str(federations))
+
+    def half(dag: DAG) -> None:
+        if dag.dag_id.startswith("half"):
+            raise ConfigError("OpenLineage would send events.", "Lock it not.")
+
+    monkeypatch.setattr(module, "leave_out", half)
+    bag = DagBag(ROOT / "dags", collect_dags=True)
+    assert set(bag.dags) == {*made, *(name.replace("credit_scoring", "half") for name in NAMES)}
+    for name, dag in bag.dags.items():
+        assert not dag.auto_register
+        assert ("invalid" in dag.tags) == (name not in NAMES)
+    opening = bag.dags["credit_scoring_train"].get_task("credit_open.open_run")
+    assert Path(opening.op_args[0]).name == "credit.yaml"
