@@ -37,7 +37,7 @@ import json, resource, runpy, sys
 from airflow.sdk import DAG
 import opboost_ops.orchestration.federations
 begin = resource.getrusage(resource.RUSAGE_SELF)
-found = runpy.run_path(sys.argv[1])
+found = runpy.run_path(sys.argv[2])
 end = resource.getrusage(resource.RUSAGE_SELF)
 dags = sum(isinstance(each, DAG) for each in found.values())
 spent = end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime
@@ -99,7 +99,7 @@ def parsed(federations: int, *, again: bool) -> dict[str, float]:
         named = {"OPBOOST_FEDERATIONS": str(declared), "AIRFLOW_HOME": str(Path(folder) / "home")}
         for _ in range(1 + again):
             done = subprocess.run(
-                [sys.executable, "-c", PARSE, str(dag_file), "dag-processor"],
+                [sys.executable, "-c", PARSE, "dag-processor", str(dag_file)],
                 env={**os.environ, **named},
                 check=True,
                 capture_output=True,

@@ -5,18 +5,14 @@ So that file may be copied into any folder of DAGs, and nothing in it goes stale
 
 import gc
 import os
-import sys
 from pathlib import Path
 
 from airflow.sdk import DAG, get_parsing_context
 
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.halves import names_in
-from opboost_ops.orchestration.kept_dags import KeptDags
+from opboost_ops.orchestration.kept_dags import KeptDags, of_a_processor
 from opboost_ops.orchestration.settings import adopt_section
-
-#: The command whose processes parse again and again; what is built for anything else is for once.
-_PROCESSOR = "dag-processor"
 
 
 def federation_dags() -> dict[str, DAG]:
@@ -32,7 +28,7 @@ def federation_dags() -> dict[str, DAG]:
     parties = names_in(os.environ.get("OPBOOST_PARTIES"))
     files = Path(folder)
     only = get_parsing_context().dag_id
-    kept = KeptDags(parties) if only is None and _PROCESSOR in sys.argv else None
+    kept = KeptDags(parties) if only is None and of_a_processor() else None
     # All that is made stays: to look through it again and again would be most of a parse.
     collects = gc.isenabled()
     gc.disable()

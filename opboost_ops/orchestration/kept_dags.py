@@ -1,7 +1,7 @@
 """Built DAGs, kept between the parses of a DAG processor: building takes far longer than reading.
 
 What is kept is a pickle, which runs code when it is read. So it lies in a folder of this user's in
-Airflow's home that nobody else may enter, and no task reads it: what runs has been built.
+Airflow's home that nobody else may enter, and no task reads it: each builds its own DAG.
 """
 
 import hashlib
@@ -29,6 +29,9 @@ from opboost_ops.orchestration.pods import FOLDER as _PODS
 #: In Airflow's home.
 FOLDER = "opboost-dags"
 
+#: The one command of Airflow's whose processes parse again and again.
+PROCESSOR = "dag-processor"
+
 #: A folder in which each package that is installed, renewed or removed changes a name.
 _PACKAGES = Path(airflow.__file__).parents[1]
 
@@ -43,14 +46,21 @@ def _stamps(paths: Iterable[Path]) -> list[tuple[str, int, int, int]]:
     return sorted(found)
 
 
+def _code() -> list[tuple[str, int, int, int]]:
+    if not of_a_processor():
+        return []
+    files = os.walk(Path(__file__).parents[1])
+    return _stamps(Path(f) / name for f, _, names in files for name in names if name[-4:] != ".pyc")
+
+
+def of_a_processor() -> bool:
+    """Whether this process is a DAG processor's."""
+    return sys.argv[1:2] == [PROCESSOR]
+
+
 #: Of the code that this process has, as it was when it was imported: a process that is forked later
 #: has the same, whatever lies on disk by then.
-_CODE = _stamps(
-    Path(folder) / name
-    for folder, _, names in os.walk(Path(__file__).parents[1])
-    for name in names
-    if not name.endswith(".pyc")
-)
+_CODE = _code()
 
 
 class KeptDags:
@@ -59,7 +69,8 @@ class KeptDags:
     It forks a process for each parse, so all that it has in memory, Airflow's settings among it, is
     the same as long as it lives; with a new one all is built anew. A file's DAGs are found again
     until something else changes that they are made of: its bytes and path, designed channels beside
-    it, pods of tasks, the code, and what is installed beside Airflow.
+    it, pods of tasks, the code, and what is installed beside Airflow. There is one such folder for
+    all: files that another call did not ask for are removed by it.
 
     Args:
         parties: Whose tasks this Airflow runs; all when absent.
@@ -142,11 +153,16 @@ class KeptDags:
             around = self._around
         except (OSError, ValueError, ConfigError):
             return None
-        beside = self._beside.get(path.parent)
-        if beside is None:
-            others = (p for p in path.parent.iterdir() if p.suffix != ".yaml" and p.is_file())
-            beside = self._beside[path.parent] = _digest(_stamps(others))
-        return _digest(text, str(path), beside, around)
+        return _digest(text, str(path), self._looked_at(path), around)
+
+    def _looked_at(self, path: Path) -> str:
+        # A channel may have any name. In a folder of federation files that of another is none.
+        alone = path.name == "federation.yaml"
+        place = path if alone else path.parent
+        if place not in self._beside:
+            others = (p for p in path.parent.iterdir() if alone or p.suffix != path.suffix)
+            self._beside[place] = _digest(_stamps(p for p in others if p.is_file() and p != path))
+        return self._beside[place]
 
     @cached_property
     def _around(self) -> str:

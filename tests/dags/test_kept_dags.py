@@ -9,11 +9,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
+from uuid import uuid4
 
 import pytest
+import structlog
 import yaml
-from airflow.sdk import DAG
+from airflow.api_fastapi.execution_api.datamodels.taskinstance import TaskInstance
+from airflow.callbacks.callback_requests import TaskCallbackRequest
+from airflow.dag_processing.processor import DagFileParseRequest, _parse_file
+from airflow.sdk import DAG, BaseNotifier, TaskInstanceState
 from airflow.sdk.definitions._internal.expandinput import EXPAND_INPUT_EMPTY
 from airflow.sdk.definitions._internal.types import NOTSET
 from airflow.serialization.serialized_objects import DagSerialization
@@ -24,7 +29,7 @@ from opboost_ops.orchestration import dags as module
 from opboost_ops.orchestration import federations as parsed
 from opboost_ops.orchestration import kept_dags
 from opboost_ops.orchestration.dags import build_dags
-from opboost_ops.orchestration.kept_dags import FOLDER, KeptDags
+from opboost_ops.orchestration.kept_dags import FOLDER, PROCESSOR, KeptDags
 
 ROOT = Path(__file__).parents[2]
 NAMES = {f"credit_scoring_{what}" for what in ("train", "score", "acts")}
@@ -140,7 +145,7 @@ def a_new_processor(files: Path, home: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def the_code(files: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_dags, "_CODE", [])
+    monkeypatch.setattr(kept_dags, "_CODE", [("changed.py", 1, 1, 1)])
 
 
 def what_is_installed(files: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,6 +179,19 @@ def test_what_they_are_made_of_has_changed(
     assert len(built) == 2
     parse(federations, home)
     assert len(built) == 2
+
+
+def test_a_channel_beside_a_file_in_a_folder_of_its_own_has_any_name(
+    federations: Path, home: Path, built: list[str]
+) -> None:
+    own = federations / "own"
+    own.mkdir()
+    (federations / "credit.yaml").rename(own / "federation.yaml")
+    for turn in range(2):
+        (own / "near.yaml").write_text(f"{turn}")
+        for _ in range(2):
+            parse(federations, home)
+        assert len(built) == turn + 1
 
 
 def test_pods_of_tasks_have_changed(
@@ -219,6 +237,7 @@ def test_only_the_file_that_changed_is_built(
         (["dag-processor"], None, True),
         (["dag-processor"], "credit_scoring_acts", False),
         (["scheduler"], None, False),
+        (["dags", "list", "dag-processor"], None, False),
         (["dags", "list"], None, False),
     ],
 )
@@ -242,6 +261,58 @@ def test_the_dag_processor_alone_keeps_them_and_no_task_reads_them(
     assert set(found) == ({only} if only else NAMES)
     assert built == ([] if keeps else ["credit.yaml"])
     assert bool(entries(home)) == keeps
+
+
+class Telling(BaseNotifier):
+    told: ClassVar[list[str]] = []
+
+    def notify(self, context: Any) -> None:
+        self.told.append(str(context["task_id"]))
+
+
+NOTIFIERS: dict[str, Any] = {"failure": [Telling()]}
+
+
+def test_callbacks_of_what_is_kept_are_called(
+    federations: Path, home: Path, built: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a task whose process died Airflow calls them where it parses."""
+    changed(federations, bank={"shards": True})
+    monkeypatch.setenv("OPBOOST_FEDERATIONS", str(federations))
+    monkeypatch.setenv("OPBOOST_NOTIFIERS", f"{__name__}:NOTIFIERS")
+    monkeypatch.setattr(sys, "argv", ["airflow", PROCESSOR])
+    monkeypatch.setattr(parsed, "KeptDags", lambda parties: KeptDags(parties, home))
+    Telling.told.clear()
+    stages = {"credit_open.open_run": -1, "bank_release.desensitize": 0}
+    died = [
+        TaskCallbackRequest(
+            filepath="federations.py",
+            bundle_name="of a test",
+            bundle_version=None,
+            msg="It died.",
+            task_callback_type=TaskInstanceState.FAILED,
+            ti=TaskInstance(
+                id=uuid4(),
+                task_id=stage,
+                dag_id="credit_scoring_train",
+                run_id="manual__1",
+                try_number=1,
+                dag_version_id=uuid4(),
+                map_index=index,
+            ),
+        )
+        for stage, index in stages.items()
+    ]
+    for requests in ([], died):
+        request = DagFileParseRequest(
+            file=str(ROOT / "dags" / "federations.py"),
+            bundle_path=ROOT / "dags",
+            bundle_name="of a test",
+            callback_requests=requests,
+        )
+        _parse_file(request, structlog.get_logger())
+    assert built == ["credit.yaml"]
+    assert Telling.told == list(stages)
 
 
 def test_each_processor_builds_them_for_itself(federations: Path, home: Path) -> None:
