@@ -150,10 +150,9 @@ class KeptDags:
     def _key(self, path: Path) -> str | None:
         try:
             text = bounded_text(path, MOST_BYTES)
-            around = self._around
+            return _digest(text, str(path), self._looked_at(path), self._around)
         except (OSError, ValueError, ConfigError):
             return None
-        return _digest(text, str(path), self._looked_at(path), around)
 
     def _looked_at(self, path: Path) -> str:
         # A channel may have any name. In a folder of federation files that of another is none.

@@ -1,9 +1,6 @@
 """DAGs that are kept between parses: the same as built ones, and only while nothing has changed."""
 
-import gc
-import json
 import os
-import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,52 +18,17 @@ from airflow.dag_processing.processor import DagFileParseRequest, _parse_file
 from airflow.sdk import DAG, BaseNotifier, TaskInstanceState
 from airflow.sdk.definitions._internal.expandinput import EXPAND_INPUT_EMPTY
 from airflow.sdk.definitions._internal.types import NOTSET
-from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.datasets.lenders import write_lenders
-from opboost_ops.errors import ConfigError
 from opboost_ops.orchestration import dags as module
 from opboost_ops.orchestration import federations as parsed
 from opboost_ops.orchestration import kept_dags
 from opboost_ops.orchestration.dags import build_dags
-from opboost_ops.orchestration.kept_dags import FOLDER, PROCESSOR, KeptDags
+from opboost_ops.orchestration.kept_dags import PROCESSOR, KeptDags
+from tests.dags.kept import entries, parse, serialized
 
 ROOT = Path(__file__).parents[2]
 NAMES = {f"credit_scoring_{what}" for what in ("train", "score", "acts")}
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    folder = tmp_path / "airflow"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the files that were built."""
-    names: list[str] = []
-    make = module._build
-
-    def made(path: Path, *others: Any) -> list[DAG]:
-        names.append(path.name)
-        return make(path, *others)
-
-    monkeypatch.setattr(module, "_build", made)
-    return names
-
-
-def parse(files: Path, home: Path, parties: tuple[str, ...] | None = None) -> dict[str, DAG]:
-    return build_dags(files, parties, kept=KeptDags(parties, home))
-
-
-def serialized(dags: dict[str, DAG]) -> str:
-    # Sets have no order of their own.
-    return json.dumps({n: DagSerialization.to_dict(dag) for n, dag in dags.items()}, default=sorted)
-
-
-def entries(home: Path) -> list[Path]:
-    return sorted(path for path in (home / FOLDER).rglob("*") if path.is_file())
 
 
 def changed(files: Path, **more: Any) -> None:
@@ -225,9 +187,7 @@ def test_only_the_file_that_changed_is_built(
     assert "0 5 * * *" in serialized({"score": found["credit_scoring_score"]})
     (federations / "other.yaml").unlink()
     assert len(entries(home)) == 2
-    assert set(parse(federations, home)) == {
-        f"credit_scoring_{w}" for w in ("train", "score", "acts")
-    }
+    assert set(parse(federations, home)) == NAMES
     assert len(entries(home)) == 1
 
 
@@ -368,136 +328,3 @@ def test_a_file_that_changes_while_it_is_read_is_not_kept(
     monkeypatch.setattr(module, "_build", made)
     parse(federations, home)
     assert not entries(home)
-
-
-@pytest.mark.parametrize("fault", ["cut", "other", "empty", "of another version"])
-def test_what_is_damaged_is_built_anew(
-    federations: Path, home: Path, built: list[str], fault: str
-) -> None:
-    parse(federations, home)
-    (entry,) = entries(home)
-    head, _, body = entry.read_bytes().partition(b"\n")
-    entry.write_bytes(
-        {
-            "cut": head + b"\n" + body[:-9],
-            "other": head + b"\n" + body[:-1] + bytes([body[-1] ^ 1]),
-            "empty": b"",
-            "of another version": b"2 " + body,
-        }[fault]
-    )
-    assert serialized(parse(federations, home)) == serialized(build_dags(federations))
-    assert built == ["credit.yaml"] * 3
-    parse(federations, home)
-    assert len(built) == 3
-
-
-class Planted:
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.system, (f"touch {os.environ['PLANTED']}",)
-
-
-@pytest.mark.parametrize("way", ["writable", "readable", "a link", "a file", "another's"])
-def test_nothing_is_read_that_somebody_else_may_have_written(
-    federations: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
-    monkeypatch.setenv("PLANTED", str(tmp_path / "planted"))
-    parse(federations, home)
-    (entry,) = entries(home)
-    head, _, _ = entry.read_bytes().partition(b"\n")
-    body = pickle.dumps(Planted())
-    key = head.split()[0].decode()
-    entry.write_bytes(f"{key} {kept_dags.hashlib.sha256(body).hexdigest()}\n".encode() + body)
-    (entry.parent / "precious").touch()
-    own = home / FOLDER
-    if way == "a link":
-        own.rename(tmp_path / "elsewhere")
-        own.symlink_to(tmp_path / "elsewhere")
-    elif way == "another's":
-        monkeypatch.setattr(kept_dags.os, "geteuid", lambda: os.getuid() + 1)
-    elif way == "a file":
-        entry.chmod(0o644)
-    else:
-        own.chmod(0o777 if way == "writable" else 0o750)
-    before = entry.resolve().read_bytes() if way == "a link" else entry.read_bytes()
-    assert "credit_scoring_train" in parse(federations, home)
-    assert not (tmp_path / "planted").exists()
-    if way != "a file":
-        # Nor is anything written or removed there.
-        assert before in [path.read_bytes() for path in entries(home)]
-        assert "precious" in [path.name for path in entries(home)]
-    monkeypatch.undo()
-    monkeypatch.setenv("PLANTED", str(tmp_path / "planted"))
-    if way == "another's":
-        # The same bytes in one's own folder would have run.
-        parse(federations, home)
-        assert (tmp_path / "planted").exists()
-
-
-def test_it_is_this_users_alone(federations: Path, home: Path) -> None:
-    before = os.umask(0)
-    try:
-        parse(federations, home)
-    finally:
-        os.umask(before)
-    modes = {path: path.stat().st_mode & 0o777 for path in [home / FOLDER, *entries(home)]}
-    assert sorted(modes.values()) == [0o600, 0o700]
-
-
-@pytest.mark.parametrize("obstacle", ["a file", "no home"])
-def test_where_nothing_can_be_kept_they_are_built(
-    federations: Path, home: Path, built: list[str], obstacle: str
-) -> None:
-    if obstacle == "a file":
-        (home / FOLDER).write_text("")
-    else:
-        home.rmdir()
-    for _ in range(2):
-        assert "credit_scoring_train" in parse(federations, home)
-    assert len(built) == 2
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_collections_go_on_after_a_parse(
-    federations: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
-) -> None:
-    monkeypatch.setenv("OPBOOST_FEDERATIONS", str(federations))
-    collects = []
-
-    def build(*arguments: Any) -> dict[str, DAG]:
-        collects.append(gc.isenabled())
-        return {} if not fails else {}[""]
-
-    monkeypatch.setattr(parsed, "build_dags", build)
-    if fails:
-        with pytest.raises(KeyError):
-            parsed.federation_dags()
-    else:
-        parsed.federation_dags()
-    assert collects == [False] and gc.isenabled()
-
-
-def test_what_is_not_handed_over_does_not_reach_airflow(
-    federations: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Airflow takes what registers itself, too: DAGs that were refused after they were made."""
-    from airflow.dag_processing.dagbag import DagBag
-
-    text = (federations / "credit.yaml").read_text()
-    later = federations / "later.yaml"
-    later.write_text(f"{text}\nschedule: {{on_tables: 0 * * * *}}\n")
-    made = build_dags(federations)
-    (federations / "half.yaml").write_text(text.replace("name: credit_scoring", "name: half"))
-    monkeypatch.setenv("OPBOOST_FEDERATIONS", str(federations))
-
-    def half(dag: DAG) -> None:
-        if dag.dag_id.startswith("half"):
-            raise ConfigError("OpenLineage would send events.", "Lock it not.")
-
-    monkeypatch.setattr(module, "leave_out", half)
-    bag = DagBag(ROOT / "dags", collect_dags=True)
-    assert set(bag.dags) == {*made, *(name.replace("credit_scoring", "half") for name in NAMES)}
-    for name, dag in bag.dags.items():
-        assert not dag.auto_register
-        assert ("invalid" in dag.tags) == (name not in NAMES)
-    opening = bag.dags["credit_scoring_train"].get_task("credit_open.open_run")
-    assert Path(opening.op_args[0]).name == "credit.yaml"

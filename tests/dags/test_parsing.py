@@ -1,15 +1,23 @@
 """The DAG file as Airflow parses it: no error, nothing heavy."""
 
+import gc
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from airflow.sdk import DAG
 
+from opboost_ops.errors import ConfigError
+from opboost_ops.orchestration import dags as module
+from opboost_ops.orchestration import federations as parsed
+from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.lineage import PARAMETER
 
 ROOT = Path(__file__).parents[2]
+NAMES = {f"credit_scoring_{what}" for what in ("train", "score", "acts")}
 
 _MEASURE = """
 import json, sys
@@ -76,3 +84,50 @@ def test_without_a_folder_there_is_no_dag(monkeypatch: pytest.MonkeyPatch) -> No
 def test_dag_files_are_thin() -> None:
     for path in [*(ROOT / "dags").glob("*.py"), *(ROOT / "plugins").glob("*.py")]:
         assert len(path.read_text().splitlines()) < 100
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_collections_go_on_after_a_parse(
+    federations: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    monkeypatch.setenv("OPBOOST_FEDERATIONS", str(federations))
+    collects = []
+
+    def build(*arguments: Any) -> dict[str, DAG]:
+        collects.append(gc.isenabled())
+        return {} if not fails else {}[""]
+
+    monkeypatch.setattr(parsed, "build_dags", build)
+    if fails:
+        with pytest.raises(KeyError):
+            parsed.federation_dags()
+    else:
+        parsed.federation_dags()
+    assert collects == [False] and gc.isenabled()
+
+
+def test_what_is_not_handed_over_does_not_reach_airflow(
+    federations: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow takes what registers itself, too: DAGs that were refused after they were made."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    text = (federations / "credit.yaml").read_text()
+    later = federations / "later.yaml"
+    later.write_text(f"{text}\nschedule: {{on_tables: 0 * * * *}}\n")
+    made = build_dags(federations)
+    (federations / "half.yaml").write_text(text.replace("name: credit_scoring", "name: half"))
+    monkeypatch.setenv("OPBOOST_FEDERATIONS", str(federations))
+
+    def half(dag: DAG) -> None:
+        if dag.dag_id.startswith("half"):
+            raise ConfigError("OpenLineage would send events.", "Lock it not.")
+
+    monkeypatch.setattr(module, "leave_out", half)
+    bag = DagBag(ROOT / "dags", collect_dags=True)
+    assert set(bag.dags) == {*made, *(name.replace("credit_scoring", "half") for name in NAMES)}
+    for name, dag in bag.dags.items():
+        assert not dag.auto_register
+        assert ("invalid" in dag.tags) == (name not in NAMES)
+    opening = bag.dags["credit_scoring_train"].get_task("credit_open.open_run")
+    assert Path(opening.op_args[0]).name == "credit.yaml"
