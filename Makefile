@@ -9,7 +9,6 @@ DATASET ?= credit
 # Slow tests that need no server, and so may run beside each other.
 ALONE   := tests/noninterference tests/unit tests/mutants tests/e2e_local \
 	tests/leakage/test_canaries.py
-PARTIES ?= /var/lib/opboost-parties
 # The first Python that the project supports; name another with PYTHON=.
 PYTHON  ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null \
@@ -24,7 +23,7 @@ export PATH := $(BIN):$(PATH)
 # Where it is set, each of many processes compiles all packages anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo ui parties-up parties-down parties-remove test test-slow test-deployments matrix lint type fmt bench docs tour lock release clean
+.PHONY: help setup demo ui test test-slow test-deployments matrix lint type fmt bench docs tour lock release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -53,15 +52,6 @@ demo: setup ## run the training DAG in a real Airflow (DATASET=credit|adult|pend
 
 ui: setup ## leave Airflow running, and say where and how to log in
 	opboost ui
-
-parties-up: setup ## one Airflow, a worker a party as a unix user of its own (as root)
-	opboost parties up --folder $(PARTIES)
-
-parties-down: setup ## end them; tables, keys and models stay
-	opboost parties down --folder $(PARTIES)
-
-parties-remove: setup ## end them, and remove their users, tables, keys and models
-	opboost parties remove --folder $(PARTIES)
 
 test: setup lint type ## run linters, types and all tests that need nothing but PyPI
 	pytest -n auto --dist worksteal

@@ -25,7 +25,6 @@ from opboost_ops.cli import (
     leakage,
     ledger,
     models,
-    parties,
     plan,
     policy,
     run,
@@ -91,8 +90,7 @@ app.add_typer(audit.app, name="audit")
 app.add_typer(store.app, name="store")
 app.add_typer(sites.app, name="sites")
 app.add_typer(datasets.app, name="datasets")
-lab.add_lab(app, parties.app)
-app.add_typer(parties.app, name="parties")
+lab.add_lab(app)
 app.command("demo")(demo.demo)
 app.command("ui")(demo.ui)
 

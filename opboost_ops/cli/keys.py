@@ -48,6 +48,18 @@ def init(
         print(f"{name}: {key}")
 
 
+@app.command("compose")
+def compose(
+    folder: Annotated[Path, typer.Argument(help="A new folder.")],
+    federations: Annotated[Path, typer.Option(help="Folder of the federation files.")],
+) -> None:
+    """Make the passwords and keys that `docker/compose.yaml` gives to its containers."""
+    from opboost_ops.orchestration.compose_keys import write_keys
+
+    for path in write_keys(folder, federations):
+        print(path)
+
+
 @app.command("encryption")
 def encryption(
     site: Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")],

@@ -1,4 +1,4 @@
-"""Commands that reproduce papers and drill deployments: there where their extra is installed."""
+"""Commands that reproduce papers: there where their extra is installed."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -11,28 +11,25 @@ from opboost_ops.errors import ConfigError
 _BROUGHT = ("matplotlib", "pyope")
 
 
-def add_lab(app: typer.Typer, parties: typer.Typer) -> None:
-    """Add `opboost evaluate` and `opboost parties drill`, or what says how to install them.
+def add_lab(app: typer.Typer) -> None:
+    """Add `opboost evaluate`, or what says how to install it.
 
     The lab is no part of the product: nothing here imports it by name, so that it may be absent.
 
     Args:
         app: The command line.
-        parties: Its group `parties`.
     """
     if all(find_spec(module) for module in _BROUGHT):
         commands = import_module("opboost_ops.lab.commands")
         app.add_typer(commands.app, name="evaluate")
-        parties.command("drill")(commands.drill.command)
         return
     anything = {"allow_extra_args": True, "ignore_unknown_options": True}
     app.command("evaluate", context_settings=anything, add_help_option=False)(_absent)
-    parties.command("drill", context_settings=anything, add_help_option=False)(_absent)
 
 
 def _absent() -> None:
-    """Reproduces papers, or drills a deployment: needs the extra `lab`."""
+    """Reproduces papers: needs the extra `lab`."""
     raise ConfigError(
-        "This command reproduces papers or drills deployments, and its extra is not installed.",
+        "This command reproduces papers, and its extra is not installed.",
         "Install it: pip install 'opboost-ops[lab]'.",
     )

@@ -5,7 +5,6 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 #: Seconds between being asked to end, and being ended.
@@ -48,51 +47,6 @@ def members(sessions: Sequence[int]) -> list[int]:
             continue
         if int(fields[3]) in sessions and fields[0] != "Z":
             found.append(int(stat.parent.name))
-    return found
-
-
-@dataclass(frozen=True)
-class Process:
-    """A living process.
-
-    Attributes:
-        parent: Who started it, or takes care of it now.
-        session: The process that leads its session.
-        uid: Whose it is.
-    """
-
-    parent: int
-    session: int
-    uid: int
-
-
-def living() -> dict[int, Process]:
-    """All living processes of the machine, from /proc."""
-    found = {}
-    for process in os.scandir("/proc"):
-        if not process.name.isdigit():
-            continue
-        try:
-            text = Path(process.path, "stat").read_text()
-            uid = process.stat().st_uid
-        except OSError:
-            continue
-        state, parent, _, session = text.rpartition(")")[2].split()[:4]
-        if state != "Z":
-            found[int(process.name)] = Process(int(parent), int(session), uid)
-    return found
-
-
-def trees(leaders: Collection[int], among: Mapping[int, Process]) -> set[int]:
-    """Processes of sessions, and all that they have started, in whatever session.
-
-    Args:
-        leaders: The processes that lead the sessions, living or not.
-        among: Of which processes.
-    """
-    found = {pid for pid, process in among.items() if process.session in leaders}
-    while more := {pid for pid, process in among.items() if process.parent in found} - found:
-        found |= more
     return found
 
 

@@ -4,26 +4,21 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from opboost_ops.orchestration.parties.container_keys import write_keys
-from opboost_ops.orchestration.parties.federations import write_federations
-from opboost_ops.orchestration.parties.places import Places
-
-PARTIES = ("bank", "credit", "shop")
+from opboost_ops.orchestration.compose_keys import write_keys
+from tests.deployments import PARTIES, write_deployment
 
 #: The user of the first party's container, in the order of the parties' names.
 FIRST = 10011
 
 
 def prepare(root: Path, rows: int, training: Mapping[str, object]) -> dict[str, Path]:
-    """Write what lies beside the compose file, as docs/parties.md says; its variables."""
-    places = Places(root)
-    (root / "homes").mkdir(parents=True)
-    write_federations(places, "credit", rows, 1, training, "/exchange")
-    write_keys(root / "keys", places.federations)
+    """Write what lies beside the compose file, as docs/containers.md says; its variables."""
+    federations = write_deployment(root, "/exchange", rows, training=training)
+    write_keys(root / "keys", federations)
     for number, party in enumerate(PARTIES, FIRST):
-        own(places.home(party), number)
-    homes = {party.upper(): places.home(party) for party in PARTIES}
-    return {"KEYS": root / "keys", "FEDERATIONS": places.federations, **homes}
+        own(root / "homes" / party, number)
+    homes = {party.upper(): root / "homes" / party for party in PARTIES}
+    return {"KEYS": root / "keys", "FEDERATIONS": federations, **homes}
 
 
 def own(folder: Path, user: int) -> None:

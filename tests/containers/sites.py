@@ -9,17 +9,13 @@ from pathlib import Path
 
 import boto3
 import pytest
-import yaml
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
-from opboost_ops.config.loading import load_federation, load_site
-from opboost_ops.datasets import load
-from opboost_ops.datasets.workspace import dump, write_workspace
 from opboost_ops.orchestration.sites.keys import write_sites
 from opboost_ops.orchestration.sites.maps import write_maps
-from opboost_ops.run.agreement import agree
-from tests.containers.parties import PARTIES, own
+from tests.containers.parties import own
+from tests.deployments import PARTIES, write_deployment
 from tests.unit.exchange.conftest import Quiet
 
 #: The user of all these containers, unless CONTAINER_USER says another.
@@ -61,14 +57,9 @@ def exchange(host: str) -> Iterator[str]:
 
 def prepare(root: Path, store: str, training: Mapping[str, object]) -> dict[str, dict[str, object]]:
     """Write what lies beside the compose files, as docs/sites.md says; the variables of each."""
-    file = write_workspace(load("credit", rows=2000), root / "homes", training=training)
-    data = yaml.safe_load(file.read_text())
-    for party in PARTIES:
-        data["parties"][party]["queue"] = f"queue.{party}"
-    federations = root / "federations"
-    federations.mkdir()
-    file.unlink()
-    dump(federations / "credit.yaml", data)
+    federations = write_deployment(
+        root, f"s3://{_BUCKET}/exchange", training=training, queue="queue.{}"
+    )
     write_sites(root / "keys", PARTIES, [PROXY])
     write_maps(federations, root / "maps")
     own(root / "keys" / "coordinator", USER)
@@ -76,7 +67,7 @@ def prepare(root: Path, store: str, training: Mapping[str, object]) -> dict[str,
     found: dict[str, dict[str, object]] = {"coordinator": dict(coordinator)}
     for party in PARTIES:
         home = root / "homes" / party
-        _ready(home, federations / "credit.yaml", store)
+        _ready(home, store)
         own(root / "keys" / party, USER)
         found[party] = {
             "COORDINATOR": PROXY,
@@ -90,10 +81,8 @@ def prepare(root: Path, store: str, training: Mapping[str, object]) -> dict[str,
     return {name: {**values, "FEDERATIONS": federations} for name, values in found.items()}
 
 
-def _ready(home: Path, federation: Path, store: str) -> None:
-    """The party's own: where the exchange is, how it logs in there, and what it agrees to."""
-    site = yaml.safe_load((home / "site.yaml").read_text())
-    dump(home / "site.yaml", {**site, "store": f"s3://{_BUCKET}/exchange"})
+def _ready(home: Path, store: str) -> None:
+    """How the party logs in to the exchange."""
     (home / "secrets").mkdir()
     (home / "secrets" / "aws.config").write_text(
         f"[default]\nregion = us-east-1\nendpoint_url = {store}\n"
@@ -101,5 +90,4 @@ def _ready(home: Path, federation: Path, store: str) -> None:
     (home / "secrets" / "aws.credentials").write_text(
         "[default]\naws_access_key_id = key\naws_secret_access_key = secret\n"
     )
-    agree(load_site(home / "site.yaml"), load_federation(federation))
     own(home, USER)

@@ -9,6 +9,7 @@ import pytest
 from tests.containers import parties, runs
 from tests.containers.engine import Engine, Project, until
 from tests.containers.images import ROOT, Images
+from tests.deployments import PARTIES
 from tests.servers.conftest import free_port
 
 pytestmark = pytest.mark.deployment
@@ -19,7 +20,7 @@ LASTING = (
     "api-server",
     "scheduler",
     "dag-processor",
-    *(f"worker-{party}" for party in parties.PARTIES),
+    *(f"worker-{party}" for party in PARTIES),
 )
 
 
@@ -50,9 +51,9 @@ def test_three_parties_train_and_score_although_a_worker_is_killed(project: Proj
         # Each on its own party's worker, and in its container.
         assert entry["task_id"].startswith(f"{entry['queue']}_")
     hosts = {entry["queue"]: entry["hostname"] for entry in scored}
-    assert set(hosts) == set(parties.PARTIES)
-    assert len(set(hosts.values())) == len(parties.PARTIES)
-    for number, party in enumerate(parties.PARTIES, parties.FIRST):
+    assert set(hosts) == set(PARTIES)
+    assert len(set(hosts.values())) == len(PARTIES)
+    for number, party in enumerate(PARTIES, parties.FIRST):
         home = Path(project.values[party.upper()])
         assert {path.stat().st_uid for path in home.rglob("*")} == {number}
         assert list((home / "airflow" / "logs").rglob("attempt=*.log"))

@@ -12,7 +12,7 @@ from opboost_ops.orchestration.client import Client
 from tests.containers import runs, sites
 from tests.containers.engine import Engine, Project, until
 from tests.containers.images import ROOT, Images
-from tests.containers.parties import PARTIES
+from tests.deployments import PARTIES
 from tests.servers.conftest import free_port
 
 pytestmark = pytest.mark.deployment

@@ -11,9 +11,9 @@ import yaml
 FOLDER = Path(__file__).parents[2] / "docker"
 
 
-def services(name: str, values: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The services of ``compose.<name>.yaml``, with variables filled in."""
-    text = (FOLDER / f"compose.{name}.yaml").read_text()
+def services(name: str = "", values: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The services of ``compose.<name>.yaml``, with variables filled in; of ``compose.yaml``."""
+    text = (FOLDER / f"compose.{name}.yaml".replace("..", ".")).read_text()
     data = yaml.safe_load(text)
     found: dict[str, Any] = _filled(data["services"], values or {})
     return found

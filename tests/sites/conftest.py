@@ -3,33 +3,29 @@
 import contextlib
 import http.client
 import json
-import os
 import shutil
-import signal
 import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from airflow.api_fastapi.auth.tokens import JWTGenerator
 
-from opboost_ops.datasets import load
-from opboost_ops.datasets.workspace import dump, write_workspace
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.sites.keys import write_sites
 from opboost_ops.orchestration.sites.maps import write_maps
 from opboost_ops.orchestration.standalone import Standalone
+from tests.deployments import PARTIES, write_deployment
+from tests.processes import Processes
 from tests.servers.conftest import free_port
 from tests.servers.conftest import postgres_server as postgres_server
 from tests.sites import compose
 
-PARTIES = ("credit", "shop", "bank")
 BIN = Path(sys.executable).parent
 
 
@@ -47,69 +43,10 @@ def haproxy() -> str:
     return found
 
 
-class Processes:
-    """Processes in sessions of their own, of which none is left in the end."""
-
-    def __init__(self, logs: Path) -> None:
-        self.logs = logs
-        self.running: dict[str, subprocess.Popen[bytes]] = {}
-
-    def start(
-        self, name: str, command: Sequence[str | Path], env: Mapping[str, str], cwd: Path
-    ) -> None:
-        with (self.logs / f"{name}.log").open("wb") as log:
-            self.running[name] = subprocess.Popen(
-                command, env=env, cwd=cwd, stdout=log, stderr=log, start_new_session=True
-            )
-
-    def output(self, name: str) -> str:
-        return (self.logs / f"{name}.log").read_text(errors="replace")
-
-    def beats(self, party: str) -> bool:
-        """Whether a party's worker has told that it is up."""
-        assert self.running[f"worker-{party}"].poll() is None, self.output(f"worker-{party}")
-        return f"PATCH /edge_worker/v1/worker/{party} 200" in self.output(f"tunnel-{party}")
-
-    @contextlib.contextmanager
-    def asleep(self, *names: str) -> Iterator[None]:
-        """Stop processes and what they started for a while."""
-        pids = _members([self.running[name] for name in names])
-        try:
-            for pid in pids:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGSTOP)
-            yield
-        finally:
-            for pid in pids:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGCONT)
-
-    def stop(self, *names: str) -> None:
-        """End these, or all."""
-        ending = [self.running.pop(name) for name in names or tuple(self.running)]
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            deadline = time.monotonic() + 5
-            while (left := _members(ending)) and time.monotonic() < deadline:
-                for pid in left:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, number)
-                for process in ending:
-                    process.poll()
-                time.sleep(0.1)
-        for process in ending:
-            process.wait()
-
-
-def _members(processes: Sequence[subprocess.Popen[bytes]]) -> list[int]:
-    """The living processes of their sessions."""
-    sessions = {process.pid for process in processes}
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            fields = stat.read_text().rpartition(")")[2].split()
-            if int(fields[3]) in sessions and fields[0] != "Z":
-                found.append(int(stat.parent.name))
-    return found
+def _beats(processes: Processes, party: str) -> bool:
+    """Whether a party's worker has told that it is up."""
+    assert processes.running[f"worker-{party}"].poll() is None, processes.output(f"worker-{party}")
+    return f"PATCH /edge_worker/v1/worker/{party} 200" in processes.output(f"tunnel-{party}")
 
 
 @dataclass
@@ -179,7 +116,10 @@ def sites(
 ) -> Iterator[Sites]:
     haproxy()
     root = tmp_path_factory.mktemp("outgoing")
-    federations = _workspace(root)
+    federations = write_deployment(
+        root, str(root / "exchange"), training={"trees": 10}, queue="queue.{}"
+    )
+    (root / "exchange").mkdir()
     write_sites(root / "keys", PARTIES, ["127.0.0.1"])
     write_maps(federations, root / "maps")
     (root / "logs").mkdir()
@@ -220,7 +160,7 @@ def sites(
                 site.start_tunnel(processes)
                 site.start_worker(processes)
             for party in PARTIES:
-                until(lambda party=party: processes.beats(party), f"the worker of {party}")
+                until(lambda party=party: _beats(processes, party), f"the worker of {party}")
             yield Sites(root, airflow, client, address, processes, own)
     finally:
         processes.stop()
@@ -228,19 +168,6 @@ def sites(
 
 #: Settings of the coordinator's containers that hold here, too; others name hosts and folders.
 _COORDINATOR = ("AIRFLOW__CORE__EXECUTOR", "AIRFLOW__DATABASE__EXTERNAL_DB_MANAGERS")
-
-
-def _workspace(root: Path) -> Path:
-    """The federation file for all, and a folder for each site with what is its own."""
-    file = write_workspace(load("credit", rows=2000), root / "sites", training={"trees": 10})
-    data = yaml.safe_load(file.read_text())
-    for party in PARTIES:
-        data["parties"][party]["queue"] = f"queue.{party}"
-    federations = root / "federations"
-    federations.mkdir()
-    file.unlink()
-    dump(federations / "credit.yaml", data)
-    return federations
 
 
 class Site:
@@ -254,7 +181,7 @@ class Site:
             "COORDINATOR": "127.0.0.1",
         }
         self.party, self.proxy, self.keys = party, proxy, keys
-        self.home = root / "sites" / party
+        self.home = root / "homes" / party
         self.address = f"127.0.0.1:{free_port()}"
         self.declared = compose.services("site", values)
         self.places = {

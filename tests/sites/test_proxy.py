@@ -21,9 +21,11 @@ from airflow.api_fastapi.auth.tokens import JWTGenerator
 
 from opboost_ops.orchestration.sites.keys import write_sites
 from opboost_ops.orchestration.sites.maps import write_maps
+from tests.deployments import PARTIES, write_deployment
+from tests.processes import Processes
 from tests.servers.conftest import free_port
 from tests.sites import compose
-from tests.sites.conftest import PARTIES, Processes, _workspace, haproxy, until
+from tests.sites.conftest import haproxy, until
 
 RECORDED = {path.stem: path for path in sorted((Path(__file__).parent / "recorded").glob("*.json"))}
 EDGE = "/edge_worker/v1"
@@ -73,7 +75,8 @@ class Proxy:
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     program, root = haproxy(), tmp_path_factory.mktemp("proxy")
     write_sites(root / "keys", PARTIES, ["127.0.0.1"])
-    write_maps(_workspace(root), root / "maps")
+    federations = write_deployment(root, str(root / "exchange"), queue="queue.{}")
+    write_maps(federations, root / "maps")
     processes = Processes(root)
     made = Proxy(f"127.0.0.1:{free_port()}", root / "keys", processes)
 

@@ -8,7 +8,6 @@ from opboost_ops.lab.commands import (
     cost,
     denoise,
     dpboost,
-    drill,
     federation,
     federboost,
     figures,
@@ -25,7 +24,7 @@ from opboost_ops.lab.commands import (
     tuning,
 )
 
-__all__ = ["app", "drill"]
+__all__ = ["app"]
 
 app = typer.Typer(help="The papers' workloads, by one command each.", no_args_is_help=True)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from opboost_ops.orchestration import preload, standalone
-from opboost_ops.orchestration.parties import environments
 
 IMAGE = Path(__file__).parents[3] / "docker" / "image" / "settings" / "airflow_local_settings.py"
 
@@ -22,7 +21,6 @@ def test_each_module_is_there(name: str) -> None:
     ("settings", "forking", "other"),
     [
         (standalone.LOCAL_SETTINGS, ["airflow", "scheduler"], ["airflow", "dag-processor"]),
-        (environments.LOCAL_SETTINGS, ["airflow", "celery", "worker"], ["airflow", "scheduler"]),
         (IMAGE.read_text(), ["airflow", "celery", "worker"], ["airflow", "celery", "stop"]),
         (IMAGE.read_text(), ["airflow", "edge", "worker"], ["airflow", "scheduler"]),
     ],

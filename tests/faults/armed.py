@@ -9,11 +9,11 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from opboost_ops.orchestration.processes import living, send
 from opboost_ops.run import opening, runner
 from opboost_ops.run.inbox import Run
 
@@ -24,7 +24,7 @@ FOLDER = "OPBOOST_DRILL"
 SITECUSTOMIZE = f"""import os, sys
 
 if "{FOLDER}" in os.environ and "celery" in sys.orig_argv:
-    from opboost_ops.lab.drill.armed import arm
+    from tests.faults.armed import arm
 
     arm()
 """
@@ -79,13 +79,20 @@ def _order(file: Path, stage: str, party: str) -> dict[str, Any] | None:
 def _strike(whom: str) -> None:
     me = os.getpid()
     if whom == "supervisor":
-        send(os.getppid(), signal.SIGKILL)
+        os.kill(os.getppid(), signal.SIGKILL)
         # Alone from here on, it goes on until it wants something of its supervisor.
         time.sleep(1)
     elif whom == "worker":
-        mine = [pid for pid, process in living().items() if process.uid == os.getuid()]
-        for pid in mine:
-            # The shell that starts a worker again plays the machine, which is not killed.
-            if pid != me and Path(f"/proc/{pid}/comm").read_text().strip() != "sh":
-                send(pid, signal.SIGKILL)
-    send(me, signal.SIGKILL)
+        mine = _environment(me)["TMPDIR"]
+        for process in Path("/proc").glob("[0-9]*"):
+            pid = int(process.name)
+            with suppress(OSError):
+                if pid != me and _environment(pid).get("TMPDIR") == mine:
+                    os.kill(pid, signal.SIGKILL)
+    os.kill(me, signal.SIGKILL)
+
+
+def _environment(pid: int) -> dict[str, str]:
+    """What a process found when it was started."""
+    text = Path(f"/proc/{pid}/environ").read_text()
+    return dict(entry.split("=", 1) for entry in text.split("\0") if "=" in entry)

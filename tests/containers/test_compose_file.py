@@ -108,7 +108,7 @@ def test_the_keys_are_those_that_it_names(compose: dict[str, Any], tmp_path: Pat
     (file.parent / "credit.yaml").write_text(yaml.safe_dump(declared))
     file.unlink()
     federations = file.parent
-    command = ["parties", "keys", str(tmp_path / "keys"), "--federations", str(federations)]
+    command = ["keys", "compose", str(tmp_path / "keys"), "--federations", str(federations)]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
     made = {path.name: path for path in (tmp_path / "keys").iterdir()}

@@ -15,27 +15,31 @@ from pathlib import Path
 
 import boto3
 import pytest
+import yaml
 
-from opboost_ops.lab.drill import drill
 from opboost_ops.orchestration.client import Client
-from opboost_ops.orchestration.parties.topology import FOLDER, Topology
-from tests.parties.gate import Gate
-from tests.unit.exchange.conftest import s3_server  # noqa: F401
+from tests.faults import drill
+from tests.faults.gate import Gate
+from tests.faults.rig import Rig
+from tests.servers.conftest import postgres_server as postgres_server
+from tests.unit.exchange.conftest import s3_server as s3_server
+from tests.waiting import until
 
 pytestmark = pytest.mark.deployment
 
-WHERE = Path("/var/lib/opboost-faults")
+#: How often workers are killed, and the seed of the moments.
+KILLS = int(os.environ.get("OPBOOST_KILLS", "3"))
+
 OUTAGE = 20
 
 
 @dataclass
 class Faults:
-    """A warm topology whose exchange is an S3 server behind a gate."""
+    """A warm rig whose exchange is an S3 server behind a gate."""
 
-    topology: Topology
+    rig: Rig
     drill: drill.Drill
     client: Client
-    gate: Gate
 
     def begin(self, federation: str, until: str, what: str = "start_date") -> str:
         """Trigger a run, and come back when a task of it has begun, or has ended."""
@@ -59,7 +63,7 @@ class Faults:
         found = []
         for task in self.client.tasks(f"{federation}_train", run):
             if task["state"] == "failed":
-                home = self.topology.places.home(task["queue"])
+                home = self.rig.home(task["queue"])
                 logs = (home / "airflow" / "logs").rglob("*.log")
                 own = (log for log in logs if run in str(log) and task["task_id"] in str(log))
                 found.append((task["task_id"], "".join(log.read_text()[-3000:] for log in own)))
@@ -67,7 +71,12 @@ class Faults:
 
 
 @pytest.fixture(scope="module")
-def faults(s3_server: str) -> Iterator[Faults]:  # noqa: F811
+def faults(
+    s3_server: str,
+    postgres_server: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Faults]:
+    root = tmp_path_factory.mktemp("rig")
     gate = Gate(int(s3_server.rpartition(":")[2]))
     environment = {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{gate.port}",
@@ -75,20 +84,7 @@ def faults(s3_server: str) -> Iterator[Faults]:  # noqa: F811
         "AWS_SECRET_ACCESS_KEY": "secret-of-a-test",
         "AWS_REGION": "us-east-1",
     }
-    orders = WHERE / "drill"
-    topology = Topology(
-        WHERE,
-        prefix="opboost-faults",
-        environment=FOLDER / "environment",
-        rows=400,
-        copies=3,
-        training={"trees": 5},
-        store="s3://faults/exchange",
-        coordinator_settings=drill.MISSED_SOON,
-        worker_settings=drill.MISSED_SOON,
-        worker_environment={**drill.environment_of(orders), **environment},
-    )
-    topology.remove()
+    orders = root / "drill"
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             patch.delenv(name)
@@ -96,19 +92,18 @@ def faults(s3_server: str) -> Iterator[Faults]:  # noqa: F811
             patch.setenv(name, value)
         boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="faults")
         drill.prepare(orders)
-        try:
-            with topology:
-                of = drill.Drill(topology, orders, 0, lambda _: None)
-                of.warm()
-                yield Faults(topology, of, topology.client(), gate)
-        finally:
-            topology.remove()
-            gate.shut()
+        environment |= drill.environment_of(orders)
+        rig = Rig(root, postgres_server, "s3://faults/exchange", 3, environment)
+        rig.gates["s3"] = gate
+        with rig:
+            of = drill.Drill(rig, orders, 0)
+            of.warm()
+            yield Faults(rig, of, rig.client())
 
 
 def test_workers_that_are_killed_at_random_points(faults: Faults) -> None:
-    blows = list(faults.drill.strike(3))
-    assert [blow.problems for blow in blows] == [()] * 3
+    blows = list(faults.drill.strike(KILLS))
+    assert [blow for blow in blows if blow.problems] == []
     assert {blow.whom for blow in blows} == set(drill.VICTIMS)
     # Each died of it, and was tried again.
     assert all(blow.tries >= 2 for blow in blows)
@@ -116,33 +111,26 @@ def test_workers_that_are_killed_at_random_points(faults: Faults) -> None:
 
 def test_a_scheduler_that_is_killed(faults: Faults) -> None:
     run = faults.begin("credit_scoring", "bank_ids.digest_ids")
-    faults.topology.kill("scheduler")
-    faults.topology.start("scheduler")
+    faults.rig.processes.kill("scheduler")
     faults.all_is_well("credit_scoring", run)
 
 
 @pytest.mark.parametrize("server", ["postgres", "redis", "s3"])
 def test_a_server_that_is_away_for_a_while(faults: Faults, server: str) -> None:
     run = faults.begin("credit_scoring", "bank_release.preprocess")
-    if server == "s3":
-        faults.gate.shut()
-    else:
-        faults.topology.stop(server)
+    faults.rig.gates[server].shut()
     time.sleep(OUTAGE)
-    if server == "s3":
-        faults.gate.open()
-    else:
-        faults.topology.start(server)
+    faults.rig.gates[server].open()
     faults.all_is_well("credit_scoring", run)
 
 
 @contextmanager
-def small_disk(folder: Path, rights: str, aside: Path) -> Iterator[None]:
+def small_disk(folder: Path, aside: Path) -> Iterator[None]:
     """A folder is on a small disk of its own, with what is in it, and keeps what is added."""
     subprocess.run(["cp", "-a", f"{folder}/.", aside / "before"], check=True)
     held = sum(path.stat().st_size for path in aside.rglob("*") if path.is_file())
     # Room enough for a run to begin.
-    options = f"size={2 * held + (64 << 20)},{rights}"
+    options = f"size={2 * held + (64 << 20)},mode=700"
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], check=True)
     try:
         subprocess.run(["cp", "-a", f"{aside}/before/.", folder], check=True)
@@ -154,12 +142,11 @@ def small_disk(folder: Path, rights: str, aside: Path) -> Iterator[None]:
 
 
 def test_a_disk_that_is_full(faults: Faults, tmp_path: Path) -> None:
-    bank = faults.topology.account("bank")
-    home = faults.topology.places.home("bank")
+    home = faults.rig.home("bank")
     for name in ("before", "after"):
         (tmp_path / name).mkdir()
     # A home without its memories would be refused: books that went back.
-    with small_disk(home / "home", f"uid={bank.uid},gid={bank.gid},mode=700", tmp_path):
+    with small_disk(home / "home", tmp_path):
         run = faults.begin("credit_scoring", "bank_ids.digest_ids", "end_date")
         filler = home / "home" / "filler"
         with pytest.raises(OSError, match="No space"), filler.open("wb", buffering=0) as file:
@@ -195,26 +182,44 @@ def test_a_disk_that_is_full(faults: Faults, tmp_path: Path) -> None:
 
 
 def test_clocks_that_are_ten_minutes_off(faults: Faults) -> None:
-    topology, usual = faults.topology, faults.topology._worker_environment
-    library = topology.places.root / "clock.so"
+    usual = faults.rig.environment["bank"]
+    library = faults.rig.root / "clock.so"
     source = Path(__file__).with_name("clock.c")
     subprocess.run(["gcc", "-shared", "-fPIC", "-O2", "-o", library, source], check=True)
-    wrong = {"bank": 600, "shop": -600}
+    clocks = {
+        party: {"LD_PRELOAD": str(library), "CLOCK_OFF": str(by)}
+        for party, by in (("bank", 600), ("shop", -600))
+    }
     # So it is, whatever comes of it below.
-    for by in wrong.values():
+    for clock in clocks.values():
         now = [sys.executable, "-c", "import time; print(time.time())"]
-        clock = {"LD_PRELOAD": str(library), "CLOCK_OFF": str(by)}
-        told = subprocess.run(now, env=clock, capture_output=True, text=True, check=True)
-        assert abs(float(told.stdout) - time.time() - by) < 60
+        printed = subprocess.run(now, env=clock, capture_output=True, text=True, check=True).stdout
+        assert abs(float(printed) - time.time() - int(clock["CLOCK_OFF"])) < 60
     try:
-        for party, by in wrong.items():
-            topology.stop(f"worker-{party}")
-            clock = {"LD_PRELOAD": str(library), "CLOCK_OFF": str(by)}
-            topology._worker_environment = {**usual, **clock}
-            topology.start(f"worker-{party}")
+        for party, clock in clocks.items():
+            faults.rig.restart(party, {**usual, **clock})
         faults.all_is_well("credit_scoring", faults.client.trigger("credit_scoring_train"))
     finally:
-        topology._worker_environment = usual
-        for party in wrong:
-            topology.stop(f"worker-{party}")
-            topology.start(f"worker-{party}")
+        for party in clocks:
+            faults.rig.restart(party, usual)
+
+
+def test_a_worker_that_never_comes_up(faults: Faults) -> None:
+    """The run ends in time and says whose worker is absent; nothing of that party is published."""
+    name, patience = "credit_scoring_3", 60
+    file = faults.rig.federations / f"{name}.yaml"
+    declared = yaml.safe_load(file.read_text())
+    file.write_text(yaml.safe_dump({**declared, "schedule": {"timeout_hours": patience / 3600}}))
+    path = f"dags/{name}_train"
+    until(lambda: faults.client.get(f"{path}/details")["dag_run_timeout"] == "PT60S", "the file")
+    with faults.rig.processes.asleep("worker-bank"):
+        run = faults.client.trigger(f"{name}_train")
+        assert faults.drill.ended(name, run) == "failed"
+        note = faults.client.run(f"{name}_train", run)["note"]
+        assert "No worker took bank_" in note
+        assert "from the queue bank" in note
+        assert "queue shop" not in note
+    # The worker finds the old order in its queue, and Airflow refuses it.
+    tasks = lambda: faults.client.tasks(f"{name}_train", run)  # noqa: E731
+    until(lambda: {t["state"] for t in tasks()} <= {"success", "skipped", "failed"}, "the tasks")
+    assert {t["state"] for t in tasks() if t["task_id"].startswith("bank_")} == {"skipped"}

@@ -3,8 +3,9 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from subprocess import CalledProcessError
 from typing import Any
 
 import httpx
@@ -14,24 +15,16 @@ from opboost_ops.config.loading import load_federation, load_site
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.run_id import run_id
-from opboost_ops.exchange.store import LocalStore, Store, open_store
+from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.exchange.verification import declared_keys, read_manifest, verify
-from opboost_ops.lab.drill.armed import FOLDER, SITECUSTOMIZE
-from opboost_ops.orchestration.parties.places import make, write
-from opboost_ops.orchestration.parties.topology import Topology
-from opboost_ops.orchestration.standalone import AirflowError
 from opboost_ops.run.phases import steps
+from tests.deployments import PARTIES
+from tests.faults.armed import FOLDER, SITECUSTOMIZE
+from tests.faults.rig import Rig
+from tests.waiting import until
 
 #: Who is killed: the task's own process, the one that supervises it, or all of the worker.
 VICTIMS = ("task", "supervisor", "worker")
-
-#: Airflow's settings by which a lost task is missed soon.
-MISSED_SOON = {
-    "scheduler.task_instance_heartbeat_timeout": 30,
-    "scheduler.task_instance_heartbeat_timeout_detection_interval": 5,
-    # What a worker had taken from its queue and not begun is sent once more.
-    "scheduler.task_queued_timeout": 150,
-}
 
 #: Seconds until a run must have ended.
 _PATIENCE = 1200.0
@@ -62,63 +55,55 @@ class Blow(Record):
 
 
 def environment_of(folder: Path) -> dict[str, str]:
-    """What the workers of a topology need for drills.
+    """What the workers of a rig need for drills.
 
     Args:
         folder: Of the orders; made by `prepare`.
     """
-    return {FOLDER: str(folder), "PYTHONPATH": str(folder)}
+    return {FOLDER: str(folder), "PYTHONPATH": f"{folder}:{Path(__file__).parents[2]}"}
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder of the orders, which the parties' users read."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    make(folder, 0o755)
-    write(folder / "sitecustomize.py", SITECUSTOMIZE, 0o644)
+    """Make the folder of the orders, which workers read."""
+    folder.mkdir(parents=True)
+    (folder / "sitecustomize.py").write_text(SITECUSTOMIZE)
 
 
 class Drill:
-    """Runs of a topology whose workers are killed.
+    """Runs of a rig whose workers are killed.
 
     Args:
-        topology: It is up, with `environment_of` for its workers.
+        rig: It is up, with `environment_of` for its workers.
         folder: Of the orders.
         seed: Decides at which points.
-        tell: Is told how far it is.
     """
 
-    def __init__(
-        self, topology: Topology, folder: Path, seed: int, tell: Callable[[str], None]
-    ) -> None:
-        self._topology, self._folder, self._seed, self._tell = topology, folder, seed, tell
-        files = sorted(topology.places.federations.glob("*.yaml"))
+    def __init__(self, rig: Rig, folder: Path, seed: int) -> None:
+        self._rig, self._folder, self._seed = rig, folder, seed
+        files = sorted(rig.federations.glob("*.yaml"))
         self._federations = {path.stem: load_federation(path) for path in files}
-        self._client = topology.client()
+        self._client = rig.client()
         self._durations: dict[tuple[str, str], float] = {}
         self._kinds: set[str] = set()
         self._books: dict[str, Any] = {}
         self._versions: dict[str, int] = {}
 
     def warm(self) -> None:
-        """One whole run of each federation: what a run is like when nobody is killed.
-
-        Raises:
-            AirflowError: One does not succeed.
-        """
+        """One whole run of each federation: what a run is like when nobody is killed."""
         for name in self._federations:
+            until(lambda name=name: self._client.has_dag(f"{name}_score"), name)  # type: ignore[misc]
             # A champion would start a scoring run, which belongs to no kill.
             path = f"/api/v2/dags/{name}_score"
             self._client.http.patch(path, json={"is_paused": True}).raise_for_status()
         runs = {name: self._client.trigger(f"{name}_train") for name in self._federations}
         for name, run in runs.items():
-            if (state := self.ended(name, run)) != "success":
-                raise AirflowError(f"{name} ended as {state} before anything was killed.")
+            assert self.ended(name, run) == "success"
             for task in self._client.tasks(f"{name}_train", run):
                 party, stage = _place(task["task_id"])
                 self._durations[party, stage] = float(task["duration"] or 0.0)
             self._kinds = self._published(name, run)
             self._versions[name] = self._models(name)[0]
-        self._books = {party: self._charged(party) for party in self._topology.parties}
+        self._books = {party: self._charged(party) for party in PARTIES}
 
     def strike(self, kills: int) -> Iterator[Blow]:
         """Kill so often, a federation beside the other, each in a run of its own.
@@ -137,7 +122,7 @@ class Drill:
             }
             begun = {}
             for name, order in orders.items():
-                write(self._folder / f"{name}.json", json.dumps(order), 0o644)
+                (self._folder / f"{name}.json").write_text(json.dumps(order))
                 begun[name] = (time.monotonic(), self._client.trigger(f"{name}_train"))
             found = {}
             for name, (at, run) in begun.items():
@@ -213,17 +198,15 @@ class Drill:
             problems.append("nobody was killed")
         if state == "success":
             problems += self.wrong_run(name, run)
-        self._tell(f"kill {order['number']}: {order['stage']} at {order['party']}: {state}")
         facts = {key: order[key] for key in ("number", "party", "stage", "whom", "delay")}
         return Blow(**facts, tries=tries, seconds=round(seconds, 1), problems=tuple(problems))
 
     def _struck(self, order: Mapping[str, Any]) -> bool:
-        home = self._topology.places.home(order["party"])
+        home = self._rig.home(order["party"])
         return (home / "tmp" / f"struck-{order['id']}").exists()
 
     def _store(self) -> Store:
-        party = next(iter(self._topology.parties))
-        return open_store(load_site(self._topology.places.home(party) / "site.yaml").store)
+        return open_store(load_site(self._rig.home(PARTIES[0]) / "site.yaml").store)
 
     def _published(self, name: str, run: str) -> set[str]:
         place = f"{name}/{run_id(f'{name}_train', run)}"
@@ -257,14 +240,14 @@ class Drill:
 
     def _models(self, name: str) -> tuple[int, str | None, list[str]]:
         holder = self._federations[name].label_holder
-        listed = self._said(holder, "models", "list", "--federation", name, "--json")
+        listed = self._rig.opboost(holder, "models", "list", "--federation", name, "--json")
         found = json.loads(listed)
         champion = next((entry["version"] for entry in found if entry["champion"]), None)
         return len(found), champion, [entry["version"] for entry in found if entry["damaged"]]
 
     def _charged(self, party: str) -> Any:
         """What each column has cost: the same data again costs nothing again."""
-        told = json.loads(self._said(party, "ledger", "show", "--json"))
+        told = json.loads(self._rig.opboost(party, "ledger", "show", "--json"))
         return [
             {key: line[key] for key in ("uuid", "releases", "loss_1", "loss_whole") if key in line}
             for line in told["columns"]
@@ -275,25 +258,10 @@ class Drill:
         if self._charged(party) != self._books[party]:
             problems.append(f"the ledger of {party} charged something twice")
         try:
-            self._said(party, "ledger", "check")
-        except AirflowError as error:
-            problems.append(f"the books of {party}: {error}")
+            self._rig.opboost(party, "ledger", "check")
+        except CalledProcessError as error:
+            problems.append(f"the books of {party}: {error.stderr}")
         return problems
-
-    def _said(self, party: str, group: str, command: str, *more: str) -> str:
-        """What a command tells the party's own user: nobody else opens its books."""
-        topology = self._topology
-        program, home = str(topology.commands / "opboost"), str(topology.places.home(party))
-        return topology.call(f"worker-{party}", program, group, command, home, *more)
-
-
-def left_behind(exchange: Path) -> int:
-    """How many unfinished writes lie in a store: readers never see them, and they are collected.
-
-    Args:
-        exchange: Its folder.
-    """
-    return len(LocalStore(exchange).garbage(0))
 
 
 def _place(task: str) -> tuple[str, str]:
