@@ -53,12 +53,6 @@ def test_the_life_of_a_run_names_every_file_of_its_room() -> None:
     assert {name for name in files if f"`{name}`" not in told} == set()
 
 
-def test_every_page_says_whom_it_is_for() -> None:
-    pages = sorted((ROOT / "docs").glob("*.md"))
-    silent = [p.name for p in pages if p.read_text(encoding="utf-8").split("\n")[2][:4] != "For:"]
-    assert silent == []
-
-
 #: One word for one thing (docs/glossary.md): what is banned, and the word that stands for it.
 BANNED = {
     r"guest (party|role)": "label holder",
