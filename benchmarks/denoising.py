@@ -1,9 +1,8 @@
 """What denoising costs the label holder beside plain training: processor seconds and memory.
 
 A made-up table of columns that go together, released through Global-map, with a label that is a
-number; all columns are feature holders'. Plain training, `redraw` with training, `joint` with
-training and `stack` are each measured in a process of its own, forked from one that has imported
-the libraries and made nothing. The peak is of resident memory, less what the process had once its
+number; all columns are feature holders'. Plain training and `joint` with training are each measured
+in a process of its own, forked from one that has imported the libraries and made nothing. The peak is of resident memory, less what the process had once its
 frame was there: so it is what denoising and training take beside the frame.
 """
 
@@ -19,10 +18,9 @@ import lightgbm  # noqa: F401 - or plain training would pay for reading it
 import numpy as np
 
 from opboost_ops.boosting import trainer
-from opboost_ops.boosting.denoise import joint, stack
+from opboost_ops.boosting.denoise import joint
 from opboost_ops.boosting.denoise.draws import Draws
 from opboost_ops.boosting.frame import Frame, Parameters
-from opboost_ops.boosting.redraw import redrawn
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import GlobalMap, noise
 
@@ -72,38 +70,15 @@ def plain(frame: Frame, label: np.ndarray) -> str:
     return trainer.train(frame, label, PARAMETERS)
 
 
-def redraw(frame: Frame, label: np.ndarray) -> str:
-    """Each column drawn back by itself, then training."""
-    places = np.arange(len(label), dtype=np.uint64)
-    keys = np.column_stack([places, places]).view(np.uint8)
-    words = {
-        name: noise.cell_words(
-            SEED, UUID(int=i + 1), b"redraw", keys, frame.matrix[:, i].astype(np.int64)
-        )
-        for i, name in enumerate(frame.names)
-    }
-    channels = dict.fromkeys(frame.ranked, CHANNEL)
-    back = redrawn(frame, "regression", label, channels, words)
-    return trainer.train(back, label, PARAMETERS)
-
-
 def jointly(frame: Frame, label: np.ndarray) -> str:
     """All columns drawn back together, then training on what was stacked."""
     channels = dict.fromkeys(frame.ranked, CHANNEL)
     return joint.train(frame, label, PARAMETERS, channels, SEED)
 
 
-def stacked(frame: Frame, label: np.ndarray) -> str:
-    """A stack: its parts, once to weigh them and once for good."""
-    channels = dict.fromkeys(frame.ranked, CHANNEL)
-    return stack.train(frame, label, PARAMETERS, channels, SEED)
-
-
 KINDS: dict[str, Callable[[Frame, np.ndarray], str]] = {
     "plain": plain,
-    "redraw": redraw,
     "joint": jointly,
-    "stack": stacked,
 }
 
 

@@ -2,13 +2,11 @@
 
 import numpy as np
 
-from opboost_ops.boosting import stack_text
 from opboost_ops.boosting.backend import Backend, Model, Reader
 from opboost_ops.boosting.dp.trainer import Memory
 from opboost_ops.boosting.dp_backend import DPBoost
 from opboost_ops.boosting.frame import Frame, Method, Parameters, Tell, Trainer, unheard
 from opboost_ops.boosting.lightgbm_backend import LightGBM
-from opboost_ops.boosting.stack_backend import Stack
 from opboost_ops.boosting.xgboost_backend import XGBoost
 from opboost_ops.errors import ContractError
 
@@ -23,13 +21,11 @@ __all__ = [
     "backend_of",
     "contributions",
     "explained",
-    "files_of",
     "format_of",
     "gains",
     "model_of",
     "predict",
     "train",
-    "weights_of",
 ]
 
 #: By the name in the federation file.
@@ -39,21 +35,16 @@ BACKENDS: dict[Trainer, Backend] = {
     "dpboost": DPBoost(),
 }
 
-_STACK = Stack()
-
-#: Whatever a version may be: of those that share a file the first reads it.
-READERS: tuple[Reader, ...] = (*BACKENDS.values(), _STACK)
+#: All model formats; of those that share a file name the first reads it.
+READERS: tuple[Reader, ...] = tuple(BACKENDS.values())
 
 
-def format_of(trainer: str, denoising: str = "none") -> Reader:
+def format_of(trainer: str) -> Reader:
     """In whose format a trainer writes its models; FederBoost's are LightGBM's.
 
     Args:
         trainer: As the federation file names it.
-        denoising: What is done about others' noise: a stack has a format of its own.
     """
-    if denoising == "stack":
-        return _STACK
     return next((backend for name, backend in BACKENDS.items() if name == trainer), LightGBM())
 
 
@@ -63,28 +54,7 @@ def backend_of(text: str) -> Reader:
     Args:
         text: A model.
     """
-    if text.startswith(stack_text.MARK):
-        return _STACK
     return BACKENDS["xgboost" if text.startswith("{") else "lightgbm"]
-
-
-def files_of(text: str, file: str) -> dict[str, bytes]:
-    """A model as files of a version's folder: a stack has one for each part.
-
-    Args:
-        text: A model.
-        file: The name of its file, as its format calls it.
-    """
-    return stack_text.files(text) if text.startswith(stack_text.MARK) else {file: text.encode()}
-
-
-def weights_of(text: str) -> dict[str, float]:
-    """The weights of a stack's parts; none of any other model.
-
-    Args:
-        text: A model.
-    """
-    return stack_text.read(text)["weights"] if text.startswith(stack_text.MARK) else {}
 
 
 def model_of(text: str) -> Model:

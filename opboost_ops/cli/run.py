@@ -28,7 +28,7 @@ def command(
     ] = None,
     denoise: Annotated[
         str | None,
-        typer.Option(help="none, redraw, joint, auto (a dataset is then scored routed) or stack."),
+        typer.Option(help="none, joint or auto; a dataset is then scored routed."),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Predictable split, booster and noise (dataset only).")
@@ -62,7 +62,7 @@ def command(
         folder = out or Path("runs") / f"{dataset}-{secrets.token_hex(4)}"
         options: dict[str, Any] = {"epsilon": epsilon, "lower": lower, "upper": upper}
         options["quantile_edges"] = quantile_edges
-        if denoise not in (None, "none", "stack") and dataset != lenders.NAME:
+        if denoise not in (None, "none") and dataset != lenders.NAME:
             # What is drawn back makes a model of clear rows: desensitised scoring never has any.
             options["scoring"] = {"mode": "routed"}
         if dataset == lenders.NAME:
@@ -177,7 +177,7 @@ def report(federation_file: Path, finished: Any, *, experiment: bool, as_json: b
             "federated": None,
             **finished.summaries[owner]["evaluate"]["metrics"],
         }
-    file = format_of(declared.training.trainer, declared.denoising).file
+    file = format_of(declared.training.trainer).file
     model = load_site(sites[owner]).models / declared.name / finished.run / file
     quality = finished.seconds("quality_seconds")
     result = {

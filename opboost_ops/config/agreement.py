@@ -44,7 +44,6 @@ FREE_VERTICAL = (
     "training.depth",
     "training.seed",
     "training.tolerance",
-    "training.gate",
     "training.engine",
     "training.denoise",
     # What the label holder makes of released values and of its own columns. Of others it asks for

@@ -46,13 +46,6 @@ def federation_faults(federation: Federation) -> Iterator[Fault]:
         label = owners[0]
     private = federation.training.private is not None
     yield from scoring_faults(federation.scoring, label.task if label else None, private)
-    if private and federation.training.gate == "interval":
-        yield Fault(
-            "training.gate",
-            "is interval, which would be an exact function of the held-out rows, and "
-            "training.private promises noise for whatever depends on them",
-            "leave it out: a private model is compared as 0.1.0 did",
-        )
 
 
 def _vertical_faults(federation: Federation) -> Iterator[Fault]:

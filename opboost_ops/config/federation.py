@@ -79,7 +79,7 @@ class HoldoutColumn(Record):
 
 
 #: What may be done about others' noise before training.
-Denoise = Literal["none", "redraw", "joint", "stack", "auto"]
+Denoise = Literal["none", "joint", "auto"]
 
 
 class PrivateTraining(Record):
@@ -131,16 +131,10 @@ class Training(Record):
             rank, or over all values (``exact``), which knows no nominal features.
         engine: Where the label holder trains: in one process, or on a Dask cluster, for tables that
             are too large for that (an extra, and LightGBM alone).
-        redraw: The label holder draws the values behind others' releases back before it trains,
-            by their known channels: for models of clear rows, so not for desensitised scoring.
-            An older name of ``denoise: redraw``.
-        denoise: What the label holder does about others' noise before it trains. ``redraw`` draws
-            each column's values back by itself, ``joint`` all of a row together, several times over
-            (LightGBM in one process); both are for models of clear rows. ``stack`` is for
-            desensitised scoring: plain training mixed with models that look at what is likely to
-            be behind a row (LightGBM in one process). ``auto`` is what was not found to be worse
-            than ``none``: see `Federation.denoising`. Absent, it is ``none``, or ``redraw`` where
-            ``redraw`` is true.
+        denoise: What the label holder does about others' noise before it trains. ``joint`` samples
+            the original values of all of a row's released cells together, several times over
+            (LightGBM in one process), for models of clear rows. ``auto`` is ``joint`` where that
+            was not found to be worse than ``none``: see `Federation.denoising`.
         parameters: The booster's own, by their names there (`config/parameters.py`).
         objective: What it minimises; the task's own when absent.
         weight_column: A column of the label holder's table: how much each training row counts.
@@ -149,11 +143,6 @@ class Training(Record):
         tuning: Whether, and for how long, parameters are looked for.
         tolerance: By how much a new model's main metric (auc, or r2 in regression) may be worse
             than the champion's on the held-out rows, and yet become champion.
-        gate: By which rule a new model becomes champion. ``interval``, when absent, goes by the
-            paired 95 % interval of the difference on the held-out rows: to the last version that a
-            person approved, or else the best so far, and of a first model to the label holder's
-            columns alone. ``today`` compares two values with the present champion's; a private
-            model knows no other.
         active: The party that opens the runs and learns the sums; horizontal.
         buckets: At most how many buckets a feature is cut into, 16 when absent; horizontal.
         lambda_l2: What is added to each sum of hessians, 1 when absent; horizontal.
@@ -170,7 +159,6 @@ class Training(Record):
     depth: int = Field(default=3, ge=1, le=16)
     holdout: Annotated[float, Field(gt=0, lt=1)] | HoldoutColumn = 0.2
     seed: int = Field(default=0, ge=0, lt=2**31)
-    redraw: bool = False
     denoise: Denoise | None = None
     parameters: Mapping[str, Any] = Field(default_factory=dict)
     objective: ObjectiveName | None = None
@@ -179,7 +167,6 @@ class Training(Record):
     early_stopping: EarlyStopping | None = None
     tuning: Tuning | None = None
     tolerance: float = Field(default=0.01, ge=0)
-    gate: Literal["interval", "today"] | None = None
     active: Name | None = None
     buckets: int | None = Field(default=None, ge=2, le=1024)
     lambda_l2: float | None = Field(default=None, ge=0)
@@ -285,17 +272,15 @@ class Federation(Record):
         return isinstance(found, PrivateAlignment) and found.decoys is not None
 
     @property
-    def denoising(self) -> Literal["none", "redraw", "joint", "stack"]:
-        """What is done about others' noise before training; ``auto`` and absence are resolved.
+    def denoising(self) -> Literal["none", "joint"]:
+        """What is done about others' noise before training; ``auto`` is resolved.
 
         ``auto`` is ``joint`` where the label holder has no columns of its own, the booster is
         LightGBM in one process, and scoring meets clear rows; otherwise ``none``.
         """
         training = self.training
-        if training.denoise is None:
-            return "redraw" if training.redraw else "none"
         if training.denoise != "auto":
-            return training.denoise
+            return training.denoise or "none"
         able = (training.trainer, training.engine) == ("lightgbm", "local")
         own = self.learning == "horizontal" or bool(self.parties[self.label_holder].features)
         return "joint" if able and not own and self.scoring.mode != "desensitised" else "none"

@@ -112,7 +112,7 @@ def _training_faults(federation: Federation) -> Iterator[Fault]:
             "training.active", "names no party", f"known are {', '.join(federation.parties)}"
         )
     yield from summed_faults(federation)
-    for key in ("method", "redraw", "denoise"):
+    for key in ("method", "denoise"):
         if getattr(training, key):
             yield Fault(f"training.{key}", "is not for federboost", "leave it out")
     scoring = federation.scoring

@@ -19,6 +19,7 @@ from opboost_ops.config.key_sources import AIRFLOW, in_a_file
 from opboost_ops.config.parameters import applies
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.policy_faults import policy_faults
+from opboost_ops.config.removed_keys import split_removed
 from opboost_ops.config.site import Site
 from opboost_ops.config.source import ENVIRONMENT, Source
 from opboost_ops.config.training_faults import keys_of_others
@@ -58,6 +59,8 @@ def parse_federation(
     Raises:
         ConfigError: With all its faults.
     """
+    if stored:
+        data, _ = split_removed("Federation", data)
     more = federation_faults if stored else _new_faults
     return _parse(Federation, data, file, more, known).dealt()
 
@@ -195,6 +198,8 @@ def _parse(
         # In Python, true is 1.
         faults.append(Fault("version", "is true or false, where a number is needed", "write 1"))
     else:
+        data, removed = split_removed(model.__name__, data)
+        known = [*known, *removed]
         try:
             parsed = model.model_validate(data)
         except ValidationError as error:

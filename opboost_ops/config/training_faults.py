@@ -75,10 +75,10 @@ def keys_of_others(trainer: str) -> frozenset[str]:
         trainer: As declared.
     """
     if trainer == "federboost":
-        return frozenset((*_READ_OFF, "method", "redraw", "denoise", "engine", "seed"))
+        return frozenset((*_READ_OFF, "method", "denoise", "engine", "seed"))
     others = {*HORIZONTAL_TRAINING}
     if trainer == "dpboost":
-        return frozenset(others | {*_READ_OFF, "method", "engine", "redraw", "denoise"})
+        return frozenset(others | {*_READ_OFF, "method", "engine", "denoise"})
     return frozenset(others | {"private"} | (set() if trainer == "xgboost" else {"method"}))
 
 
@@ -281,11 +281,11 @@ def _search_faults(federation: Federation) -> Iterator[Fault]:
                 "looks at all rows at once, and engine dask never does",
                 "leave one of them out",
             )
-        if federation.denoising in ("joint", "stack"):
+        if federation.denoising == "joint":
             yield Fault(
                 where,
                 "judges rows that no tree learnt from, and joint draws make several of each row",
-                "declare denoise: none or redraw",
+                "declare denoise: none",
             )
     labels = [party.label for party in federation.parties.values() if party.label is not None]
     metric = training.tuning.metric if training.tuning else None

@@ -40,8 +40,8 @@ def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: 
         run: A finished run.
 
     Returns:
-        ``centralised``, ``label_holder_alone``, ``federated`` (mode clear; None of a stack, which
-        knows randomised rows alone) and ``federated_MODE`` for each mode that the run evaluated,
+        ``centralised``, ``label_holder_alone``, ``federated`` (mode clear)
+        and ``federated_MODE`` for each mode that the run evaluated,
         each with accuracy and auc, or mse and r2.
     """
     joined = _together(sites, federation, label_holder, run)

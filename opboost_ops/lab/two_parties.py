@@ -14,11 +14,11 @@ import polars as pl
 
 from opboost_ops.boosting import metrics, splits
 from opboost_ops.boosting.frame import Frame
-from opboost_ops.boosting.redraw import redrawn as drawn_back
 from opboost_ops.config.feature import Feature
 from opboost_ops.config.federation import Label
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.domain import Domain, DomainMap, quantile_edges
+from opboost_ops.lab.redraw import redrawn as drawn_back
 from opboost_ops.mechanisms import Mechanism, noise
 from opboost_ops.mechanisms.channel import Channel
 from opboost_ops.mechanisms.release import randomise

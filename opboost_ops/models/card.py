@@ -213,7 +213,6 @@ def make_card(
     experiment: bool,
     importance: Importance | None = None,
     tuned: Mapping[str, Any] | None = None,
-    weights: Mapping[str, float] | None = None,
     classes: Sequence[str | int] = (),
 ) -> Card:
     """Put a card together.
@@ -228,7 +227,6 @@ def make_card(
         experiment: Whether noise was predictable.
         importance: Of the features; None leaves it off the card.
         tuned: What tuning has found.
-        weights: Of a stack's parts.
         classes: Of the label, in order.
     """
     label = federation.parties[federation.label_holder].label
@@ -258,7 +256,7 @@ def make_card(
         classes=tuple(classes),
         domain=(federation.domain.lower, federation.domain.upper),
         training=_training(federation, tuned or {}),
-        training_words=training_words(federation, tuned or {}, weights or {}),
+        training_words=tuple(training_words(federation, tuned or {})),
         training_rows=training_rows,
         metrics=evaluation["metrics"],
         private=private,

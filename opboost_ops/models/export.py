@@ -83,7 +83,7 @@ def export_model(files: Mapping[str, bytes], form: str | None = None) -> bytes:
             ``dump_model`` gives; its booster's own file when absent.
 
     Raises:
-        ConfigError: There is no such form of this model, or none at all: it is a stack.
+        ConfigError: There is no such form of this model.
     """
     if form is not None and form not in FORMATS:
         raise ConfigError(
@@ -91,9 +91,6 @@ def export_model(files: Mapping[str, bytes], form: str | None = None) -> bytes:
             "ONNX would not be exact: docs/models.md says why." if form == "onnx" else "",
         )
     backend = backend_in(files)
-    if not backend.forms:
-        # It says itself why it has none.
-        return backend.export(model_in(files), form or "").encode()
     if form is not None and form not in backend.forms:
         raise ConfigError(
             f"This model is {backend.name}'s, which is exported as {' or '.join(backend.forms)}, "

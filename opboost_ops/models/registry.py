@@ -5,12 +5,11 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Literal
 
-from opboost_ops.boosting import stack_text
 from opboost_ops.boosting.backend import Reader
 from opboost_ops.boosting.trainer import READERS
 from opboost_ops.config.schema import Record
@@ -19,6 +18,9 @@ from opboost_ops.errors import ContractError
 _CHAMPION = "champion.json"
 _HISTORY = "history.jsonl"
 _DIGESTS = "sha256.json"
+
+#: The model file of `denoise: stack` in release 0.2.0.
+_STACK = "stack.json"
 
 Event = Literal["promoted", "kept", "rolled back"]
 
@@ -275,27 +277,31 @@ def backend_in(files: Mapping[str, bytes]) -> Reader:
     for backend in READERS:
         if backend.file in files:
             return backend
+    if _STACK in files:
+        raise ContractError(
+            "This model version was trained with `denoise: stack`, which 0.3.0 removed: it can no "
+            "longer be scored, compared or exported. Its files are unchanged.",
+            "Train a version with `denoise: auto`, or score this one with release 0.2.0.",
+        )
     raise ContractError("A model version holds no model file.", "Put another one into use.")
 
 
 def model_in(files: Mapping[str, bytes]) -> str:
-    """A version's model; of a stack with all its parts.
+    """A version's model.
 
     Args:
         files: The version's files.
 
     Raises:
-        ContractError: There is no model among them, or not all of it.
+        ContractError: There is no model among them.
     """
-    if is_stack(files):
-        return stack_text.whole(files)
     return files[backend_in(files).file].decode()
 
 
-def is_stack(files: Iterable[str]) -> bool:
-    """Whether a version is a stack, which knows randomised rows alone.
+def has_model(names: Collection[str]) -> bool:
+    """Whether this release reads the model of a version.
 
     Args:
-        files: Names of the version's files.
+        names: Of the version's files.
     """
-    return stack_text.FILE in files
+    return any(backend.file in names for backend in READERS)

@@ -13,42 +13,13 @@ _MEANS = {
 }
 
 
-#: The parts of a stack, in words.
-_PARTS = {
-    "plain": "plain training",
-    "means": "training with the posterior mean behind each released value beside it",
-    "behind": "the joint model's mean over draws of what is behind a row",
-    "own": "own columns alone",
-}
-
-
-def training_words(
-    federation: Federation, tuned: Mapping[str, Any], weights: Mapping[str, float]
-) -> tuple[str, ...]:
+def training_words(federation: Federation, tuned: Mapping[str, Any]) -> Iterator[str]:
     """What the line of parameters does not say by itself.
 
     Args:
         federation: As it was run.
         tuned: What tuning found; empty where nothing was looked for.
-        weights: Of a stack's parts; empty for any other model.
     """
-    return (*_stacked(weights), *_lines(federation, tuned))
-
-
-def _stacked(weights: Mapping[str, float]) -> Iterator[str]:
-    if weights:
-        parts = ", ".join(f"{_PARTS.get(name, name)} {of:g}" for name, of in weights.items())
-        yield (
-            f"A stack: its scores are a mean of predictions, by weights that a held-out sixth of "
-            f"the randomised training rows chose: {parts}. It scores randomised rows alone."
-        )
-        yield (
-            "Splits, gains and importance are those of plain training alone, whatever its weight: "
-            "only its splits were asked for."
-        )
-
-
-def _lines(federation: Federation, tuned: Mapping[str, Any]) -> Iterator[str]:
     training = federation.training
     if training.objective in _MEANS:
         yield _MEANS[training.objective]

@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from opboost_ops.boosting import stack_text
 from opboost_ops.config.loading import site_of
 from opboost_ops.config.shared_columns import EVERYONE
 from opboost_ops.errors import ContractError
@@ -43,9 +42,6 @@ _LEAST = 0.0005
 FILES: Mapping[str, str] = {
     "model.txt": "text/plain; charset=utf-8",
     "model.json": "application/json",
-    stack_text.FILE: "application/json",
-    **{stack_text.part_file(part): "text/plain; charset=utf-8" for part in stack_text.PARTS},
-    stack_text.CLASSES: "application/json",
     "card.json": "application/json",
     "card.html": "text/html; charset=utf-8",
     "evaluation.json": "application/json",

@@ -20,7 +20,7 @@ from opboost_ops.exchange.artifact import DOCUMENT, Draft
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.store import Store, open_store
-from opboost_ops.models.registry import Registry, is_stack
+from opboost_ops.models.registry import Registry, backend_in
 from opboost_ops.privacy.charges import Charges
 from opboost_ops.run import agreement_file, clock, timings
 from opboost_ops.run.form_values import asked_for, with_form
@@ -198,6 +198,7 @@ def for_model(
         ContractError: Parties, their roles or keys have changed since, or the model was never
             evaluated in the mode of scoring.
     """
+    backend_in(files)
     trained = parse_federation(json.loads(files["federation.json"]), "federation.json", stored=True)
     remedy = (
         "Train a model with the federation file as it is now, roll back to an older version, or "
@@ -227,12 +228,6 @@ def for_model(
             f"{', '.join(changed)}, and on other features, maps or IDs than the federation file "
             "declares now.",
             remedy,
-        )
-    if is_stack(files) and scored.scoring.reasons is not None:
-        raise ContractError(
-            f"Model version {version} is a stack, whose scores are no sum of features' parts, and "
-            "scoring.reasons asks for them.",
-            "Leave scoring.reasons out, or score with another version.",
         )
     mode = scored.scoring.mode
     evaluated = json.loads(files["evaluation.json"])["metrics"]

@@ -12,8 +12,8 @@ import numpy as np
 
 from opboost_ops.boosting.denoise.evidence import evidence_of
 from opboost_ops.boosting.denoise.rows import drawable
+from opboost_ops.boosting.denoise.shares import shares
 from opboost_ops.boosting.frame import Frame, Parameters
-from opboost_ops.boosting.redraw import shares
 from opboost_ops.config.columns import released_channels
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import POLICY, load_policy, load_site

@@ -12,7 +12,7 @@ from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.shared_columns import EVERYONE, shared_columns
-from opboost_ops.models.registry import Registry, is_stack, model_in
+from opboost_ops.models.registry import Registry, has_model, model_in
 from opboost_ops.stages.stage import Context
 
 
@@ -125,16 +125,14 @@ def _greatest_variance(context: Context) -> float:
 def same_columns(
     federation: Federation, facts: Mapping[str, Any], files: Mapping[str, bytes]
 ) -> bool:
-    """Whether a version's model knows a frame's columns by the same maps, in its mode of scoring.
-
-    A stack knows randomised rows alone.
+    """Whether a version's model knows a frame's columns by the same maps.
 
     Args:
         federation: Of the frame.
         facts: What `assemble` says of the frame.
         files: The version's.
     """
-    if is_stack(files) and federation.scoring.mode != "desensitised":
+    if not has_model(files):
         return False
     before = json.loads(files["columns.json"])
     if any(before[name] != facts[name] for name in ("names", "categories", "task", "classes")):

@@ -65,7 +65,7 @@ def _answered(context: Context, party: str) -> tuple[dict[str, list[int]], Any]:
 
 def model_file(context: Context) -> str:
     """Name of the model's file, as its booster calls it."""
-    return format_of(context.federation.training.trainer, context.federation.denoising).file
+    return format_of(context.federation.training.trainer).file
 
 
 def materialised_model(context: Context) -> str:

@@ -12,7 +12,7 @@ from opboost_ops.boosting import metrics
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.errors import OpBoostError
-from opboost_ops.models.registry import Registry, is_stack
+from opboost_ops.models.registry import Registry, has_model
 from opboost_ops.stages.gate import maps
 
 
@@ -24,7 +24,7 @@ def interval_rule(federation: Federation) -> bool:
     Args:
         federation: As declared.
     """
-    return federation.training.private is None and federation.training.gate != "today"
+    return federation.training.private is None
 
 
 def approved(registry: Registry) -> str | None:
@@ -74,11 +74,8 @@ def reference_of(federation: Federation, registry: Registry, run: str = "") -> s
 
 
 def _same(federation: Federation, registry: Registry, version: str) -> bool:
-    """Whether a version was trained on the same columns by the same maps, for the same label.
-
-    A stack knows randomised rows alone, and in another mode of scoring is the same as none.
-    """
-    if federation.scoring.mode != "desensitised" and is_stack(registry.names(version)):
+    """Whether a version was trained on the same columns by the same maps, for the same label."""
+    if not has_model(registry.names(version)):
         return False
     try:
         written = json.loads(registry.file(version, "federation.json"))

@@ -3,7 +3,7 @@
 import json
 import logging
 
-from opboost_ops.boosting.trainer import Frame, files_of, model_of, weights_of
+from opboost_ops.boosting.trainer import Frame, model_of
 from opboost_ops.exchange.manifest import Kind
 from opboost_ops.models.card import make_card
 from opboost_ops.models.card_page import card_page
@@ -57,14 +57,13 @@ def register(context: Context) -> Outcome:
         if noisy
         else importance_of(context.federation, model, _explained(context, model)),
         tuned=context.home.json(TUNED) if context.home.has(TUNED) else None,
-        weights=weights_of(model),
     )
     file = model_file(context)
     evaluation, decision = context.home.json("evaluation"), context.home.json("gate")
     fitted = context.home.json(SCORING) if context.home.has(SCORING) else {}
     scoring = fitted.get(evaluation["mode"])
     files = {
-        **files_of(model, file),
+        file: model.encode(),
         "card.json": card.json_bytes(),
         "card.html": card_page(card, evaluation, scoring, decision["why"]).encode(),
         "evaluation.json": context.home.read("evaluation.json"),

@@ -8,16 +8,13 @@ from typing import Any
 import numpy as np
 
 from opboost_ops.boosting import dask_engine, lightgbm_blocks, trainer
-from opboost_ops.boosting.denoise import joint, stack
+from opboost_ops.boosting.denoise import joint
 from opboost_ops.boosting.frame import Private, Stop
-from opboost_ops.boosting.metrics import Task
-from opboost_ops.boosting.redraw import redrawn
 from opboost_ops.boosting.trainer import Frame, Parameters, format_of
-from opboost_ops.config.columns import columns_of, released_channels
-from opboost_ops.config.federation import Federation, Training
+from opboost_ops.config.columns import released_channels
+from opboost_ops.config.federation import Training
 from opboost_ops.config.parameters import MONOTONE
 from opboost_ops.config.training_faults import objective_of
-from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.charges import ModelCharge
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.drawn import Drawn
@@ -69,14 +66,10 @@ def _here(context: Context, parameters: Parameters, memory: Drawn) -> tuple[str,
     # A copy, so that the table can go: training takes most memory of all stages.
     label = np.array(table.column(LABEL).to_numpy())
     del table
-    denoising = context.federation.denoising
-    if denoising in ("joint", "stack"):
+    if context.federation.denoising == "joint":
         channels = released_channels(context.federation)
-        seed = hashlib.sha256(f"{denoising} {context.federation.training.seed}".encode()).digest()
-        way = joint.train if denoising == "joint" else stack.train
-        return way(frame, label, parameters, channels, seed, context.tell), {}
-    if denoising == "redraw":
-        frame = _drawn_back(context.federation, frame, facts["task"], label)
+        seed = hashlib.sha256(f"joint {context.federation.training.seed}".encode()).digest()
+        return joint.train(frame, label, parameters, channels, seed, context.tell), {}
     tuning, found = context.federation.training.tuning, {}
     if tuning is not None:
         found = search(context.home, frame, label, parameters, tuning, context.tell)
@@ -92,7 +85,7 @@ def _in_blocks(context: Context, cells: int, parameters: Parameters) -> bool:
         # What needs rows of its own choice needs them all.
         and parameters.stop is None
         and context.federation.training.tuning is None
-        and context.federation.denoising not in ("joint", "redraw", "stack")
+        and context.federation.denoising != "joint"
     )
 
 
@@ -131,29 +124,13 @@ def _blocks(context: Context) -> Iterator[tuple[Frame, np.ndarray]]:
         yield frame_of(block, facts), np.array(block.column(LABEL).to_numpy(), dtype=np.float64)
 
 
-def _drawn_back(federation: Federation, frame: Frame, task: Task, label: np.ndarray) -> Frame:
-    # Nothing private hangs on these words: a public seed makes the model repeatable.
-    seed = hashlib.sha256(f"redraw {federation.training.seed}".encode()).digest()
-    rows = np.arange(len(label), dtype=np.uint64)
-    keys = np.column_stack([rows, rows]).view(np.uint8)
-    channels, words = {}, {}
-    for party in federation.feature_holders:
-        for column in columns_of(federation, party):
-            name = f"{party}.{column.name}"
-            ranks = frame.matrix[:, frame.names.index(name)].astype(np.int64)
-            channels[name] = column.mechanism.channel(column.domain)
-            words[name] = noise.cell_words(seed, column.uuid, name.encode(), keys, ranks)
-    return redrawn(frame, task, label, channels, words)
-
-
 def partial_model(context: Context) -> str:
     """The partial model that this run has trained."""
     return context.home.read(_partial(context)).decode()
 
 
 def _partial(context: Context) -> str:
-    federation = context.federation
-    return f"partial_{format_of(federation.training.trainer, federation.denoising).file}"
+    return f"partial_{format_of(context.federation.training.trainer).file}"
 
 
 def parameters_of(

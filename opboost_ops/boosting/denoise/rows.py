@@ -73,43 +73,23 @@ def drawable(frame: Frame, channels: Mapping[str, Channel]) -> dict[str, np.ndar
     return laws
 
 
-def rows_of(
-    frame: Frame,
-    laws: Mapping[str, np.ndarray],
-    codings: Mapping[str, Cells | Categories] | None = None,
-) -> Rows:
+def rows_of(frame: Frame, laws: Mapping[str, np.ndarray]) -> Rows:
     """A frame's rows as codes; the label's level is not set yet.
 
     Args:
-        frame: Training rows, or any others.
+        frame: Training rows.
         laws: Of the columns that are drawn back.
-        codings: Of all other columns, where the rows are not those from which they are learnt:
-            then there is one more code of each, of what no training row had.
     """
-    given = codings_of(frame, laws) if codings is None else codings
-    more = 0 if codings is None else 1
     noisy, own, sizes = {}, {}, {}
     for i, name in enumerate(frame.names):
         column = frame.matrix[:, i]
         if name in laws:
             noisy[name] = column.astype(np.int32) - 1
         else:
-            own[name], sizes[name] = given[name].codes(column), given[name].size + more
+            kind = Categories if name in frame.categorical else Cells
+            coding: Cells | Categories = kind.learnt(column)
+            own[name], sizes[name] = coding.codes(column), coding.size
     return Rows(noisy, dict(laws), own, sizes, np.zeros(len(frame.matrix), dtype=np.int64), 1)
-
-
-def codings_of(frame: Frame, laws: Mapping[str, np.ndarray]) -> dict[str, Cells | Categories]:
-    """How all columns that are not drawn back become codes.
-
-    Args:
-        frame: Training rows.
-        laws: Of the columns that are drawn back.
-    """
-    return {
-        name: (Categories if name in frame.categorical else Cells).learnt(frame.matrix[:, i])
-        for i, name in enumerate(frame.names)
-        if name not in laws
-    }
 
 
 def quantile_levels(values: np.ndarray, count: int) -> tuple[np.ndarray, int]:

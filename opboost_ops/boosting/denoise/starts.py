@@ -7,7 +7,7 @@ import numpy as np
 from opboost_ops.boosting.denoise.classes import Classes, Smoothing
 from opboost_ops.boosting.denoise.draws import Draws
 from opboost_ops.boosting.denoise.rows import Rows
-from opboost_ops.boosting.redraw import counted, shares
+from opboost_ops.boosting.denoise.shares import counted, shares
 
 #: Rows' worth of smoothing; less where there are many classes.
 _ALPHA, _ALPHA_MANY, _MANY = 2.0, 0.5, 100

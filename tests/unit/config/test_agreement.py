@@ -134,7 +134,6 @@ def test_every_key_of_the_file_is_agreed_or_on_the_list_of_free_ones() -> None:
         {"training": {"engine": "dask"}},
         {"training": {"parameters": {"num_leaves": 5}, "early_stopping": {}, "tuning": {}}},
         {"training": {"weight_column": "w", "class_weight": "balanced"}},
-        {"training": {"gate": "today"}},
         {"scoring": {"calibration": "platt", "threshold": {"share": 0.1}, "reasons": 3}},
     ],
 )

@@ -60,7 +60,7 @@ def test_one_clear_fault_each(trained_once: Workspace) -> None:
     balance = data["parties"]["bank"]["features"]["balance"]
     balance["mechanism"]["epsilon"] = True
     balance["bounds"] = [0, "20000"]
-    data["training"] |= {"holdout": "0.2", "trees": 3.5, "tolerance": "1e-3", "redraw": "yes"}
+    data["training"] |= {"holdout": "0.2", "trees": 3.5, "tolerance": "1e-3"}
     data["parties"]["shop"]["features"]["payment"]["categories"] = [True, "card"]
     with pytest.raises(ConfigError) as caught:
         parse_federation(data, "federation.yaml")
@@ -73,7 +73,6 @@ def test_one_clear_fault_each(trained_once: Workspace) -> None:
         "training.tolerance": "is a text, where a number is needed (in YAML such a number has a "
         "point and a sign: 1.0e-6)",
         "training.trees": "must be a whole number (without a point)",
-        "training.redraw": "is a text, where true or false is needed (write it without quotes)",
         "parties.shop.features.payment.categories.0": "is true or false, where a text is needed "
         "(put it in quotes)",
     }

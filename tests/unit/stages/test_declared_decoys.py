@@ -32,7 +32,7 @@ from tests.unit.stages.test_whole_runs import dataset as plain
         ({"alignment": {**TERMS, "mode": "keyed"}}, "alignment.mode: "),
         ({"scoring": {"mode": "routed"}}, "does not go with routed scoring"),
         ({"scoring": {"evaluate": ["routed"]}}, "does not go with routed scoring"),
-        ({"training": {"denoise": "redraw"}}, "scoring is desensitised"),
+        ({"training": {"denoise": "joint"}}, "scoring is desensitised"),
     ],
 )
 def test_what_decoys_do_not_go_with_is_refused_in_the_file(

@@ -275,7 +275,7 @@ def test_a_private_model_counts_the_domains_own_codes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training = {
-        "trainer": "dpboost", "trees": 4, "depth": 2, "gate": "today",
+        "trainer": "dpboost", "trees": 4, "depth": 2,
         "private": {"epsilon": 3.0, "trees_per_ensemble": 2, "metrics_epsilon": 2.0},
     }  # fmt: skip
     frames = []

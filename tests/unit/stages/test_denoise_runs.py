@@ -46,8 +46,6 @@ def test_releases_are_the_same_and_the_model_is_another(
     ("training", "fault"),
     [
         ({"denoise": "joint"}, r"training\.denoise: makes a model for clear rows"),
-        ({"denoise": "redraw"}, r"training\.denoise: makes a model for clear rows"),
-        ({"denoise": "joint", "redraw": True}, "redraw: true stands beside it"),
         ({"denoise": "joint", "engine": "dask"}, r"training\.denoise: looks at all rows"),
         ({"denoise": "joint", "trainer": "xgboost"}, "trains LightGBM alone"),
     ],
@@ -59,7 +57,7 @@ def test_what_is_refused(tmp_path: Path, training: dict[str, object], fault: str
         load_federation(workspace.file)
 
 
-@pytest.mark.parametrize("kind", ["redraw", "joint", "stack", "auto"])
+@pytest.mark.parametrize("kind", ["joint", "auto"])
 def test_dpboost_takes_none(tmp_path: Path, kind: str) -> None:
     workspace = Workspace.write(tmp_path, dataset("binary"))
     private = {"trainer": "dpboost", "private": {"epsilon": 1.0}, "denoise": kind}
@@ -84,5 +82,3 @@ def test_auto_is_joint_only_without_own_columns_and_for_clear_rows(tmp_path: Pat
     assert clear.denoising == "joint"
     booster = clear.training.model_copy(update={"trainer": "xgboost"})
     assert clear.model_copy(update={"training": booster}).denoising == "none"
-    old = federation.training.model_copy(update={"redraw": True})
-    assert federation.model_copy(update={"training": old}).denoising == "redraw"

@@ -11,7 +11,7 @@ import pytest
 
 from opboost_ops.boosting import metrics
 from opboost_ops.boosting.intervals import Comparison
-from opboost_ops.config.federation import Federation
+from opboost_ops.config.federation import Federation, PrivateTraining
 from opboost_ops.config.loading import load_site
 from opboost_ops.config.site import Site
 from opboost_ops.models.registry import Registry
@@ -124,10 +124,11 @@ def test_the_reference_is_what_a_person_approved_else_the_best(deciding: Decidin
     assert registry.champion() == "e" * 16
     assert reference_of(federation, registry) == "c" * 16
     assert registry.rollback("drift") == "c" * 16
-    training = federation.training.model_copy(update={"gate": "today"})
+    private = PrivateTraining(epsilon=1.0)
+    training = federation.training.model_copy(update={"private": private})
     registry.promote("a" * 16, "back to the first")
-    today = federation.model_copy(update={"training": training})
-    assert reference_of(today, registry) == registry.champion() == "a" * 16
+    noisy = federation.model_copy(update={"training": training})
+    assert reference_of(noisy, registry) == registry.champion() == "a" * 16
 
 
 def test_a_version_of_other_columns_is_no_reference(deciding: Deciding) -> None:

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from opboost_ops.boosting.denoise.shares import shares
 from opboost_ops.boosting.frame import Frame
-from opboost_ops.boosting.redraw import redrawn, shares
 from opboost_ops.domain import Domain
+from opboost_ops.lab.redraw import redrawn
 from opboost_ops.mechanisms import BucketResponse, GlobalMap
 
 DOMAIN = Domain(1, 20)

@@ -12,12 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from opboost_ops.boosting import trainer
+from opboost_ops.boosting.denoise.shares import counted, shares
 from opboost_ops.boosting.frame import Frame, Parameters
 from opboost_ops.boosting.metrics import Task
 from opboost_ops.mechanisms.channel import Channel
-
-#: Steps of the estimate; it moves little after some tens.
-_STEPS = 200
 
 #: At most so many groups of what the other columns say of a cell, within each class of the label,
 #: and at least so many rows in one of them, on average: few rows give worse estimates than none.
@@ -102,35 +100,3 @@ def _draw(ranks: np.ndarray, groups: np.ndarray, law: np.ndarray, words: np.ndar
         below = uniform[mine][None, :] > steps[:, released[mine]]
         drawn[mine] = np.minimum(below.sum(axis=0), len(law) - 1) + 1
     return drawn
-
-
-def counted(codes: np.ndarray, size: int, groups: np.ndarray, count: int) -> np.ndarray:
-    """How often each code is in each group, float64, shape (size, count).
-
-    Args:
-        codes: From 0, shape (n,).
-        size: How many codes there are.
-        groups: From 0, shape (n,).
-        count: How many groups there are.
-    """
-    found = np.bincount(codes * count + groups, minlength=size * count)
-    return found.reshape(size, count).astype(float)
-
-
-def shares(counts: np.ndarray, law: np.ndarray) -> np.ndarray:
-    """The likeliest shares of the values behind released ones, by expectation maximisation.
-
-    Args:
-        counts: How often each output was released, shape (m,), or (m, groups) for each group.
-        law: Pr[output | value], shape (k, m).
-
-    Returns:
-        Shares, float64, shape (k,) or (k, groups); even ones of a group without rows.
-    """
-    total = counts.sum(axis=0)
-    seen = np.where(total > 0, counts, law.mean(axis=0).reshape(-1, *[1] * (counts.ndim - 1)))
-    seen = seen / seen.sum(axis=0)
-    found = np.full((len(law), *counts.shape[1:]), 1 / len(law))
-    for _ in range(_STEPS):
-        found = found * (law @ (seen / (law.T @ found)))
-    return found

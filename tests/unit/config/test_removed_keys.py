@@ -1,0 +1,58 @@
+"""Files of older releases: one message names every removed key, and what replaces it."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from opboost_ops.config.loading import parse_federation
+from opboost_ops.config.removed_keys import REMOVED, REMOVED_VALUES
+from opboost_ops.errors import ConfigError
+from tests.federation import Workspace
+
+
+@pytest.fixture
+def data(trained_once: Workspace) -> dict[str, Any]:
+    return yaml.safe_load(trained_once.file.read_text())
+
+
+def put(data: Any, path: str, value: Any) -> str:
+    """Write a removed key, of the last party and its last feature; returns its place."""
+    place = []
+    *above, last = path.split(".")
+    for step in above:
+        place.append(list(data)[-1] if step == "*" else step)
+        data = data.setdefault(place[-1], {})
+    data[last] = value
+    return ".".join([*place, last])
+
+
+def test_every_removed_key_is_named_with_its_replacement_beside_other_faults(
+    data: dict[str, Any],
+) -> None:
+    data["domain"] = {"lower": 9, "upper": 1}
+    expected = {put(data, path, 1): remedy for path, remedy in REMOVED["Federation"].items()}
+    with pytest.raises(ConfigError) as error:
+        parse_federation(data, "federation.yaml")
+    found = {fault.where: fault.suggestion for fault in error.value.faults}
+    assert found.items() >= expected.items()
+    assert "domain" in found
+
+
+@pytest.mark.parametrize(
+    ("path", "value"), [(path, v) for path, values in REMOVED_VALUES.items() for v in values]
+)
+def test_a_removed_value_names_its_replacement(data: dict[str, Any], path: str, value: str) -> None:
+    place = put(data, path, value)
+    with pytest.raises(ConfigError) as error:
+        parse_federation(data, "federation.yaml")
+    (fault,) = error.value.faults
+    assert (fault.where, fault.suggestion) == (place, REMOVED_VALUES[path][value])
+
+
+def test_what_lies_with_a_model_of_an_older_release_is_still_read(data: dict[str, Any]) -> None:
+    good = parse_federation(data, "federation.yaml")
+    for path in ("training.redraw", "training.gate"):
+        put(data, path, None)
+    put(data, "training.denoise", "stack")
+    assert parse_federation(data, "federation.json", stored=True) == good
