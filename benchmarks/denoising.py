@@ -2,8 +2,9 @@
 
 A made-up table of columns that go together, released through Global-map, with a label that is a
 number; all columns are feature holders'. Plain training and `joint` with training are each measured
-in a process of its own, forked from one that has imported the libraries and made nothing. The peak is of resident memory, less what the process had once its
-frame was there: so it is what denoising and training take beside the frame.
+in a process of its own, forked from one that has imported the libraries and made nothing. The peak
+is of resident memory, less what the process had once its frame was there: so it is what denoising
+and training take beside the frame.
 """
 
 import argparse

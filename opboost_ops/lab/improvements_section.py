@@ -30,8 +30,8 @@ routed and local scoring meet. *Better in* counts seeds on the same split and dr
             "redrawn",
             "**Values drawn back** (`training: {redraw: true}`): before it trains, the label "
             "holder replaces each released cell by a draw from the law of the value behind it, "
-            "given the release, the label and what the other columns say (`redraw.py` of the experiments). "
-            "That is post-processing of releases. The model is then one for clear rows, so it is "
+            "given the release, the label and what the other columns say (`redraw.py`). That is "
+            "post-processing of releases. The model is then one for clear rows, so it is "
             "for routed and local scoring; desensitised rows are as noisy as plain training "
             "expects them.",
         ),
