@@ -36,7 +36,7 @@ from opboost_ops.config.loading import load_federation, site_file
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.run.inbox import Run
-from opboost_ops.run.local import site_files
+from opboost_ops.run.party_sites import site_files
 from opboost_ops.run.phases import steps
 from opboost_ops.run.runner import run_stage
 from opboost_ops.run.timings import spent_by

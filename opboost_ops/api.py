@@ -17,14 +17,14 @@ What an object holds is its party's own: of one's own party, or of all where one
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
 from opboost_ops.cli.check import found_faults
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
-from opboost_ops.errors import ConfigError, ContractError, Fault
+from opboost_ops.errors import ContractError, Fault
 from opboost_ops.exchange.books import open_books
 from opboost_ops.models.card import Card
 from opboost_ops.models.registry import Registry, model_in
@@ -32,10 +32,7 @@ from opboost_ops.privacy import statement
 from opboost_ops.privacy.accountant import model_epsilon
 from opboost_ops.run import local
 from opboost_ops.run.changes import leaving
-from opboost_ops.run.threads import run_in_threads
-
-#: Parties that are processes are kept apart; threads begin at once, and suit a notebook.
-Parties = Literal["processes", "threads"]
+from opboost_ops.run.party_sites import site_files
 
 
 @dataclass(frozen=True)
@@ -148,7 +145,7 @@ def check(federation: str | Path) -> Checked:
 def run(
     federation: str | Path,
     *,
-    parties: Parties = "processes",
+    parties: local.Parties = "processes",
     listener: local.Listener | None = None,
     **form: Any,
 ) -> Trained:
@@ -186,7 +183,7 @@ def score(
     federation: str | Path,
     version: str | None = None,
     *,
-    parties: Parties = "processes",
+    parties: local.Parties = "processes",
     listener: local.Listener | None = None,
 ) -> Scored:
     """Score the parties' tables of new rows.
@@ -204,7 +201,7 @@ def score(
     finished = _run(path, {"version": version}, listener, "score", parties)
     owner = finished.federation.label_holder
     said = finished.summaries[owner]
-    site = load_site(local.site_files(path, finished.federation)[owner])
+    site = load_site(site_files(path, finished.federation)[owner])
     used = said["score"]["version"]
     file = site.scores / finished.federation.name / used / said["write_scores"]["file"]
     # By this path alone: polars would take brackets in a folder's name for a pattern.
@@ -277,12 +274,9 @@ def _run(
     form: Mapping[str, Any],
     listener: local.Listener | None,
     purpose: Purpose,
-    parties: Parties,
+    parties: local.Parties,
 ) -> local.Finished:
-    ways = {"processes": local.run_federation, "threads": run_in_threads}
-    if parties not in ways:
-        raise ConfigError(f"parties is {parties}.", "It is processes or threads.")
-    return ways[parties](path, form, listener, purpose)
+    return local.run_federation(path, form, listener, purpose, parties)
 
 
 def _metrics(metrics: Mapping[str, Mapping[str, float]]) -> pl.DataFrame:
@@ -291,7 +285,7 @@ def _metrics(metrics: Mapping[str, Mapping[str, float]]) -> pl.DataFrame:
 
 
 def _registry(path: Path, federation: Federation, owner: str) -> Registry:
-    return Registry(load_site(local.site_files(path, federation)[owner]).models, federation.name)
+    return Registry(load_site(site_files(path, federation)[owner]).models, federation.name)
 
 
 def _file(federation: str | Path) -> Path:

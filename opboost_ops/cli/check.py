@@ -28,8 +28,9 @@ def command(
     from opboost_ops.cli.table_faults import scorers, scoring_parties
     from opboost_ops.config.loading import POLICY, load_federation, load_policy
     from opboost_ops.privacy.left_open import left_open
-    from opboost_ops.run import local
     from opboost_ops.run.changes import leaving
+    from opboost_ops.run.party_sites import site_files
+    from opboost_ops.run.readiness import require_agreed
 
     path = folder / "federation.yaml" if folder.is_dir() else folder
     federation = load_federation(path)
@@ -39,7 +40,7 @@ def command(
     console = Console()
     policies = {
         party: load_policy(file.parent / POLICY)
-        for party, file in local.site_files(path, federation).items()
+        for party, file in site_files(path, federation).items()
     }
     domain = federation.domain.to_domain()
     receiver = federation.label_holder
@@ -97,7 +98,7 @@ def command(
             console.print(f"  {party} to everyone who sees the run: {list_shards.DISCLOSES}")
         if not federation.has_decoys:
             console.print(f"  {receiver} to {party}: {request_splits.DISCLOSES}")
-    for party, file in local.site_files(path, federation).items():
+    for party, file in site_files(path, federation).items():
         for line in left_open(load_policy(file.parent / POLICY)):
             console.print(f"{party}/{POLICY}: {line}", style="red", markup=False, soft_wrap=True)
     for line in key_dates(federation):
@@ -109,7 +110,7 @@ def command(
             f"in site.yaml of {who}.",
             soft_wrap=True,
         )
-    local.require_agreed(path, federation, named=True)
+    require_agreed(path, federation, named=True)
     console.print(
         f"{path.name}, {len(federation.parties)} sites, policies, keys, tables and agreements: "
         "right."
@@ -129,11 +130,11 @@ def found_faults(
         The faults, and each readable party's context with the folder of its site.
     """
     from opboost_ops.cli.table_faults import table_faults
-    from opboost_ops.run import local
+    from opboost_ops.run.party_sites import site_files
 
     faults: list[Fault] = []
     contexts: dict[str, tuple[Context, Path]] = {}
-    for party, file in local.site_files(path, federation).items():
+    for party, file in site_files(path, federation).items():
         found, context = _faults(federation, party, file)
         faults += found
         if context is not None:

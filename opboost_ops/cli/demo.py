@@ -187,7 +187,8 @@ def follow(
     """
     from opboost_ops.config.loading import load_federation
     from opboost_ops.exchange.run_id import run_id
-    from opboost_ops.run.local import Finished, site_files
+    from opboost_ops.run.local import Finished
+    from opboost_ops.run.party_sites import site_files
     from opboost_ops.run.timings import spent_by
 
     federation = load_federation(file)

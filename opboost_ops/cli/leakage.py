@@ -24,7 +24,7 @@ def command(
     from opboost_ops.pages.leakage_report import leakage_report
     from opboost_ops.run.agreement_file import load
     from opboost_ops.run.leakage import leakage
-    from opboost_ops.run.local import party_site_file
+    from opboost_ops.run.party_sites import party_site_file
     from opboost_ops.stages.sources import borrowed
     from opboost_ops.stages.stage import Context, Home
 

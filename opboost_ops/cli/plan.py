@@ -159,7 +159,7 @@ def _least(*caps: float | None) -> float | None:
 
 def _rules(file: Path, holder: str) -> "Mapping[str, FeatureRule]":
     from opboost_ops.config.loading import POLICY, load_policy
-    from opboost_ops.run.local import party_site_file
+    from opboost_ops.run.party_sites import party_site_file
 
     site = party_site_file(file, holder)
     if site is None or not (site.parent / POLICY).is_file():
@@ -195,7 +195,7 @@ def _marginals(
 
     from opboost_ops.config.loading import load_site
     from opboost_ops.config.source import Source
-    from opboost_ops.run.local import party_site_file
+    from opboost_ops.run.party_sites import party_site_file
     from opboost_ops.stages import raw_table
     from opboost_ops.stages.sources import copy
     from opboost_ops.stages.table_files import read_all

@@ -161,11 +161,11 @@ def report(federation_file: Path, finished: Any, *, experiment: bool, as_json: b
     from opboost_ops.cli import horizontal_report, tables
     from opboost_ops.config.loading import load_site
     from opboost_ops.datasets import harness
-    from opboost_ops.run import local
+    from opboost_ops.run.party_sites import site_files
 
     declared = finished.federation
     owner = declared.label_holder
-    sites = local.site_files(federation_file, declared)
+    sites = site_files(federation_file, declared)
     if declared.learning == "horizontal":
         horizontal_report.show(finished, load_site(sites[owner]).models, as_json)
         return

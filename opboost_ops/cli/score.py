@@ -18,11 +18,12 @@ def command(
     from opboost_ops.cli.progress import Progress
     from opboost_ops.config.loading import load_site
     from opboost_ops.run import local
+    from opboost_ops.run.party_sites import site_files
 
     with Progress() as progress:
         finished = local.run_federation(federation, {"version": version}, progress, "score")
     owner = finished.federation.label_holder
-    site = load_site(local.site_files(federation, finished.federation)[owner])
+    site = load_site(site_files(federation, finished.federation)[owner])
     result = scored(finished.federation.name, finished.run, finished.summaries[owner])
     folder = site.scores / finished.federation.name / result["version"]
     result |= {"scores": str(folder / result["scores"]), "seconds": finished.seconds()}

@@ -30,7 +30,7 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.manifest import MANIFEST, parse_manifest
 from opboost_ops.exchange.store import open_store
 from opboost_ops.mechanisms import noise
-from opboost_ops.run.local import site_files
+from opboost_ops.run.party_sites import site_files
 from opboost_ops.run.phases import steps
 from opboost_ops.scratch.arrays import Scratch
 

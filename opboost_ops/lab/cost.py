@@ -29,7 +29,8 @@ from opboost_ops.lab.release_timing import (
     naming,
     release_cost,
 )
-from opboost_ops.run.local import run_federation, site_files
+from opboost_ops.run.local import run_federation
+from opboost_ops.run.party_sites import site_files
 
 DATASETS = ("powerplant", "pendigits", "adult", "casp")
 #: The workload of the runs.

@@ -9,7 +9,8 @@ from opboost_ops.datasets import harness, load
 from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.lab.experiment import Progress, run, summary
 from opboost_ops.lab.markdown import spread, table
-from opboost_ops.run.local import run_federation, site_files
+from opboost_ops.run.local import run_federation
+from opboost_ops.run.party_sites import site_files
 
 #: Dataset, epsilon, and the metric that the README shows.
 CASES = (("adult", 0.08, "accuracy"), ("adult", 5.12, "auc"), ("powerplant", 1.28, "r2"))

@@ -12,7 +12,8 @@ The life of a run, in order, and the file of each step:
 6. `admission`: the plan is held against agreement and policy before any table is opened;
    `known_keys`: whose keys a party believes, and as of which day, by its own `clock`.
    `preflight`: before a party's first work, all that would stop it later is told at once, with
-   `expected_cost` against its budgets and `room` on its disks; `all_ready` asks for all parties.
+   `expected_cost` against its budgets and `room` on its disks; `readiness` asks all
+   parties on one machine.
 7. `approval`: a person of the party is asked before a release, where its policy says so;
    `runner`: the one way to execute a stage: inputs, the stage itself, what it publishes, the books.
    `acts`: what a person does to a federation at one party;
@@ -32,8 +33,8 @@ The life of a run, in order, and the file of each step:
     `evidence` that there is. `recovery` charges what they lack, run by run by `lost_lines`.
 16. `forgotten_rows`: who is forgotten leaves the copies that runs have made of sources.
 
-Three ways of driving a run without Airflow: `local` starts a process a party, and `party_process`
-is what such a process does; `threads` runs all parties in this process. `leakage`: attacks that a
+`local` drives a run without Airflow: a `worker` for each party, in a process or a thread of its
+own, with its own site and environment (`party_sites`). `leakage`: attacks that a
 party runs at home on the release it would make. `received`: what a finished run has
 brought the label holder, looked at again to choose a later release's columns, or a channel's prior.
 """

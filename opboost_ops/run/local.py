@@ -1,37 +1,42 @@
-"""A federation without Airflow: a process a party, meeting only at the store."""
+"""A run without Airflow: one driver over the phases, with a process or a thread for each party.
+
+Each party executes its stages in the order of `phases`. A phase begins when the parties whose
+artifacts it awaits have ended all their earlier phases; parties meet only at the store.
+"""
 
 import json
-import os
 import secrets
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import Queue
-from typing import Any
+from threading import Condition
+from typing import Any, Literal, Protocol
 
 from opboost_ops.config.federation import Federation, Purpose
-from opboost_ops.config.loading import load_federation, load_site
+from opboost_ops.config.loading import load_federation, sites_known
 from opboost_ops.config.private_faults import may_drop_out
-from opboost_ops.errors import ConfigError, Fault, OpBoostError
-from opboost_ops.run import agreement
-from opboost_ops.run.all_ready import require_all_ready
+from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.run.form_values import with_form
 from opboost_ops.run.inbox import Run
-from opboost_ops.run.phases import ROUNDS, stages_of
+from opboost_ops.run.party_sites import party_environment, site_files
+from opboost_ops.run.phases import ROUNDS, Phase, phases, stages_of
+from opboost_ops.run.readiness import require_agreed, require_ready_parties
+from opboost_ops.run.worker import OPEN, Assignment, execute
 
 #: Seconds that a party waits for another's artifact.
 TIMEOUT = 900.0
 
-#: What a party's process sees of this one's environment, beside its own site.
-_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV")
-
-#: How variables begin that say how a training's threads work.
-_THREADS = ("OMP_", "GOMP_", "KMP_")
-
 Listener = Callable[[str, dict[str, Any]], None]
+
+#: Processes keep parties apart; threads start at once, and suit a notebook.
+Parties = Literal["processes", "threads"]
+
+#: What a stage returns: its summary and the seconds it took.
+Result = tuple[dict[str, Any], dict[str, float]]
 
 
 @dataclass
@@ -41,9 +46,9 @@ class Finished:
     Attributes:
         run: Its id.
         federation: As it was run.
-        summaries: What each stage said, by party and stage.
+        summaries: Of each stage, by party and stage.
         spent: Seconds that each stage took, by party and stage, as their homes have them: for
-            whoever runs all parties.
+            the one who runs all parties.
         gone: Parties that dropped out of a session that went on.
     """
 
@@ -70,215 +75,254 @@ class Finished:
         return found
 
 
-def party_site_file(federation_file: Path, party: str) -> Path | None:
-    """Where one party's ``site.yaml`` is: its environment variable, else beside the file.
-
-    Args:
-        federation_file: ``federation.yaml``.
-        party: Its name.
-
-    Returns:
-        The path; None if neither is known.
-    """
-    variable = f"OPBOOST_SITE_{party.upper()}"
-    if variable in os.environ:
-        return Path(os.environ[variable])
-    default = federation_file.parent / party / "site.yaml"
-    return default if default.is_file() else None
-
-
-def site_files(federation_file: Path, federation: Federation) -> dict[str, Path]:
-    """Where each party's ``site.yaml`` is: its environment variable, else beside the file.
-
-    Args:
-        federation_file: ``federation.yaml``.
-        federation: What it says.
-
-    Raises:
-        ConfigError: Naming every party without a site.
-    """
-    found: dict[str, Path] = {}
-    lacking: list[str] = []
-    for party in federation.parties:
-        path = party_site_file(federation_file, party)
-        if path is None:
-            lacking.append(f"{party} (set OPBOOST_SITE_{party.upper()})")
-        else:
-            found[party] = path
-    if lacking:
-        raise ConfigError(f"No site.yaml is known for {', '.join(lacking)}.")
-    return found
-
-
-def require_agreed(federation_file: Path, federation: Federation, *, named: bool = False) -> None:
-    """Refuse what a party has not agreed to, before anybody does anything.
-
-    For whoever may read all parties' sites, as on one machine.
-
-    Args:
-        federation_file: ``federation.yaml``.
-        federation: What it says.
-        named: Whether to name the fields that are new, too.
-
-    Raises:
-        ConfigError: Naming every party that has not agreed, with the command by which it may.
-    """
-    faults: list[Fault] = []
-    for party, file in site_files(federation_file, federation).items():
-        if lacks := agreement.lacking(load_site(file), federation):
-            command = f"`opboost agree {file.parent} {federation_file}`"
-            problem = lacks if named else "has not agreed to it"
-            faults.append(Fault(party, problem, f"read what will leave: {command}"))
-    if faults:
-        missing = "1 party has" if len(faults) == 1 else f"{len(faults)} parties have"
-        raise ConfigError(
-            f"{missing} not agreed to it as it is", file=federation_file.name, faults=faults
-        )
-
-
 def run_federation(
     federation_file: Path,
     form: Mapping[str, Any],
     listener: Listener | None = None,
     purpose: Purpose = "train",
+    parties: Parties = "processes",
 ) -> Finished:
-    """Run a federation, every party in a process that gets its own site and nothing else.
+    """Run a federation, all its parties on this machine; each knows its own site alone.
 
     Args:
         federation_file: ``federation.yaml``.
         form: As in the trigger form.
-        listener: Called with party and event for every started or finished stage.
+        listener: Called with party and event for every started or finished stage, by one thread
+            at a time.
         purpose: What the run is for.
-
-    Returns:
-        What each stage said.
+        parties: How they are kept apart.
 
     Raises:
         ConfigError: A party has not agreed to the file as it is; nothing was published.
-        OpBoostError: All that is in the way at any party, before anything is begun; or the first
-            failure of any party; all processes are ended.
+        OpBoostError: All that blocks the run at any party, before it begins; or the first failure
+            of any party.
     """
+    places: dict[str, Callable[[Assignment, Mapping[str, Path]], _Place]]
+    places = {"processes": _Process, "threads": _Thread}
+    if parties not in places:
+        raise ConfigError(f"parties is {parties}.", "It is processes or threads.")
     federation = load_federation(federation_file)
     if purpose == "train":
         require_agreed(federation_file, federation)
         federation = with_form(federation, form)
-    run = secrets.token_hex(8)
-    finished = Finished(run, federation)
+    finished = Finished(secrets.token_hex(8), federation)
     sites = site_files(federation_file, federation)
-    require_all_ready(federation_file, sites, run, form, purpose)
-    events: Queue[tuple[str, dict[str, Any]]] = Queue()
-    processes: dict[str, subprocess.Popen[str]] = {}
-    try:
+    require_ready_parties(federation_file, sites, finished.run, form, purpose)
+    run = Run(federation.name, finished.run, federation.label_holder, TIMEOUT)
+    file = str(federation_file.resolve())
+    with ExitStack() as stack:
+        workers: dict[str, _Place] = {}
         for party in federation.parties:
-            order = {
-                "party": party,
-                "stages": stages_of(federation, purpose, party),
-                "purpose": purpose,
-                "run": vars(Run(federation.name, run, federation.label_holder, TIMEOUT)),
-                "form": dict(form),
-                "federation_file": str(federation_file.resolve()),
-                "preload": True,
-            }
-            if not order["stages"]:
-                continue
-            processes[party] = _start(party, order, sites[party])
-            threading.Thread(
-                target=_listen, args=(party, processes[party], events), daemon=True
-            ).start()
-        waiting = set(processes)
-        running = set(processes)
-        stage: dict[str, str] = {}
-        while running:
-            party, event = events.get()
-            stage[party] = event.get("stage", stage.get(party, ""))
-            broke = event["event"] == "failed" or event.get("code", 0) != 0
-            if broke and party not in finished.gone and stage[party] == ROUNDS:
-                _note_gone(party, finished)
-            if event["event"] == "ready":
-                waiting.discard(party)
-                if not waiting:
-                    for process in processes.values():
-                        _go(process)
-            elif event["event"] == "failed":
-                if party not in finished.gone:
-                    raise _error(event)
-            elif event["event"] == "ended":
-                if event["code"] != 0 and party not in finished.gone:
-                    raise OpBoostError(f"The process of {party} ended with {event['code']}.")
-                running.discard(party)
-            elif event["event"] == "finished":
-                finished.summaries.setdefault(party, {})[event["stage"]] = event["summary"]
-                finished.spent.setdefault(party, {})[event["stage"]] = event["spent"]
-            if listener and "stage" in event:
-                listener(party, event)
-    finally:
-        for process in processes.values():
-            if process.poll() is None:
-                process.terminate()
-        for process in processes.values():
-            process.wait()
+            if stages_of(federation, purpose, party):
+                assignment = Assignment(party, run, purpose, form, file)
+                workers[party] = places[parties](assignment, sites)
+                stack.callback(workers[party].end)
+        for worker in workers.values():
+            worker.wait_until_ready()
+        _Driver(finished, purpose, workers, listener).drive()
     return finished
 
 
-def _note_gone(party: str, finished: Finished) -> None:
-    """Let a run go on without a party, if the session that it broke off may."""
-    federation = finished.federation
-    private = federation.training.private
-    if not may_drop_out(federation) or party == federation.label_holder:
-        return
-    assert private is not None and private.remain is not None
-    if len(federation.parties) - len(finished.gone) > private.remain:
-        finished.gone.append(party)
+class _StoppedError(Exception):
+    """Another party has failed, so this one goes no further."""
 
 
-def _start(party: str, order: Mapping[str, Any], site: Path) -> "subprocess.Popen[str]":
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if name in _ENVIRONMENT or name.startswith(_THREADS)
-    }
-    environment[f"OPBOOST_SITE_{party.upper()}"] = str(site.resolve())
-    return subprocess.Popen(
-        [
-            sys.executable,
-            "-X",
-            "faulthandler",
-            "-m",
-            "opboost_ops.run.party_process",
-            json.dumps(order),
-        ],
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=site.parent,
-    )
+class _Driver:
+    """Lets each party execute its stages, and stops all of them when one fails."""
 
+    def __init__(
+        self,
+        finished: Finished,
+        purpose: Purpose,
+        workers: Mapping[str, "_Place"],
+        listener: Listener | None,
+    ) -> None:
+        self._finished, self._purpose, self._workers = finished, purpose, workers
+        self._listener = listener
+        self._phases = phases(finished.federation, purpose)
+        self._changed = Condition()
+        self._opened = False
+        self._ended: set[tuple[str, int]] = set()
+        self._failure: BaseException | None = None
 
-def _listen(
-    party: str, process: "subprocess.Popen[str]", events: "Queue[tuple[str, dict[str, Any]]]"
-) -> None:
-    assert process.stdout is not None
-    for line in process.stdout:
+    def drive(self) -> None:
+        with ThreadPoolExecutor(len(self._workers)) as pool:
+            try:
+                for party in self._workers:
+                    pool.submit(self._take_part, party)
+                with self._changed:
+                    self._changed.wait_for(lambda: self._failure or self._all_ended())
+            finally:
+                for worker in self._workers.values():
+                    worker.end()
+                with self._changed:
+                    self._failure = self._failure or (
+                        None if self._all_ended() else _StoppedError()
+                    )
+                    self._changed.notify_all()
+        if self._failure is not None:
+            raise self._failure
+
+    def _take_part(self, party: str) -> None:
+        federation = self._finished.federation
+        stage = OPEN
         try:
-            event = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(event, dict) and "event" in event:
-            events.put((party, event))
-    events.put((party, {"event": "ended", "code": process.wait()}))
+            if party == federation.label_holder:
+                self._execute(party, OPEN)
+                self._end(party, opened=True)
+            for at, phase in enumerate(self._phases):
+                if party not in phase.parties(federation):
+                    continue
+                self._wait_for(at, phase)
+                for stage in phase.stages_at(federation.parties[party]):
+                    self._execute(party, stage)
+                self._end(party, at)
+        except _StoppedError:
+            return
+        except BaseException as error:
+            with self._changed:
+                if self._failure is None and stage == ROUNDS and self._may_drop_out(party):
+                    self._finished.gone.append(party)
+                    self._ended |= {(party, at) for at in range(len(self._phases))}
+                else:
+                    self._failure = self._failure or error
+                self._changed.notify_all()
+
+    def _wait_for(self, at: int, phase: Phase) -> None:
+        """Until the run is open, and those whose artifacts a phase awaits have ended theirs."""
+        federation = self._finished.federation
+        needed = {
+            (sender, before)
+            for before, earlier in enumerate(self._phases[:at])
+            for sender in set(phase.senders(federation)) & set(earlier.parties(federation))
+        }
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._failure or (self._opened and needed <= self._ended)
+            )
+            if self._failure is not None:
+                raise _StoppedError
+
+    def _execute(self, party: str, stage: str) -> None:
+        federation, finished = self._finished.federation, self._finished
+        count = len(stages_of(federation, self._purpose, party))
+        if self._failure is not None:
+            raise _StoppedError
+        of = count + (party == federation.label_holder)
+        self._report(party, {"event": "started", "stage": stage, "of": of})
+
+        def progress(text: str, of_stage: str = stage) -> None:
+            self._report(party, {"event": "progress", "stage": of_stage, "text": text})
+
+        try:
+            summary, spent = self._workers[party].execute(stage, progress)
+        except Exception as error:
+            self._report(party, {"event": "failed", "stage": stage, "error": str(error)})
+            raise
+        with self._changed:
+            finished.summaries.setdefault(party, {})[stage] = summary
+            finished.spent.setdefault(party, {})[stage] = spent
+        event = {"event": "finished", "stage": stage, "summary": summary, "spent": spent}
+        self._report(party, event)
+
+    def _report(self, party: str, event: dict[str, Any]) -> None:
+        if self._listener is not None:
+            with self._changed:
+                self._listener(party, event)
+
+    def _end(self, party: str, at: int | None = None, *, opened: bool = False) -> None:
+        with self._changed:
+            self._opened |= opened
+            self._ended |= set() if at is None else {(party, at)}
+            self._changed.notify_all()
+
+    def _all_ended(self) -> bool:
+        federation = self._finished.federation
+        every = {(p, at) for at, ph in enumerate(self._phases) for p in ph.parties(federation)}
+        return every <= self._ended
+
+    def _may_drop_out(self, party: str) -> bool:
+        """Whether a run goes on without a party that broke off its session."""
+        federation, gone = self._finished.federation, self._finished.gone
+        private = federation.training.private
+        if not may_drop_out(federation) or party == federation.label_holder:
+            return False
+        assert private is not None and private.remain is not None
+        return len(federation.parties) - len(gone) > private.remain
 
 
-def _go(process: "subprocess.Popen[str]") -> None:
-    assert process.stdin is not None
-    try:
-        process.stdin.write("\n")
-        process.stdin.flush()
-    except BrokenPipeError:
-        return  # It has just ended, and says so itself.
+class _Place(Protocol):
+    """Where a party's stages are executed."""
+
+    def wait_until_ready(self) -> None: ...
+
+    def execute(self, stage: str, progress: Callable[..., None]) -> Result: ...
+
+    def end(self) -> None: ...
 
 
-def _error(event: dict[str, Any]) -> OpBoostError:
-    kinds = {kind.__name__: kind for kind in OpBoostError.__subclasses__()}
-    kind = kinds.get(event["kind"], OpBoostError)
-    return kind(f"{event['stage']}: {event['error']}")
+class _Thread:
+    """The driver's own thread, which knows that party's site alone meanwhile."""
+
+    def __init__(self, assignment: Assignment, sites: Mapping[str, Path]) -> None:
+        self._assignment = assignment
+        self._site = {assignment.party: sites[assignment.party]}
+
+    def wait_until_ready(self) -> None:
+        pass
+
+    def execute(self, stage: str, progress: Callable[..., None]) -> Result:
+        with sites_known(self._site):
+            return execute(self._assignment, stage, progress)
+
+    def end(self) -> None:
+        pass
+
+
+class _Process:
+    """A process that gets the party's own site and variables, and no other party's."""
+
+    def __init__(self, assignment: Assignment, sites: Mapping[str, Path]) -> None:
+        self._party = assignment.party
+        command = [sys.executable, "-X", "faulthandler", "-m", "opboost_ops.run.worker"]
+        self._process = subprocess.Popen(
+            [*command, assignment.to_json()],
+            env=party_environment(self._party, sites),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=sites[self._party].parent,
+        )
+
+    def wait_until_ready(self) -> None:
+        self._next()
+
+    def execute(self, stage: str, progress: Callable[..., None]) -> Result:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(f"{stage}\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # It has just ended, and `_next` says so.
+        while (event := self._next())["event"] == "progress":
+            progress(event["text"], event["stage"])
+        if event["event"] == "failed":
+            kinds = {kind.__name__: kind for kind in OpBoostError.__subclasses__()}
+            raise kinds.get(event["kind"], OpBoostError)(f"{event['stage']}: {event['error']}")
+        return event["summary"], event["spent"]
+
+    def _next(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict) and "event" in event:
+                return event
+        raise OpBoostError(f"The process of {self._party} ended with {self._process.wait()}.")
+
+    def end(self) -> None:
+        if self._process.poll() is None:
+            self._process.terminate()
+        self._process.wait()

@@ -24,7 +24,7 @@ from opboost_ops.exchange.store import open_store
 from opboost_ops.privacy.division import Evidence
 from opboost_ops.run import clock
 from opboost_ops.run.inbox import Run, acceptance_of
-from opboost_ops.run.local import party_site_file
+from opboost_ops.run.party_sites import party_site_file
 from opboost_ops.run.publication import Publisher
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.stage import Home

@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 import yaml
 
@@ -152,11 +153,30 @@ def test_arguments_that_do_not_go_together(more: dict[str, Any]) -> None:
         run.command(**more)
 
 
-def test_a_party_sees_only_its_own_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment of every party's process, as the kernel tells it."""
+def test_a_party_gets_the_variables_of_its_own_site_and_no_other_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment of every party's process, as the kernel has it."""
     workspace = Workspace.write(tmp_path / "federation", small_credit())
     monkeypatch.setenv("OPBOOST_SITE_STRANGER", "/stranger/site.yaml")
-    monkeypatch.setenv("BANK_PASSWORD", "hunter2")
+    monkeypatch.setenv("UNNAMED_PASSWORD", "hunter2")
+    shared = {"AWS_ENDPOINT_URL": "http://s3", "SSL_CERT_FILE": "/ca.pem", "NO_PROXY": "*"}
+    for name, value in shared.items():
+        monkeypatch.setenv(name, value)
+    # A prefix that everybody gets does not give one party's variable to the others.
+    ledgers = {"credit": "CREDIT_LEDGER", "shop": "AWS_SHOP_LEDGER", "bank": "PG_BANK_LEDGER"}
+    for party, name in ledgers.items():
+        ledger = workspace.folder / party / "elsewhere.sqlite"
+        (workspace.folder / party / "ledger.sqlite").rename(ledger)
+        monkeypatch.setenv(name, f"sqlite:///{ledger}")
+        workspace.edit_yaml(f"{party}/site.yaml", lambda d, n=name: d.update(ledger=f"env:{n}"))
+    table = workspace.folder / "bank" / "table.csv"
+    pl.read_parquet(workspace.table_path("bank")).write_csv(table)
+    monkeypatch.setenv("BANK_TABLE", str(table))
+    workspace.edit_yaml(
+        "bank/site.yaml",
+        lambda d: d["tables"]["credit_scoring"].update(train={"at": "env:BANK_TABLE"}),
+    )
     seen: dict[str, dict[str, str]] = {}
 
     def listen(party: str, event: dict[str, Any]) -> None:
@@ -165,7 +185,7 @@ def test_a_party_sees_only_its_own_site(tmp_path: Path, monkeypatch: pytest.Monk
             for process in Path("/proc").glob("[0-9]*"):
                 try:
                     arguments = (process / "cmdline").read_bytes().split(b"\0")
-                    if b"opboost_ops.run.party_process" not in arguments or (
+                    if b"opboost_ops.run.worker" not in arguments or (
                         f'"{party}"'.encode() not in arguments[-2].split(b", ")[0]
                         or str(workspace.folder).encode() not in arguments[-2]
                     ):
@@ -182,7 +202,11 @@ def test_a_party_sees_only_its_own_site(tmp_path: Path, monkeypatch: pytest.Monk
         assert sites == {
             f"OPBOOST_SITE_{party.upper()}": str(workspace.folder / party / "site.yaml")
         }
-        assert "BANK_PASSWORD" not in environment
+        assert "UNNAMED_PASSWORD" not in environment
+        assert shared.items() <= environment.items()
+        named = {name for name in (*ledgers.values(), "BANK_TABLE") if name in environment}
+        assert named == {ledgers[party], *(["BANK_TABLE"] if party == "bank" else [])}
+        assert not (workspace.folder / party / "ledger.sqlite").exists()
 
 
 def test_the_plan_is_signed_by_the_label_holder(seeded: tuple[Path, dict[str, Any]]) -> None:

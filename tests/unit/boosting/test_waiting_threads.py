@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opboost_ops.run import local
+from opboost_ops.run.party_sites import party_environment
 
 SAY = """
 import opboost_ops.run.runner, os, sys
@@ -26,15 +26,15 @@ def test_it_is_said_before_a_booster_is_loaded(given: dict[str, str], found: str
     assert done.stdout.split() == [found, "False"]
 
 
-def test_a_party_s_process_keeps_what_is_said_of_threads(
+def test_a_party_s_process_gets_the_settings_of_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    site = tmp_path / "site.yaml"
+    site.write_text("version: 1\nparty: bank\nstore: x\n")
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.setenv("OMP_PROC_BIND", "true")
     monkeypatch.setenv("SOMETHING_ELSE", "1")
-    seen: dict[str, str] = {}
-    monkeypatch.setattr(local.subprocess, "Popen", lambda *_, env, **__: seen.update(env))
-    local._start("bank", {}, tmp_path / "site.yaml")
+    seen = party_environment("bank", {"bank": site})
     assert seen["OMP_NUM_THREADS"] == "3"
     assert seen["OMP_PROC_BIND"] == "true"
     assert "SOMETHING_ELSE" not in seen

@@ -11,7 +11,7 @@ import pytest
 from opboost_ops.config.loading import load_policy, load_site
 from opboost_ops.errors import BudgetError, ContractError, OpBoostError, PolicyError
 from opboost_ops.orchestration import pools
-from opboost_ops.run import all_ready, invitations, local
+from opboost_ops.run import invitations, local, party_sites, readiness
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
 from opboost_ops.run.publication import Publisher
@@ -239,7 +239,7 @@ def test_without_airflow_all_parties_are_told_at_once(workspace: Workspace) -> N
 
 
 def test_nothing_is_in_the_way_of_a_good_run(workspace: Workspace) -> None:
-    sites = local.site_files(workspace.file, workspace.declared)
-    all_ready.require_all_ready(workspace.file, sites, workspace.run, {}, "train")
-    all_ready.require_all_ready(workspace.file, sites, workspace.run, {}, "score")
+    sites = party_sites.site_files(workspace.file, workspace.declared)
+    readiness.require_ready_parties(workspace.file, sites, workspace.run, {}, "train")
+    readiness.require_ready_parties(workspace.file, sites, workspace.run, {}, "score")
     assert not workspace.home("bank").exists()

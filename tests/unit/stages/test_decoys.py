@@ -14,7 +14,7 @@ from opboost_ops.exchange.books import open_books
 from opboost_ops.pages.exchange import run_blocks, run_entries
 from opboost_ops.privacy.people import people
 from opboost_ops.run import timings
-from opboost_ops.run.threads import run_in_threads
+from opboost_ops.run.local import run_federation
 from opboost_ops.stages.stage import Home
 from opboost_ops.stages.untold import WORDS
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
@@ -299,7 +299,7 @@ def test_a_private_model_counts_the_domains_own_codes(
 @pytest.mark.slow
 def test_what_one_house_runs_is_told_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = known(workspace(tmp_path / "f"), monkeypatch)
-    finished = run_in_threads(made.file, {})
+    finished = run_federation(made.file, {}, parties="threads")
     made.known_to(monkeypatch)
     told = finished.summaries["a"]
     assert told["align"] == {**made_rows(made, finished.run), "published": []}

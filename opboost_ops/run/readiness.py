@@ -1,24 +1,49 @@
-"""What is in the way of a run at any of its parties, for whoever may read all their sites."""
+"""Whether all parties can begin a run, where one machine may read all their sites."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from opboost_ops.config.federation import Federation, Purpose
-from opboost_ops.config.loading import site_of, sites_known
-from opboost_ops.errors import BudgetError, OpBoostError, PolicyError
+from opboost_ops.config.loading import load_site, site_of, sites_known
+from opboost_ops.errors import BudgetError, ConfigError, Fault, OpBoostError, PolicyError
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.store import open_store
-from opboost_ops.run import clock
+from opboost_ops.run import agreement, clock
 from opboost_ops.run.admission import reasons_against
 from opboost_ops.run.inbox import Run, note_refused
 from opboost_ops.run.opening import resolved
+from opboost_ops.run.party_sites import site_files
 from opboost_ops.run.preflight import lacking, together
 from opboost_ops.run.publication import Publisher
 from opboost_ops.stages.stage import Home
 
 
-def require_all_ready(
+def require_agreed(federation_file: Path, federation: Federation, *, named: bool = False) -> None:
+    """Refuse a federation file that a party has not agreed to.
+
+    Args:
+        federation_file: ``federation.yaml``.
+        federation: Its content.
+        named: Whether to name the fields that are new, too.
+
+    Raises:
+        ConfigError: Naming every party that has not agreed, with the command by which it may.
+    """
+    faults: list[Fault] = []
+    for party, file in site_files(federation_file, federation).items():
+        if lacks := agreement.lacking(load_site(file), federation):
+            command = f"`opboost agree {file.parent} {federation_file}`"
+            problem = lacks if named else "has not agreed to it"
+            faults.append(Fault(party, problem, f"read what will leave: {command}"))
+    if faults:
+        missing = "1 party has" if len(faults) == 1 else f"{len(faults)} parties have"
+        raise ConfigError(
+            f"{missing} not agreed to it as it is", file=federation_file.name, faults=faults
+        )
+
+
+def require_ready_parties(
     federation_file: Path,
     sites: Mapping[str, Path],
     run: str,

@@ -1,0 +1,90 @@
+"""Where the parties' ``site.yaml`` lie on one machine, and what environment each party gets."""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.source import ENVIRONMENT
+from opboost_ops.config.yaml_text import read_yaml
+from opboost_ops.errors import ConfigError
+
+#: Variables that every party's process gets: what programs need, and TLS and proxies.
+_COMMON = (
+    "PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
+    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
+    "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+)  # fmt: skip
+
+#: How further ones begin: threads of training, S3, and PostgreSQL's client.
+_PREFIXES = ("OMP_", "GOMP_", "KMP_", "AWS_", "PG")
+
+#: What a key by ``env:NAME`` is followed by while a former key is still accepted.
+_FORMER = "_FORMER"
+
+
+def site_variable(party: str) -> str:
+    """The environment variable that names a party's ``site.yaml``."""
+    return f"OPBOOST_SITE_{party.upper()}"
+
+
+def party_site_file(federation_file: Path, party: str) -> Path | None:
+    """Where one party's ``site.yaml`` is: its environment variable, else beside the file.
+
+    Returns:
+        The path; None if neither is known.
+    """
+    if named := os.environ.get(site_variable(party)):
+        return Path(named)
+    default = federation_file.parent / party / "site.yaml"
+    return default if default.is_file() else None
+
+
+def site_files(federation_file: Path, federation: Federation) -> dict[str, Path]:
+    """``site.yaml`` by party: its environment variable, else beside the federation file.
+
+    Raises:
+        ConfigError: Naming every party without a site.
+    """
+    files = {party: party_site_file(federation_file, party) for party in federation.parties}
+    missing = [f"{party} (set {site_variable(party)})" for party, f in files.items() if f is None]
+    if missing:
+        raise ConfigError(f"No site.yaml is known for {', '.join(missing)}.")
+    return {party: file for party, file in files.items() if file is not None}
+
+
+def party_environment(party: str, sites: Mapping[str, Path]) -> dict[str, str]:
+    """The part of this process's environment that a party's own process gets.
+
+    That is what its ``site.yaml`` names by ``env:``, the common variables, and its site. What
+    another party's ``site.yaml`` names is left out, whatever it is called.
+
+    Args:
+        party: Its name.
+        sites: Every party's ``site.yaml``.
+    """
+    own = _named_in(sites[party])
+    others = {n for name, file in sites.items() if name != party for n in _named_in(file)} - own
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name in own or (name not in others and (name in _COMMON or name.startswith(_PREFIXES)))
+    }
+    return {**environment, site_variable(party): str(sites[party].resolve())}
+
+
+def _named_in(site_file: Path) -> set[str]:
+    """Variables that a ``site.yaml`` names by ``env:``, those of former keys among them."""
+    names = {text.removeprefix(ENVIRONMENT) for text in _texts(read_yaml(site_file))}
+    return names | {f"{name}{_FORMER}" for name in names}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str) and value.startswith(ENVIRONMENT):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else ():
+        yield from _texts(inner)
+    for inner in value if isinstance(value, list) else ():
+        yield from _texts(inner)

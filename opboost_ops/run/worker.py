@@ -1,0 +1,156 @@
+"""One party's worker in a run without Airflow: it executes the stages that the driver names.
+
+The driver calls `execute` in a thread of its own process, or in a process of the party's
+(``python -m opboost_ops.run.worker``), which reads a stage's name from each line of its input.
+"""
+
+import gc
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from opboost_ops.boosting.rounds import LOGGER
+from opboost_ops.config.federation import Purpose
+from opboost_ops.config.loading import site_file, site_of
+from opboost_ops.errors import ApprovalError, ConfigError, OpBoostError
+from opboost_ops.quality.tightening import TIGHTENING
+from opboost_ops.run.inbox import Run, home_of
+from opboost_ops.run.opening import open_run
+from opboost_ops.run.phases import ROUNDS
+from opboost_ops.run.runner import run_stage
+from opboost_ops.run.timings import spent_by
+from opboost_ops.stages.stage import SKIP
+from opboost_ops.stages.untold import whole
+
+#: The label holder's first stage, which no phase lists.
+OPEN = "open_run"
+
+#: Seconds between two looks for a person's answer.
+_AGAIN = 2.0
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A party's part in a run.
+
+    Attributes:
+        party: Its name.
+        run: The run.
+        purpose: What the run is for.
+        form: As in the trigger form.
+        federation_file: ``federation.yaml``, absolute.
+    """
+
+    party: str
+    run: Run
+    purpose: Purpose
+    form: Mapping[str, Any]
+    federation_file: str
+
+    def to_json(self) -> str:
+        """As the one argument of a party's process."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Assignment":
+        """The reverse of `to_json`."""
+        data = json.loads(text)
+        return cls(**{**data, "run": Run(**data["run"])})
+
+
+def execute(
+    assignment: Assignment, stage: str, report: Callable[[str], None]
+) -> tuple[dict[str, Any], dict[str, float]]:
+    """Execute one stage of a party, whose site this thread or process knows.
+
+    Args:
+        assignment: The party's part in the run.
+        stage: One of its stages.
+        report: Called with a text while the stage waits for a person.
+
+    Returns:
+        The stage's whole summary, and the seconds that it took: for the party's own people.
+
+    Raises:
+        OpBoostError: The stage failed, or there is nothing to do.
+    """
+    party, run = assignment.party, assignment.run
+    if stage == OPEN:
+        file = Path(assignment.federation_file)
+        summary = open_run(file, run.run, assignment.form, assignment.purpose)
+        if SKIP in summary:
+            raise ConfigError(f"Nothing was done: {summary[SKIP]}.")
+    else:
+        summary = _after_approval(party, stage, run, report)
+        summary = whole(home_of(site_of(party)[0], run.federation, run.run), stage, summary)
+    return summary, spent_by(site_file(party), run.federation, run.run).get(stage, {})
+
+
+def _after_approval(
+    party: str, stage: str, run: Run, report: Callable[[str], None]
+) -> dict[str, Any]:
+    while True:
+        try:
+            return run_stage(party, stage, run)
+        except ApprovalError as waits:
+            if waits.new:
+                report(str(waits))
+        time.sleep(_AGAIN)
+
+
+def main() -> int:
+    """Execute the stages named on stdin, a line each; events go to stdout, a JSON line each.
+
+    Returns:
+        0 at the end of the input, 1 as soon as a stage failed.
+    """
+    assignment = Assignment.from_json(sys.argv[1])
+    import lightgbm  # noqa: F401
+
+    if (site_file(assignment.party).parent / TIGHTENING).is_file():
+        import great_expectations  # noqa: F401
+    # A full collection looks through all that the libraries have made, which is 0.4 s.
+    gc.freeze()
+    logger = logging.getLogger(LOGGER)
+    logger.setLevel(logging.INFO)
+    logger.addHandler(_ProgressHandler())
+    _emit(event="ready")
+    for line in sys.stdin:
+        stage = line.strip()
+
+        def report(text: str, stage: str = stage) -> None:
+            _emit(event="progress", stage=stage, text=text)
+
+        try:
+            summary, spent = execute(assignment, stage, report)
+        except (OpBoostError, ConnectionError) as error:
+            _emit(event="failed", stage=stage, kind=type(error).__name__, error=str(error))
+            return 1
+        _emit(event="finished", stage=stage, summary=summary, spent=spent)
+    return 0
+
+
+class _ProgressHandler(logging.Handler):
+    """Emits how far the rounds are, or the trials of tuning, which are long stages."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        stage = getattr(record, "stage", ROUNDS)
+        _emit(event="progress", stage=stage, text=record.getMessage())
+
+
+def _emit(**event: Any) -> None:
+    print(json.dumps(event), flush=True)
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    # Thread pools of the libraries may abort an interpreter that tears itself down; all work is
+    # on disk by now.
+    os._exit(code)
