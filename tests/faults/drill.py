@@ -60,7 +60,7 @@ def environment_of(folder: Path) -> dict[str, str]:
     Args:
         folder: Of the orders; made by `prepare`.
     """
-    return {FOLDER: str(folder), "PYTHONPATH": f"{folder}:{Path(__file__).parents[2]}"}
+    return {FOLDER: str(folder), "PYTHONPATH": str(folder)}
 
 
 def prepare(folder: Path) -> None:

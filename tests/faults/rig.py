@@ -4,6 +4,7 @@ Each runs with the settings that the compose file gives its container. What ends
 started again, as a container engine does.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -22,6 +23,9 @@ from tests.sites import compose
 from tests.waiting import until
 
 BIN = Path(sys.executable).parent
+
+#: Whose code runs.
+ROOT = Path(__file__).parents[2]
 
 #: By these Airflow misses a lost task soon.
 _SOON = {
@@ -126,7 +130,8 @@ class Rig:
     def opboost(self, party: str, group: str, command: str, *more: str) -> str:
         """What a command prints at a party."""
         whole = [BIN / "opboost", group, command, self.home(party), *more]
-        return subprocess.run(whole, check=True, capture_output=True, text=True).stdout
+        own = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return subprocess.run(whole, env=own, check=True, capture_output=True, text=True).stdout
 
     def _start(self) -> None:
         self.start("redis")
@@ -159,12 +164,12 @@ class Rig:
             return compose.bare()
         party = name.removeprefix("worker-")
         keys, home = self.root / "keys", self.root / "coordinator"
-        of, own = "coordinator", {}
+        of, own = "coordinator", {"PYTHONPATH": str(ROOT)}
         if party != name:
             home, of, own = self.home(party), party, self.environment[party]
             own = {"TMPDIR": str(home / "tmp"), **own}
             settings = str(compose.FOLDER / "image" / "settings")
-            own["PYTHONPATH"] = f"{settings}:{own.get('PYTHONPATH', '')}"
+            own["PYTHONPATH"] = f"{settings}:{own.get('PYTHONPATH', '')}:{ROOT}"
         places = {
             "/run/secrets/broker.url": keys / f"{of}-broker.url",
             "/run/secrets": keys,
