@@ -30,7 +30,6 @@ AXES: dict[str, tuple[tuple[int, ...], dict[str, int]]] = {
     "trees": ((20, 200, 2_000), {"depth": 8, "rows": 8_192, "features": 11}),
     "values": ((16, 128, 1_024), {}),
     "federations": ((2, 20, 200), {}),
-    "unchanged": ((2, 20, 200), {}),
 }
 PARSE = """
 import json, resource, runpy, sys
@@ -64,8 +63,8 @@ def main() -> None:
 
 def measured(axis: str, size: int, base: dict[str, int]) -> dict[str, Any]:
     """Processor seconds at one size, by stage."""
-    if axis in ("federations", "unchanged"):
-        stages = parsed(size, again=axis == "unchanged")
+    if axis == "federations":
+        stages = parsed(size)
     else:
         options = argparse.Namespace(**{**base, axis: size}, epsilon=1.28, alignment="keyed")
         run = one_run(options, *generate(options.rows, options.features))
@@ -76,12 +75,11 @@ def measured(axis: str, size: int, base: dict[str, int]) -> dict[str, Any]:
     return {"axis": axis, "size": size, "processor": whole, "load": load, "stages": stages}
 
 
-def parsed(federations: int, *, again: bool) -> dict[str, float]:
+def parsed(federations: int) -> dict[str, float]:
     """What Airflow's parse of a folder of so many federations costs, imports apart.
 
     Args:
         federations: How many.
-        again: The second parse of the same files, and not the first.
     """
     from opboost_ops.datasets import load
     from opboost_ops.datasets.workspace import write_workspace
@@ -97,14 +95,13 @@ def parsed(federations: int, *, again: bool) -> dict[str, float]:
             (declared / f"federation_{i}.yaml").write_text(renamed)
         dag_file = Path(__file__).parents[1] / "dags" / "federations.py"
         named = {"OPBOOST_FEDERATIONS": str(declared), "AIRFLOW_HOME": str(Path(folder) / "home")}
-        for _ in range(1 + again):
-            done = subprocess.run(
-                [sys.executable, "-c", PARSE, "dag-processor", str(dag_file)],
-                env={**os.environ, **named},
-                check=True,
-                capture_output=True,
-                text=True,
-            )
+        done = subprocess.run(
+            [sys.executable, "-c", PARSE, "dag-processor", str(dag_file)],
+            env={**os.environ, **named},
+            check=True,
+            capture_output=True,
+            text=True,
+        )
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["dags"] >= federations
     return {"parse": told["parse"]}

@@ -37,6 +37,7 @@ from opboost_ops.cli import (
     trust,
 )
 from opboost_ops.errors import OpBoostError
+from opboost_ops.orchestration.settings import use_airflow_secrets
 
 app = typer.Typer(
     name="opboost",
@@ -59,6 +60,7 @@ def _commands(
     ] = False,
 ) -> None:
     """Vertical federated gradient boosting whose exchange is local-differentially private."""
+    use_airflow_secrets()
 
 
 app.command("init")(init.command)

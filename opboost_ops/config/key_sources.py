@@ -1,16 +1,38 @@
 """Keys that lie in no file: in a worker's environment, or in what its Airflow keeps secrets in."""
 
-import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from opboost_ops.config.source import ENVIRONMENT
 from opboost_ops.errors import ConfigError
 
 #: How an entry of ``site.yaml`` names a variable of Airflow's secrets backend of that worker.
 AIRFLOW = "airflow:"
+
+
+class SecretsBackend(Protocol):
+    """What keeps a party's secrets outside its files: its own worker's Airflow."""
+
+    def variable(self, name: str) -> str | None:
+        """A variable's text; None if there is none."""
+
+    def connection(self, name: str) -> Mapping[str, str] | None:
+        """A connection's fields, as `connection_of` returns them; None if there is none."""
+
+
+_backend: Callable[[], SecretsBackend | None] = lambda: None  # noqa: E731
+
+
+def use_backend(backend: Callable[[], SecretsBackend | None]) -> None:
+    """Hand in what keeps secrets; there is none until then.
+
+    Args:
+        backend: Called when a secret is needed; returns None where there is no Airflow.
+    """
+    global _backend
+    _backend = backend
 
 
 def in_a_file(place: Path) -> bool:
@@ -36,7 +58,8 @@ def text_of(place: Path, what: str) -> str:
     if f"{kind}:" == ENVIRONMENT:
         found, where = os.environ.get(name), f"the environment variable {name}"
     else:
-        found, where = _of_airflow(name), f"the variable {name} in Airflow's secrets backend"
+        found = _airflow("A key").variable(name)
+        where = f"the variable {name} in Airflow's secrets backend"
     if found:
         return found.strip()
     raise ConfigError(
@@ -58,24 +81,13 @@ def connection_of(name: str) -> Mapping[str, str] | None:
     Raises:
         ConfigError: There is no Airflow here.
     """
-    found: Mapping[str, str] | None = _airflow("A store's login").connection(name)
-    return found
+    return _airflow("A store's login").connection(name)
 
 
-def _of_airflow(name: str) -> str | None:
-    found: str | None = _airflow("A key").variable(name)
-    return found
-
-
-def _airflow(what: str) -> Any:
-    # By its name: Airflow is an extra, and only the orchestration knows it.
-    try:
-        backend = importlib.import_module("opboost_ops.orchestration.secrets")
-    except ImportError:
-        backend = None
-    if backend is None:
-        raise ConfigError(
-            f"{what} is kept in Airflow's secrets backend, and there is no Airflow here.",
-            "Run this where the party's worker runs, with the extra `airflow`.",
-        )
-    return backend
+def _airflow(what: str) -> SecretsBackend:
+    if backend := _backend():
+        return backend
+    raise ConfigError(
+        f"{what} is kept in Airflow's secrets backend, and there is no Airflow here.",
+        "Run this where the party's worker runs, with the extra `airflow`.",
+    )

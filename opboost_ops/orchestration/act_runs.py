@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow.listeners import hookimpl
 
-from opboost_ops.orchestration.listened import ACTS_TAG, our_session
+from opboost_ops.orchestration.listened import ADMIN_TAG, our_session
 
 _PAUSED = ("train", "score", "tables", "join")
 
@@ -53,4 +53,4 @@ def on_dag_run_success(dag_run: Any) -> None:
 
 def _session(dag_run: Any) -> Any:
     session = our_session(dag_run)
-    return session if session is not None and ACTS_TAG in dag_run.dag.tags else None
+    return session if session is not None and ADMIN_TAG in dag_run.dag.tags else None

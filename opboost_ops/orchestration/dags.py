@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -19,62 +20,59 @@ from airflow.sdk import (  # type: ignore[attr-defined]
 
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation
+from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.orchestration import tasks
-from opboost_ops.orchestration.acts_dag import acts_dag
+from opboost_ops.orchestration.admin_dag import admin_dag
 from opboost_ops.orchestration.assets import champion_asset, scores_asset, table_assets
 from opboost_ops.orchestration.documentation import documentation
 from opboost_ops.orchestration.form import scoring_form, training_form
 from opboost_ops.orchestration.groups import add_groups
 from opboost_ops.orchestration.halves import MARGIN, add_half, here_of, join_dag, takes_part
-from opboost_ops.orchestration.kept_dags import KeptDags
 from opboost_ops.orchestration.lineage import leave_out, mark
 from opboost_ops.orchestration.listened import TAG
 from opboost_ops.orchestration.notifications import CALLBACKS
-from opboost_ops.orchestration.remnants import Remnants, remnants
 from opboost_ops.orchestration.table_dag import tables_dag
 from opboost_ops.orchestration.task_defaults import task_defaults, timeout
 from opboost_ops.orchestration.times import at
 
+#: When a faulty file fails that says no times.
+_DAILY = "0 0 * * *"
+
 _AT_HOME = (
-    "What is not asked through Airflow goes on at home: `opboost models promote`, `opboost models "
-    "rollback` and `opboost stop` need no federation file."
+    "A party can still act at home: `opboost models promote`, `opboost models rollback` and "
+    "`opboost stop` need no federation file."
 )
 
 
 def build_dags(
-    folder: Path,
-    parties: Sequence[str] | None = None,
-    only: str | None = None,
-    kept: KeptDags | None = None,
+    place: Path, parties: Sequence[str] | None = None, only: str | None = None
 ) -> dict[str, DAG]:
-    """A DAG for each federation file; a faulty file becomes a DAG that says so.
+    """The DAGs of federation files; a faulty file becomes a DAG that says so.
 
     Args:
-        folder: Searched for ``*.yaml`` and ``*/federation.yaml``.
+        place: A federation file, or a folder that is searched for ``*.yaml`` and
+            ``*/federation.yaml``.
         parties: Whose tasks this Airflow runs; all when absent. Where others run theirs in other
             Airflows, the DAGs meet those at the store.
         only: The DAG that is needed, where a task is about to run: others are left out, as each
             task would build the DAGs of all federations.
-        kept: Where those of files that have not changed are found again; all are built when absent.
 
     Returns:
         DAGs by id. Those of faulty files are tagged ``invalid``.
     """
     dags: dict[str, DAG] = {}
-    if not folder.is_dir():
-        problem = f"OPBOOST_FEDERATIONS names no folder: {folder}. Create it, or set it right."
-        return {"opboost_invalid": _invalid("opboost_invalid", problem, TAG)}
+    files = sorted([*place.glob("*.yaml"), *place.glob("*/federation.yaml")])
+    if not place.is_dir():
+        files = [place]
+        if not place.is_file():
+            problem = f"There is no federation file, and no folder of them: {place}."
+            return {"opboost_invalid": _invalid("opboost_invalid", problem, TAG, None)}
     faulty: list[tuple[Path, str]] = []
-    for path in sorted([*folder.glob("*.yaml"), *folder.glob("*/federation.yaml")]):
+    for path in files:
         if only is None or _names(path, only):
             try:
-                found = None if kept is None else kept.find(path)
-                if found is None or not found.keys().isdisjoint(dags):
-                    found = {dag.dag_id: dag for dag in _build(path, dags, parties, only)}
-                    if kept is not None:
-                        kept.keep(path, found)
-                dags |= found
+                dags |= {dag.dag_id: dag for dag in _build(path, dags, parties, only)}
             except ConfigError as error:
                 faulty.append((path, str(error)))
             except Exception as error:
@@ -82,17 +80,16 @@ def build_dags(
                 faulty.append((path, f"{path.name}: cannot become a DAG ({name})."))
     # Last, so that they displace none of the others.
     for path, problem in faulty:
-        dags = {dag.dag_id: dag for dag in _faulty(path, dags, problem, parties)} | dags
+        dag = _faulty(path, dags, problem)
+        dags[dag.dag_id] = dag
     if only is not None:
         # The id of a faulty file's DAG may come from the file's name or number.
-        return dags if only in dags else build_dags(folder, parties)
-    if kept is not None:
-        kept.tidy()
+        return dags if only in dags else build_dags(place, parties)
     known = {tag for dag in dags.values() for tag in dag.tags}
     unknown = [name for name in parties or () if name not in known]
-    if unknown and "invalid" not in known:
+    if unknown and "invalid" not in known and place.is_dir():
         problem = f"OPBOOST_PARTIES names {', '.join(unknown)}, of no federation in the folder."
-        dags["opboost_parties"] = _invalid("opboost_parties", problem, TAG)
+        dags["opboost_parties"] = _invalid("opboost_parties", problem, TAG, None)
     return dags
 
 
@@ -118,7 +115,7 @@ def _build(
     makers = {f"{name}_train": partial(train_dag, federation, path, here)}
     if joined is None or takes_part(federation, "score", joined):
         makers[f"{name}_score"] = partial(score_dag, federation, path, here)
-    makers[f"{name}_acts"] = partial(acts_dag, federation, defaults, here)
+    makers[f"{name}_admin"] = partial(admin_dag, federation, defaults, here)
     if joined is not None:
         makers[f"{name}_join"] = partial(join_dag, federation, joined, defaults)
     elif federation.schedule.on_tables is not None:
@@ -134,44 +131,26 @@ def _build(
     return made
 
 
-def _faulty(
-    path: Path, others: Mapping[str, DAG], problem: str, parties: Sequence[str] | None
-) -> list[DAG]:
-    """DAGs of a faulty file: under its name and at its times, so that its absence is noticed."""
-    left = remnants(path)
-    name = left.name
-    if name is not None and f"{name}_train" not in others:
-        made = [
-            _invalid(f"{name}_train", problem, name, left.train),
-            _invalid(f"{name}_score", problem, name, left.score),
-            # Who wants to act is told why nothing can be done here; at home everything can.
-            _invalid(f"{name}_acts", f"{problem}\n{_AT_HOME}", name),
-        ]
-        # Training fails at the times of the tables, too: one alarm is enough.
-        if _joins(left, parties):
-            made.append(_invalid(f"{name}_join", problem, name))
-        elif left.tables is not None:
-            made.append(_invalid(f"{name}_tables", problem, name))
-        return made
-    stem = path.parent.name if path.name == "federation.yaml" else path.stem
-    name = re.sub(r"[^a-z0-9_]+", "_", stem.lower()).strip("_") or "federation"
-    dag_id = f"{name}_train" if f"{name}_train" not in others else f"{name}_{len(others)}_train"
-    return [_invalid(dag_id, problem, name)]
+def _faulty(path: Path, others: Mapping[str, DAG], problem: str) -> DAG:
+    """The DAG of a faulty file: it fails at the federation's times, so that its absence shows."""
+    names, cron = [path.parent.name if path.name == "federation.yaml" else path.stem], None
+    with suppress(ConfigError, AttributeError, TypeError):
+        declared = read_yaml(path)
+        names.insert(0, str(declared["name"]) if "name" in declared else names[0])
+        schedule = declared.get("schedule") or {}
+        cron = schedule.get("cron") or schedule.get("on_tables")
+    names = [re.sub(r"[^a-z0-9_]+", "_", n.lower()).strip("_") or "federation" for n in names]
+    names.append(f"{names[-1]}_{len(others)}")
+    name = next(name for name in names if f"{name}_train" not in others)
+    return _invalid(f"{name}_train", problem, name, cron if _is_cron(cron) else _DAILY)
 
 
-def _joins(left: Remnants, parties: Sequence[str] | None) -> bool:
-    """Whether the label holder of a broken file is in another Airflow than some of its parties."""
-    if parties is None or left.label_holder is None or left.label_holder in parties:
-        return False
-    return any(party in parties for party in left.parties)
-
-
-def _invalid(dag_id: str, problem: str, owner: str, cron: str | None = None) -> DAG:
+def _invalid(dag_id: str, problem: str, owner: str, cron: str | None) -> DAG:
     with DAG(
         auto_register=False,
         dag_id=dag_id,
         description="Its federation file is faulty.",
-        doc_md=f"The federation file is faulty:\n\n```\n{problem}\n```\n",
+        doc_md=f"The federation file is faulty:\n\n```\n{problem}\n```\n{_AT_HOME}",
         schedule=None if cron is None else at(cron),
         catchup=False,
         max_active_runs=1,
@@ -278,13 +257,18 @@ def _check_crons(federation: Federation, path: Path) -> None:
         "schedule.on_tables": federation.schedule.on_tables,
         "scoring.cron": federation.scoring.cron,
     }
-    faults = []
-    for name, cron in crons.items():
-        if cron is None:
-            continue
-        try:
-            at(cron).validate()
-        except Exception:
-            faults.append(Fault(name, "is no cron expression", "for example 0 3 * * 1"))
+    faults = [
+        Fault(name, "is no cron expression", "for example 0 3 * * 1")
+        for name, cron in crons.items()
+        if cron is not None and not _is_cron(cron)
+    ]
     if faults:
         raise ConfigError("cannot become a DAG", file=path.name, faults=faults)
+
+
+def _is_cron(text: Any) -> bool:
+    try:
+        at(text).validate()
+    except Exception:
+        return False
+    return True

@@ -5,7 +5,7 @@ from typing import Any
 from opboost_ops.pages.airflow import TAG as TAG
 
 #: The DAG by which people act has it besides.
-ACTS_TAG = "acts"
+ADMIN_TAG = "admin"
 
 
 def our_session(dag_run: Any) -> Any:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from opboost_ops.config.key_sources import SecretsBackend, use_backend
+
 #: Of the section and of its variables, ``OPBOOST_<OPTION>``.
 SECTION = "opboost"
 
@@ -24,9 +26,24 @@ OPTIONS: Mapping[str, str] = {
 _SITE = re.compile(r"site_[a-z0-9_]+")
 
 
+def use_airflow_secrets() -> None:
+    """Let keys and logins named ``airflow:...`` be read from this machine's Airflow."""
+    use_backend(_secrets)
+
+
+def _secrets() -> SecretsBackend | None:
+    try:
+        from opboost_ops.orchestration import secrets
+    except ImportError:
+        return None
+    return secrets
+
+
 def adopt_section() -> None:
     """Put what Airflow's configuration says of us into this process's environment."""
     from airflow.configuration import conf
+
+    use_airflow_secrets()
 
     for option, value in (conf.getsection(SECTION) or {}).items():
         if value not in (None, "") and (option in OPTIONS or _SITE.fullmatch(option)):

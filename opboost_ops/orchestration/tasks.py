@@ -16,6 +16,7 @@ from opboost_ops.errors import ApprovalError, BudgetError, OpBoostError, PolicyE
 from opboost_ops.orchestration import metrics, notifications, pools
 from opboost_ops.orchestration.failures import XCOM_LIMIT, Failed, RefusedBudget, plainly
 from opboost_ops.orchestration.pools import asked_for
+from opboost_ops.orchestration.settings import use_airflow_secrets
 from opboost_ops.orchestration.times import missed
 
 #: Key of a summary that is not what its task returns.
@@ -221,6 +222,7 @@ def execute(
     failure: Exception
     outcome: metrics.Outcome = "failed"
     try:
+        use_airflow_secrets()
         # A wrong value must be noticed while all is well, not by the first alarm that stays away.
         notifications.notifiers()
         metrics.wanted()

@@ -34,7 +34,7 @@ def on_version(
     if champion:
         lines.append("It is the champion: a scoring run takes it where no version is named.")
     elif act in allowed:
-        links.insert(0, ("Put it into use", f"/dags/{federation}_acts"))
+        links.insert(0, ("Put it into use", f"/dags/{federation}_admin"))
         lines.append(
             f"To put it into use: Trigger, party {party}, what {act}, version {version}, and why."
         )
@@ -53,4 +53,4 @@ def on_federation(federation: str) -> Links:
     Args:
         federation: In which federation.
     """
-    return Links((("Promote, roll back, stop taking part", f"/dags/{federation}_acts"),))
+    return Links((("Promote, roll back, stop taking part", f"/dags/{federation}_admin"),))

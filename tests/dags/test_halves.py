@@ -124,8 +124,8 @@ def test_it_waits_for_what_comes_from_elsewhere_alone(routed: Path) -> None:
 
 def test_the_label_holders_half_has_schedule_and_form_and_the_others_join(routed: Path) -> None:
     holder, others = build_dags(routed, ["credit"]), build_dags(routed, ["shop", "bank"])
-    assert set(holder) == {f"{NAME}_{what}" for what in ("train", "score", "tables", "acts")}
-    assert set(others) == {f"{NAME}_{what}" for what in ("train", "score", "join", "acts")}
+    assert set(holder) == {f"{NAME}_{what}" for what in ("train", "score", "tables", "admin")}
+    assert set(others) == {f"{NAME}_{what}" for what in ("train", "score", "join", "admin")}
     assert {t.task_id for t in holder[f"{NAME}_tables"].tasks} == {
         "credit_table",
         "credit_new_rows",

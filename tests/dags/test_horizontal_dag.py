@@ -42,7 +42,7 @@ def test_all_parties_train_side_by_side_and_nobody_waits_in_between(dags: dict[s
     # All of its training decides which sums leave: that is agreed, and no form changes it.
     assert set(dag.params) == {PARAMETER}
     assert "17 parties" in dag.doc_md and "same time" in dag.doc_md
-    assert set(dags) == {"lenders_train", "lenders_score", "lenders_acts"}
+    assert set(dags) == {"lenders_train", "lenders_score", "lenders_admin"}
 
 
 def test_shards_are_mapped_and_who_drops_out_holds_up_no_champion(tmp_path: Path) -> None:

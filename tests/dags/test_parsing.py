@@ -17,7 +17,7 @@ from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.lineage import PARAMETER
 
 ROOT = Path(__file__).parents[2]
-NAMES = {f"credit_scoring_{what}" for what in ("train", "score", "acts")}
+NAMES = {f"credit_scoring_{what}" for what in ("train", "score", "admin")}
 
 _MEASURE = """
 import json, sys
@@ -48,7 +48,7 @@ def test_import_is_cheap(federations: Path, monkeypatch: pytest.MonkeyPatch) -> 
     result = json.loads(found.stdout.splitlines()[-1])
     assert result["heavy"] == []
     assert sorted(result["dags"]) == [
-        "credit_scoring_acts",
+        "credit_scoring_admin",
         "credit_scoring_score",
         "credit_scoring_train",
     ]
@@ -63,7 +63,7 @@ def test_airflow_parses_the_folder(federations: Path, monkeypatch: pytest.Monkey
     (federations / "broken.yaml").write_text("version: 7")
     bag = DagBag(ROOT / "dags", collect_dags=True)
     assert bag.import_errors == {}
-    names = {f"credit_scoring_{what}" for what in ("train", "score", "acts")}
+    names = {f"credit_scoring_{what}" for what in ("train", "score", "admin")}
     assert set(bag.dags) == {*names, "broken_train"}
     for dag in bag.dags.values():
         assert dag.tags
@@ -125,7 +125,7 @@ def test_what_is_not_handed_over_does_not_reach_airflow(
 
     monkeypatch.setattr(module, "leave_out", half)
     bag = DagBag(ROOT / "dags", collect_dags=True)
-    assert set(bag.dags) == {*made, *(name.replace("credit_scoring", "half") for name in NAMES)}
+    assert set(bag.dags) == {*made, "half_train"}
     for name, dag in bag.dags.items():
         assert not dag.auto_register
         assert ("invalid" in dag.tags) == (name not in NAMES)

@@ -167,15 +167,3 @@ def test_the_form_asks_for_a_version_that_may_stay_empty(federations: Path) -> N
     for bad in ("0123456789ABCDEF", "latest", "../0123456789abcdef", 7):
         with pytest.raises(ParamValidationError):
             version.resolve(bad)
-
-
-def test_a_cron_expression_that_is_none_is_said(federations: Path) -> None:
-    path = federations / "credit.yaml"
-    data = yaml.safe_load(path.read_text())
-    data["scoring"] = {"cron": "at dawn"}
-    path.write_text(yaml.safe_dump(data, sort_keys=False))
-    dags = build_dags(federations)
-    assert set(dags) == {f"credit_scoring_{what}" for what in ("train", "score", "acts")}
-    for dag in dags.values():
-        assert "invalid" in dag.tags
-        assert "scoring.cron" in str(dag.doc_md)

@@ -31,13 +31,13 @@ def dags(federations: Path, **schedule: Any) -> dict[str, DAG]:
 
 def test_without_on_tables_there_is_no_such_dag(federations: Path) -> None:
     found = set(dags(federations, cron="0 3 * * *"))
-    assert found == {f"credit_scoring_{what}" for what in ("train", "score", "acts")}
+    assert found == {f"credit_scoring_{what}" for what in ("train", "score", "admin")}
 
 
 @pytest.mark.parametrize("cron", [None, "0 3 * * *"])
 def test_training_waits_for_all_tables(federations: Path, cron: str | None) -> None:
     made = dags(federations, on_tables="*/5 * * * *", **({"cron": cron} if cron else {}))
-    assert set(made) == {f"credit_scoring_{what}" for what in ("train", "score", "tables", "acts")}
+    assert set(made) == {f"credit_scoring_{what}" for what in ("train", "score", "tables", "admin")}
     tables = made["credit_scoring_tables"]
     outlets = {t.task_id: t.outlets[0].name for t in tables.tasks}
     parties = ("credit", "shop", "bank")

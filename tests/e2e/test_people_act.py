@@ -23,7 +23,7 @@ from tests.federation import Workspace
 pytestmark = pytest.mark.slow
 
 NAME = "credit_scoring"
-ACTS, TRAIN = f"{NAME}_acts", f"{NAME}_train"
+ACTS, TRAIN = f"{NAME}_admin", f"{NAME}_train"
 FIRST, SECOND = "c" * 16, "d" * 16
 WORDS = "Alice Meyer has asked for it"
 

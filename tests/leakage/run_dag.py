@@ -26,7 +26,7 @@ _sleep = time.sleep
 time.sleep = lambda seconds: _sleep(min(seconds, 0.01))
 
 states = {}
-dags = {name: dag for name, dag in DagBag().dags.items() if not name.endswith("_acts")}
+dags = {name: dag for name, dag in DagBag().dags.items() if not name.endswith("_admin")}
 runs = {}
 for dag_id in sorted(dags, reverse=True):  # Training comes before scoring.
     whole = dags[dag_id].test()

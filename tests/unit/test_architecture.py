@@ -1,6 +1,7 @@
 """The page on the architecture is true, and what it tells newcomers to do works."""
 
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +42,26 @@ def test_every_room_is_on_it() -> None:
     assert set(re.findall(r"`([a-z_]+)`", table)) == rooms
     picture = (ROOT / "docs" / "figures" / "architecture.svg").read_text(encoding="utf-8")
     assert all(f">{room}<" in picture for room in rooms)
+
+
+def test_no_import_by_name_goes_upward() -> None:
+    """import-linter sees no import by a string: where there is one, our names point downward."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    (layers,) = [
+        contract["layers"]
+        for contract in declared["tool"]["importlinter"]["contracts"]
+        if contract["type"] == "layers"
+    ]
+    rank = {name: -n for n, layer in enumerate(layers) for name in layer.split(" | ")}
+    upward = []
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        if not re.search(r"\b(import_module|__import__)\b", text):
+            continue
+        own = path.relative_to(PACKAGE).with_suffix("").parts[0]
+        named = re.findall(r"[\"']opboost_ops\.(\w+)", text)
+        upward += [f"{path}: {name}" for name in named if name != "lab" and rank[name] > rank[own]]
+    assert upward == []
 
 
 def test_the_hall_is_small() -> None:

@@ -1,18 +1,28 @@
 """Keys in a worker's environment and in its Airflow's secrets backend, as in files."""
 
 import base64
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from opboost_ops.config.key_sources import use_backend
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.encryption import PrivateKey
 from opboost_ops.exchange.signing import Signer
+from opboost_ops.orchestration.settings import use_airflow_secrets
 from tests.federation import Workspace
+
+
+@pytest.fixture(autouse=True)
+def _airflow() -> Iterator[None]:
+    use_airflow_secrets()
+    yield
+    use_backend(lambda: None)
+
 
 KEYS = {
     "secret": "noise.secret",
@@ -129,6 +139,6 @@ def test_without_airflow_there_is_one_clear_error(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moved(workspace, monkeypatch, "airflow")
-    monkeypatch.setitem(sys.modules, "opboost_ops.orchestration.secrets", None)
+    use_backend(lambda: None)
     with pytest.raises(ConfigError, match="there is no Airflow here"):
         load_site(workspace.folder / "bank" / "site.yaml").noise_secret()

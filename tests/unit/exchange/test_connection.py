@@ -1,16 +1,27 @@
 """A store by a connection of Airflow's: whose it is, what it may be, and what is told of it."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from airflow.sdk.log import redact
 
+from opboost_ops.config.key_sources import use_backend
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.store import open_store
+from opboost_ops.orchestration.settings import use_airflow_secrets
 from opboost_ops.orchestration.store_hook import StoreHook
 from tests.federation import Workspace
+
+
+@pytest.fixture(autouse=True)
+def _airflow() -> Iterator[None]:
+    use_airflow_secrets()
+    yield
+    use_backend(lambda: None)
+
 
 KEY, SECRET, TOKEN = "key-in-a-connection", "secret-in-a-connection", "token-in-a-connection"
 
@@ -113,8 +124,6 @@ def test_a_connection_of_an_airflow_that_parties_share_is_not_taken(
 
 
 def test_without_airflow_there_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "opboost_ops.orchestration.secrets", None)
+    use_backend(lambda: None)
     with pytest.raises(ConfigError, match=r"A store's login is kept in Airflow's .* no Airflow"):
         open_store("airflow:bank_store")

@@ -159,7 +159,7 @@ def test_a_party_that_has_stopped_is_said_with_what_ends_it(
     assert set(stopped.values()) == {None}
     page = reader.page("status")
     assert "bank has stopped taking part" in plain(page)
-    assert 'href="/dags/credit_scoring_acts" data-airflow' in page
+    assert 'href="/dags/credit_scoring_admin" data-airflow' in page
     assert "Alice" not in reply.text + page
     # Only the statement, which is the party's own, has the reason.
     assert "Alice" in reader.page("statement?party=bank")
@@ -173,11 +173,11 @@ def test_a_version_says_how_it_is_put_into_use(reader: Reader, shown: Workspace)
     path = f"models/credit/credit_scoring/{'a' * 16}"
     text = reader.page(path)
     assert f"what promote, version {'a' * 16}" in text
-    assert 'href="/dags/credit_scoring_acts" data-airflow' in text
+    assert 'href="/dags/credit_scoring_admin" data-airflow' in text
     assert 'href="/dags/credit_scoring_score" data-airflow' in text
     shown.edit_yaml("credit/policy.yaml", lambda policy: policy.update(acts=[]))
     text = reader.page(path)
-    assert "credit_scoring_acts" not in text
+    assert "credit_scoring_admin" not in text
     assert "opboost models promote SITE" in plain(text)
     champion = reader.page(f"models/credit/credit_scoring/{FIRST_RUN}")
     assert "It is the champion" in champion

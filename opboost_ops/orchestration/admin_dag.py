@@ -9,7 +9,7 @@ from opboost_ops.config.acts import ACTS, REASONS
 from opboost_ops.config.federation import Federation
 from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.groups import common_of
-from opboost_ops.orchestration.listened import ACTS_TAG, TAG
+from opboost_ops.orchestration.listened import ADMIN_TAG, TAG
 
 _WORDS = {
     "promote": "promote: the version becomes champion, whatever the gate said",
@@ -18,7 +18,7 @@ _WORDS = {
 }
 
 
-def acts_dag(
+def admin_dag(
     federation: Federation, defaults: dict[str, Any], here: Sequence[str] | None = None
 ) -> DAG:
     """A DAG with a task a party, on its own queue, of which each run runs one.
@@ -31,7 +31,7 @@ def acts_dag(
     parties = list(federation.parties if here is None else here)
     with DAG(
         auto_register=False,
-        dag_id=f"{federation.name}_acts",
+        dag_id=f"{federation.name}_admin",
         description=f"Promote, roll back, or stop taking part in {federation.name}.",
         doc_md=(
             "A run of this DAG does one thing at one party, in that party's own task; the others "
@@ -45,7 +45,7 @@ def acts_dag(
         catchup=False,
         # It has no times of its own, and is needed when things go wrong.
         is_paused_upon_creation=False,
-        tags=[TAG, ACTS_TAG, federation.name, *parties],
+        tags=[TAG, ADMIN_TAG, federation.name, *parties],
         default_args=defaults,
     ) as dag:
         for party in parties:

@@ -22,7 +22,7 @@ WORDS = "Alice Meyer has asked for it"
 
 @pytest.fixture
 def dag(federations: Path) -> DAG:
-    return build_dags(federations)[f"{NAME}_acts"]
+    return build_dags(federations)[f"{NAME}_admin"]
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
 def test_each_party_has_a_task_on_its_own_queue(federations: Path) -> None:
     path = federations / "credit.yaml"
     path.write_text(path.read_text().replace("  bank:\n", "  bank:\n    queue: bank_queue\n", 1))
-    dag = build_dags(federations)[f"{NAME}_acts"]
+    dag = build_dags(federations)[f"{NAME}_admin"]
     assert {task.task_id: (task.owner, task.queue, task.pool) for task in dag.tasks} == {
         "credit_act": ("credit", "default", "default_pool"),
         "shop_act": ("shop", "default", "default_pool"),
@@ -45,7 +45,7 @@ def test_each_party_has_a_task_on_its_own_queue(federations: Path) -> None:
     assert not any(task.upstream_task_ids for task in dag.tasks)
     again = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
     assert set(again.task_dict) == set(dag.task_ids)
-    half = build_dags(federations, ["bank"])[f"{NAME}_acts"]
+    half = build_dags(federations, ["bank"])[f"{NAME}_admin"]
     assert half.task_ids == ["bank_act"]
 
 
@@ -74,7 +74,7 @@ def run(
     """What a party's task returns, in a context as Airflow gives it."""
     left: dict[str, Any] = {}
     ti = SimpleNamespace(
-        dag_id=f"{NAME}_acts",
+        dag_id=f"{NAME}_admin",
         task_id=f"{party}_act",
         run_id="manual__1",
         xcom_push=lambda key, value: left.update({key: value}),
@@ -130,8 +130,8 @@ class _Instance(SimpleNamespace):
 @pytest.mark.parametrize(
     ("tags", "party", "expected"),
     [
-        ({"opboost", "acts"}, "bank", {"bank_act": None, "shop_act": "skipped"}),
-        ({"opboost", "acts"}, "nobody", {"bank_act": None, "shop_act": None}),
+        ({"opboost", "admin"}, "bank", {"bank_act": None, "shop_act": "skipped"}),
+        ({"opboost", "admin"}, "nobody", {"bank_act": None, "shop_act": None}),
         ({"opboost", "train"}, "bank", {"bank_act": None, "shop_act": None}),
     ],
 )
