@@ -152,7 +152,7 @@ def test_wheel_ships_schemas_and_the_dag_file(tmp_path: Path) -> None:
     assert "opboost_ops/schemas/federation.schema.json" in names
     assert "opboost_ops/schemas/expectations/raw_table.json" in names
     assert "opboost_ops/dags/federations.py" in names
-    assert {f"opboost_ops/pages/{f}" for f in ("static/style.css", "templates/page.html")} <= {
+    assert {f"opboost_ops/display/{f}" for f in ("static/style.css", "templates/page.html")} <= {
         *names
     }
     meta = f"opboost_ops-{PROJECT['project']['version']}.dist-info"

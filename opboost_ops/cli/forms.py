@@ -8,7 +8,7 @@ import typer
 from opboost_ops.errors import ConfigError
 
 if TYPE_CHECKING:
-    from opboost_ops.pages.blocks import Value
+    from opboost_ops.display.blocks import Value
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Its table as CSV on stdout.")]
@@ -35,6 +35,6 @@ def print_csv(heads: Sequence[str], rows: "Iterable[Mapping[str, Value]]") -> No
         heads: Its columns.
         rows: Cells by column.
     """
-    from opboost_ops.pages.spreadsheets import csv_text
+    from opboost_ops.display.spreadsheets import csv_text
 
     print(csv_text(heads, ([row.get(head) for head in heads] for row in rows)), end="")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from opboost_ops.config.agreement import differences
 from opboost_ops.config.site import Site
-from opboost_ops.pages.blocks import Cell, Table, count, moment
+from opboost_ops.display.blocks import Cell, Table, count, moment
 from opboost_ops.pages.deployment import Query
 from opboost_ops.run import agreement_file
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from opboost_ops.pages.airflow import BUSY, ENDED, Seen, Task, ago, tasks
-from opboost_ops.pages.blocks import (
+from opboost_ops.display.blocks import (
     Block,
     Cell,
     Fact,
@@ -14,6 +13,7 @@ from opboost_ops.pages.blocks import (
     State,
     Table,
 )
+from opboost_ops.pages.airflow import BUSY, ENDED, Seen, Task, ago, tasks
 
 #: Failures that are told one by one.
 _TOLD = 4

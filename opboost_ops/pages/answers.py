@@ -5,55 +5,40 @@ from collections.abc import Sequence
 from fastapi import HTTPException, Request
 from fastapi.responses import HTMLResponse, Response
 
-from opboost_ops.pages.blocks import Block, Section, tables
-from opboost_ops.pages.rendering import Filter, page_html, table_csv
+from opboost_ops.display.blocks import Section, tables
+from opboost_ops.display.html import Page, page_html
+from opboost_ops.display.spreadsheets import table_csv
+from opboost_ops.pages.deployment import parties
+
+#: The pages of the navigation: path, title, and what they are for.
+PAGES = (
+    ("status", "Status", "Is each federation on, since when, and what stands in its way."),
+    ("ledger", "Privacy ledger", "What each party released, what it cost, and what is left."),
+    ("models", "Models", "Which version is in use, how it came to be, and on what it stands."),
+    ("exchange", "Exchange", "Who sent what to whom, and whether it is what it claims to be."),
+    ("quality", "Data quality", "Which checks passed, run by run."),
+    ("monthly", "Month", "Is it on, what is it worth, what has it cost, and what went wrong."),
+    ("statement", "Statement", "What left in a period, what it cost, and who decided what."),
+)
 
 
-def answer(
-    request: Request,
-    path: str,
-    title: str,
-    lead: str,
-    found: Sequence[Section],
-    csv: str,
-    filters: Sequence[Filter] = (),
-    back: tuple[str, str] | None = None,
-    top: Sequence[Block] = (),
-    ways: Sequence[tuple[str, str]] = (),
-) -> Response:
+def answer(request: Request, page: Page, csv: str = "") -> Response:
     """A page, or one of its tables as CSV.
 
     Args:
         request: The request.
-        path: The page's, below the pages' own.
-        title: Its title.
-        lead: What it is, in a sentence.
-        found: Its parts.
+        page: The page.
         csv: Party and name of a table, with a dot between them; empty for the page.
-        filters: By what it can be narrowed.
-        back: Words and path of the page above it.
-        top: What stands above all parts.
-        ways: Words and path of links beside the filters.
 
     Raises:
         HTTPException: 404, there is no such table.
     """
     if csv:
-        return _download(path, found, csv)
+        return _download(page.path, [*page.parts, Section("", tuple(page.top))], csv)
     query = {k: v for k, v in request.query_params.items() if v and k != "csv"}
-    html = page_html(
-        base=request.scope.get("root_path", ""),
-        path=path,
-        title=title,
-        lead=lead,
-        query=query,
-        parts=found,
-        filters=filters,
-        back=back,
-        top=top,
-        ways=ways,
-    )
-    return HTMLResponse(html)
+    base = request.scope.get("root_path", "")
+    deployed = bool(parties())
+    return HTMLResponse(page_html(page, base=base, query=query, pages=PAGES, deployed=deployed))
 
 
 def _download(path: str, found: Sequence[Section], csv: str) -> Response:
@@ -63,7 +48,6 @@ def _download(path: str, found: Sequence[Section], csv: str) -> Response:
             if (section.party, block.name) == (party, name):
                 file = f"opboost-{path.split('/')[0]}-{party}-{name}.csv"
                 disposition = {"Content-Disposition": f'attachment; filename="{file}"'}
-                return Response(
-                    table_csv(block), media_type="text/csv; charset=utf-8", headers=disposition
-                )
+                text = table_csv(block)
+                return Response(text, media_type="text/csv; charset=utf-8", headers=disposition)
     raise HTTPException(404)

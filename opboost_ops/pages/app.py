@@ -12,15 +12,15 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException as AnyHTTPException
 
+from opboost_ops.display.blocks import Block, Section
+from opboost_ops.display.html import Filter, Page, compile_templates, message_html, static
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.pages import (
     airflow,
     alarms,
-    comparison,
     exchange,
     ledger,
-    model_version,
     models,
     monthly,
     period,
@@ -31,17 +31,9 @@ from opboost_ops.pages import (
     status,
 )
 from opboost_ops.pages.access import LOGGED_IN, SeesDag
-from opboost_ops.pages.answers import answer
-from opboost_ops.pages.blocks import Block, Section
+from opboost_ops.pages.answers import PAGES, answer
 from opboost_ops.pages.deployment import Query, federations, guarded, parties, sections
 from opboost_ops.pages.how_far import how_far
-from opboost_ops.pages.rendering import (
-    PAGES,
-    Filter,
-    make_ready,
-    message_html,
-    static,
-)
 
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -90,7 +82,7 @@ _STATIC = {
 
 def make_app() -> FastAPI:
     """The application; every route of it asks for a login."""
-    make_ready()
+    compile_templates()
     app = FastAPI(
         title="OpBoost", dependencies=[LOGGED_IN], docs_url=None, redoc_url=None, openapi_url=None
     )
@@ -162,9 +154,7 @@ def _status(request: Request, sees_dag: SeesDag, csv: AskedCsv = "") -> Response
     _, title, lead = PAGES[0]
     query = Query(_sees(sees_dag), sees_dag=sees_dag)
     top = status.blocks(state.state(query).federations) if parties() else []
-    return answer(
-        request, "status", title, lead, [Section("", tuple(top))] if csv else [], csv, top=top
-    )
+    return answer(request, Page("status", title, lead, top=top), csv)
 
 
 def _page(name: str, title: str, lead: str) -> Callable[..., Response]:
@@ -199,7 +189,8 @@ def _page(name: str, title: str, lead: str) -> Callable[..., Response]:
         if len(mine := parties()) > 1:
             filters.insert(0, Filter("party", "Party", "choice", mine))
         ways = period.ways(query) if days and mine else ()
-        return answer(request, name, title, lead, found, csv, filters if mine else [], ways=ways)
+        shown = filters if mine else []
+        return answer(request, Page(name, title, lead, found, shown, ways=ways), csv)
 
     return page
 
@@ -223,10 +214,9 @@ def _monthly(
     top = monthly.blocks(query) if parties() else []
     known = federations(query)
     filters = [Filter("federation", "Federation", "choice", known)] if len(known) > 1 else []
-    found = [Section("", tuple(top))] if csv else []
     asked = [*filters, *period.fields(query)]
     ways = period.ways(query)
-    return answer(request, "monthly", title, lead, found, csv, asked, top=top, ways=ways)
+    return answer(request, Page("monthly", title, lead, (), asked, top=top, ways=ways), csv)
 
 
 def _run(
@@ -261,9 +251,7 @@ def _run(
     lead = f"Airflow calls it {run}." if run else "All that the parties here have of this run."
     box = alarms.of_run(seen, partial(how_far, query))
     top = [*box, *alarms.ways_of_run(seen, box)]
-    if csv:
-        found.append(Section("", tuple(top)))
-    reply = answer(request, "run", f"Run {id}", lead, found, csv, top=top)
+    reply = answer(request, Page("run", f"Run {id}", lead, found, top=top), csv)
     if seen is not None and seen.state in ("running", "queued") and not csv:
         reply.headers["Refresh"] = "10"
     return reply
@@ -284,7 +272,7 @@ def _task(
     place = int(index) if index.isdecimal() else -1
     top = alarms.of_task(seen, task, place, partial(how_far, query))
     back = (f"Run {seen.run}", f"run?{urlencode({'dag': dag, 'run': run})}") if seen else None
-    return answer(request, "task", task or "No task", f"Of {run}.", [], "", top=top, back=back)
+    return answer(request, Page("task", task or "No task", f"Of {run}.", back=back, top=top))
 
 
 def _version(
@@ -296,10 +284,10 @@ def _version(
     csv: AskedCsv = "",
 ) -> Response:
     _require(sees_dag, party, federation)
-    found = [Section(party, tuple(model_version.version(party, federation, version)))]
+    found = [Section(party, tuple(models.version(party, federation, version)))]
     path = f"models/{party}/{federation}/{version}"
-    title, lead = f"Model version {version}", f"Of {federation}, kept by {party}."
-    return answer(request, path, title, lead, found, csv, back=("Models", "models"))
+    title, lead = f"Model version {version}", f"Of {federation}, at {party}."
+    return answer(request, Page(path, title, lead, found, back=("Models", "models")), csv)
 
 
 def _beside(
@@ -312,10 +300,10 @@ def _beside(
     csv: AskedCsv = "",
 ) -> Response:
     _require(sees_dag, party, federation)
-    found = [Section(party, tuple(comparison.comparison(party, federation, version, run)))]
+    found = [Section(party, tuple(models.beside(party, federation, version, run)))]
     path = f"models/{party}/{federation}/{version}/beside/{run}"
-    title, lead = "Two versions", f"Of {federation}, kept by {party}: {version} and {run}."
-    return answer(request, path, title, lead, found, csv, back=("Models", "models"))
+    title, lead = "Two versions", f"Of {federation}, at {party}: {version} and {run}."
+    return answer(request, Page(path, title, lead, found, back=("Models", "models")), csv)
 
 
 def _version_file(
@@ -327,13 +315,13 @@ def _version_file(
     save: bool = False,
 ) -> Response:
     _require(sees_dag, party, federation)
-    if file not in model_version.FILES:
+    if file not in models.FILES:
         raise HTTPException(404)
-    content = model_version.version_file(party, federation, version, file)
+    content = models.version_file(party, federation, version, file)
     headers = dict(_SANDBOX)
     if save:
         headers["Content-Disposition"] = f'attachment; filename="{federation}-{version}-{file}"'
-    return Response(content, media_type=model_version.FILES[file], headers=headers)
+    return Response(content, media_type=models.FILES[file], headers=headers)
 
 
 def _report(
@@ -354,9 +342,8 @@ def _report(
     query = Query(_sees(sees_dag), sees_dag=sees_dag)
     seen = airflow.named(run, query.dags(federation))
     top = [alarms.ways_of_check(seen, party, run, boundary)]
-    return answer(
-        request, path, title, lead, [Section(party, tuple(blocks))], csv, back=back, top=top
-    )
+    page = Page(path, title, lead, [Section(party, tuple(blocks))], back=back, top=top)
+    return answer(request, page, csv)
 
 
 def _report_html(

@@ -6,11 +6,7 @@ from typing import get_args
 
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
-from opboost_ops.exchange.audit import Entry
-from opboost_ops.exchange.manifest import Kind
-from opboost_ops.exchange.store import Store, open_store
-from opboost_ops.models.alignment_words import alignment_words
-from opboost_ops.pages.blocks import (
+from opboost_ops.display.blocks import (
     Block,
     Cell,
     Figure,
@@ -21,7 +17,11 @@ from opboost_ops.pages.blocks import (
     moment,
     size,
 )
-from opboost_ops.pages.exchange_pictures import MANY, Message, exchanged
+from opboost_ops.display.sequence import MANY, Message, exchanged
+from opboost_ops.exchange.audit import Entry
+from opboost_ops.exchange.manifest import Kind
+from opboost_ops.exchange.store import Store, open_store
+from opboost_ops.models.alignment_words import alignment_words
 from opboost_ops.pages.inspection import Inspected, inspect_run
 from opboost_ops.pages.kinds import kind_words
 

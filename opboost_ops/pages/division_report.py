@@ -2,8 +2,8 @@
 
 from markupsafe import Markup
 
-from opboost_ops.pages.pictures import Curve, chart
-from opboost_ops.pages.report import report_html
+from opboost_ops.display.charts import Curve, chart
+from opboost_ops.display.html import charts_html
 from opboost_ops.privacy.division import Divider
 from opboost_ops.privacy.planner import Caps
 
@@ -39,4 +39,4 @@ def division_report(title: str, lead: str, divider: Divider, total: Caps, clear:
         x_ticks=[(x, f"{x:.3g}") for x in ends],
         x_label=words,
     )
-    return report_html(title, lead, [(caption, picture)])
+    return charts_html(title, lead, [(caption, picture)])

@@ -6,8 +6,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from opboost_ops.pages.blocks import Block, Cell, Fact, Facts, Figure, Figures, Links, Table, number
-from opboost_ops.pages.pictures import KINDS, Curve, bars, chart
+from opboost_ops.display.blocks import (
+    Block,
+    Cell,
+    Fact,
+    Facts,
+    Figure,
+    Figures,
+    Links,
+    Table,
+    number,
+)
+from opboost_ops.display.charts import KINDS, Curve, bars, chart
 
 #: Runs in the picture over time, and features in that of one run.
 _RUNS, _FEATURES = 30, 30

@@ -9,11 +9,7 @@ from operator import attrgetter
 from opboost_ops.config.loading import site_of
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
-from opboost_ops.exchange.audit import Entry
-from opboost_ops.exchange.books import open_books
-from opboost_ops.exchange.manifest import reference
-from opboost_ops.pages.artifacts import Place, artifacts
-from opboost_ops.pages.blocks import (
+from opboost_ops.display.blocks import (
     Block,
     Cell,
     Fact,
@@ -25,6 +21,10 @@ from opboost_ops.pages.blocks import (
     moment,
     second,
 )
+from opboost_ops.exchange.audit import Entry
+from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.manifest import reference
+from opboost_ops.pages.artifacts import Place, artifacts
 from opboost_ops.pages.deployment import Query, guarded, has_books, of_books
 from opboost_ops.pages.kept_log import LogRead, Owner, log_of
 from opboost_ops.pages.keys import keys_table

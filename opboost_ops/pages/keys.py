@@ -6,8 +6,8 @@ from datetime import date, timedelta
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.public_keys import PublicKeys
 from opboost_ops.config.site import Site
+from opboost_ops.display.blocks import Cell, State, Table
 from opboost_ops.exchange.encryption import key_name
-from opboost_ops.pages.blocks import Cell, State, Table
 from opboost_ops.run import clock, known_keys
 from opboost_ops.run.agreement_file import Agreed, load
 

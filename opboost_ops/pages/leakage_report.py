@@ -1,7 +1,7 @@
 """The page of a party's attacks on its own release."""
 
-from opboost_ops.pages.pictures import Curve, bars, chart
-from opboost_ops.pages.report import report_html
+from opboost_ops.display.charts import Curve, bars, chart
+from opboost_ops.display.html import charts_html
 from opboost_ops.run.leakage import Leakage
 
 
@@ -40,4 +40,4 @@ def leakage_report(title: str, found: Leakage) -> str:
         )
         figures.append((caption, picture))
     lead = "What the release that would be made now gives away. This page stays at home."
-    return report_html(title, lead, figures)
+    return charts_html(title, lead, figures)

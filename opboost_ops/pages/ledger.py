@@ -7,8 +7,7 @@ from uuid import UUID
 
 from opboost_ops.config.policy import AllFeatures, Policy
 from opboost_ops.config.site import Site
-from opboost_ops.exchange.books import open_books
-from opboost_ops.pages.blocks import (
+from opboost_ops.display.blocks import (
     Block,
     Cell,
     Fact,
@@ -20,6 +19,7 @@ from opboost_ops.pages.blocks import (
     moment,
     number,
 )
+from opboost_ops.exchange.books import open_books
 from opboost_ops.pages.deployment import Query, of_books
 from opboost_ops.pages.kept_ledger import ledger_of, waiting_of
 from opboost_ops.pages.kinds import kind_words

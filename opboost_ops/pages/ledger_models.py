@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from opboost_ops.pages.blocks import (
+from opboost_ops.display.blocks import (
     Block,
     Cell,
     Fact,

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from opboost_ops.pages.blocks import Figure, Figures
-from opboost_ops.pages.pictures import KINDS, Curve, chart
+from opboost_ops.display.blocks import Figure, Figures
+from opboost_ops.display.charts import KINDS, Curve, chart
 from opboost_ops.privacy.accountant import Forecast
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.loss import LossCurve

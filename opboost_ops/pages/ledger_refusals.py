@@ -1,9 +1,9 @@
 """The ledger page's part on releases that the party's own budget has refused."""
 
 from opboost_ops.config.site import Site
+from opboost_ops.display.blocks import Block, Cell, Note, Table, moment
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.books import open_books
-from opboost_ops.pages.blocks import Block, Cell, Note, Table, moment
 from opboost_ops.pages.deployment import Query
 
 #: How many are shown.

@@ -1,58 +1,58 @@
-"""The models' page: champion and history, and metrics over versions."""
+"""The models' pages: all versions of a federation, one version, and two side by side."""
 
-from collections.abc import Mapping, Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
+from opboost_ops.boosting import stack_text
+from opboost_ops.config.acts import Act
 from opboost_ops.config.loading import site_of
+from opboost_ops.display.blocks import Block, Fact, Facts, Heading, Links, Note, State, moment
 from opboost_ops.errors import ContractError
-from opboost_ops.models.registry import Decision, Registry
-from opboost_ops.pages.blocks import (
-    Block,
-    Cell,
-    Fact,
-    Facts,
-    Heading,
-    Note,
-    Pager,
-    State,
-    Table,
-    moment,
-    number,
+from opboost_ops.models.listing import (
+    comparison,
+    decisions_table,
+    metrics_table,
+    over_versions,
+    versions_table,
+)
+from opboost_ops.models.version_page import version_parts
+from opboost_ops.models.versions import (
+    ALONE,
+    Models,
+    by_rank,
+    federations_in,
+    mode_words,
+    models_of,
 )
 from opboost_ops.pages.deployment import Query, guarded
-from opboost_ops.pages.model_pictures import over_versions
-from opboost_ops.pages.version_facts import (
-    ALONE,
-    MAIN_MODE,
-    VersionFacts,
-    by_rank,
-    mode_words,
-    version_facts,
-)
+from opboost_ops.pages.scored_runs import since
 
 #: Versions on a page and in a plot.
 _VERSIONS = 20
 _PLOTTED = 30
 
 #: How the verdict on a version stands; a model that is no better is no fault.
-_VERDICTS: Mapping[str, State] = {
-    "promoted": "good",
-    "champion again": "good",
-    "kept aside": "",
-}
+_VERDICTS: Mapping[str, State] = {"promoted": "good", "rolled back": "good"}
 
 #: The heading of what a run has made.
 MODEL = "Model"
 
-_MODES = (
-    "Every metric names its mode: desensitised means that the protected features of the held-out "
-    "rows were randomised too, as those of new rows will be."
-)
+#: What may be downloaded of a version, and how it is served.
+FILES: Mapping[str, str] = {
+    "model.txt": "text/plain; charset=utf-8",
+    "model.json": "application/json",
+    stack_text.FILE: "application/json",
+    **{stack_text.part_file(part): "text/plain; charset=utf-8" for part in stack_text.PARTS},
+    stack_text.CLASSES: "application/json",
+    "card.json": "application/json",
+    "card.html": "text/html; charset=utf-8",
+    "evaluation.json": "application/json",
+    "scoring.json": "application/json",
+}
 
 
 def build(party: str, query: Query) -> list[Block]:
-    """The versions of every federation whose models a party keeps.
+    """The versions of every federation whose models a party has.
 
     Args:
         party: Whose.
@@ -60,199 +60,130 @@ def build(party: str, query: Query) -> list[Block]:
     """
     site, _ = site_of(party)
     blocks: list[Block] = []
-    kept = federations(site.models)
-    for name in kept:
+    names = federations_in(site.models)
+    for name in names:
         if not query.sees(name) or query.federation not in (None, name):
             continue
-        if len(kept) > 1:
+        if len(names) > 1:
             blocks.append(Heading(name))
-        registry = Registry(site.models, name)
-        blocks += guarded(partial(_federation, party, name, registry, query))
+        blocks += guarded(lambda name=name: _all(party, Models(site.models, name), query))  # type: ignore[misc]
     return blocks
 
 
-def federations(models: Path) -> list[str]:
-    """Federations that have models in a folder.
+def _all(party: str, models: Models, query: Query) -> list[Block]:
+    start = f"models/{party}/{models.federation}"
+    address = f"{start}/{{}}".format
+    names = [name for name in models.names if query.run in (None, name)]
+    page, pager = query.paged(names, _VERSIONS)
+    blocks: list[Block] = [_champion(models, start)]
+    if models.fault:
+        blocks.insert(0, Note("bad", models.fault.problem, models.fault.remedy))
+    if names and names[0] != models.champion and (last := models.version(names[0]).decision):
+        # What everybody asks first: is the new one better, and by how much.
+        links = [("The newest version", address(last.version))]
+        if models.champion:
+            links.append(
+                ("Beside the champion", f"{start}/{models.champion}/beside/{last.version}")
+            )
+        verdict = models.version(names[0]).verdict
+        text = f"The newest version is {last.version}: {verdict}, {moment(last.at).text} UTC."
+        blocks.append(Note("", text, lines=(last.why,), links=tuple(links)))
+    if len(names) > 1:
+        blocks.append(over_versions(models, names[:_PLOTTED][::-1]))
+    most = None if query.whole else _VERSIONS
+    return [
+        *blocks,
+        replace(versions_table(models, page, address), pager=pager),
+        replace(metrics_table(models, page, address), pager=pager),
+        decisions_table(models, query.run, most, address),
+    ]
+
+
+def _champion(models: Models, start: str) -> Facts:
+    name = models.champion
+    if name is None:
+        return Facts((Fact("Champion", "none", state="warn"), _count(models)))
+    champion = models.version(name)
+    made = f"since {moment(champion.decision.at).text} UTC" if champion.decision else ""
+    facts = [Fact("Champion", name, made, "good", f"{start}/{name}"), _count(models)]
+    alone = champion.metrics.get(ALONE, {})
+    for mode, of in champion.metrics.items():
+        for metric in by_rank(of) if mode != ALONE else ():
+            beside = f"; label holder alone {alone[metric]:.4f}" if metric in alone else ""
+            facts.append(Fact(metric, f"{of[metric]:.4f}", f"{mode_words(mode)}{beside}"))
+    return Facts(tuple(facts))
+
+
+def _count(models: Models) -> Fact:
+    return Fact("Versions", f"{len(models.names):,}")
+
+
+def version(party: str, federation: str, name: str) -> list[Block]:
+    """One version: its card's view, and how new scores compare.
 
     Args:
-        models: The label holder's folder of models.
+        party: The label holder.
+        federation: Whose model.
+        name: The version.
+
+    Raises:
+        ContractError: There is none.
     """
-    if not models.is_dir():
-        return []
-    return sorted(p.name for p in models.iterdir() if p.is_dir() and p.name[0] != ".")
-
-
-def _federation(party: str, name: str, registry: Registry, query: Query) -> list[Block]:
-    blocks: list[Block] = []
-    champion: str | None = None
-    try:
-        champion = registry.champion()
-    except ContractError as error:
-        blocks.append(Note("bad", error.problem, error.remedy))
-    versions = [v for v in registry.versions()[::-1] if query.run in (None, v)]
-    history = registry.history()
-    decided = {entry.version: entry for entry in history}
-    # Only what is shown or plotted is read.
-    page, pager = query.paged(versions, _VERSIONS)
-    plotted = versions[:_PLOTTED]
-    wanted = dict.fromkeys([*page, *plotted, *([champion] if champion else [])])
-    facts = {version: version_facts(registry, version) for version in wanted}
-    blocks.append(_champion(party, name, champion, facts, decided, len(versions)))
-    if versions and versions[0] != champion and (last := decided.get(versions[0])):
-        blocks.append(_newest(party, name, champion, last))
-    if len(versions) > 1:
-        blocks.append(over_versions(plotted[::-1], champion, facts, decided))
-    blocks.append(_versions(party, name, champion, page, pager, facts, decided))
-    blocks.append(_metrics(party, name, page, pager, facts))
-    rows = history[::-1] if query.whole else history[: -_VERSIONS - 1 : -1]
-    blocks.append(
-        Table(
-            f"history_{name}"[:40],
-            "Decisions",
-            ("at (UTC)", "version", "what", "why"),
-            tuple(
-                (
-                    moment(entry.at),
-                    Cell(entry.version, href=f"models/{party}/{name}/{entry.version}"),
-                    Cell(entry.event),
-                    Cell(entry.why),
-                )
-                for entry in rows
-                if query.run in (None, entry.version)
-            ),
-            federation=name,
+    site, policy = site_of(party)
+    models = models_of(party, site.models, federation)
+    found = models.version(name)
+    start = f"models/{party}/{federation}/{name}"
+    there = models.registry.names(name)
+    links = Links(
+        (
+            ("The run that made it", f"run?id={name}"),
+            *((f"Download {file}", f"{start}/{file}?save=1") for file in FILES if file in there),
         )
     )
-    return blocks
-
-
-def _versions(
-    party: str,
-    name: str,
-    champion: str | None,
-    page: Sequence[str],
-    pager: Pager | None,
-    facts: Mapping[str, VersionFacts],
-    decided: Mapping[str, Decision],
-) -> Table:
-    main = facts[page[0]].main if page else ""
-    start = f"models/{party}/{name}"
-    return Table(
-        f"versions_{name}"[:40],
-        "Versions",
-        (
-            "version",
-            "in use",
-            "decided (UTC)",
-            "decision",
-            "epsilon",
-            "trained with",
-            f"{main or 'metric'} (95 %)",
-            "gain over alone (95 %)",
-        ),
-        tuple(
-            (
-                Cell(version, href=f"{start}/{version}"),
-                _use(start, version, champion),
-                moment(decided[version].at) if version in decided else Cell("", ""),
-                Cell(decided[version].event, title=decided[version].why)
-                if version in decided
-                else Cell("", ""),
-                facts[version].epsilon(),
-                Cell(facts[version].parameters()),
-                found.cell() if (found := facts[version].judged(main)) else Cell("", ""),
-                gain.cell("+") if (gain := facts[version].gains.get(main)) else Cell("", ""),
-            )
-            for version in page
-        ),
-        "On held-out rows, in the mode of scoring; the gain is over the label holder's columns "
-        "alone. Why each was decided stands below.",
-        "No version was registered yet.",
-        pager,
-        federation=name,
-    )
-
-
-def _use(start: str, version: str, champion: str | None) -> Cell:
-    if version == champion:
-        return Cell("champion", state="good")
-    # To look at it beside the champion is what one does with any other; in the CSV it is empty.
-    beside = f"{start}/{champion}/beside/{version}"
-    return Cell("compare", "", href=beside) if champion else Cell("", "")
-
-
-def _metrics(
-    party: str,
-    name: str,
-    page: Sequence[str],
-    pager: Pager | None,
-    facts: Mapping[str, VersionFacts],
-) -> Table:
-    """All metrics of all modes, which have no room beside all else."""
-    found = {(m, k) for v in page for m, of in facts[v].metrics.items() for k in of}
-    ranks = by_rank({metric for _, metric in found})
-    names = sorted(found, key=lambda pair: (pair[0] != MAIN_MODE, pair[0], ranks.index(pair[1])))
-    return Table(
-        f"metrics_{name}"[:40],
-        "Metrics by mode",
-        ("version", *(f"{metric}, {mode_words(mode)}" for mode, metric in names)),
-        tuple(
-            (
-                Cell(version, href=f"models/{party}/{name}/{version}"),
-                *(number(facts[version].metrics.get(mode, {}).get(k), 4) for mode, k in names),
-            )
-            for version in page
-        ),
-        _MODES,
-        "No version was registered yet.",
-        pager,
-        federation=name,
-    )
-
-
-def _champion(
-    party: str,
-    name: str,
-    champion: str | None,
-    facts: Mapping[str, VersionFacts],
-    decided: Mapping[str, Decision],
-    versions: int,
-) -> Facts:
-    found = [
-        Fact(
-            "Champion",
-            champion or "none",
-            _since(decided.get(champion or "")),
-            "good" if champion else "warn",
-            f"models/{party}/{name}/{champion}" if champion else "",
-        ),
-        Fact("Versions", f"{versions:,}"),
+    former = any(e.version == name and e.event != "kept" for e in models.history)
+    state: State = "good" if found.champion else ""
+    use = Fact("In use", "champion" if found.champion else found.verdict or "no", "", state)
+    blocks: list[Block] = [
+        Facts((use,)),
+        *(b for part in version_parts(found) for b in guarded(part)),
     ]
-    mine = facts[champion].metrics if champion in facts and champion else {}
-    alone = mine.get(ALONE, {})
-    for mode, of in mine.items():
-        if mode == ALONE:
-            continue
-        for metric in by_rank(of):
-            hint = mode_words(mode)
-            if metric in alone:
-                hint += f"; label holder alone {alone[metric]:.4f}"
-            found.append(Fact(metric, f"{of[metric]:.4f}", hint))
-    return Facts(tuple(found))
+    blocks += guarded(lambda: since(site.home / federation, name, found.evaluation))
+    acts = on_version(
+        party, federation, name, champion=found.champion, former=former, allowed=policy.acts
+    )
+    return [*blocks, acts, links]
 
 
-def _newest(party: str, name: str, champion: str | None, last: Decision) -> Note:
-    """What everybody asks first: is the new one better, and by how much."""
-    links = [("The newest version", f"models/{party}/{name}/{last.version}")]
-    if champion:
-        beside = f"models/{party}/{name}/{champion}/beside/{last.version}"
-        links.append(("Beside the champion", beside))
-    text = f"The newest version is {last.version}: {last.event}, {moment(last.at).text} UTC."
-    return Note("", text, lines=(last.why,), links=tuple(links))
+def beside(party: str, federation: str, one: str, other: str) -> list[Block]:
+    """Two versions of a federation's model.
+
+    Args:
+        party: The label holder.
+        federation: Whose model.
+        one: The first version.
+        other: The second one.
+
+    Raises:
+        ContractError: One of them does not exist.
+    """
+    models = models_of(party, site_of(party)[0].models, federation)
+    first, second = models.version(one), models.version(other)
+    return comparison(first, second, f"models/{party}/{federation}")
 
 
-def _since(decision: Decision | None) -> str:
-    return f"since {moment(decision.at).text} UTC" if decision else ""
+def version_file(party: str, federation: str, name: str, file: str) -> bytes:
+    """A file of a version.
+
+    Args:
+        party: The label holder.
+        federation: Whose model.
+        name: The version.
+        file: One of `FILES`.
+
+    Raises:
+        ContractError: There is none.
+    """
+    return models_of(party, site_of(party)[0].models, federation).registry.file(name, file)
 
 
 def run_blocks(party: str, federation: str, run: str) -> list[Block]:
@@ -263,22 +194,57 @@ def run_blocks(party: str, federation: str, run: str) -> list[Block]:
         federation: The run's federation.
         run: Its id, which is also the version's name.
     """
-    site, _ = site_of(party)
-    if federation not in federations(site.models):
+    try:
+        made = models_of(party, site_of(party)[0].models, federation).version(run)
+    except ContractError:
         return []
-    registry = Registry(site.models, federation)
-    if run not in registry.versions():
-        return []
-    last = next((e for e in reversed(registry.history()) if e.version == run), None)
-    made = version_facts(registry, run)
-    verdict = {"promoted": "promoted", "rolled back": "champion again"}.get(
-        last.event if last else "", "kept aside"
-    )
-    facts = [Fact("Verdict", verdict, last.why, _VERDICTS[verdict])] if last else []
-    facts.append(Fact("Model version", run, href=f"models/{party}/{federation}/{run}"))
+    facts = [Fact("Model version", run, href=f"models/{party}/{federation}/{run}")]
+    if made.decision:
+        state = _VERDICTS.get(made.verdict, "")
+        facts.insert(0, Fact("Verdict", made.verdict, made.decision.why, state))
     for metric in by_rank(made.metrics.get(made.mode, {})):
         of = made.judged(metric)
         assert of is not None
-        told = "" if of.low is None else f", 95 %: {of.low:.4f} to {of.high:.4f}"
-        facts.append(Fact(metric, f"{of.value:.4f}", f"{mode_words(made.mode)}{told}"))
+        span = "" if of.low is None else f", 95 %: {of.low:.4f} to {of.high:.4f}"
+        facts.append(Fact(metric, f"{of.value:.4f}", f"{mode_words(made.mode)}{span}"))
     return [Heading(MODEL), Facts(tuple(facts))]
+
+
+def on_version(
+    party: str,
+    federation: str,
+    version: str,
+    *,
+    champion: bool,
+    former: bool,
+    allowed: Collection[Act],
+) -> Note:
+    """How to put a version into use, and how to score with it, by Airflow's own trigger forms.
+
+    Airflow 3.3 has no address that fills in a form, so what to choose stands beside the button.
+
+    Args:
+        party: Whose models.
+        federation: Whose model.
+        version: Its name.
+        champion: Whether it is in use.
+        former: Whether it was before.
+        allowed: What the party allows through Airflow.
+    """
+    act: Act = "roll_back" if former else "promote"
+    lines = []
+    links = [("Score with this version", f"/dags/{federation}_score")]
+    if champion:
+        lines.append("It is the champion: a scoring run uses it where no version is named.")
+    elif act in allowed:
+        links.insert(0, ("Put it into use", f"/dags/{federation}_acts"))
+        lines.append(
+            f"To put it into use: Trigger, party {party}, what {act}, version {version}, and why."
+        )
+    else:
+        command = "rollback" if former else "promote"
+        lines.append(f"To put it into use, at home: `opboost models {command} SITE {version}`.")
+    if not champion:
+        lines.append(f"To score with it: Trigger, version {version}.")
+    text = "What can be done with this version"
+    return Note("", text, "Each asks for Airflow's permission.", tuple(lines), tuple(links))

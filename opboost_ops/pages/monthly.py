@@ -5,11 +5,7 @@ from datetime import datetime
 from functools import partial
 
 from opboost_ops.config.loading import site_of
-from opboost_ops.errors import ArtifactError
-from opboost_ops.exchange.books import open_books
-from opboost_ops.models.registry import Registry
-from opboost_ops.pages import airflow
-from opboost_ops.pages.blocks import (
+from opboost_ops.display.blocks import (
     Block,
     Cell,
     Fact,
@@ -22,13 +18,15 @@ from opboost_ops.pages.blocks import (
     Table,
     number,
 )
+from opboost_ops.display.charts import bars, colour_of
+from opboost_ops.errors import ArtifactError
+from opboost_ops.exchange.books import open_books
+from opboost_ops.models.versions import Version, federations_in, models_of
+from opboost_ops.pages import airflow
 from opboost_ops.pages.deployment import Query, federations, guarded, has_books, parties
 from opboost_ops.pages.kept_ledger import ledger_of
 from opboost_ops.pages.ledger import pace
-from opboost_ops.pages.models import federations as with_models
 from opboost_ops.pages.period import Period, asked_for, sums
-from opboost_ops.pages.pictures import bars
-from opboost_ops.pages.version_facts import VersionFacts, version_facts
 from opboost_ops.privacy.statement import forecasts_of
 
 #: Incidents that are listed.
@@ -108,18 +106,17 @@ def _why(run: airflow.Seen, own: str) -> str:
     return f"{first.title}: {said}".partition("\n")[0]
 
 
-def _champion(name: str) -> VersionFacts | None:
+def _champion(name: str) -> Version | None:
     """The champion's facts, at the party of this deployment that keeps the models, if any does."""
     for party in parties():
         site, _ = site_of(party)
-        if name in with_models(site.models):
-            registry = Registry(site.models, name)
-            champion = registry.champion()
-            return version_facts(registry, champion) if champion else None
+        if name in federations_in(site.models):
+            models = models_of(party, site.models, name)
+            return models.version(models.champion) if models.champion else None
     return None
 
 
-def _worth(found: VersionFacts | None) -> list[Fact]:
+def _worth(found: Version | None) -> list[Fact]:
     if found is None:
         return [Fact("What is it worth", "unknown", "the label holder keeps the model", "muted")]
     main = found.main
@@ -135,7 +132,7 @@ def _worth(found: VersionFacts | None) -> list[Fact]:
         told += "" if shown else "; zero is among them: not shown to be worth anything"
         state: State = "good" if shown else "warn"
         facts.append(Fact("Gain over alone", f"{gain.value:+.3f}", told, state))
-    if brought := _by_party(found):
+    if brought := [*found.shares_by_party.items()]:
         party, share = brought[0]
         rest = ", ".join(f"{name} {100 * of:.1f} %" for name, of in brought[1:_NAMED])
         rest += ", others less" if len(brought) > _NAMED else ""
@@ -143,16 +140,11 @@ def _worth(found: VersionFacts | None) -> list[Fact]:
     return facts
 
 
-def _by_party(found: VersionFacts) -> list[tuple[str, float]]:
-    """What share of the champion's predictions each party's columns have, the largest first."""
-    by_party: dict[str, float] = {}
-    for (party, _), share in found.shares.items():
-        by_party[party] = by_party.get(party, 0.0) + share
-    return sorted(by_party.items(), key=lambda one: -one[1])
-
-
-def _brings(found: VersionFacts) -> Figures:
-    rows = [(party, 100 * share, at) for at, (party, share) in enumerate(_by_party(found))]
+def _brings(found: Version) -> Figures:
+    rows = [
+        (party, 100 * share, colour_of(party, found.parties))
+        for party, share in found.shares_by_party.items()
+    ]
     told = "splits of the trees" if found.by_splits else "the mean absolute contribution (SHAP)"
     svg = bars(rows, title="What each party's columns bring", unit=" %")
     note = f"Share of {told} to the champion's predictions of held-out rows."

@@ -7,9 +7,9 @@ from functools import cached_property
 from urllib.parse import urlencode
 from uuid import UUID
 
+from opboost_ops.display.html import Filter
 from opboost_ops.errors import ContractError
 from opboost_ops.pages.deployment import Query
-from opboost_ops.pages.rendering import Filter
 from opboost_ops.privacy.accountant import Account, total
 
 #: How many days are told of when nothing is asked for.

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from opboost_ops.pages.pictures import Curve, chart
-from opboost_ops.pages.report import report_html
+from opboost_ops.display.charts import Curve, chart
+from opboost_ops.display.html import charts_html
 from opboost_ops.privacy.planner import Candidate
 
 
@@ -41,4 +41,4 @@ def plan_report(
         caption = f"{feature}: expected weighted Kendall of all candidates"
         figures.append((caption, chart(orders, title=caption, x_ticks=marks, x_label="loss(R-L)")))
     lead = "Mechanisms within the caps, ranked by the order that they are expected to keep."
-    return report_html(title, lead + more, figures)
+    return charts_html(title, lead + more, figures)

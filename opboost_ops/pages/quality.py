@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from opboost_ops.config.loading import site_of
-from opboost_ops.errors import ContractError
-from opboost_ops.pages.blocks import (
+from opboost_ops.display.blocks import (
     Block,
     Cell,
     Fact,
@@ -23,6 +22,7 @@ from opboost_ops.pages.blocks import (
     moment,
     number,
 )
+from opboost_ops.errors import ContractError
 from opboost_ops.pages.deployment import Query
 from opboost_ops.pages.drift_report import INDEX, drift_report, kept_report
 

@@ -6,10 +6,20 @@ from functools import cache, partial
 
 from opboost_ops.config.loading import site_of
 from opboost_ops.config.site import Site
+from opboost_ops.display.blocks import (
+    Block,
+    Fact,
+    Facts,
+    Fold,
+    Heading,
+    Links,
+    Note,
+    Section,
+    number,
+)
 from opboost_ops.exchange.books import open_books
 from opboost_ops.pages import exchange, ledger, models, quality, scored_runs
 from opboost_ops.pages.airflow import ago
-from opboost_ops.pages.blocks import Block, Fact, Facts, Fold, Heading, Links, Note, Section, number
 from opboost_ops.pages.deployment import Query, guarded, has_books
 from opboost_ops.pages.kept_ledger import waiting_of
 from opboost_ops.pages.ledger_pictures import loss_curves

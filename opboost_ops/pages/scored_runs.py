@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from opboost_ops.config.loading import site_of
+from opboost_ops.display.blocks import Block, Fact, Facts, Heading, number
+from opboost_ops.display.charts import KINDS
+from opboost_ops.models.figures import new_scores
 from opboost_ops.models.registry import Registry
 from opboost_ops.models.scores import DISTRIBUTIONS
-from opboost_ops.pages.blocks import Block, Fact, Facts, Heading, number
-from opboost_ops.pages.pictures import KINDS
-from opboost_ops.pages.score_figures import new_scores
 
 #: The heading of what a run has scored.
 SCORES = "Scores"

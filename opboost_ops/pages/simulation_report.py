@@ -1,8 +1,8 @@
 """The page of a simulation: the metric in each mode over the loss, beside alone and centralised."""
 
 from opboost_ops.datasets.simulation import MODES, Simulation
-from opboost_ops.pages.pictures import Curve, chart
-from opboost_ops.pages.report import report_html
+from opboost_ops.display.charts import Curve, chart
+from opboost_ops.display.html import charts_html
 
 #: What must stand beside the picture.
 NOT_CHARGED = (
@@ -72,4 +72,4 @@ def simulation_report(title: str, simulation: Simulation) -> str:
         logarithmic=True,
     )
     lead = " ".join((*answer(simulation), NOT_CHARGED))
-    return report_html(title, lead, [(caption, picture)])
+    return charts_html(title, lead, [(caption, picture)])

@@ -6,9 +6,7 @@ from uuid import UUID
 
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
-from opboost_ops.exchange.audit import Action, Entry
-from opboost_ops.pages.agreement_history import agreements_table
-from opboost_ops.pages.blocks import (
+from opboost_ops.display.blocks import (
     Block,
     Cell,
     Fact,
@@ -20,6 +18,8 @@ from opboost_ops.pages.blocks import (
     number,
     second,
 )
+from opboost_ops.exchange.audit import Action, Entry
+from opboost_ops.pages.agreement_history import agreements_table
 from opboost_ops.pages.deployment import Query, guarded, of_books
 from opboost_ops.pages.kept_ledger import LedgerRead, ledger_of
 from opboost_ops.pages.kept_log import log_of

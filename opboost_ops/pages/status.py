@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from opboost_ops.pages.acting import on_federation
+from opboost_ops.display.blocks import Block, Cell, Fact, Facts, Heading, Links, Note, State, Table
 from opboost_ops.pages.airflow import Seen, ago
-from opboost_ops.pages.blocks import Block, Cell, Fact, Facts, Heading, Note, State, Table
 from opboost_ops.pages.state import Federation, Party, Run
 
 #: A run that has been under way for longer is looked at, in seconds.
@@ -26,7 +25,8 @@ def blocks(found: Sequence[Federation]) -> list[Block]:
         made += _problems(one)
         made.append(Facts((*_times(one), _champion(one), _nights(one))))
         made.append(_parties(one))
-        made.append(on_federation(one.federation))
+        acts = ("Promote, roll back, stop taking part", f"/dags/{one.federation}_acts")
+        made.append(Links((acts,)))
     return made
 
 

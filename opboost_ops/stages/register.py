@@ -6,9 +6,9 @@ import logging
 from opboost_ops.boosting.trainer import Frame, model_of
 from opboost_ops.exchange.manifest import Kind
 from opboost_ops.models.card import make_card
-from opboost_ops.models.card_page import card_page
 from opboost_ops.models.importance import importance_of, rows_for
 from opboost_ops.models.registry import Registry
+from opboost_ops.models.version_page import card_page
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.held_out import SCORING
 from opboost_ops.stages.materialise import materialised_model, model_file

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from opboost_ops.pages.rendering import static
+from opboost_ops.display.html import static
 
 pytestmark = pytest.mark.slow
 

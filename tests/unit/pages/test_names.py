@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from opboost_ops.pages.blocks import Table
+from opboost_ops.display.blocks import Table
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.pages.conftest import Reader
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from opboost_ops.config.loading import site_of
+from opboost_ops.display.blocks import Cell, Table
+from opboost_ops.display.spreadsheets import table_csv
 from opboost_ops.errors import BudgetError
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.models.alignment_words import alignment_words
-from opboost_ops.pages.blocks import Cell, Table
-from opboost_ops.pages.rendering import table_csv
-from opboost_ops.pages.version_facts import mode_words
+from opboost_ops.models.versions import mode_words
 from opboost_ops.privacy.charges import ModelCharge
 from opboost_ops.run.disclosures import charge_model
 from opboost_ops.run.inbox import Run, note_refused
@@ -327,10 +327,10 @@ def test_a_broken_chain_is_said(reader: Reader, shown: Workspace) -> None:
 def test_no_cell_is_taken_for_a_formula() -> None:
     texts = ["=1+1", "+1", "-1", "@x", "\t=1", "plain"]
     table = Table("t", "t", ("a",), tuple((Cell(text),) for text in texts))
-    found = [row[0] for row in csv.reader(io.StringIO(table_csv(table).decode()))][1:]
+    found = [row[0] for row in csv.reader(io.StringIO(table_csv(table)))][1:]
     assert found == ["'=1+1", "'+1", "'-1", "'@x", "'\t=1", "plain"]
     negative = Table("t", "t", ("a",), ((Cell("-1.00", -1.0),),))
-    assert table_csv(negative).decode().splitlines()[1] == "-1.0"
+    assert table_csv(negative).splitlines()[1] == "-1.0"
 
 
 def test_what_strangers_write_stays_text(reader: Reader, shown: Workspace) -> None:

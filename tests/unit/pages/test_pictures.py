@@ -2,7 +2,7 @@
 
 import re
 
-from opboost_ops.pages.pictures import Curve, bars, chart
+from opboost_ops.display.charts import Curve, bars, chart
 
 
 def test_the_axis_shows_the_data_and_not_a_limit_far_above_it() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from opboost_ops.boosting.distribution import LEAST
-from opboost_ops.pages.score_figures import pooled
+from opboost_ops.models.figures import pooled
 from tests.federation import FIRST_RUN, SCORING_RUN, Workspace
 from tests.unit.pages.conftest import Reader
 from tests.unit.pages.test_pages import plain, rows

@@ -10,8 +10,8 @@ from opboost_ops.config.loading import load_site, site_of
 from opboost_ops.datasets.lenders import NAME
 from opboost_ops.exchange.books import open_books
 from opboost_ops.models.card import Card
-from opboost_ops.models.card_page import card_page
 from opboost_ops.models.registry import Registry
+from opboost_ops.models.version_page import card_page
 from opboost_ops.privacy.accountant import model_epsilon
 from tests.unit.stages.test_horizontal_private import TRAINING, models
 from tests.unit.stages.test_horizontal_runs import TRAIN, Lenders

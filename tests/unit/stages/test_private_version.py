@@ -12,7 +12,7 @@ from opboost_ops.boosting.dp.metrics import noisy_metric
 from opboost_ops.config.loading import load_federation, parse_federation
 from opboost_ops.errors import ConfigError
 from opboost_ops.models.card import Card
-from opboost_ops.models.card_page import card_page
+from opboost_ops.models.version_page import card_page
 from opboost_ops.stages.stage import Home
 from tests.federation import Workspace
 from tests.unit.stages.test_dpboost_runs import allow, ledger

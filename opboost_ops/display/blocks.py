@@ -1,4 +1,4 @@
-"""What a page is made of: notes, facts, tables and pictures, all of them plain data."""
+"""What pages and documents are made of: notes, facts, tables and charts, as plain data."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -61,13 +61,6 @@ class Pager:
     field: str = "page"
 
 
-#: Widths of a table's place, in hundreds of pixels, at which the style sheet can say something.
-WIDTHS = tuple(range(3, 13))
-
-#: Pixels that a letter takes, rather too many than too few, and the ends of a badge.
-_LETTER, _LETTER_OF_HEADS, _BADGE = 7.4, 8.0, 16.0
-
-
 @dataclass(frozen=True)
 class Table:
     """A table; its name is that of its CSV file."""
@@ -126,21 +119,6 @@ class Table:
         """Whether its last column holds words that may go on in the next line."""
         texts = (row[self.shown[-1]].text for row in self.rows)
         return any(len(text) > 24 and " " in text for text in texts)
-
-    @property
-    def wider(self) -> tuple[int, ...]:
-        """Hundreds of pixels than which it is likely wider: where there are fewer, it says so."""
-        whole = 0.0
-        for at in self.shown:
-            head = self.columns[at]
-            texts = [len(row[at].text) for row in self.rows]
-            most = max(texts, default=0)
-            if at == self.shown[-1] and self.words and not any(r[at].number for r in self.rows):
-                # What stands there may go on in the next line, but has so much room.
-                most = 48 if self.prose else 24
-            badge = _BADGE if any(row[at].state for row in self.rows) else 0.0
-            whole += 28 + max(_LETTER * most + badge, _LETTER_OF_HEADS * len(head))
-        return tuple(step for step in WIDTHS if 100 * step < whole)
 
 
 @dataclass(frozen=True)
@@ -208,15 +186,6 @@ class Links:
 
 
 @dataclass(frozen=True)
-class Frame:
-    """A self-contained page, shown inside this one without any right."""
-
-    kind: ClassVar[str] = "frame"
-    title: str
-    href: str
-
-
-@dataclass(frozen=True)
 class Heading:
     """A heading inside a section."""
 
@@ -233,7 +202,7 @@ class Fold:
     blocks: "tuple[Block, ...]"
 
 
-Block = Note | Facts | Table | Figures | Links | Frame | Heading | Fold
+Block = Note | Facts | Table | Figures | Links | Heading | Fold
 
 
 def tables(blocks: "Iterable[Block]") -> "Iterator[Table]":
@@ -251,10 +220,11 @@ def tables(blocks: "Iterable[Block]") -> "Iterator[Table]":
 
 @dataclass(frozen=True)
 class Section:
-    """A party's part of a page."""
+    """A party's part of a page; `colour` is the party's in all pictures, -1 for none."""
 
     party: str
     blocks: tuple[Block, ...] = field(default=())
+    colour: int = -1
 
 
 def number(value: float | None, digits: int = 3) -> Cell:

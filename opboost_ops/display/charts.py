@@ -1,10 +1,13 @@
-"""Pictures drawn by hand: their colours are the page's, so they are right in light and dark."""
+"""Charts as SVG: curves and bars, in the colours of the style sheet, for light and dark."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
+
+#: Marks of an axis of shares.
+SHARES = ((0.0, "0"), (0.25, "0.25"), (0.5, "0.5"), (0.75, "0.75"), (1.0, "1"))
 
 #: How many curves a picture tells apart: by colour, dash and marker, as the style sheet says.
 KINDS = 6
@@ -34,6 +37,17 @@ class Curve:
     rings: tuple[int, ...] = ()
     band: Sequence[tuple[float, float]] = ()
     words: str = ""
+
+
+def colour_of(party: str, parties: Iterable[str]) -> int:
+    """A party's colour, the same on every page: its place among a federation's names.
+
+    Args:
+        party: Its name.
+        parties: All parties of the federation.
+    """
+    names = sorted(parties)
+    return names.index(party) % KINDS if party in names else KINDS - 1
 
 
 def chart(

@@ -1,0 +1,286 @@
+"""A federation's models as tables and pictures: versions, decisions, metrics, two versions."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from opboost_ops.display.blocks import (
+    Block,
+    Cell,
+    Fact,
+    Facts,
+    Figure,
+    Figures,
+    Links,
+    Note,
+    Table,
+    moment,
+    number,
+)
+from opboost_ops.display.charts import Curve, chart
+from opboost_ops.models.figures import held_out_figures
+from opboost_ops.models.versions import (
+    DECISIONS,
+    MAIN_MODE,
+    Interval,
+    Models,
+    Version,
+    by_rank,
+    mode_words,
+)
+
+#: Features in the table of importance of two versions.
+_FEATURES = 40
+
+#: Where a click on a version leads, by its name.
+Address = Callable[[str], str]
+
+
+def versions_table(models: Models, names: Sequence[str], address: Address = lambda _: "") -> Table:
+    """Versions with decision, epsilon, parameters, metric and gain.
+
+    Args:
+        models: Of the federation.
+        names: Which, newest first.
+        address: Of a version's page, and of its comparison with the champion.
+    """
+    main = models.version(names[0]).main if names else ""
+    rows = []
+    for name in names:
+        version = models.version(name)
+        judged, gain, last = version.judged(main), version.gains.get(main), version.decision
+        use = Cell("", "")
+        if version.champion:
+            use = Cell("champion", state="good")
+        elif models.champion and address(name):
+            # In the CSV it is empty.
+            use = Cell("compare", "", href=f"{address(models.champion)}/beside/{name}")
+        rows.append(
+            (
+                Cell(name, href=address(name)),
+                use,
+                moment(last.at) if last else Cell("", ""),
+                Cell(version.verdict, title=last.why if last else ""),
+                version.epsilon(),
+                Cell(version.parameters()),
+                judged.cell() if judged else Cell("", ""),
+                gain.cell("+") if gain else Cell("", ""),
+            )
+        )
+    heads = ("version", "in use", "decided (UTC)", "decision", "epsilon", "trained with")
+    return Table(
+        f"versions_{models.federation}"[:40],
+        "Versions",
+        (*heads, f"{main or 'metric'} (95 %)", "gain over alone (95 %)"),
+        tuple(rows),
+        "On held-out rows, in the mode of scoring; the gain is over the label holder's columns "
+        "alone. The reasons are under Decisions.",
+        "No version was registered yet.",
+        federation=models.federation,
+    )
+
+
+def decisions_table(
+    models: Models, only: str | None = None, most: int | None = None, address: Address = str
+) -> Table:
+    """What was decided about versions, and why, newest first.
+
+    Args:
+        models: Of the federation.
+        only: One version; all when absent.
+        most: How many entries; all when absent.
+        address: Of a version's page.
+    """
+    entries = [e for e in reversed(models.history) if only in (None, e.version)][:most]
+    rows = tuple(
+        (
+            moment(entry.at),
+            Cell(entry.version, href=address(entry.version)),
+            Cell(DECISIONS[entry.event]),
+            Cell(entry.why),
+        )
+        for entry in entries
+    )
+    heads = ("at (UTC)", "version", "decision", "why")
+    name = f"history_{models.federation}"[:40]
+    return Table(name, "Decisions", heads, rows, federation=models.federation)
+
+
+def metrics_table(models: Models, names: Sequence[str], address: Address) -> Table:
+    """All metrics of all modes.
+
+    Args:
+        models: Of the federation.
+        names: Of the versions, newest first.
+        address: Of a version's page.
+    """
+    metrics = {name: models.version(name).metrics for name in names}
+    found = {(mode, k) for of in metrics.values() for mode, by in of.items() for k in by}
+    ranks = by_rank({metric for _, metric in found})
+    heads = sorted(found, key=lambda pair: (pair[0] != MAIN_MODE, pair[0], ranks.index(pair[1])))
+    return Table(
+        f"metrics_{models.federation}"[:40],
+        "Metrics by mode",
+        ("version", *(f"{metric}, {mode_words(mode)}" for mode, metric in heads)),
+        tuple(
+            (
+                Cell(name, href=address(name)),
+                *(number(metrics[name].get(mode, {}).get(k), 4) for mode, k in heads),
+            )
+            for name in names
+        ),
+        "Every metric names its mode: desensitised means that the protected features of the "
+        "held-out rows were randomised too, as those of new rows will be.",
+        "No version was registered yet.",
+        federation=models.federation,
+    )
+
+
+def over_versions(models: Models, names: Sequence[str]) -> Figures:
+    """A picture of each metric over versions.
+
+    Args:
+        models: Of the federation.
+        names: Versions, oldest first.
+    """
+    found = [models.version(name) for name in names]
+    modes = sorted({m for of in found for m in of.metrics}, key=lambda m: m != MAIN_MODE)
+    metrics = by_rank({k for of in found for by in of.metrics.values() for k in by})
+    figures = []
+    for metric in metrics:
+        curves = []
+        for mode in modes:
+            placed = [(x, of) for x, of in enumerate(found) if metric in of.metrics.get(mode, {})]
+            spans = [of.intervals.get(metric) for _, of in placed]
+            band = [(i.low, i.high) for i in spans if i and i.low is not None and i.high]
+            # In the mode of scoring alone, and only where every version has an interval.
+            whole = len(band) == len(placed) and mode == found[-1].mode
+            points = [(float(x), of.metrics[mode][metric]) for x, of in placed]
+            rings = tuple(i for i, (_, of) in enumerate(placed) if of.champion and mode == modes[0])
+            curves.append(Curve(mode_words(mode), points, rings=rings, band=band if whole else ()))
+        svg = chart(curves, title=f"{metric} over versions", x_ticks=_days(found), from_zero=False)
+        figures.append(Figure(svg, metric))
+    return Figures(
+        "Metrics over versions",
+        tuple(figures),
+        f"The {len(names)} newest, oldest to the left, by the day of their decision (UTC); a ring "
+        "marks the champion, the area is the 95 % interval. On held-out rows.",
+    )
+
+
+def _days(found: Sequence[Version]) -> list[tuple[float, str]]:
+    """Both ends and the middle, by date where it is known."""
+    last = len(found) - 1
+    places = sorted({0, last // 2, last}) if last > 3 else [0, last]
+    days = [of.decision.at[:10] if of.decision else of.name[:8] for of in found]
+    return [(float(at), days[at]) for at in places]
+
+
+def comparison(first: Version, second: Version, start: str) -> list[Block]:
+    """Two versions side by side: parameters, metrics, curves and importance.
+
+    Args:
+        first: One version.
+        second: The other.
+        start: Address of the federation's models.
+    """
+    facts = []
+    for label, of in (("First", first), ("Second", second)):
+        judged = of.judged()
+        hint = f"{of.main} {judged.cell().text}" if judged else "no metrics"
+        facts.append(Fact(label, of.name, hint, href=f"{start}/{of.name}"))
+    blocks: list[Block] = [Facts(tuple(facts)), _parameters(first, second)]
+    if first.mode != second.mode:
+        text = f"{mode_words(first.mode)} and {mode_words(second.mode)}"
+        remedy = "A metric in one mode says nothing about the other."
+        blocks.append(Note("warn", f"They are scored in different modes, {text}.", remedy))
+    blocks.append(_both_metrics(first, second))
+    named = {
+        name: of.curves[of.mode]
+        for name, of in (("first", first), ("second", second))
+        if of.mode in of.curves
+    }
+    if len(named) == 2 and (figures := held_out_figures(named)):
+        note = "In the mode of scoring."
+        blocks.append(Figures("Held-out rows, both versions", tuple(figures), note))
+    swapped = f"{start}/{second.name}/beside/{first.name}"
+    links = Links((("The other way round", swapped), ("All versions", "models")))
+    return [*blocks, _both_importances(first, second), links]
+
+
+def _parameters(first: Version, second: Version) -> Table:
+    rows = [("epsilon", first.epsilon().text, second.epsilon().text)]
+    absent = {"mechanism": "not protected, or not there"}
+    for key in sorted({*first.protected, *second.protected}):
+        one, two = (str(of.protected.get(key, absent).get("mechanism")) for of in (first, second))
+        if one != two:
+            rows.append((f"{'.'.join(key)}: protection", one, two))
+    rows += [
+        (
+            name.replace("_", " "),
+            _value(first.training.get(name)),
+            _value(second.training.get(name)),
+        )
+        for name in dict.fromkeys([*first.training, *second.training])
+    ]
+    rows.append(("held-out rows", f"{first.rows:,}", f"{second.rows:,}"))
+    cells = tuple(
+        (*map(Cell, row), Cell("", "") if row[1] == row[2] else Cell("differs", state="warn"))
+        for row in rows
+    )
+    heads = ("what", "first", "second", "difference")
+    return Table("parameters", "Parameters", heads, cells, "Protections only where they differ.")
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "the booster's default"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k} {v}" for k, v in value.items()) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _both_metrics(first: Version, second: Version) -> Table:
+    names = by_rank({k for of in (first, second) for k in of.metrics.get(of.mode, {})})
+    rows = [
+        (Cell(name.replace("_", " ")), *_both(first.judged(name), second.judged(name)))
+        for name in names
+    ]
+    for name in ("auc", "r2"):
+        if name in first.gains or name in second.gains:
+            both = _both(first.gains.get(name), second.gains.get(name), "+")
+            rows.append((Cell(f"gain in {name} over the label holder alone"), *both))
+    return Table(
+        "metrics",
+        "Metrics with 95 % intervals",
+        ("metric", "first", "second", "second minus first"),
+        tuple(rows),
+        "Each on its own held-out rows, in the mode of scoring. Overlapping intervals do not mean "
+        "that the versions are equal: the paired interval of the gate is under Decisions.",
+        "Neither has metrics.",
+    )
+
+
+def _both(one: Interval | None, two: Interval | None, sign: str = "") -> tuple[Cell, Cell, Cell]:
+    gap = Cell("", "") if one is None or two is None else Interval(two.value - one.value).cell("+")
+    first, second = (Cell("", "") if found is None else found.cell(sign) for found in (one, two))
+    return first, second, gap
+
+
+def _both_importances(first: Version, second: Version) -> Table:
+    keys = {*first.shares, *second.shares}
+    gaps = {key: second.shares.get(key, 0.0) - first.shares.get(key, 0.0) for key in keys}
+    most = max(map(abs, gaps.values()), default=0.0) or 1.0
+    rows = tuple(
+        (
+            *map(Cell, key),
+            *(number(100 * of.shares.get(key, 0.0), 1) for of in (first, second)),
+            Cell(f"{100 * gaps[key]:+.1f}", 100 * gaps[key], share=abs(gaps[key]) / most),
+        )
+        for key in sorted(keys, key=lambda key: (-abs(gaps[key]), key))[:_FEATURES]
+    )
+    what = "splits" if first.by_splits or second.by_splits else "the mean absolute contribution"
+    heads = ("party", "feature", "first, %", "second, %", "second minus first")
+    note = f"Shares of {what}, the greatest difference first."
+    return Table("importance", "Importance, by difference", heads, rows, note)

@@ -1,0 +1,307 @@
+"""One model version as blocks: its page in Airflow, and its card as a document."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from opboost_ops.boosting.trainer import format_of
+from opboost_ops.config.shared_columns import EVERYONE
+from opboost_ops.display.blocks import Block, Cell, Fact, Facts, Figures, Note, Table, count, number
+from opboost_ops.display.html import document_html
+from opboost_ops.models.card import Card
+from opboost_ops.models.figures import held_out_figures, held_out_scores, importance_figures
+from opboost_ops.models.versions import ALONE, Interval, Version, by_rank, key_of, mode_words
+
+#: What people call the models of an evaluation; all others are this version.
+_NAMES = {ALONE: "label holder alone", "reference": "reference"}
+
+#: What a contribution is measured in, by task.
+_TARGETS = {"binary": "log odds", "regression": "predicted number"}
+
+
+def card_page(
+    card: Card,
+    evaluation: Mapping[str, Any] | None = None,
+    scoring: Mapping[str, Any] | None = None,
+    decision: str = "",
+) -> str:
+    """The card as one file that loads nothing.
+
+    Args:
+        card: What it shows; all its text is escaped.
+        evaluation: Of the version: its intervals and curves.
+        scoring: How the version's scores are made.
+        decision: Why the gate promoted or rejected it.
+    """
+    found = card.model_dump(mode="json")
+    version = Version(card.run, found, evaluation or {"metrics": found["metrics"]}, scoring or {})
+    lead = f"Predicts {card.label} ({_target(found)}). Made by " + ", ".join(
+        f"{name} {of}" for name, of in card.software.items()
+    )
+    blocks = version_blocks(version)
+    if decision:
+        blocks.insert(1, Note("", f"Decision: {decision}."))
+    return document_html(f"{card.federation}, version {card.run}", f"{lead}.", blocks)
+
+
+def version_blocks(version: Version) -> list[Block]:
+    """All that a version says of itself.
+
+    Args:
+        version: The version.
+    """
+    return [block for part in version_parts(version) for block in part()]
+
+
+def version_parts(version: Version) -> list[Callable[[], list[Block]]]:
+    """The same part by part, so that a damaged part spares the others.
+
+    Args:
+        version: The version.
+    """
+    card = version.card
+    modes = [f"{m['title']}: {m['discloses']}" for m in card.get("modes", ()) if m["discloses"]]
+    limits = [*(card.get("limits") or ()), *filter(None, [card.get("centralised")])]
+    return [
+        lambda: _facts(version),
+        lambda: _lines("How it was trained", card.get("training_words")),
+        lambda: _lines("Privacy of the model", card.get("private")),
+        lambda: [_metrics(version)],
+        lambda: _intervals(version),
+        lambda: _read(version),
+        lambda: _curves(version),
+        lambda: _confusion(version),
+        lambda: held_out_scores(version.evaluation),
+        lambda: _importance(version),
+        lambda: [_features(version), _parties(version)],
+        lambda: _lines("What scoring new rows in each mode discloses, and to whom", modes),
+        lambda: _lines("What training disclosed, and to whom", card.get("disclosed")),
+        lambda: _lines("Limits of use", limits),
+    ]
+
+
+def _curves(version: Version) -> list[Block]:
+    named = {_NAMES.get(name, "this version"): of for name, of in version.curves.items()}
+    figures = held_out_figures(named)
+    note = (
+        "In the mode of scoring. Each step of a curve is a row: these pictures are for the label "
+        "holder alone."
+    )
+    return [Figures("Held-out rows", tuple(figures), note)] if figures else []
+
+
+def _lines(title: str, lines: Sequence[str] | None) -> list[Block]:
+    return [Note("", title, lines=tuple(lines))] if lines else []
+
+
+def _target(card: Mapping[str, Any]) -> str:
+    classes, task = list(card.get("classes") or []), str(card.get("task", ""))
+    if task == "binary" and len(classes) == 2:
+        return f"{task}: the probability of the positive class {classes[1]}"
+    return task
+
+
+def _facts(version: Version) -> list[Block]:
+    card = version.card
+    if not card:
+        return [Note("bad", f"The card of version {version.name} is damaged.")]
+    training = {**version.training, **version.training.get("parameters", {})}
+    words = ", ".join(
+        f"{k.replace('_', ' ')} {('no', 'yes')[v] if isinstance(v, bool) else v}"
+        for k, v in training.items()
+        if k not in ("parameters", "trees", "depth", "trainer")
+    )
+    low, high = card.get("domain") or ["", ""]
+    whose = "of all parties together" if _horizontal(version) else "that all parties have"
+    trees = f"{training.get('trees', '')} trees, depth {training.get('depth', '')}"
+    facts = Facts(
+        (
+            Fact("Predicts", str(card.get("label", "")), _target(card)),
+            Fact("Trained with", trees, f"{training.get('trainer', '')}, {words}"),
+            Fact("Training rows", f"{card.get('training_rows', 0):,}", whose),
+            Fact("Held-out rows", f"{version.rows:,}", "all metrics are of these"),
+            Fact("Domain of features", f"[{low}, {high}]", "of protected ones"),
+        )
+    )
+    text = "An experiment without any guarantee."
+    remedy = (
+        "Its noise came from a public seed, or edges of its features were read off a private table."
+    )
+    return [*([Note("warn", text, remedy)] if card.get("experiment") else []), facts]
+
+
+def _metrics(version: Version) -> Table:
+    lines = {line["name"]: line for line in version.card.get("modes", ())}
+    names = by_rank({name for of in version.metrics.values() for name in of})
+    rows = tuple(
+        (
+            Cell(str(lines.get(mode, {}).get("title") or mode_words(mode))),
+            *(number(of.get(name), 4) for name in names),
+            Cell("new rows are scored so" if lines.get(mode, {}).get("scoring") else ""),
+        )
+        for mode, of in version.metrics.items()
+    )
+    return Table("metrics", "Metrics on held-out rows", ("trained on", *names, "scoring"), rows)
+
+
+def _intervals(version: Version) -> list[Block]:
+    if not version.intervals:
+        return []
+    gains = version.evaluation.get("gains", {})
+    others = [name for name in _NAMES if name in gains]
+    rows = tuple(
+        (
+            Cell(metric.replace("_", " ")),
+            version.intervals[metric].cell(),
+            *(Interval(**_ends(gains[other][metric])).cell("+") for other in others),
+        )
+        for metric in by_rank(version.intervals)
+    )
+    heads = ("metric", "this version", *(f"gain over {_NAMES[name]}" for name in others))
+    # Older versions do not name the method: there was one.
+    method = version.evaluation.get("interval_method", "paired bootstrap of the held-out rows")
+    note = (
+        f"Where a figure would lie on other held-out rows ({method}; the same rows for both "
+        "models). Another draw of noise or other training rows are not covered. A gain is above "
+        "zero where this version is better, also of a loss."
+    )
+    return [Table("intervals", "Metrics with 95 % intervals", heads, rows, note)]
+
+
+def _ends(found: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(found[name]) for name in ("value", "low", "high")}
+
+
+def _read(version: Version) -> list[Block]:
+    """How scores are read: shares of classes, threshold, calibration and interval."""
+    lines, classes = [], [str(name) for name in version.card.get("classes") or ()]
+    base, scoring = version.evaluation.get("base", {}), version.scoring
+    if "shares" in base:
+        pairs = zip(classes, base["shares"], strict=False)
+        lines.append("Held-out rows: " + ", ".join(f"{n} {share:.1%}" for n, share in pairs) + ".")
+    if "mean" in base:
+        mean, deviation = base["mean"], base["deviation"]
+        lines.append(f"Held-out rows: mean {mean:.5g}, standard deviation {deviation:.5g}.")
+    chosen = scoring.get("threshold")
+    if chosen and len(classes) == 2:
+        found = chosen["confusion"]
+        rule = ", ".join(f"{k} {v:g}" for k, v in (chosen["rule"] or {}).items())
+        reached = "" if chosen["reached"] else " No score reaches it, so no row counts as positive."
+        lines.append(
+            f"A row counts as {classes[1]} above {chosen['value']:.4f} "
+            f"({rule or 'the likelier class'}): {found['share']:.1%} of the held-out rows, "
+            f"precision {found['precision']:.1%}, recall {found['recall']:.1%}.{reached}"
+        )
+    if calibrated := scoring.get("calibration"):
+        before, after = calibrated["figures"]["before"], calibrated["figures"]["after"]
+        lines.append(
+            f"Scores are calibrated ({calibrated['method']}) on the held-out rows. By rows of "
+            f"other folds: Brier {before['brier']:.4f} before, {after['brier']:.4f} after; log "
+            f"loss {before['log_loss']:.4f} and {after['log_loss']:.4f}."
+        )
+    if interval := scoring.get("interval"):
+        half = interval["half_width"]
+        lines.append(
+            "Too few rows are held out for an interval beside a score."
+            if half is None
+            else f"A score has an interval of ±{half:.4g} (split conformal), which is to hold "
+            f"{interval['level']:.0%} of all new numbers."
+        )
+    return _lines("How to read its scores", lines)
+
+
+def _confusion(version: Version) -> list[Block]:
+    classes = [str(name) for name in version.card.get("classes") or ()]
+    first: Mapping[str, Any] = next(iter(version.curves.values()), {})
+    rows = first.get("confusion")
+    chosen = version.scoring.get("threshold")
+    if chosen and len(classes) == 2:
+        found, classes = chosen["confusion"], classes[::-1]
+        rows = [
+            [found["true_positive"], found["false_negative"]],
+            [found["false_positive"], found["true_negative"]],
+        ]
+    if not rows:
+        return []
+    cells = tuple(
+        (Cell(f"is {name}"), *map(count, row)) for name, row in zip(classes, rows, strict=False)
+    )
+    heads = ("held-out rows", *(f"predicted {name}" for name in classes))
+    return [Table("confusion", "Confusion matrix", heads, cells)]
+
+
+def _horizontal(version: Version) -> bool:
+    return any(party == EVERYONE for party, _ in version.splits)
+
+
+def _importance(version: Version) -> list[Block]:
+    if version.by_splits:
+        return []
+    booster = format_of(str(version.training.get("trainer"))).name
+    target = _TARGETS.get(str(version.card.get("task")), "raw score")
+    note = (
+        f"The mean absolute contribution to the {target} (SHAP, computed by {booster}) over "
+        f"{version.card.get('importance_rows', 0):,} held-out rows, as a share of all."
+    )
+    if not _horizontal(version):
+        note += (
+            " Other parties' features are randomised there, as in training: a feature with much "
+            "noise looks less important than it is."
+        )
+    figures = importance_figures(version.shares, version.parties)
+    return [Figures("Importance", tuple(figures), note)]
+
+
+def _features(version: Version) -> Table:
+    unprotected = "none: it stays with the label holder"
+    if _horizontal(version):
+        unprotected = "none: it stays at home, and sums leave"
+    shares = {} if version.by_splits else version.shares
+    gains = {key_of(i, "feature"): i.get("gain") for i in version.card.get("importance") or ()}
+    keys = sorted(version.splits, key=lambda key: -shares.get(key, 0.0))
+    loss = {key_of(f, "name"): f.get("loss") or {} for f in version.features}
+    words = {key_of(f, "name"): f.get("mechanism") for f in version.features}
+    most = max(shares.values(), default=0.0) or 1.0
+    rows = []
+    for key in keys:
+        curve, share, gain = loss[key].get("loss") or (None,), shares.get(key), gains.get(key)
+        part = Cell("", "")
+        if share is not None:
+            part = Cell(f"{share:.1%}", share, share=share / most)
+        rows.append(
+            (
+                Cell(key[0]),
+                Cell(key[1]),
+                Cell(words[key] or unprotected),
+                *(_loss(end) for end in (curve[0], curve[-1])),
+                part,
+                count(version.splits[key]),
+                Cell("", "") if gain is None else Cell(f"{gain:.4g}", gain),
+            )
+        )
+    heads = ("party", "feature", "protection", "loss(1)", "loss(R-L)", "importance", "splits")
+    note = (
+        "loss(t) bounds how much more likely any output becomes when one value moves by up to t "
+        "steps of the domain, computed from the exact table that was sampled; `card.json` has the "
+        "whole curve. Gain is what the booster's objective won by a feature's splits."
+    )
+    return Table("features", "Features", (*heads, "gain"), tuple(rows), note)
+
+
+def _loss(value: float | str | None) -> Cell:
+    return number(None if value is None else float(value))
+
+
+def _parties(version: Version) -> Table:
+    shares = {} if version.by_splits else version.shares_by_party
+    rows = tuple(
+        (
+            Cell(str(party["name"])),
+            Cell(str(party["role"]).replace("_", " ")),
+            count(party["features"]),
+            count(party["splits"]),
+            Cell(f"{shares[party['name']]:.1%}" if party["name"] in shares else ""),
+        )
+        for party in version.card.get("parties", ())
+    )
+    heads = ("party", "role", "features", "splits", "importance")
+    return Table("parties", "Parties", heads, rows)

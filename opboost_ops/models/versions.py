@@ -1,0 +1,322 @@
+"""The view of a federation's models: versions, champion, decisions, and what each version says.
+
+Pages, the command line, the card and `status.json` show this view and compute nothing of it again.
+Versions are read as plain JSON: a version keeps what the software of its day has written.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from opboost_ops.display.blocks import Cell, number
+from opboost_ops.errors import ContractError, OpBoostError
+from opboost_ops.models.registry import Decision, Registry
+
+#: The mode by which versions are compared, where they have it.
+MAIN_MODE = "federated_desensitised"
+
+#: The baseline of a version's gains, on the same rows.
+ALONE = "label_holder_alone"
+
+#: Metrics in the order in which people look at them; versions are compared by the first there is.
+_RANK = ("auc", "r2", "accuracy", "mse", "brier", "log_loss", "mae")
+
+#: What people call a decision.
+DECISIONS = {"promoted": "promoted", "kept": "rejected", "rolled back": "rolled back"}
+
+#: A feature by its party and name.
+Key = tuple[str, str]
+
+
+def mode_words(mode: str) -> str:
+    """What was evaluated, in words.
+
+    Args:
+        mode: As a version's metrics name it.
+    """
+    words = mode.replace("_", " ")
+    return f"mode {words.removeprefix('federated ')}" if mode.startswith("federated_") else words
+
+
+def by_rank(names: Iterable[str]) -> list[str]:
+    """Metrics in the order in which people look at them."""
+    return sorted(names, key=lambda name: (_RANK.index(name) if name in _RANK else 99, name))
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number, and the 95 % interval around it where there is one."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    def cell(self, sign: str = "") -> Cell:
+        """As a cell of a table.
+
+        Args:
+            sign: A plus for differences.
+        """
+        text = f"{self.value:{sign}.4f}"
+        if self.low is not None and self.high is not None:
+            text += f" ({self.low:{sign}.4f} to {self.high:{sign}.4f})"
+        return Cell(text, self.value)
+
+
+@dataclass(frozen=True)
+class Version:
+    """One model version.
+
+    Attributes:
+        name: Its name, the run's id.
+        card: As in ``card.json``; empty where it cannot be read.
+        evaluation: As in ``evaluation.json``.
+        scoring: How its scores are made: threshold, calibration and interval.
+        decision: The last one about it.
+        champion: Whether it is in use.
+    """
+
+    name: str
+    card: Mapping[str, Any] = field(default_factory=dict)
+    evaluation: Mapping[str, Any] = field(default_factory=dict)
+    scoring: Mapping[str, Any] = field(default_factory=dict)
+    decision: Decision | None = None
+    champion: bool = False
+
+    @property
+    def mode(self) -> str:
+        """The name in the metrics of the mode of scoring, by which it is judged."""
+        return f"federated_{self.evaluation.get('mode', 'desensitised')}"
+
+    @cached_property
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """By mode, then by name."""
+        found = _dict(self.evaluation, "metrics") or _dict(self.card, "metrics")
+        return {mode: {k: float(v) for k, v in _dict(found, mode).items()} for mode in found}
+
+    @cached_property
+    def intervals(self) -> dict[str, Interval]:
+        """In the mode of scoring, by metric."""
+        return _intervals(_dict(_dict(self.evaluation, "intervals"), self.mode))
+
+    @cached_property
+    def gains(self) -> dict[str, Interval]:
+        """Over the label holder's columns alone, by metric."""
+        return _intervals(_dict(_dict(self.evaluation, "gains"), ALONE))
+
+    @property
+    def curves(self) -> dict[str, Any]:
+        """Of the held-out rows, by model: this version's, in its mode, comes first."""
+        found = _dict(self.evaluation, "curves")
+        return dict(sorted(found.items(), key=lambda one: one[0] != self.mode))
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """Booster and parameters."""
+        return _dict(self.card, "training")
+
+    @property
+    def features(self) -> list[Mapping[str, Any]]:
+        """Features of the card: party, name, mechanism, loss and splits."""
+        return _dicts(self.card, "features")
+
+    @property
+    def protected(self) -> dict[Key, Mapping[str, Any]]:
+        """Features with a mechanism."""
+        return {key_of(f, "name"): f for f in self.features if f.get("loss")}
+
+    @cached_property
+    def splits(self) -> dict[Key, int]:
+        """Splits of all trees by feature."""
+        return {key_of(f, "name"): int(f.get("splits") or 0) for f in self.features}
+
+    @property
+    def by_splits(self) -> bool:
+        """Whether importance is the share of splits, where the card has no other."""
+        return not _dicts(self.card, "importance")
+
+    @cached_property
+    def shares(self) -> dict[Key, float]:
+        """Importance by feature, the greatest first; they add up to 1."""
+        whole = sum(self.splits.values()) or 1
+        found = {key: splits / whole for key, splits in self.splits.items()}
+        if not self.by_splits:
+            lines = _dicts(self.card, "importance")
+            found = {key_of(i, "feature"): float(i.get("share") or 0) for i in lines}
+        return dict(sorted(found.items(), key=lambda one: -one[1]))
+
+    @property
+    def shares_by_party(self) -> dict[str, float]:
+        """Importance by party, the greatest first."""
+        found: dict[str, float] = {}
+        for (party, _), share in self.shares.items():
+            found[party] = found.get(party, 0.0) + share
+        return dict(sorted(found.items(), key=lambda one: -one[1]))
+
+    @property
+    def parties(self) -> list[str]:
+        """All parties of its federation."""
+        return [str(party.get("name")) for party in _dicts(self.card, "parties")]
+
+    @property
+    def rows(self) -> int:
+        """How many held-out rows the metrics stand on."""
+        return int(self.card.get("held_out_rows") or 0)
+
+    @property
+    def main(self) -> str:
+        """Name of the metric by which it is judged; empty if it has none."""
+        return next(iter(by_rank(self.metrics.get(self.mode, {}))), "")
+
+    def judged(self, metric: str = "") -> Interval | None:
+        """A metric in the mode of scoring, with its interval.
+
+        Args:
+            metric: Which; the main one when absent.
+        """
+        name = metric or self.main
+        if name in self.intervals:
+            # A noisy or older figure beside it would be another number for the same thing.
+            return self.intervals[name]
+        value = self.metrics.get(self.mode, {}).get(name)
+        return None if value is None else Interval(value)
+
+    @property
+    def verdict(self) -> str:
+        """What was decided about it, in one word; empty if nothing was."""
+        return DECISIONS[self.decision.event] if self.decision else ""
+
+    def epsilon(self) -> Cell:
+        """The epsilons of its features, as a span."""
+        found = sorted({float(f["loss"]["epsilon"]) for f in self.protected.values()})
+        if not found:
+            return Cell("none", "")
+        if len(found) == 1:
+            return number(found[0], 4 if found[0] < 0.01 else 2)
+        return Cell(f"{found[0]:g} to {found[-1]:g}")
+
+    def parameters(self) -> str:
+        """What it was trained with, shortly."""
+        known = {name: self.training.get(name) for name in ("trees", "depth", "learning_rate")}
+        words = {"trees": "{} trees", "depth": "depth {}", "learning_rate": "rate {}"}
+        return ", ".join(words[name].format(v) for name, v in known.items() if v is not None)
+
+
+class Models:
+    """The models of one federation; a version is read when somebody asks for it.
+
+    Args:
+        folder: The label holder's folder of models.
+        federation: Its name.
+
+    Attributes:
+        champion: The version in use; None before the first, or where that cannot be read.
+        fault: Why the champion cannot be read.
+        history: All decisions, oldest first.
+        names: All versions, newest first.
+    """
+
+    def __init__(self, folder: Path, federation: str) -> None:
+        self.registry = Registry(folder, federation)
+        self.federation = federation
+        self.champion: str | None = None
+        self.fault: ContractError | None = None
+        try:
+            self.champion = self.registry.champion()
+        except ContractError as error:
+            self.fault = error
+        self.history = self.registry.history()
+        self.names = self.registry.versions()[::-1]
+        self._last = {entry.version: entry for entry in self.history}
+        self._read: dict[str, Version] = {}
+
+    def version(self, name: str) -> Version:
+        """A version; what cannot be read of it is empty, as `damage` says.
+
+        Args:
+            name: One of `names`.
+
+        Raises:
+            ContractError: There is no such version.
+        """
+        if name not in self.names:
+            raise ContractError(f"There is no model version {name}.")
+        if name not in self._read:
+            evaluation = self._json(name, "evaluation.json")
+            scoring = _dict(self._json(name, "scoring.json"), str(evaluation.get("mode")))
+            self._read[name] = Version(
+                name,
+                self._json(name, "card.json"),
+                evaluation,
+                scoring,
+                self._last.get(name),
+                name == self.champion,
+            )
+        return self._read[name]
+
+    def damage(self, name: str) -> str:
+        """What is wrong with a version's files; empty if they are as they were registered."""
+        try:
+            self.registry.files(name)
+        except ContractError as error:
+            return str(error)
+        return ""
+
+    def _json(self, name: str, file: str) -> dict[str, Any]:
+        try:
+            return dict(json.loads(self.registry.file(name, file)))
+        except (OpBoostError, ValueError, TypeError):
+            return {}
+
+
+def federations_in(models: Path) -> list[str]:
+    """Federations that have models in a folder.
+
+    Args:
+        models: The label holder's folder of models.
+    """
+    if not models.is_dir():
+        return []
+    return sorted(p.name for p in models.iterdir() if p.is_dir() and p.name[0] != ".")
+
+
+def models_of(party: str, folder: Path, federation: str) -> Models:
+    """A party's models of a federation.
+
+    Args:
+        party: The label holder.
+        folder: Its folder of models.
+        federation: Whose.
+
+    Raises:
+        ContractError: It has none.
+    """
+    if federation not in federations_in(folder):
+        raise ContractError(f"{party} has no models of {federation}.")
+    return Models(folder, federation)
+
+
+def key_of(line: Mapping[str, Any], name: str) -> Key:
+    """A feature of one of the card's lists, by its party and name."""
+    return str(line.get("party")), str(line.get(name))
+
+
+def _dict(found: Any, key: str) -> dict[str, Any]:
+    inside = found.get(key) if isinstance(found, Mapping) else None
+    return dict(inside) if isinstance(inside, Mapping) else {}
+
+
+def _dicts(found: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    listed = found.get(key)
+    return [i for i in listed if isinstance(i, Mapping)] if isinstance(listed, list) else []
+
+
+def _intervals(found: Mapping[str, Any]) -> dict[str, Interval]:
+    return {
+        name: Interval(float(of["value"]), float(of["low"]), float(of["high"]))
+        for name, of in found.items()
+        if isinstance(of, Mapping) and of.keys() >= {"value", "low", "high"}
+    }
