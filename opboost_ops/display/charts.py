@@ -123,7 +123,7 @@ def chart(
         parts.append(_line(curve, placed, style))
         above = "" if inside or not curve.points else ", above the picture"
         entries.append(
-            f'<li><svg class="key" viewBox="0 0 26 10" width="26" height="10">'
+            f'<li><svg class="key" viewBox="0 0 26 10" width="26" height="10" aria-hidden="true">'
             f"{_key(style)}</svg>{escape(curve.name)}{above}</li>"
         )
     # A single curve needs a name, too, if the title does not say it.

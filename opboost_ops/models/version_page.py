@@ -106,7 +106,7 @@ def _facts(version: Version) -> list[Block]:
         return [Note("bad", f"The card of version {version.name} is damaged.")]
     training = {**version.training, **version.training.get("parameters", {})}
     words = ", ".join(
-        f"{k.replace('_', ' ')} {('no', 'yes')[v] if isinstance(v, bool) else v}"
+        f"{k} {('no', 'yes')[v] if isinstance(v, bool) else v}"
         for k, v in training.items()
         if k not in ("parameters", "trees", "depth", "trainer")
     )

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from opboost_ops.boosting import stack_text
 from opboost_ops.config.acts import Act
 from opboost_ops.config.loading import site_of
 from opboost_ops.display.blocks import Block, Fact, Facts, Heading, Links, Note, State, moment
@@ -41,9 +40,6 @@ MODEL = "Model"
 FILES: Mapping[str, str] = {
     "model.txt": "text/plain; charset=utf-8",
     "model.json": "application/json",
-    stack_text.FILE: "application/json",
-    **{stack_text.part_file(part): "text/plain; charset=utf-8" for part in stack_text.PARTS},
-    stack_text.CLASSES: "application/json",
     "card.json": "application/json",
     "card.html": "text/html; charset=utf-8",
     "evaluation.json": "application/json",
@@ -143,10 +139,9 @@ def version(party: str, federation: str, name: str) -> list[Block]:
     former = any(e.version == name and e.event != "kept" for e in models.history)
     state: State = "good" if found.champion else ""
     use = Fact("In use", "champion" if found.champion else found.verdict or "no", "", state)
-    blocks: list[Block] = [
-        Facts((use,)),
-        *(b for part in version_parts(found) for b in guarded(part)),
-    ]
+    blocks: list[Block] = [Facts((use,))]
+    for part in version_parts(found):
+        blocks += guarded(part)
     blocks += guarded(lambda: since(site.home / federation, name, found.evaluation))
     acts = on_version(
         party, federation, name, champion=found.champion, former=former, allowed=policy.acts
@@ -237,7 +232,7 @@ def on_version(
     if champion:
         lines.append("It is the champion: a scoring run uses it where no version is named.")
     elif act in allowed:
-        links.insert(0, ("Put it into use", f"/dags/{federation}_acts"))
+        links.insert(0, ("Put it into use", f"/dags/{federation}_admin"))
         lines.append(
             f"To put it into use: Trigger, party {party}, what {act}, version {version}, and why."
         )

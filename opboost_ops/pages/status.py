@@ -25,7 +25,7 @@ def blocks(found: Sequence[Federation]) -> list[Block]:
         made += _problems(one)
         made.append(Facts((*_times(one), _champion(one), _nights(one))))
         made.append(_parties(one))
-        acts = ("Promote, roll back, stop taking part", f"/dags/{one.federation}_acts")
+        acts = ("Promote, roll back, stop taking part", f"/dags/{one.federation}_admin")
         made.append(Links((acts,)))
     return made
 

@@ -59,9 +59,9 @@ def test_two_versions_side_by_side(reader: Reader, known: Path) -> None:
     one, two = (json.loads((known / v / "evaluation.json").read_text()) for v in (FIRST_RUN, TENTH))
     auc = [e["intervals"]["federated_desensitised"]["auc"]["value"] for e in (one, two)]
     line = next(r for r in rows(reader, path, "credit.metrics") if r["metric"] == "auc")
-    assert float(line["second less first"]) == pytest.approx(auc[1] - auc[0])
+    assert float(line["second minus first"]) == pytest.approx(auc[1] - auc[0])
     shares = rows(reader, path, "credit.importance")
-    gaps = [abs(float(line["second less first"])) for line in shares]
+    gaps = [abs(float(line["second minus first"])) for line in shares]
     assert gaps == sorted(gaps, reverse=True)
     cards = [json.loads((known / v / "card.json").read_text()) for v in (FIRST_RUN, TENTH)]
     first = {(i["party"], i["feature"]): i["share"] for i in cards[0]["importance"]}

@@ -143,7 +143,7 @@ def test_models_with_metrics_named_by_their_mode(reader: Reader, untouched: Work
     page = f"models/credit/credit_scoring/{FIRST_RUN}"
     assert reader.page(f"{page}/model.txt") == (folder / "model.txt").read_text()
     assert reader.page(f"{page}/card.html") == (folder / "card.html").read_text()
-    shares = [float(line["share"]) for line in rows(reader, page, "credit.features")]
+    shares = [float(line["importance"]) for line in rows(reader, page, "credit.features")]
     assert sum(shares) == pytest.approx(1)
     assert shares == sorted(shares, reverse=True)
 
@@ -177,7 +177,7 @@ def test_importance_and_training_of_the_card_where_it_has_them(
     path.write_text(json.dumps(card))
     page = f"models/credit/credit_scoring/{FIRST_RUN}"
     first = rows(reader, page, "credit.features")[0]
-    assert (first["party"], first["feature"], first["share"]) == ("bank", "income", "1.0")
+    assert (first["party"], first["feature"], first["importance"]) == ("bank", "income", "1.0")
     text = reader.page(page)
     assert "mean absolute contribution" in plain(text)
     assert "Training rows counted by the column w." in text and "proxy: &lt;so&gt;" in text
