@@ -21,7 +21,7 @@ import json, math, sys, time, pathlib
 from opboost_ops.aggregation.mailbox import Mailbox
 from opboost_ops.aggregation.post import Post
 from opboost_ops.boosting import federboost
-from opboost_ops.lab import horizontal, side_by_side
+from benchmarks.papers import horizontal, side_by_side
 
 asked = json.loads(sys.argv[1])
 folder = pathlib.Path(asked["folder"])

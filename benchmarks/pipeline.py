@@ -28,13 +28,15 @@ import polars as pl
 from opboost_ops.boosting import trainer
 from opboost_ops.boosting.trainer import Frame, Parameters
 from opboost_ops.datasets.dataset import ID, Dataset, row_ids
-from opboost_ops.datasets.harness import sizes
 from opboost_ops.datasets.workspace import write_workspace
-from opboost_ops.lab.alignment import STAGES as ALIGNMENT
-from opboost_ops.lab.cost import AFTER
+from opboost_ops.run.artifact_sizes import artifact_sizes
 from opboost_ops.run.local import run_federation
 
 LABELS = "party_labels"
+#: Stages that find the common people.
+ALIGNMENT = ("digest_ids", "psi_query", "psi_answer", "align")
+#: Stages that plain training has nothing to be compared with: metrics, card and registry.
+AFTER = ("evaluate", "register", "announce_champion")
 
 
 def main() -> None:
@@ -156,7 +158,7 @@ def one_run(options: Any, matrix: np.ndarray, label: np.ndarray) -> dict[str, An
         path = write_workspace(dataset, Path(folder) / "w", training=training,
                                alignment=options.alignment)  # fmt: skip
         done = run_federation(path, {})
-        sent = sizes(path.parent / LABELS / "site.yaml", done.federation.name, done.run)
+        sent = artifact_sizes(path.parent / LABELS / "site.yaml", done.federation.name, done.run)
     kinds: Counter[str] = Counter()
     for place, size in sent["artifacts"].items():
         kinds[place.split("/")[0]] += size

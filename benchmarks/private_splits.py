@@ -14,11 +14,11 @@ from statistics import fmean, stdev
 
 import numpy as np
 
+from benchmarks.papers.dpboost import DOMAIN, FOLDS, parameters_of
+from benchmarks.papers.one_table import OneTable
 from opboost_ops.boosting import trainer
 from opboost_ops.boosting.frame import Parameters
 from opboost_ops.datasets import load
-from opboost_ops.lab.dpboost import DOMAIN, FOLDS, parameters_of
-from opboost_ops.lab.one_table import OneTable
 
 RANDOM = {"trees": 20, "depth": 4, "learning_rate": 0.5}
 

@@ -90,7 +90,7 @@ def test_nothing_but_orchestration_pages_and_command_line_may_know_airflow() -> 
         if path.is_relative_to(ROOT / "opboost_ops")
     }
     named = {module.removeprefix("opboost_ops.") for module in contract["source_modules"]}
-    assert modules - named == {"__init__", "cli", "lab", "orchestration", "pages"}
+    assert modules - named == {"__init__", "cli", "orchestration", "pages"}
 
 
 def test_no_path_of_a_machine_is_committed() -> None:

@@ -21,7 +21,6 @@ from opboost_ops.cli import (
     forget,
     init,
     keys,
-    lab,
     leakage,
     ledger,
     models,
@@ -92,7 +91,6 @@ app.add_typer(audit.app, name="audit")
 app.add_typer(store.app, name="store")
 app.add_typer(sites.app, name="sites")
 app.add_typer(datasets.app, name="datasets")
-lab.add_lab(app)
 app.command("demo")(demo.demo)
 app.command("ui")(demo.ui)
 

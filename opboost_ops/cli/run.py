@@ -1,5 +1,6 @@
 """`opboost run`: a federation without Airflow, a process a party."""
 
+import json
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
@@ -160,7 +161,8 @@ def report(federation_file: Path, finished: Any, *, experiment: bool, as_json: b
     from opboost_ops.boosting.trainer import format_of
     from opboost_ops.cli import horizontal_report, tables
     from opboost_ops.config.loading import load_site
-    from opboost_ops.datasets import harness
+    from opboost_ops.datasets import centralised
+    from opboost_ops.run.artifact_sizes import artifact_sizes
     from opboost_ops.run.party_sites import site_files
 
     declared = finished.federation
@@ -170,7 +172,7 @@ def report(federation_file: Path, finished: Any, *, experiment: bool, as_json: b
         horizontal_report.show(finished, load_site(sites[owner]).models, as_json)
         return
     if experiment:
-        metrics = harness.metrics(sites, declared.name, owner, finished.run)
+        metrics = centralised.metrics(sites, declared.name, owner, finished.run)
     else:
         metrics = {
             "centralised": None,
@@ -184,12 +186,12 @@ def report(federation_file: Path, finished: Any, *, experiment: bool, as_json: b
         "federation": declared.name,
         "run": finished.run,
         "metrics": metrics,
-        "bytes": harness.sizes(sites[owner], declared.name, finished.run),
+        "bytes": artifact_sizes(sites[owner], declared.name, finished.run),
         "seconds": finished.seconds(),
         "quality_seconds": round(sum(quality.values()), 6),
         "model": str(model),
     }
     if as_json:
-        print(harness.to_line(result))
+        print(json.dumps(result, sort_keys=True))
     else:
         tables.show(result)

@@ -14,7 +14,7 @@ from opboost_ops.config.shared_columns import EVERYONE, shared_columns
 _ROWS = 10_000
 
 #: Seconds of processor that it may take, and what TreeSHAP takes of them for a row, a leaf and a
-#: level of its tree (`python benchmarks/importance.py`). How many rows there are follows from the
+#: level of its tree. How many rows there are follows from the
 #: model alone, never from a clock: a retry writes the same card.
 _BUDGET = 3.0
 _SECONDS_A_STEP = 26e-9

@@ -1,11 +1,10 @@
 """Nightly retraining: charged outside by night, frozen inside without a sign outside."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from opboost_ops.lab.month import MOST_CHANGES, draw, month
+from tests.e2e_local.nights import MOST_CHANGES, month
 from tests.federation import small_credit
 
 NIGHTS, FITTING = 6, 4
@@ -69,7 +68,3 @@ def test_the_person_charged_most_is_charged_less_than_the_worst_case(
         assert line["people_loss_whole"] <= line["loss_whole"] + 1e-9
         # Two noise keys, before and after the new map; under each at most so many values.
         assert line["people_loss_whole"] <= 2 * MOST_CHANGES * one + 1e-9
-
-
-def test_the_picture_is_drawn(found: dict[str, Any], tmp_path: Path) -> None:
-    assert b"</svg>" in draw(found, tmp_path / "month.svg").read_bytes()

@@ -1,4 +1,4 @@
-"""What a party runs at home: plan, leakage, edges, keys; and the documents' figures."""
+"""What a party runs at home: plan, leakage, edges, keys."""
 
 import json
 import subprocess
@@ -11,8 +11,6 @@ import polars as pl
 import pytest
 import yaml
 
-from opboost_ops.lab import figures
-from opboost_ops.lab.table5 import table5
 from tests.books import books_of
 from tests.federation import Workspace
 
@@ -136,26 +134,3 @@ def test_rotation_is_explicit_and_in_the_ledger(
         names = {e.noise for e in books.ledger.releases() if e.account == "local_dp"}
     assert names == {line.noise}
     assert names != {kept.name.split("-")[-1]}
-
-
-def test_table5_has_every_method_and_distance() -> None:
-    told = table5()
-    methods = [row["method"] for row in told["rows"]]
-    assert methods[:3] == ["GRR(epsilon)", "GRR(theta epsilon)", "Local-map"]
-    assert methods[3] == "Adj-map, alpha 0.2"
-    assert methods[-1] == "Adj-map, alpha 5"
-    for row in told["rows"]:
-        assert [cell["dist"] for cell in row["cells"]] == list(range(10))
-        assert all(0 <= cell["exact"] <= 1 for cell in row["cells"])
-    # Counting half of "same partition" promises more than holds.
-    adj = {row["method"]: row["cells"] for row in told["rows"]}
-    assert all(cells[0]["formula"] > cells[0]["exact"] for cells in adj.values())
-    printed = json.loads(run(Path(), "evaluate", "table5", "--json"))
-    assert printed == told
-
-
-@pytest.mark.parametrize("draw", [figures._laws, figures._loss], ids=["laws", "loss"])
-def test_the_documents_figures_are_those_of_the_code(draw: Any, tmp_path: Path) -> None:
-    committed = Path(__file__).parents[2] / "docs" / "figures"
-    name = {"_laws": "output-laws.svg", "_loss": "loss-curves.svg"}[draw.__name__]
-    assert draw(tmp_path / name).read_bytes() == (committed / name).read_bytes()

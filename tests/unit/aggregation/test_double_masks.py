@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from benchmarks.papers.horizontal_audit import masks_of
 from opboost_ops.aggregation import shamir
-from opboost_ops.lab.horizontal_audit import masks_of
 
 ROUND = "trees-00000-00"
 

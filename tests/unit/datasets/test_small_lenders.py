@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from benchmarks.papers import horizontal
 from opboost_ops.boosting import federboost, quantiles
 from opboost_ops.boosting.federboost import Settings
 from opboost_ops.boosting.histogram import Growth
@@ -10,7 +11,6 @@ from opboost_ops.boosting.objectives import Objective
 from opboost_ops.boosting.rounds import Alone
 from opboost_ops.datasets.lenders import _EMPLOYMENT, _FEATURES, SMALL, _declared, _tables
 from opboost_ops.domain import Domain, DomainMap
-from opboost_ops.lab import horizontal
 
 NUMBERS = [name for name in _FEATURES if name != "employment"]
 WIDE = Domain(1, 65_536)

@@ -1,0 +1,316 @@
+"""An audit of a whole private session as a black box: what it tells of one row, at least.
+
+In the box is what a session runs, in one process: `learn_private` with the noise, the masks, the
+dealt shares and the recovery of `aggregation`. Left out are signatures, store and ledger, which
+draw nothing. Around it stands who knows all other rows, is the active party and kappa - 1 more,
+takes their noise off, and has seen n - t parties drop out before the first sum.
+"""
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.papers.experiment import Experiment, Options
+from opboost_ops.aggregation.double_masks import Dealt, DoubleMasks, Secrets
+from opboost_ops.boosting.dp import noise
+from opboost_ops.boosting.federboost import Settings
+from opboost_ops.boosting.histogram import Growth
+from opboost_ops.boosting.objectives import Objective
+from opboost_ops.boosting.private_federboost import (
+    Private,
+    learn_private,
+    noise_of,
+    rounds_of,
+)
+from opboost_ops.boosting.rounds import Alone, Phase, Round
+from opboost_ops.boosting.sum_noise import SumNoise
+from opboost_ops.domain import Domain
+from opboost_ops.errors import ConfigError, ContractError
+
+#: A tiny problem: one column of four values in two buckets, one tree of one level.
+SETTINGS = Settings(
+    Objective("binary", 2), (Domain(1, 4),), 1, 2, Growth(1, 0.3, 1.0, 1)
+)  # fmt: skip
+#: Everybody's rows but for the one in question: column, then labels.
+KNOWN = (np.array([1, 2, 3, 4, 2, 3]), np.array([0, 0, 1, 1, 0, 1]))
+ROW = (np.array([4]), np.array([1]))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is audited.
+
+    Attributes:
+        parties: n.
+        remain: t.
+        colluding: kappa.
+        epsilon: Declared.
+        delta: Declared.
+        weakened: What the noise's mean is divided by: 1 but in a test of the audit itself.
+    """
+
+    parties: int = 4
+    remain: int = 3
+    colluding: int = 1
+    epsilon: float = 1.0
+    delta: float = 0.005
+    weakened: int = 1
+
+    @property
+    def noise(self) -> SumNoise:
+        """What each party adds."""
+        honest = self.remain - self.colluding
+        return noise_of(SETTINGS, Private(self.epsilon, self.delta, honest, 1))
+
+
+@dataclass
+class Session(Alone):
+    """`Rounds` of all parties of a session at once; the first is active, the last drop out.
+
+    Attributes:
+        seen: By round, what the coalition has: the sum without its own noise.
+        decided: By round, the decision.
+    """
+
+    derives = False
+
+    setting: Setting
+    added: SumNoise
+    seen: dict[str, np.ndarray] = field(default_factory=dict)
+    decided: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._names = [f"p{i:02d}" for i in range(self.setting.parties)]
+        self._stay = self._names[: self.setting.remain]
+        self._before = self._names
+        rounds = [each.name for each in rounds_of(SETTINGS)]
+        self._doubles = masks_of(self._names, rounds, self.setting.remain)
+
+    @property
+    def parties(self) -> int:  # type: ignore[override]
+        """How many add up."""
+        return len(self._before)
+
+    def step(self, name: Round, *more: Any) -> Any:
+        """See `Rounds.step`."""
+        self.decided[name.name] = found = super().step(name, *more)
+        return found
+
+    def _sum(self, name: Round, size: int, vector: Callable[[], np.ndarray]) -> np.ndarray:
+        mean = max(1, self.added.means[name.phase] // self.setting.weakened)
+        masked, own = {}, np.zeros(size, dtype=np.int64)
+        for i, party in enumerate(self._before):
+            drawn = noise.skellam(size, mean)
+            if i < self.setting.colluding:
+                own += drawn
+            # All rows are with the last that stays; a row is not told by whose it is.
+            exact = vector() if party == self._stay[-1] else np.zeros(size, dtype=np.int64)
+            masked[party] = self._doubles[party].mask(name.name, exact + drawn, self._before)
+        opened = {
+            party: self._doubles[party].opened(name.name, self._before, self._stay)
+            for party in self._stay
+        }
+        came = {party: masked[party] for party in self._stay}
+        total = self._doubles[self._names[0]].total(name.name, came, self._before, opened)
+        self._before = self._stay
+        self.seen[name.name] = total - own
+        return total
+
+
+@dataclass
+class Replay(Alone):
+    """Rounds whose decisions are known: what vectors would these rows have made?"""
+
+    derives = False
+
+    decided: dict[str, Any]
+    parties: int
+    made: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def step(self, name: Round, *more: Any) -> Any:
+        """See `Rounds.step`."""
+        _, vector, *_ = more
+        self.made[name.name] = vector()
+        return self.decided[name.name]
+
+
+def masks_of(names: Sequence[str], rounds: Sequence[str], remain: int) -> dict[str, DoubleMasks]:
+    """The masks of all parties of a new session, by party.
+
+    Args:
+        names: Of the parties.
+        rounds: Of the rounds.
+        remain: t.
+    """
+    secrets = {p: Secrets(noise.fresh_key(), "audit", rounds, remain) for p in names}
+    shares = {party: own.dealt(names) for party, own in secrets.items()}
+    public = {party: own.public() for party, own in secrets.items()}
+
+    def read(sender: str, reader: str) -> Dealt:
+        pair, own = (
+            dict(zip(rounds, each, strict=True))
+            for each in zip(*shares[sender][reader], strict=True)
+        )
+        keys, marks = (dict(zip(rounds, each, strict=True)) for each in public[sender])
+        return Dealt(keys, marks, pair, own)
+
+    return {
+        reader: DoubleMasks(
+            reader, names, secrets[reader], {s: read(s, reader) for s in names if s != reader}, ""
+        )
+        for reader in names
+    }
+
+
+def guess(setting: Setting, added: SumNoise, present: bool) -> float:
+    """One session, and how much it speaks for the row's being there: a log-likelihood ratio.
+
+    Args:
+        setting: What is audited.
+        added: `Setting.noise`.
+        present: Whether the row is there.
+    """
+    column, label = (
+        np.concatenate(both) if present else both[0] for both in zip(KNOWN, ROW, strict=True)
+    )
+    private = Private(setting.epsilon, setting.delta, added.honest, 1)
+
+    def learn(column: np.ndarray, label: np.ndarray, rounds: Any) -> None:
+        # Too many rows for delta, by noisy counts: what was seen was seen.
+        with contextlib.suppress(ContractError):
+            learn_private([column], label.astype(float), SETTINGS, private, rounds)
+
+    session = Session(setting, added)
+    learn(column, label, session)
+    known, row = (Replay(session.decided, session.parties) for _ in range(2))
+    learn(*KNOWN, known)
+    learn(*ROW, row)
+    total = 0.0
+    for name, seen in session.seen.items():
+        phase: Phase = name.partition("-")[0]  # type: ignore[assignment]
+        mean = max(1, added.means[phase] // setting.weakened)
+        variance = 2 * (setting.remain - setting.colluding) * mean
+        change = row.made[name]
+        total += float(((seen - known.made[name]) @ change - change @ change / 2) / variance)
+    return total
+
+
+def audit(
+    setting: Setting, runs: int, pilot: int, progress: Callable[[int, int], None] = lambda *_: None
+) -> dict[str, Any]:
+    """A lower bound on epsilon, at 95 % confidence, by so many sessions with and without the row.
+
+    Args:
+        setting: What is audited.
+        runs: Sessions a side that are counted.
+        pilot: Sessions a side, others, by which the guess's threshold is chosen.
+        progress: Called with how many are done, and of how many.
+    """
+    added, found = setting.noise, []
+    for present in (False, True):
+        scores = []
+        for at in range(pilot + runs):
+            scores.append(guess(setting, added, present))
+            if at % 100 == 99:
+                progress(present * (pilot + runs) + at + 1, 2 * (pilot + runs))
+        found.append(np.array(scores))
+    without, having = found
+    steps = np.quantile(np.concatenate([without[:pilot], having[:pilot]]), np.linspace(0, 1, 101))
+
+    def bound(at: float, begin: int, end: int) -> tuple[float, int, int]:
+        """By who says that it is there, and by who says that it is not: the better one."""
+        false, true = (int((side[begin:end] > at).sum()) for side in (without, having))
+        count = end - begin
+        said = lower_bound(true, false, count, setting.delta)
+        denied = lower_bound(count - false, count - true, count, setting.delta)
+        return max(said, denied), true, false
+
+    threshold = float(max(steps, key=lambda at: bound(float(at), 0, pilot)[0]))
+    epsilon, true, false = bound(threshold, pilot, pilot + runs)
+    return {
+        "parties": setting.parties,
+        "remain": setting.remain,
+        "colluding": setting.colluding,
+        "runs": runs,
+        "epsilon": added.curve.epsilon,
+        "delta": setting.delta,
+        "said_when_there": true,
+        "said_when_not": false,
+        "lower_bound": epsilon,
+        "mean_difference": float(having[pilot:].mean() - without[pilot:].mean()),
+    }
+
+
+def lower_bound(true: int, false: int, count: int, delta: float) -> float:
+    """The least epsilon by which so many right and wrong answers may be told, at 95 %.
+
+    Clopper and Pearson's intervals at 97.5 % on either side: P(true) <= e^epsilon P(false) + delta.
+
+    Args:
+        true: Of `count` runs with what is guessed, in how many it was guessed.
+        false: Of as many without.
+        count: Runs a side.
+        delta: Declared.
+    """
+    from scipy.stats import binomtest
+
+    least = binomtest(true, count).proportion_ci(0.95, "exact").low
+    most = binomtest(false, count).proportion_ci(0.95, "exact").high
+    return float(max(0.0, np.log((least - delta) / most))) if least > delta else 0.0
+
+
+def run(options: Options) -> dict[str, Any]:
+    """Audit sessions of one setting.
+
+    Raises:
+        ConfigError: In it no party may drop out.
+    """
+    parties, remain, colluding = (options[name] for name in ("parties", "remain", "colluding"))
+    may_drop = remain == parties or 2 * remain > parties + colluding
+    if not (colluding < remain <= parties and may_drop):
+        raise ConfigError(
+            f"({parties}, {remain}, {colluding}) is no setting in which parties may drop out.",
+            "remain is above colluding and above (parties + colluding) / 2.",
+        )
+    setting = Setting(parties, remain, colluding, options["epsilon"])
+    runs, progress = options["runs"], options.progress or (lambda *_: None)
+    return audit(setting, runs, runs // 4, progress)
+
+
+def section(found: Mapping[str, Any], _: Path) -> str:
+    """Markdown."""
+    gone = found["parties"] - found["remain"]
+    return "\n".join(
+        [
+            "## Horizontal sessions, audited",
+            "",
+            f"Whole sessions as a black box on a tiny table: {found['parties']} parties, of which "
+            f"{found['remain']} remain, {gone} dropped out and {found['colluding']} pooling what "
+            "they know. Whoever attacks says of each session whether the row was in it; the bound "
+            "is of Clopper and Pearson, at 95 %. Noise is drawn anew, so another run gives another "
+            "one.",
+            "",
+            "| sessions with the row, and without | said to be there, with it | without it | "
+            "epsilon, lower bound | declared | delta |",
+            "| --- | --- | --- | --- | --- | --- |",
+            f"| {found['runs']:,} | {found['said_when_there']:,} | {found['said_when_not']:,} | "
+            f"{found['lower_bound']:.3f} | {found['epsilon']:.3f} | {found['delta']:g} |",
+            "",
+        ]
+    )
+
+
+EXPERIMENTS = (
+    Experiment(
+        "horizontal-audit",
+        "A lower bound on what one row may cost in private horizontal sessions, beside epsilon.",
+        run,
+        section,
+        options={"runs": 10_000, "parties": 4, "remain": 3, "colluding": 1, "epsilon": 1.0},
+        quick={"runs": 100},
+    ),
+)

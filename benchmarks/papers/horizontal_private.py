@@ -1,0 +1,158 @@
+"""What a guarantee costs in horizontal learning: noisy sums, exact ones, DPBoost, and alone."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.papers import horizontal, side_by_side
+from benchmarks.papers.experiment import Experiment, Options
+from benchmarks.papers.horizontal import DATASETS, DOMAIN
+from benchmarks.papers.measurements import measure_all, summary
+from opboost_ops.boosting import federboost, private_federboost, quantiles, trainer
+from opboost_ops.boosting.dp import noise
+from opboost_ops.boosting.federboost import Settings
+from opboost_ops.boosting.frame import Frame, Parameters
+from opboost_ops.boosting.frame import Private as Central
+from opboost_ops.boosting.histogram import Growth
+from opboost_ops.boosting.private_federboost import Private, cell_ends, learn_private, noise_of
+from opboost_ops.boosting.rounds import Alone, Phase, Round
+
+EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
+PARTIES = (3, 8)
+DELTA = 1e-6
+#: Few small trees, because each level of each is a release; the exact model has the same.
+GROWTH = Growth(depth=2, learning_rate=0.3, penalty=1.0, least_node=20)
+TREES, BUCKETS, COLUMNS = 20, 16, 2
+_OBJECTIVE = horizontal.OBJECTIVE
+_TRAIN = 2 / 3
+
+
+class NoisyAlone(Alone):
+    """All rows at one place, and the noise of so many parties: what their rounds would give.
+
+    Args:
+        parties: How many add noise.
+        means: Of each one's, by phase.
+    """
+
+    derives = False
+
+    def __init__(self, parties: int, means: Mapping[Phase, int]) -> None:
+        self.parties, self._means = parties, means
+
+    def _sum(self, name: Round, size: int, vector: Callable[[], np.ndarray]) -> np.ndarray:
+        # A sum of Skellam numbers is one of the sum of their means.
+        drawn = noise.skellam(size, self.parties * self._means[name.phase])
+        return np.asarray(vector() + drawn)
+
+
+def run(options: Options) -> dict[str, Any]:
+    """AUC in percent on a held-out third, by method, parties and epsilon."""
+    fixed = [("exact", 1, 0.0), *(("alone", parties, 0.0) for parties in PARTIES)]
+    priced = [("noisy", parties, e) for parties in PARTIES for e in EPSILONS]
+    methods = [*fixed, *priced, *(("dpboost", 1, e) for e in EPSILONS)]
+    cells = [
+        {"dataset": name, "method": method, "parties": parties, "epsilon": epsilon, "seed": seed}
+        for name in options["dataset"]
+        for method, parties, epsilon in methods
+        for seed in range(options.seeds)
+    ]
+    rows = measure_all(cells, measure, "horizontal-private", options)
+    return {
+        "trees": TREES,
+        "depth": GROWTH.depth,
+        "learning_rate": GROWTH.learning_rate,
+        "columns": COLUMNS,
+        "buckets": BUCKETS,
+        "delta": DELTA,
+        "colluding": 1,
+        "shares": {"facts": private_federboost.FACTS, "lookup": private_federboost.LOOKUP},
+        "rows": summary(rows, ("dataset", "method", "parties", "epsilon"), ("auc",)),
+    }
+
+
+def measure(cell: Mapping[str, Any]) -> dict[str, float]:
+    """AUC of one setting.
+
+    Args:
+        cell: ``dataset``, ``method``, ``parties``, ``epsilon``, ``seed``; and ``rows`` to train on,
+            of all parties, where not two thirds of them all.
+    """
+    columns, label, *_ = horizontal.pooled(cell["dataset"])
+    order = np.argsort(horizontal.words(cell["seed"], len(label)), kind="stable")
+    train, test = np.split(order, [int(_TRAIN * len(order))])
+    train = train[: cell.get("rows")]
+    held = [column[test] for column in columns]
+    mine = [column[train] for column in columns]
+    known, truth = label[train], label[test]
+    settings = Settings(_OBJECTIVE, (DOMAIN,) * len(columns), TREES, BUCKETS, GROWTH)
+    if cell["method"] == "dpboost":
+        found = _central(mine, known, held, cell["epsilon"])
+        return {"auc": horizontal.auc(truth, found)}
+    if cell["method"] == "alone":
+        shares = side_by_side.dealt(mine, known, cell["parties"])
+        one = [_scores(federboost.learn(x, y, settings, Alone()), held) for x, y in shares]
+        return {"auc": float(np.mean([horizontal.auc(truth, score) for score in one]))}
+    if cell["method"] == "exact":
+        ensemble = federboost.learn(mine, known, settings, Alone())
+    else:
+        private = Private(cell["epsilon"], DELTA, cell["parties"] - 1, COLUMNS)
+        rounds = NoisyAlone(cell["parties"], noise_of(settings, private).means)
+        ensemble = learn_private(mine, known, settings, private, rounds)
+    return {"auc": horizontal.auc(truth, _scores(ensemble, held))}
+
+
+def _scores(ensemble: federboost.Ensemble, columns: Sequence[np.ndarray]) -> np.ndarray:
+    return horizontal.scores(ensemble, quantiles.bins_of(columns, ensemble.edges))
+
+
+def _central(
+    columns: Sequence[np.ndarray], label: np.ndarray, held: Sequence[np.ndarray], epsilon: float
+) -> np.ndarray:
+    """DPBoost on the pooled rows, with its own defaults and the same cells as candidates."""
+    names = tuple(f"x{i}" for i in range(len(columns)))
+    ends = tuple(float(end) + 0.5 for end in cell_ends(DOMAIN)[:-1])
+    frame = Frame(names, np.column_stack(columns).astype(float), (), (), dict.fromkeys(names, ends))
+    parameters = Parameters(
+        task="binary", classes=2, trees=50, learning_rate=0.1, depth=6, seed=0,
+        trainer="dpboost", private=Central(epsilon=epsilon),
+    )  # fmt: skip
+    model = trainer.train(frame, label, parameters)
+    return trainer.predict(model, np.column_stack(held).astype(float))
+
+
+def section(found: Mapping[str, Any], _: Path) -> str:
+    """Markdown."""
+    lines = [
+        "## Horizontal learning from noisy sums",
+        "",
+        f"AUC in percent on a held-out third, {found['trees']} trees of {found['depth']} levels, "
+        f"{found['columns']} columns a tree, learning rate {found['learning_rate']:g}, delta "
+        f"{found['delta']:g}, {found['colluding']} party may collude. Mean and standard deviation "
+        "over splits. `exact` is without noise, `alone` a party with its own rows, `noisy` from "
+        "noisy sums, `dpboost` DPBoost on the pooled rows.",
+        "",
+        "| dataset | method | parties | epsilon | seeds | AUC |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in found["rows"]:
+        epsilon = f"{row['epsilon']:g}" if row["epsilon"] else "none"
+        auc = f"{row['auc']:.2f} ± {row['auc_sd']:.2f}"
+        cells = (row["dataset"], row["method"], row["parties"], epsilon, row["seeds"], auc)
+        lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
+    lines.append("")
+    return "\n".join(lines)
+
+
+EXPERIMENTS = (
+    Experiment(
+        "horizontal-private",
+        "What a guarantee costs in horizontal learning, on two public tables.",
+        run,
+        section,
+        seeds=5,
+        options={"dataset": DATASETS},
+    ),
+)

@@ -1,0 +1,217 @@
+"""The paper's two parties in one process, on a named dataset: for experiments alone.
+
+B's columns are laid on the domain, randomised by the very code that a feature holder runs, and
+ranked; A trains on the ranks, and the model is put on values and tested on unrandomised rows.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import polars as pl
+
+from opboost_ops.boosting import metrics, splits
+from opboost_ops.boosting.frame import Frame
+from opboost_ops.config.feature import Feature
+from opboost_ops.config.federation import Label
+from opboost_ops.datasets.dataset import ID, Dataset
+from opboost_ops.domain import Domain, DomainMap, quantile_edges
+from opboost_ops.mechanisms import Mechanism, noise
+from opboost_ops.mechanisms.release import randomise
+from opboost_ops.stages import raw_table
+from opboost_ops.stages.assemble import category_codes, encode_label
+
+_UUID = UUID("6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b12")
+
+#: What randomises B's columns: all of them, or each by its name; None leaves them as they are.
+Chosen = Mechanism | Mapping[str, Mechanism] | None
+
+
+class TwoParties:
+    """A dataset of parties A and B of the paper, split into rows, B's columns laid on a domain.
+
+    Args:
+        dataset: Of two parties; A is the label holder.
+        domain: Where B's columns are laid.
+        scale: ``linear``, as the dataset declares it, or ``quantile``: cells of equal shares read
+            off the training rows, which leaves no guarantee and is only for comparisons.
+        held_out: Share of the rows that is held out where the dataset has no split of its own.
+        seed: Of split and noise.
+
+    Attributes:
+        task: What is learnt.
+        classes: How many classes.
+        train: How many rows are training rows; they come first.
+        label: All labels, numbers or class indices.
+        own: Party A's columns, by name.
+        maps: How each of party B's columns is laid on the domain.
+    """
+
+    def __init__(
+        self, dataset: Dataset, domain: Domain, scale: str, held_out: float, seed: int
+    ) -> None:
+        self._domain = domain
+        own = dataset.tables[dataset.label_holder]
+        (holder,) = (p for p in dataset.tables if p != dataset.label_holder)
+        self._secret = hashlib.sha256(f"{seed}/accuracy".encode()).digest()
+        ids = own.get_column(ID).to_arrow()
+        keys = noise.person_keys(self._secret, ids, "string")
+        held = _held_out(own, dataset.holdout, keys, held_out)
+        order = np.concatenate([np.flatnonzero(~held), np.flatnonzero(held)])
+        self._keys, self.train = keys[order], int((~held).sum())
+        label = Label.model_validate(dataset.label)
+        rows = own[order]
+        self.task = label.task
+        self.label, classes = encode_label(rows.get_column(label.column), label, self.train)
+        self.classes = len(classes)
+        self.own, self._nominal = self._own_columns(rows, dataset.features[dataset.label_holder])
+        other = dataset.tables[holder][order]
+        self._raw: dict[str, np.ndarray] = {}
+        self._clear: dict[str, np.ndarray] = {}
+        self.maps: dict[str, DomainMap] = {}
+        for column, declared in dataset.features[holder].items():
+            feature = Feature.model_validate({"uuid": _UUID, **declared})
+            values = raw_table.numbers(other.get_column(column), feature)
+            if scale == "quantile":
+                # Read off the training rows, which leaves no guarantee: to compare with the paper.
+                edges = quantile_edges(values[: self.train], domain.size)
+                assert feature.bounds is not None
+                mapping = DomainMap(domain, feature.bounds, "edges", edges)
+            else:
+                mapping = feature.domain_map(domain)
+            self._raw[column] = values
+            self._clear[column] = mapping.encode(values)
+            self.maps[column] = mapping
+
+    def evaluated(self, prediction: np.ndarray) -> dict[str, float]:
+        """Accuracy or mean squared error of the test rows, and the second figure of the task."""
+        found = metrics.evaluate(self.task, self.label[self.train :], prediction)
+        first = "mse" if self.task == "regression" else "accuracy"
+        return {"metric": found[first], "second": found[metrics.main_metric(self.task)]}
+
+    def frames(
+        self,
+        method: str,
+        mechanism: Chosen = None,
+    ) -> tuple[Frame, np.ndarray]:
+        """Training frame and test matrix, both with A's columns first.
+
+        Args:
+            method: ``raw`` for B's columns as they are, ``alone`` for none of them; otherwise their
+                ranks, and domain values in the test matrix.
+            mechanism: What randomises them then, all of them or each by its name; ranks without
+                noise when absent.
+        """
+        others: dict[str, np.ndarray] = {}
+        ranked: tuple[str, ...] = ()
+        if method == "raw":
+            others = self._raw
+        elif method != "alone":
+            others = {n: v.astype(float) for n, v in self._clear.items()}
+            ranked = tuple(others)
+        names = (*self.own, *others)
+        columns = {**self.own, **others}
+        test = np.column_stack([columns[n][self.train :] for n in names])
+        if ranked:
+            self._values: dict[str, np.ndarray] = {}
+            for name, released in self.released(mechanism).items():
+                chosen = _of(mechanism, name)
+                distinct, inverse = np.unique(released, return_inverse=True)
+                own = chosen.channel(self._domain).span(distinct) if chosen else distinct
+                self._values[name] = own
+                columns[name] = inverse.reshape(-1) + 1.0
+        matrix = np.column_stack([columns[n][: self.train] for n in names])
+        frame = Frame(names, np.asfortranarray(matrix), self._nominal, ranked)
+        return frame, np.asfortranarray(test)
+
+    @property
+    def protected(self) -> dict[str, np.ndarray]:
+        """B's training rows as integers of the domain, by column, before they are randomised."""
+        return {name: values[: self.train] for name, values in self._clear.items()}
+
+    def released(self, mechanism: Chosen, draw: int = 0) -> dict[str, np.ndarray]:
+        """B's training rows as a mechanism releases them, by column.
+
+        Args:
+            mechanism: What randomises them, as in `frames`.
+            draw: Others than 0, which is what A trains on, are independent of it, as releases to
+                other receivers are.
+        """
+        return self._randomised(mechanism, self.protected, self._keys[: self.train], draw)
+
+    def desensitised(self, mechanism: Chosen) -> np.ndarray:
+        """The test matrix as production has it: B's held-out rows pass the mechanism, too.
+
+        Args:
+            mechanism: What randomises them, as in `frames`.
+        """
+        held = {name: values[self.train :] for name, values in self._clear.items()}
+        released = self._randomised(mechanism, held, self._keys[self.train :])
+        own = [values[self.train :] for values in self.own.values()]
+        matrix = np.column_stack([*own, *(v.astype(float) for v in released.values())])
+        return np.asfortranarray(matrix)
+
+    def _randomised(
+        self,
+        mechanism: Chosen,
+        columns: Mapping[str, np.ndarray],
+        keys: np.ndarray,
+        draw: int = 0,
+    ) -> dict[str, np.ndarray]:
+        secret = hashlib.sha256(self._secret + bytes([draw])).digest() if draw else self._secret
+        found: dict[str, np.ndarray] = {}
+        for i, (name, values) in enumerate(columns.items()):
+            chosen = _of(mechanism, name)
+            found[name] = values
+            if chosen is not None:
+                found[name] = randomise(
+                    values,
+                    keys,
+                    chosen,
+                    self._domain,
+                    self.maps[name].digest(),
+                    secret,
+                    UUID(int=_UUID.int + i),
+                )
+        return found
+
+    def materialised(self, model: str, frame: Frame) -> str:
+        """The model on domain values, as label holder and feature holder make it together."""
+        used = splits.used_splits(model, frame.ranked)
+        values = {
+            name: dict(zip(ranks, splits.split_values(ranks, self._values[name]), strict=True))
+            for name, ranks in used.items()
+        }
+        bounds = dict.fromkeys(frame.ranked, (self._domain.lower, self._domain.upper))
+        return splits.materialise(model, values, bounds)
+
+    def _own_columns(
+        self, rows: pl.DataFrame, features: Mapping[str, Any]
+    ) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+        own: dict[str, np.ndarray] = {}
+        nominal: list[str] = []
+        for name, declared in features.items():
+            feature = Feature.model_validate({"uuid": _UUID, **declared})
+            if feature.type == "nominal":
+                text = rows.get_column(name).cast(pl.String)
+                known = text[: self.train].drop_nulls().unique().sort().to_list()
+                own[name] = category_codes(text, known)
+                nominal.append(name)
+            else:
+                own[name] = raw_table.numbers(rows.get_column(name), feature)
+        return own, tuple(nominal)
+
+
+def _held_out(own: pl.DataFrame, holdout: Any, keys: np.ndarray, share: float) -> np.ndarray:
+    if isinstance(holdout, Mapping):
+        return np.asarray(own.get_column(holdout["column"]).to_numpy())
+    order = np.argsort(keys[:, :8].copy().view(np.uint64).reshape(-1), kind="stable")
+    held = np.zeros(len(keys), dtype=bool)
+    held[order[: round(len(keys) * share)]] = True
+    return held
+
+
+def _of(mechanism: Chosen, name: str) -> Mechanism | None:
+    return mechanism.get(name) if isinstance(mechanism, Mapping) else mechanism

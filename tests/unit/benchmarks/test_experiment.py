@@ -1,0 +1,128 @@
+"""Experiments go on where they were; the accuracy workload trains on what it says."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from benchmarks.papers import accuracy
+from benchmarks.papers.experiment import Options
+from benchmarks.papers.measurements import measure_all, summary
+from benchmarks.papers.two_parties import TwoParties
+from opboost_ops.boosting import trainer
+from opboost_ops.boosting.frame import Frame, Parameters
+from opboost_ops.datasets.dataset import Dataset, row_ids
+from opboost_ops.domain import Domain
+from opboost_ops.mechanisms import GlobalMap
+
+CELLS = [{"method": m, "epsilon": e, "seed": s} for m in "ab" for e in (0.5, 1) for s in range(3)]
+DOMAIN = Domain(1, 10)
+
+
+def figure(cell: Mapping[str, Any]) -> dict[str, float]:
+    return {"metric": cell["epsilon"] * 10 + cell["seed"]}
+
+
+def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
+    asked: list[Mapping[str, Any]] = []
+
+    def measure(cell: Mapping[str, Any]) -> dict[str, float]:
+        if len(asked) == 5:
+            raise KeyboardInterrupt
+        asked.append(cell)
+        return figure(cell)
+
+    options = Options(3, work=tmp_path / "runs")
+    with pytest.raises(KeyboardInterrupt):
+        measure_all(CELLS, measure, "x", options)
+    assert pl.read_parquet(tmp_path / "runs" / "x.parquet").height == 5
+    found = measure_all(CELLS, lambda cell: asked.append(cell) or figure(cell), "x", options)
+    assert asked == CELLS
+    assert found.select("metric").to_series().to_list() == [figure(c)["metric"] for c in CELLS]
+    again = measure_all(CELLS[::-1], lambda _: pytest.fail("measured again"), "x", options)
+    assert again.equals(found.reverse())
+
+
+def test_mean_and_spread_over_seeds(tmp_path: Path) -> None:
+    rows = measure_all(CELLS, figure, "x", Options(3, work=tmp_path))
+    lines = summary(rows, ("method", "epsilon"), ("metric",))
+    assert lines[0] == {"method": "a", "epsilon": 0.5, "seeds": 3, "metric": 6.0, "metric_sd": 1.0}
+    assert len(lines) == 4
+
+
+def test_the_papers_ratio() -> None:
+    def ratio(dataset: str, protected: float, raw: float) -> float:
+        line = {"dataset": dataset, "trainer": "lightgbm", "seed": 0}
+        rows = [{**line, "method": m, "metric": v} for m, v in (("raw", raw), ("x", protected))]
+        return float(accuracy.with_ratio(pl.DataFrame(rows))["ratio"][1])
+
+    # Mean squared error, of which less is better; and accuracy.
+    assert ratio("powerplant", protected=4.0, raw=1.0) == 0.25
+    assert ratio("adult", protected=0.6, raw=0.8) == pytest.approx(0.75)
+
+
+def made_up(rows: int = 400) -> Dataset:
+    rng = np.random.default_rng(0)
+    x, kind = rng.random((rows, 2)), rng.integers(0, 3, rows)
+    label = (x[:, 0] + 0.3 * kind + 0.1 * rng.normal(size=rows) > 0.8).astype(np.int64)
+    ids = row_ids("r", rows)
+    return Dataset(
+        name="made_up",
+        task="binary",
+        tables={
+            "a": pl.DataFrame({"id": ids, "kind": np.array(list("uvw"))[kind], "y": label}),
+            "b": pl.DataFrame({"id": ids, "p": x[:, 0], "q": x[:, 1]}),
+        },
+        label_holder="a",
+        label={"column": "y", "task": "binary", "classes": [0, 1]},
+        features={
+            "a": {"kind": {"type": "nominal"}},
+            "b": {"p": {"bounds": [0, 1]}, "q": {"bounds": [0, 1]}},
+        },
+        holdout=0.25,
+        epsilon=1.0,
+        domain=(1, 10),
+        notes="",
+    )
+
+
+@pytest.mark.parametrize("booster", ["lightgbm", "xgboost"])
+def test_hardly_any_noise_is_training_on_the_domain_itself(booster: Any) -> None:
+    table = TwoParties(made_up(), DOMAIN, "linear", 0.25, seed=1)
+    frame, test = table.frames("global_map", GlobalMap(epsilon=100))
+    assert frame.names == ("kind", "p", "q")
+    assert (frame.matrix.shape, test.shape) == ((300, 3), (100, 3))
+    parameters = Parameters("binary", 2, 10, 0.1, 3, 0, trainer=booster)
+    model = trainer.train(frame, table.label[:300], parameters)
+    found = trainer.predict(table.materialised(model, frame), test)
+    # Only the lower bound itself is laid on 1: the values 2 to 10 have the ranks 1 to 9.
+    assert set(frame.matrix[:, 1]) == set(range(1, 10))
+    values = np.add(frame.matrix, [0, 1, 1])
+    plain = Frame(frame.names, values, frame.categorical, frame.ranked)
+    expected = trainer.predict(trainer.train(plain, table.label[:300], parameters), test)
+    assert np.array_equal(found, expected)
+    assert table.evaluated(found)["metric"] > 0.8
+
+
+def test_noise_raw_columns_and_the_split_are_what_the_seed_says() -> None:
+    table, again = (TwoParties(made_up(), DOMAIN, "linear", 0.25, seed=1) for _ in range(2))
+    other = TwoParties(made_up(), DOMAIN, "linear", 0.25, seed=2)
+    noisy = [t.frames("global_map", GlobalMap(epsilon=0.5))[0].matrix for t in (table, again)]
+    assert np.array_equal(*noisy)
+    assert not np.array_equal(table.label, other.label)
+    raw, _ = table.frames("raw")
+    assert raw.ranked == ()
+    assert 0 < raw.matrix[:, 1].min() < raw.matrix[:, 1].max() < 1
+    alone, _ = table.frames("alone")
+    assert alone.names == ("kind",)
+    cells = (
+        TwoParties(made_up(), DOMAIN, "quantile", 0.25, seed=1)
+        .frames("global_map", GlobalMap(epsilon=100))[0]
+        .matrix[:, 1]
+    )
+    counts = np.bincount(cells.astype(int))[1:]
+    assert counts.max() - counts.min() <= math.ceil(0.05 * 300)

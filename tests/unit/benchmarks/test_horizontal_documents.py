@@ -1,0 +1,42 @@
+"""What the page about horizontal learning says was measured is what the committed summaries say."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.papers.horizontal_audit import section
+
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = " ".join((DOCS / "horizontal.md").read_text().split())
+
+
+def summary(name: str) -> Any:
+    return json.loads((DOCS / "evaluation" / f"{name}.json").read_text())
+
+
+def test_the_table_beside_lightgbm() -> None:
+    rows = summary("horizontal")["rows"]
+    assert {row["missing"] for row in rows} == {"none", "filled", "kept"}
+    for row in rows:
+        missing = "" if row["missing"] == "none" else f", {row['missing']}"
+        figures = (
+            f"{row['horizontal']:.3f} ± {row['horizontal_sd']:.3f} | {row['same_bins']:.3f} | "
+        )
+        cells = f"| {row['dataset']}{missing} | {row['learning_rate']:g} | {figures}"
+        assert f"{cells}{row['own_bins']:.3f} |" in PAGE, cells
+        # Equal to LightGBM on the pooled rows and the same bins.
+        assert abs(row["difference"]) < 0.02
+
+
+def test_the_table_with_a_guarantee() -> None:
+    for row in summary("horizontal-private")["rows"]:
+        assert f" {row['auc']:.2f} ± {row['auc_sd']:.2f} |" in PAGE, row
+
+
+def test_the_audit() -> None:
+    found = summary("horizontal-audit")
+    assert found["runs"] >= 10_000 and found["parties"] > found["remain"]
+    assert 0 < found["lower_bound"] <= found["epsilon"]
+    said = f"{found['runs']:,} sessions a side it gave {found['lower_bound']:.3f}, where"
+    assert said in PAGE and f"`{found['command']}`" in PAGE
+    assert f"| {found['lower_bound']:.3f} | {found['epsilon']:.3f} |" in section(found, DOCS)

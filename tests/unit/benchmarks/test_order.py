@@ -1,0 +1,94 @@
+"""Order on columns: measured releases beside what the channel gives."""
+
+import math
+import re
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.papers.settings import epsilon_at, mechanism_of, method, name_of, shown
+from opboost_ops.domain import Domain
+from opboost_ops.mechanisms import (
+    AdjMap,
+    BucketResponse,
+    GlobalMap,
+    LocalMap,
+    Mechanism,
+    Piecewise,
+    forget_channels,
+)
+from opboost_ops.privacy.loss import end_losses, loss_curve
+from tests.unit.benchmarks.conftest import Quick
+
+TEN = Domain(1, 10)
+
+
+def test_quick_run_is_what_the_channels_give(quick: Quick, tmp_path: Path) -> None:
+    found, text = quick("order")
+    assert found["columns"] == ["credit.late_payments", "credit.months_as_customer"]
+    assert len(found["rows"]) == 19
+    for row in found["rows"]:
+        for column, measured in row["kendall"].items():
+            assert measured == pytest.approx(row["expected"][column], abs=0.02), name_of(row)
+    by_name = {name_of(row): row for row in found["rows"]}
+    # A released partition keeps all order between partitions; a response treats all values alike.
+    near, far = by_name["Local-map, theta 2"], by_name["generalised response"]
+    assert min(near["kendall"].values()) > 0.7 > 0.2 > max(far["kendall"].values())
+    assert near["loss_whole"] == "inf"
+    for row in found["equal"]:
+        assert row[row["match"]] == pytest.approx(row["target"], rel=0.0021)
+    row = by_name["Adj-map, theta 4, alpha 2"]
+    table = mechanism_of(row).channel(TEN).probabilities()
+    pairs = [
+        (sum(table[x, i] * table[y, j] for j in range(10) for i in range(j + 1, 10)))
+        for y, x in combinations(range(10), 2)
+    ]
+    assert row["beta_least"] == pytest.approx(min(pairs), abs=1e-5) == min(row["gamma"])
+    assert row["beta_mean"] == pytest.approx(np.mean(pairs), abs=1e-5)
+    links = re.findall(r"\]\(figures/(.+?)\)", text)
+    assert len(links) == 3
+    assert all((tmp_path / link).stat().st_size > 1000 for link in links)
+    mean = np.mean(list(near["kendall"].values()))
+    assert f"| Local-map, theta 2 | {mean:.3f} (" in text
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        GlobalMap(epsilon=0.7),
+        AdjMap(epsilon=0.7, theta=4, alpha=10),
+        LocalMap(epsilon=0.7, theta=3),
+        BucketResponse(epsilon=1.5, buckets=4),
+        Piecewise(epsilon=1.5),
+    ],
+    ids=lambda m: m.name,
+)
+def test_losses_at_both_ends_are_those_of_the_curve(mechanism: Mechanism) -> None:
+    curve = loss_curve(mechanism, TEN).loss
+    assert end_losses(mechanism.channel(TEN)) == (float(curve[0]), float(curve[-1]))
+
+
+def test_epsilon_for_a_given_loss() -> None:
+    for setting, known in (
+        (method("grr"), 0.8),
+        (method("bucket_response", buckets=5), 0.8),
+        (method("adj_map", 2, 0.4), None),
+    ):
+        for which, end in (("loss_1", 0), ("loss_whole", 1)):
+            epsilon = epsilon_at(setting, TEN, which, 0.8)  # type: ignore[arg-type]
+            channel = mechanism_of({**setting, "epsilon": epsilon}).channel(TEN)
+            assert end_losses(channel)[end] == pytest.approx(0.8, rel=0.0021)
+            assert known is None or epsilon == pytest.approx(known, rel=0.0021)
+
+
+def test_figures_for_json() -> None:
+    assert [shown(v) for v in (math.nan, math.inf, 1 / 3)] == [None, "inf", 0.333333]
+
+
+def test_channels_are_forgotten() -> None:
+    made = GlobalMap(epsilon=0.123).channel(TEN)
+    assert GlobalMap(epsilon=0.123).channel(TEN) is made
+    forget_channels()
+    assert GlobalMap(epsilon=0.123).channel(TEN) is not made
