@@ -223,7 +223,7 @@ def test_the_plan_is_signed_by_the_label_holder(seeded: tuple[Path, dict[str, An
 
 
 def test_a_federation_of_ones_own(tmp_path: Path) -> None:
-    """Without harness: only the metrics that production can have."""
+    """Only the metrics that production can have."""
     workspace = Workspace.write(tmp_path / "federation", small_credit(), seed=None)
 
     def offer(data: Any) -> None:
