@@ -100,7 +100,9 @@ def test_no_path_of_a_machine_is_committed() -> None:
 
 def test_schemas_are_those_of_the_models() -> None:
     for name, text in schemas().items():
-        assert (ROOT / "schemas" / name).read_text() == text, "run `opboost schemas`"
+        assert (ROOT / "schemas" / name).read_text() == text, (
+            "run `python -m opboost_ops.setup.schemas`"
+        )
 
 
 def test_expectation_templates_are_well_formed() -> None:

@@ -233,7 +233,7 @@ def _shared(ephemeral: X25519PrivateKey, to: str, salt: bytes) -> bytes:
         return _derived(shared, salt, receiver)
     raise ConfigError(
         "That is no X25519 public key; nothing was written.",
-        "`opboost keys encryption` in a folder of its own makes a pair.",
+        "`opboost keys init` in a folder of its own makes a pair.",
     )
 
 

@@ -27,13 +27,11 @@ from opboost_ops.cli import (
     plan,
     policy,
     run,
-    schemas,
     score,
     simulate,
     sites,
     stop,
     store,
-    trust,
 )
 from opboost_ops.errors import OpBoostError
 from opboost_ops.orchestration.settings import use_airflow_secrets
@@ -75,18 +73,15 @@ app.command("channel")(channel.command)
 app.command("plan")(plan.command)
 app.command("simulate")(simulate.command)
 app.command("leakage")(leakage.command)
+app.command("artifact")(artifact.command)
 app.command("edges")(edges.command)
-app.command("schemas")(schemas.command)
 app.command("forget")(forget.command)
 app.command("backup")(backup.backup)
 app.command("restore")(backup.restore)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(models.app, name="models")
-keys.app.command("show")(trust.show)
-keys.app.command("trust")(trust.trust)
 app.add_typer(keys.app, name="keys")
 app.add_typer(policy.app, name="policy")
-app.add_typer(artifact.app, name="artifact")
 app.add_typer(audit.app, name="audit")
 app.add_typer(store.app, name="store")
 app.add_typer(sites.app, name="sites")

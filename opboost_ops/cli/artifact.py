@@ -12,20 +12,27 @@ if TYPE_CHECKING:
     from opboost_ops.config.federation import Federation
     from opboost_ops.exchange.manifest import Manifest
 
-app = typer.Typer(help="Read and verify exchange artifacts.", no_args_is_help=True)
 
-_Path = Annotated[Path, typer.Argument(help="Folder with the artifact's manifest.json.")]
-
-
-@app.command("show")
-def show(
-    path: _Path,
+def command(
+    path: Annotated[Path, typer.Argument(help="Folder with the artifact's manifest.json.")],
+    key: Annotated[
+        str | None, typer.Option(help="The signer's public key, as `opboost keys show` prints it.")
+    ] = None,
+    federation: Annotated[
+        Path | None, typer.Option(help="federation.yaml, which names everybody's public key.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The manifest, on stdout.")] = False,
 ) -> None:
-    """Print what an artifact says of itself; `opboost artifact verify` tells whether it holds."""
+    """Print an artifact's manifest; with --key or --federation verify it instead.
+
+    Verified are signature, canonical form, and the files' digests and sizes; no values are printed.
+    """
     from opboost_ops.exchange.manifest import MANIFEST, parse_manifest
 
     files = _read(path)
+    if key is not None or federation is not None:
+        _verify(path.name, files, key, federation)
+        return
     manifest = parse_manifest(files[MANIFEST], path.name)
     if as_json:
         print(files[MANIFEST].decode())
@@ -33,26 +40,18 @@ def show(
     _show(manifest, files)
 
 
-@app.command("verify")
-def verify(
-    path: _Path,
-    key: Annotated[
-        str | None, typer.Option(help="The signer's public key, as `opboost keys show` prints it.")
-    ] = None,
-    federation: Annotated[
-        Path | None, typer.Option(help="federation.yaml, which names everybody's public key.")
-    ] = None,
+def _verify(
+    what: str, files: Mapping[str, bytes], key: str | None, federation: Path | None
 ) -> None:
-    """Check signature, canonical form, and the files' digests and sizes; print no values."""
-    from opboost_ops.cli.pinning import require_public_key
     from opboost_ops.config.loading import load_federation
     from opboost_ops.exchange import verification
+    from opboost_ops.run.party_sites import federation_file
+    from opboost_ops.setup.policy_file import require_public_key
 
-    if (key is None) == (federation is None):
+    if key is not None and federation is not None:
         raise ConfigError("Name the signer's key: give either --key or --federation.")
-    files, what = _read(path), path.name
     manifest = verification.read_manifest(files, what)
-    declared = None if federation is None else load_federation(federation)
+    declared = None if federation is None else load_federation(federation_file(federation))
     if declared is not None:
         keys = verification.declared_keys(declared, manifest, what)
     else:
@@ -149,4 +148,4 @@ def _show(manifest: "Manifest", files: Mapping[str, bytes]) -> None:
         row = (name, f"{file.size:,}", file.sha256, stored if stored in files else "missing")
         listed.add_row(*map(plain, row))
     console.print(listed)
-    print("Nothing of this was verified; `opboost artifact verify` does.")
+    print("Nothing of this was verified: --federation or --key verifies it.")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opboost_ops.cli.forms import AsCsv, AsJson, one_form, print_csv
+from opboost_ops.cli.arguments import AsCsv, AsJson
+from opboost_ops.cli.forms import one_form, print_csv
 
 if TYPE_CHECKING:
     from opboost_ops.exchange.audit import Audit

@@ -1,15 +1,21 @@
 """`opboost datasets`: named tables for experiments."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from opboost_ops.cli.forms import AsCsv, AsJson, one_form, print_csv
+from opboost_ops.cli.arguments import AsCsv, AsJson
+from opboost_ops.cli.forms import one_form, print_csv
 
 if TYPE_CHECKING:
     from opboost_ops.datasets.catalogue import Entry
 
 app = typer.Typer(help="Named tables for experiments.", no_args_is_help=True)
+
+
+@app.callback()
+def _commands() -> None:
+    """Commands are always named, also while there is only one."""
 
 
 @app.command("list")
@@ -51,14 +57,3 @@ def _line(name: str, entry: "Entry") -> dict[str, str | int]:
         "used_by": entry.used_by,
         "licence": entry.licence,
     }
-
-
-@app.command("fetch")
-def fetch(name: Annotated[str, typer.Argument(help="One of `opboost datasets list`.")]) -> None:
-    """Get a table, from OPBOOST_DATASETS or its public home, and say what it is."""
-    from opboost_ops.datasets import load
-
-    dataset = load(name)
-    for party, table in dataset.tables.items():
-        print(f"{party}: {table.height:,} rows, {table.width} columns")
-    print(dataset.notes)

@@ -42,9 +42,10 @@ def require_airflow(command: str) -> None:
 def demo(dataset: Dataset = "credit", work: Work = _WORK) -> None:
     """Train and score on a real Airflow, show the progress, and report what it gave."""
     require_airflow("opboost demo")
+    from opboost_ops.api.experiments import run_document
+    from opboost_ops.cli import run
     from opboost_ops.cli.progress import Progress
-    from opboost_ops.cli.run import report
-    from opboost_ops.cli.score import scored, told
+    from opboost_ops.cli.score import show
     from opboost_ops.config.loading import load_federation
     from opboost_ops.orchestration.standalone import Standalone
 
@@ -64,16 +65,17 @@ def demo(dataset: Dataset = "credit", work: Work = _WORK) -> None:
         with Progress() as progress:
             finished = follow(airflow, client, file, progress)
         ended = time.monotonic()
-        score = _scoring_run(airflow, client, file, finished, before)
+        scoring = _scoring_run(airflow, client, file, finished, before)
         scores = None
-        if score:
+        if scoring:
             console.print(f"The new champion has started {federation.name}_score.")
             with Progress() as progress:
-                scores = follow(airflow, client, file, progress, "score", score)
-    report(file, finished, experiment=True, as_json=False)
+                scores = follow(airflow, client, file, progress, "score", scoring)
+    run.show(run_document(file, finished, experiment=True))
     if scores:
         owner = scores.summaries[federation.label_holder]
-        Console().print(told(scored(federation.name, scores.run, owner)), soft_wrap=True)
+        score, written = owner["score"], owner["write_scores"]
+        show(written["rows"], score["version"], score["mode"], written["new"], written["file"])
     work_seconds = sum(finished.seconds().values()) + sum(
         finished.seconds("quality_seconds").values()
     )

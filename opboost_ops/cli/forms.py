@@ -1,17 +1,12 @@
 """What a listing prints for programs: one line of JSON, or CSV for a spreadsheet."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from opboost_ops.errors import ConfigError
 
 if TYPE_CHECKING:
     from opboost_ops.display.blocks import Value
-
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")]
-AsCsv = Annotated[bool, typer.Option("--csv", help="Its table as CSV on stdout.")]
 
 
 def one_form(as_json: bool, as_csv: bool) -> None:
@@ -28,7 +23,7 @@ def one_form(as_json: bool, as_csv: bool) -> None:
         raise ConfigError("--json and --csv were both given.", "Ask for one of them.")
 
 
-def print_csv(heads: Sequence[str], rows: "Iterable[Mapping[str, Value]]") -> None:
+def print_csv(heads: Iterable[str], rows: "Iterable[Mapping[str, Value]]") -> None:
     """Print a table as CSV; what a row lacks is an empty cell.
 
     Args:
@@ -37,4 +32,5 @@ def print_csv(heads: Sequence[str], rows: "Iterable[Mapping[str, Value]]") -> No
     """
     from opboost_ops.display.spreadsheets import csv_text
 
+    heads = list(heads)
     print(csv_text(heads, ([row.get(head) for head in heads] for row in rows)), end="")

@@ -1,68 +1,35 @@
 """`opboost leakage`: attacks that a party runs on its own release before it makes it."""
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.cli.arguments import AsJson, FederationFile
+from opboost_ops.errors import ContractError
+
+if TYPE_CHECKING:
+    from opboost_ops.planning.attacks import Attacked
 
 
 def command(
-    federation: Annotated[Path, typer.Argument(help="federation.yaml")],
+    federation: FederationFile,
     party: Annotated[str | None, typer.Option(help="Which feature holder.")] = None,
     gate: Annotated[
         float | None, typer.Option(help="Fail if an attack gains more than this share of rows.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Attack the release that a party would make now; report and picture stay in its home."""
     import json
 
-    from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
-    from opboost_ops.exchange.store import open_store
-    from opboost_ops.pages.leakage_report import leakage_report
-    from opboost_ops.run.agreement_file import load
-    from opboost_ops.run.leakage import leakage
-    from opboost_ops.run.party_sites import party_site_file
-    from opboost_ops.stages.sources import borrowed
-    from opboost_ops.stages.stage import Context, Home
+    from opboost_ops import api
 
-    declared = load_federation(federation)
-    holders = declared.feature_holders
-    if not holders:
-        raise ConfigError(
-            "In horizontal learning nothing is randomised.", "See what is told: docs/horizontal.md."
-        )
-    holder = holders[0] if party is None and len(holders) == 1 else party
-    if holder not in holders:
-        raise ConfigError("Name a feature holder with --party.", f"They are {', '.join(holders)}.")
-    file = party_site_file(federation, holder)
-    if file is None:
-        raise ConfigError(
-            f"No site.yaml of {holder} is known.",
-            f"Set OPBOOST_SITE_{holder.upper()} to its path.",
-        )
-    site, policy = load_site(file), load_policy(file.parent / POLICY)
-    home = Home(site.home / declared.name)
-    store = open_store(site.store)
-    # The noise that would be drawn, so by what the party's first agreement recorded.
-    recorded = load(site).columns
-    context = Context(
-        declared, "", holder, site, policy, home, store, "", timeout=0.0, recorded=recorded
-    )
-    with borrowed(context) as lent:
-        found = leakage(lent)
-    result = found.to_json()
-    home.write_json("leakage", result)
-    picture = home.folder / "leakage.html"
-    title = f"Attacks on the release of {holder} in {declared.name}"
-    home.write(picture.name, leakage_report(title, found).encode())
+    attacked = api.leakage(federation, party)
     if as_json:
-        print(json.dumps({"party": holder, **result, "picture": str(picture)}))
+        print(json.dumps(attacked.document()))
     else:
-        _show(holder, found, picture)
-    name, worst = found.worst
+        _show(attacked)
+    name, worst = attacked.found.worst
     if gate is not None and worst.gain > gate:
         raise ContractError(
             f"The attack {worst.name} on {name} gains {worst.gain:.3f}, above the gate of {gate}.",
@@ -70,15 +37,12 @@ def command(
         )
 
 
-def _show(holder: str, found: "object", picture: Path) -> None:
+def _show(attacked: "Attacked") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from opboost_ops.run.leakage import Leakage
-
-    assert isinstance(found, Leakage)
-    console = Console()
-    table = Table(title=f"{holder}: attacks on the release it would make now")
+    found, console = attacked.found, Console()
+    table = Table(title=f"{attacked.party}: attacks on the release it would make now")
     for head in ("column", "attack", "success", "95 % interval", "without release", "verdict"):
         table.add_column(head)
     for name, tried in found.columns.items():
@@ -96,4 +60,4 @@ def _show(holder: str, found: "object", picture: Path) -> None:
         )
     linked = found.linked
     console.print(f"Linking two receivers' rows: {linked.success:.3f}, {linked.verdict}.")
-    console.print(f"Report and picture stay at home: {picture}", soft_wrap=True)
+    console.print(f"Report and picture stay at home: {attacked.picture}", soft_wrap=True)

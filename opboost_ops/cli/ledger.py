@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from opboost_ops.cli.forms import AsCsv, AsJson, one_form, print_csv
+from opboost_ops.cli.arguments import AsCsv, AsJson
+from opboost_ops.cli.forms import one_form, print_csv
 from opboost_ops.errors import ConfigError
 
 app = typer.Typer(help="What a party released, and what it cost.", no_args_is_help=True)

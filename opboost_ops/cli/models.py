@@ -1,18 +1,12 @@
 """`opboost models`: the label holder's versions, and which one is champion."""
 
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
-from opboost_ops.cli.forms import AsCsv, AsJson, one_form, print_csv
-from opboost_ops.errors import ConfigError, ContractError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from opboost_ops.models.registry import Registry
+from opboost_ops.cli.arguments import AsCsv, AsJson
+from opboost_ops.cli.forms import one_form, print_csv
 
 app = typer.Typer(help="Model versions, and which one is champion.", no_args_is_help=True)
 
@@ -23,55 +17,26 @@ Federation = Annotated[
 Because = Annotated[str, typer.Option(help="Why; it is kept in the history.")]
 
 
-@app.callback()
-def _commands() -> None:
-    """Commands are always named, also while there is only one."""
-
-
 @app.command("list")
 def list_(
-    site: Site,
-    federation: Federation = None,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
+    site: Site, federation: Federation = None, as_json: AsJson = False, as_csv: AsCsv = False
 ) -> None:
     """List versions, oldest first, with metrics and what was decided about each."""
     import json
 
+    from opboost_ops.api.models import flat, models_at
+
     one_form(as_json, as_csv)
-    registry = _registry(site, federation)
-    damages: list[str] = []
-
-    def read(what: "Callable[[], Any]", otherwise: Any) -> Any:
-        try:
-            return what()
-        except ContractError as error:
-            damages.append(str(error))
-            return otherwise
-
-    champion, lines = read(registry.champion, None), []
-    decisions = {entry.version: entry for entry in registry.history()}
-    for version in registry.versions():
-        files = read(partial(registry.files, version), None)
-        evaluation = json.loads(files["evaluation.json"]) if files else {}
-        last = decisions.get(version)
-        lines.append(
-            {
-                "version": version,
-                "champion": version == champion,
-                "damaged": files is None,
-                "mode": evaluation.get("mode"),
-                "metrics": evaluation.get("metrics", {}),
-                "decision": last.model_dump() if last else None,
-            }
-        )
+    lines, damages = models_at(site, federation).lines()
     for damage in damages:
         typer.secho(damage, fg="yellow", err=True)
     if as_json:
         print(json.dumps(lines))
         return
     if as_csv:
-        _print_csv(lines)
+        rows = [flat(line) for line in lines]
+        heads = ("version", "champion", "damaged", "mode", "decided_at", "decision", "why")
+        print_csv(dict.fromkeys((*heads, *(name for row in rows for name in row))), rows)
         return
     from rich.console import Console
     from rich.table import Table
@@ -95,29 +60,16 @@ def list_(
     Console().print(table)
 
 
-def _print_csv(lines: "list[dict[str, Any]]") -> None:
-    """A row a version, and a column for each metric of each mode that any of them has."""
-    rows: list[dict[str, Any]] = []
-    measured: dict[str, None] = {}
-    for line in lines:
-        of = {f"{m} {n}": value for m, by in line["metrics"].items() for n, value in by.items()}
-        measured |= dict.fromkeys(of)
-        decision = line["decision"] or {}
-        told = {"decided_at": decision.get("at"), "decision": decision.get("event")}
-        known = {name: line[name] for name in ("version", "champion", "damaged", "mode")}
-        rows.append({**known, **told, "why": decision.get("why"), **of})
-    heads = ("version", "champion", "damaged", "mode", "decided_at", "decision", "why")
-    print_csv((*heads, *measured), rows)
-
-
 @app.command("show")
 def show(
     site: Site,
     version: Annotated[str | None, typer.Argument(help="The champion when absent.")] = None,
     federation: Federation = None,
 ) -> None:
-    """Print a version's card as JSON, and where its files are."""
-    print(_files(site, version, federation)["card.json"].decode())
+    """Print a version's card as JSON."""
+    from opboost_ops.api.models import models_at
+
+    print(models_at(site, federation).files(version)["card.json"].decode())
 
 
 @app.command("export")
@@ -132,22 +84,10 @@ def export(
     federation: Federation = None,
 ) -> None:
     """Write a model for other programs, and beside it how its columns must be mapped."""
-    from opboost_ops.models.export import export_model, model_columns
+    from opboost_ops.api.models import models_at
 
-    files = _files(site, version, federation)
-    columns = out.with_name(f"{out.name}.columns.json")
-    made = {columns: model_columns(files).json_bytes(), out: export_model(files, form)}
-    for path in made:
-        if path.exists():
-            raise ConfigError(
-                f"{path.name} exists already; nothing was written.", "Name another file."
-            )
-    try:
-        for path, content in made.items():
-            path.write_bytes(content)
-    except OSError as error:
-        raise ConfigError(f"{out.name} cannot be written: {error.strerror}.") from None
-    print(f"Model: {out}\nRead before use, how its columns are mapped: {columns}")
+    model, columns = models_at(site, federation).export(out, version, form)
+    print(f"Model: {model}\nRead before use, how its columns are mapped: {columns}")
 
 
 @app.command("promote")
@@ -158,7 +98,9 @@ def promote(
     federation: Federation = None,
 ) -> None:
     """Make a version champion, whatever the gate said."""
-    print(f"{_put_into_use(site, federation, 'promote', because, version)} is champion.")
+    from opboost_ops.api.models import models_at
+
+    print(f"{models_at(site, federation).promote(version, because)} is champion.")
 
 
 @app.command("rollback")
@@ -171,48 +113,6 @@ def rollback(
     federation: Federation = None,
 ) -> None:
     """Make a former champion champion again: the one before the present one, or the one named."""
-    now = _put_into_use(site, federation, "roll_back", because, version)
-    print(f"{now} is champion again.")
+    from opboost_ops.api.models import models_at
 
-
-def _put_into_use(
-    site: Path,
-    federation: str | None,
-    act: Literal["promote", "roll_back"],
-    because: str,
-    version: str | None,
-) -> str:
-    import getpass
-
-    from opboost_ops.config.loading import load_site
-    from opboost_ops.run.acts import Asked, do
-
-    declared = load_site(site / "site.yaml")
-    name = _named(declared.models, federation)
-    return do(declared, name, Asked(act, because, getpass.getuser(), version))
-
-
-def _files(site: Path, version: str | None, federation: str | None) -> "dict[str, bytes]":
-    registry = _registry(site, federation)
-    wanted = version or registry.champion()
-    if wanted is None:
-        raise ConfigError("There is no champion yet.", "Name a version.")
-    return registry.files(wanted)
-
-
-def _registry(site: Path, federation: str | None) -> "Registry":
-    from opboost_ops.config.loading import load_site
-    from opboost_ops.models.registry import Registry
-
-    models = load_site(site / "site.yaml").models
-    return Registry(models, _named(models, federation))
-
-
-def _named(models: Path, federation: str | None) -> str:
-    found = sorted(p.name for p in models.iterdir() if p.is_dir()) if models.is_dir() else []
-    if federation is None and len(found) == 1:
-        return found[0]
-    if federation is None or federation not in found:
-        told = f"They are {', '.join(found)}." if found else "There are none yet."
-        raise ConfigError("Name a federation that has models with --federation.", told)
-    return federation
+    print(f"{models_at(site, federation).rollback(version, because)} is champion again.")

@@ -1,9 +1,8 @@
 """`opboost policy`: a party's own file of what it allows."""
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
+
+from opboost_ops.cli.arguments import AsJson, FederationFile, Site
 
 app = typer.Typer(help="What a party allows.", no_args_is_help=True)
 
@@ -15,17 +14,18 @@ def _commands() -> None:
 
 @app.command("pin")
 def pin(
-    site: Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")],
-    federation: Annotated[Path, typer.Argument(help="The federation.yaml that repeats the UUIDs.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
+    site: Site,
+    federation: FederationFile,
+    as_json: AsJson = False,
 ) -> None:
     """Pin the UUID of each column that the policy allows; the rest of the file stays as it is."""
     import json
 
-    from opboost_ops.cli.column_pins import pin_columns
     from opboost_ops.config.loading import POLICY, load_federation
+    from opboost_ops.run.party_sites import federation_file
+    from opboost_ops.setup.policy_file import pin_columns
 
-    pinned = pin_columns(site, load_federation(federation))
+    pinned = pin_columns(site, load_federation(federation_file(federation)))
     if as_json:
         print(json.dumps({"pinned": {name: str(uuid) for name, uuid in pinned.items()}}))
         return

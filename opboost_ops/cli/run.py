@@ -2,17 +2,20 @@
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from opboost_ops.cli.arguments import AsJson
 from opboost_ops.errors import ConfigError
 
 
 def command(
-    federation: Annotated[Path | None, typer.Argument(help="federation.yaml")] = None,
+    federation: Annotated[
+        Path | None, typer.Argument(help="federation.yaml, or its folder.")
+    ] = None,
     dataset: Annotated[str | None, typer.Option(help="A named table instead.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="For all protected features.")] = None,
     lower: Annotated[int | None, typer.Option(help="L of the domain (dataset only).")] = None,
@@ -44,11 +47,13 @@ def command(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the parties' things (dataset only).")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train a federation here: every party in its own process, meeting only at the store."""
+    from opboost_ops.api.experiments import run_document, write_named
     from opboost_ops.cli.progress import Progress
-    from opboost_ops.run import local
+    from opboost_ops.run.local import run_federation
+    from opboost_ops.run.party_sites import federation_file
 
     if (federation is None) == (dataset is None):
         raise ConfigError(
@@ -58,20 +63,18 @@ def command(
     form["denoise"] = denoise
     form["parameters"] = _parameters(parameter) if parameter else None
     if dataset is not None:
-        from opboost_ops.datasets import lenders
-
-        folder = out or Path("runs") / f"{dataset}-{secrets.token_hex(4)}"
-        options: dict[str, Any] = {"epsilon": epsilon, "lower": lower, "upper": upper}
-        options["quantile_edges"] = quantile_edges
-        if denoise not in (None, "none") and dataset != lenders.NAME:
-            # What is drawn back makes a model of clear rows: desensitised scoring never has any.
-            options["scoring"] = {"mode": "routed"}
-        if dataset == lenders.NAME:
-            # Its training is part of what the parties agree on, and no form changes it.
-            options["training"] = {name: v for name, v in form.items() if v is not None}
-            form = {}
-        options["alignment"] = _way(alignment)
-        federation = _written(dataset, folder, options, seed, model_epsilon)
+        file, form = write_named(
+            dataset,
+            out or Path("runs") / f"{dataset}-{secrets.token_hex(4)}",
+            form,
+            seed=seed,
+            alignment=_way(alignment),
+            epsilon=epsilon,
+            lower=lower,
+            upper=upper,
+            quantile_edges=quantile_edges,
+            model_epsilon=model_epsilon,
+        )
     else:
         only_dataset = {"--lower": lower, "--upper": upper, "--seed": seed, "--out": out,
                         "--model-epsilon": model_epsilon, "--alignment": alignment}  # fmt: skip
@@ -83,10 +86,26 @@ def command(
                 "The domain is part of a federation file, and a seed would make noise predictable.",
             )
         form["epsilon"] = epsilon
-    assert federation is not None
+        assert federation is not None
+        file = federation_file(federation)
     with Progress() as progress:
-        finished = local.run_federation(federation, form, progress)
-    report(federation, finished, experiment=dataset is not None, as_json=as_json)
+        finished = run_federation(file, form, progress)
+    result = run_document(file, finished, experiment=dataset is not None)
+    if as_json:
+        print(json.dumps(result, sort_keys=True))
+    else:
+        show(result)
+
+
+def show(result: Mapping[str, Any]) -> None:
+    """Print what a finished run gave.
+
+    Args:
+        result: As `run_document` has it.
+    """
+    from opboost_ops.cli import tables
+
+    (tables.show_horizontal if "sums" in result else tables.show)(result)
 
 
 def _parameters(given: Sequence[str]) -> dict[str, Any]:
@@ -106,7 +125,7 @@ def _parameters(given: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _way(alignment: str | None) -> str | None:
+def _way(alignment: str | None) -> Any:
     from typing import get_args
 
     from opboost_ops.config.federation import AlignmentMode
@@ -117,81 +136,3 @@ def _way(alignment: str | None) -> str | None:
             "It is private or keyed.",
         )
     return alignment
-
-
-def _written(
-    dataset: str,
-    folder: Path,
-    options: dict[str, Any],
-    seed: int | None,
-    model_epsilon: float | None,
-) -> Path:
-    from opboost_ops.datasets import lenders, load
-    from opboost_ops.datasets.workspace import write_workspace
-
-    if dataset != lenders.NAME and model_epsilon is not None:
-        raise ConfigError(
-            f"--model-epsilon is not for {dataset}, whose learning is vertical.",
-            "It goes with --dataset lenders; DPBoost has training.private in federation.yaml.",
-        )
-    if dataset != lenders.NAME:
-        options["alignment"] = options["alignment"] or "private"
-        return write_workspace(load(dataset, seed=seed or 0), folder, seed=seed, **options)
-    training = options.pop("training")
-    given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
-    if given:
-        raise ConfigError(
-            f"{', '.join(given)} is not for {dataset}, whose learning is horizontal.",
-            "Nothing is randomised there: leave it out.",
-        )
-    usual = lenders.SMALL if model_epsilon is None else lenders.private_training(model_epsilon)
-    training = {**usual, **training}
-    return lenders.write_lenders(folder, seed=seed, training=training)
-
-
-def report(federation_file: Path, finished: Any, *, experiment: bool, as_json: bool) -> None:
-    """Print what a finished run gave.
-
-    Args:
-        federation_file: Its ``federation.yaml``.
-        finished: A `local.Finished`.
-        experiment: Whether the tables were generated or public, so that clear metrics exist.
-        as_json: One JSON line instead of tables.
-    """
-    from opboost_ops.boosting.trainer import format_of
-    from opboost_ops.cli import horizontal_report, tables
-    from opboost_ops.config.loading import load_site
-    from opboost_ops.datasets import centralised
-    from opboost_ops.run.artifact_sizes import artifact_sizes
-    from opboost_ops.run.party_sites import site_files
-
-    declared = finished.federation
-    owner = declared.label_holder
-    sites = site_files(federation_file, declared)
-    if declared.learning == "horizontal":
-        horizontal_report.show(finished, load_site(sites[owner]).models, as_json)
-        return
-    if experiment:
-        metrics = centralised.metrics(sites, declared.name, owner, finished.run)
-    else:
-        metrics = {
-            "centralised": None,
-            "federated": None,
-            **finished.summaries[owner]["evaluate"]["metrics"],
-        }
-    file = format_of(declared.training.trainer).file
-    model = load_site(sites[owner]).models / declared.name / finished.run / file
-    quality = finished.seconds("quality_seconds")
-    result = {
-        "federation": declared.name,
-        "run": finished.run,
-        "metrics": metrics,
-        "bytes": artifact_sizes(sites[owner], declared.name, finished.run),
-        "seconds": finished.seconds(),
-        "quality_seconds": round(sum(quality.values()), 6),
-        "model": str(model),
-    }
-    if as_json:
-        print(json.dumps(result, sort_keys=True))
-    else:
-        tables.show(result)

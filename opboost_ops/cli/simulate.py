@@ -23,22 +23,16 @@ def command(
     """Deal a table to imagined parties: the metric in each mode over the loss, with intervals."""
     import json
 
+    from opboost_ops import api
     from opboost_ops.cli.progress import counting
-    from opboost_ops.datasets.dealt import deal
-    from opboost_ops.datasets.simulation import simulate
-    from opboost_ops.domain import Domain
-    from opboost_ops.pages.simulation_report import NOT_CHARGED, answer, simulation_report
+    from opboost_ops.pages.simulation_report import NOT_CHARGED, answer
 
-    domain = Domain(1, upper)
-    if excess := domain.excess():
-        raise ConfigError(f"The domain {excess}.", "Name a smaller --upper.")
-    dealt = deal(_read(table), label, _split(split), domain)
     with counting("trainings") as progress:
-        found = simulate(dealt, domain, seed=seed, progress=progress)
-    out.write_text(simulation_report(f"{table.stem}: would it pay?", found), encoding="utf-8")
-    out.chmod(0o600)
+        found = api.simulate(
+            table, label, _split(split), upper=upper, seed=seed, out=out, progress=progress
+        )
     if as_json:
-        print(json.dumps({**_document(found), "picture": str(out), "note": NOT_CHARGED}))
+        print(json.dumps({**found.document(), "picture": str(out), "note": NOT_CHARGED}))
         return
     _show(found)
     print("\n".join(answer(found)))
@@ -57,44 +51,6 @@ def _split(entries: list[str]) -> dict[str, list[str]]:
             raise ConfigError(f"--split names {party} twice.", "Give all its columns at once.")
         found[party] = [name.strip() for name in names.split(",") if name.strip()]
     return found
-
-
-def _read(path: Path) -> Any:
-    import polars as pl
-
-    try:
-        if path.suffix in (".csv", ".gz"):
-            return pl.read_csv(path, infer_schema_length=None, try_parse_dates=True)
-        return pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError):
-        pass
-    raise ConfigError(f"{path} is missing, or neither Parquet nor CSV.")
-
-
-def _document(found: Any) -> dict[str, Any]:
-    return {
-        "task": found.task,
-        "metric": found.metric,
-        "rows": {"training": found.rows[0], "held_out": found.rows[1]},
-        "alone": found.alone.document(),
-        "centralised": found.centralised.document(),
-        "points": [
-            {
-                "epsilon": point.epsilon,
-                "loss": point.loss,
-                "mode": point.mode,
-                "metric": point.metric.document(),
-                "gain": point.gain.document(),
-            }
-            for point in found.points
-        ],
-        "pays_from": {
-            mode: getattr(found.pays_from(mode), "epsilon", None)
-            for mode in dict.fromkeys(point.mode for point in found.points)
-        },
-        "left_out": dict(found.left_out),
-        "charged": False,
-    }
 
 
 def _show(found: Any) -> None:

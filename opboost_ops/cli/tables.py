@@ -69,3 +69,37 @@ def compare(metrics: Mapping[str, Any]) -> str:
     if gain < -_CLEARLY:
         return f"Federation costs at this epsilon: {against}"
     return f"Federation makes no clear difference at this epsilon: {against}"
+
+
+def show_horizontal(result: Mapping[str, Any]) -> None:
+    """Print metrics by party, traffic, seconds, and where the active party's model is.
+
+    Args:
+        result: What `opboost run --json` prints of horizontal learning.
+    """
+    console = Console()
+    table = Table(title=f"{result['federation']}, run {result['run']}: each party's held-out rows")
+    names = sorted({n for found in result["metrics"].values() for n in found["federated_local"]})
+    several = any("label_holder_alone" in found for found in result["metrics"].values())
+    trained = ("own rows", "all rows") if several else ("all rows",)
+    for head in ("party", *(f"{name}, {of}" for name in names for of in trained)):
+        table.add_column(head)
+    for party, found in result["metrics"].items():
+        # A private run has no model of the own rows alone.
+        rows = [found[of] for of in ("label_holder_alone", "federated_local") if of in found]
+        table.add_row(party, *(f"{f[name]:.4f}" for name in names for f in rows))
+    console.print(table)
+    console.print(
+        f"{result['rows']:,} training rows of {len(result['metrics'])} parties. Each sent "
+        f"{result['messages']:,} messages; all of them together {result['bytes']:,} bytes, and "
+        f"{result['sums']:,} sums became known. Training took {result['training']:.2f} s."
+    )
+    if "private" in result:
+        private = result["private"]
+        console.print(
+            f"Each party's rows were charged (epsilon {private['epsilon']:.4f}, delta "
+            f"{private['delta']:g}) for a row added or removed."
+        )
+    if "gone" in result:
+        console.print(f"Dropped out: {', '.join(result['gone'])}; their rows stay charged.")
+    console.print(f"Model: {result['model']}", soft_wrap=True)

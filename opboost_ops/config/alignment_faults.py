@@ -17,7 +17,7 @@ def alignment_faults(federation: Federation) -> Iterator[Fault]:
             yield Fault(
                 f"parties.{name}.encryption_key",
                 "is required for alignment: private",
-                "make one with `opboost keys encryption`, or declare alignment: keyed",
+                "make one with `opboost keys renew SITE encryption`, or declare alignment: keyed",
             )
 
 

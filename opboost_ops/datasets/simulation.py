@@ -9,6 +9,7 @@ import hashlib
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,7 @@ class Point:
     gain: Interval
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Simulation:
     """What came of it.
 
@@ -71,6 +72,37 @@ class Simulation:
     centralised: Interval
     points: tuple[Point, ...]
     left_out: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        pays = {mode: getattr(self.pays_from(mode), "epsilon", None) for mode in MODES}
+        alone, whole = self.alone, self.centralised
+        return f"Simulation({self.metric} alone {alone}, centralised {whole}; pays from {pays})"
+
+    def document(self) -> dict[str, Any]:
+        """As `opboost simulate --json` prints it."""
+        return {
+            "task": self.task,
+            "metric": self.metric,
+            "rows": {"training": self.rows[0], "held_out": self.rows[1]},
+            "alone": self.alone.document(),
+            "centralised": self.centralised.document(),
+            "points": [
+                {
+                    "epsilon": point.epsilon,
+                    "loss": point.loss,
+                    "mode": point.mode,
+                    "metric": point.metric.document(),
+                    "gain": point.gain.document(),
+                }
+                for point in self.points
+            ],
+            "pays_from": {
+                mode: getattr(self.pays_from(mode), "epsilon", None)
+                for mode in dict.fromkeys(point.mode for point in self.points)
+            },
+            "left_out": dict(self.left_out),
+            "charged": False,
+        }
 
     def pays_from(self, mode: str) -> Point | None:
         """The smallest epsilon from which on the gain's interval lies above zero.

@@ -96,6 +96,7 @@ def write_workspace(
         dump(site / "site.yaml", data_of)
         # Whoever tries it is all parties at once.
         dump(site / "policy.yaml", {**policy_data(party, data, capped), "acts": list(ACTS)})
+        make_private(site)
     (folder / "exchange").mkdir()
     if seed is not None or quantile_edges:
         (folder / "exchange" / THROWAWAY).touch()
@@ -279,6 +280,13 @@ def _seeded(seed: int | None, federation: str, what: str) -> bytes | None:
     if seed is None:
         return None
     return hashlib.sha256(f"{seed}/{federation}/{what}".encode()).digest()
+
+
+def make_private(folder: Path) -> None:
+    """Let a party's own user alone read its site folder and the files in it."""
+    folder.chmod(0o700)
+    for path in folder.iterdir():
+        path.chmod(0o700 if path.is_dir() else 0o600)
 
 
 def dump(path: Path, data: Any) -> None:

@@ -158,8 +158,8 @@ class PrivateKey:
             ConfigError: The file is missing, readable by others, or no X25519 key.
         """
         remedy = (
-            "Make one with `opboost keys encryption`, and put its public key into the federation "
-            "file."
+            "Make one with `opboost keys renew SITE encryption`, and put its public key into the "
+            "federation file."
         )
         parse = X25519PrivateKey.from_private_bytes
         return cls(read_key(path, "an X25519 encryption key", parse, remedy))

@@ -25,6 +25,13 @@ _PREFIXES = ("OMP_", "GOMP_", "KMP_", "AWS_", "PG")
 _FORMER = "_FORMER"
 
 
+def federation_file(path: Path) -> Path:
+    """``federation.yaml`` where it or its folder is named."""
+    if path.is_dir():
+        return path / "federation.yaml"
+    return path
+
+
 def site_variable(party: str) -> str:
     """The environment variable that names a party's ``site.yaml``."""
     return f"OPBOOST_SITE_{party.upper()}"

@@ -122,7 +122,7 @@ def test_check_and_run_name_who_has_not_agreed_and_the_command(workspace: Worksp
         command_line = ["agree", str(workspace.folder / party), str(workspace.file)]
         assert CliRunner().invoke(app, [*command_line, "--yes", digest]).exit_code == 0
     done = CliRunner().invoke(app, ["check", str(workspace.file)])
-    assert done.exit_code == 0 and "agreements: right." in " ".join(done.output.split())
+    assert done.exit_code == 0 and "agreements: OK." in " ".join(done.output.split())
 
 
 def test_run_takes_agreed_epsilons_alone(workspace: Workspace) -> None:

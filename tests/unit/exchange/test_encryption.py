@@ -142,7 +142,7 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> Non
 
 @pytest.mark.parametrize("text", ["", "no base64 !", base64.b64encode(b"short").decode()])
 def test_a_file_that_is_no_key_is_refused_without_showing_it(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ConfigError, match="opboost keys encryption") as caught:
+    with pytest.raises(ConfigError, match="opboost keys renew SITE encryption") as caught:
         PrivateKey.from_file(written(tmp_path, text))
     assert not text or text not in str(caught.value)
 
@@ -152,16 +152,17 @@ def test_keys_init_prints_both_public_keys(
 ) -> None:
     keys.init(tmp_path, alignment=True)
     first, second = capsys.readouterr().out.splitlines()
+    keys.show(tmp_path)
+    assert first in capsys.readouterr().out
     folder = tmp_path / "keys"
     assert first == f"signing_key: {Signer.from_file(folder / 'signing.key').public}"
     assert second == f"encryption_key: {PrivateKey.from_file(folder / 'encryption.key').public}"
     assert all(path.stat().st_mode & 0o077 == 0 for path in folder.iterdir())
     with pytest.raises(ConfigError, match="nothing was made"):
         keys.init(tmp_path, alignment=False)
-    with pytest.raises(ConfigError, match="nothing was made"):
-        keys.encryption(tmp_path)
     (folder / "encryption.key").unlink()
-    keys.encryption(tmp_path)
+    (tmp_path / "site.yaml").write_text("{version: 1, party: bank, store: exchange}\n")
+    keys.renew(tmp_path, "encryption")
     again = capsys.readouterr().out.strip()
     assert again == f"encryption_key: {PrivateKey.from_file(folder / 'encryption.key').public}"
     assert again != second
@@ -172,7 +173,7 @@ def test_a_new_federation_declares_everybodys_keys(tmp_path: Path) -> None:
     (tmp_path / "shop.csv").write_text("id,late\n1,0\n2,1\n")
     target = tmp_path / "federation"
     tables = [f"{name}={tmp_path / name}.csv" for name in ("bank", "shop")]
-    init.command(target, tables, "shop.late", "id")
+    init.command(target, tables, "shop.late", ["id"])
     declared = yaml.safe_load((target / "federation.yaml").read_text())["parties"]
     for party, spec in declared.items():
         folder = target / party / "keys"

@@ -4,12 +4,11 @@ import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from opboost_ops.config.schema import FEATURE_NAME
-
-if TYPE_CHECKING:
-    import polars as pl
 
 #: Names of columns that say in which part of a split a row is.
 _SPLITS = {"is_test", "is_train", "istest", "istrain", "test", "train", "split", "fold", "holdout",
@@ -37,7 +36,7 @@ class FirstColumns:
 
 
 def first_columns(
-    frame: "pl.DataFrame",
+    frame: pl.DataFrame,
     identity: str,
     label: str | None,
     epsilon: float,
@@ -74,10 +73,8 @@ def first_columns(
     return found
 
 
-def _left_out(values: "pl.Series") -> str:
+def _left_out(values: pl.Series) -> str:
     """Why a column is no feature; empty if it is one."""
-    import polars as pl
-
     kind = values.dtype
     if kind.is_nested() or kind in (pl.Binary, pl.Object, pl.Int128, pl.UInt128):
         return f"a column of type {kind.base_type().__name__} is no feature"
@@ -110,9 +107,7 @@ def _name(column: str, taken: set[str]) -> str:
     return name
 
 
-def _entry(values: "pl.Series") -> dict[str, Any]:
-    import polars as pl
-
+def _entry(values: pl.Series) -> dict[str, Any]:
     kind = values.dtype
     if kind == pl.Boolean:
         return {"type": "boolean"}
@@ -124,7 +119,7 @@ def _entry(values: "pl.Series") -> dict[str, Any]:
     return {"type": "nominal"}
 
 
-def _protect(entry: dict[str, Any], values: "pl.Series", epsilon: float) -> tuple[str, ...]:
+def _protect(entry: dict[str, Any], values: pl.Series, epsilon: float) -> tuple[str, ...]:
     """Add what a feature holder's feature needs; what of it is blank."""
     blank: tuple[str, ...] = ()
     if entry["type"] == "numeric":

@@ -1,17 +1,22 @@
-"""Pinning in ``policy.yaml``: the rest of the file stays as it is."""
+"""Columns and receivers' keys pinned in ``policy.yaml``; the rest of the file stays as it is."""
 
 import base64
 import os
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from opboost_ops.config.loading import load_policy
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.loading import POLICY, load_policy, load_site
 from opboost_ops.config.schema import Name, PublicKey
-from opboost_ops.errors import ConfigError
+from opboost_ops.errors import ConfigError, Fault
+from opboost_ops.exchange.books import open_books
+from opboost_ops.privacy.consent import unpinned
 
 
 def require_public_key(key: str) -> str:
@@ -29,7 +34,7 @@ def require_public_key(key: str) -> str:
     )
 
 
-def pin(path: Path, party: str, key: str, replace: bool) -> bool:
+def pin_key(path: Path, party: str, key: str, replace: bool) -> bool:
     """Pin a party's signing key as a receiver's.
 
     Args:
@@ -65,23 +70,101 @@ def pin(path: Path, party: str, key: str, replace: bool) -> bool:
     receiver = {**receivers.get(party, {}), "signing_key": key}
     expected = {**data, "receivers": {**receivers, party: receiver}}
     changed = _pinned(text, party, key)
-    if data_of(changed) != expected:
+    if _data_of(changed) != expected:
         raise ConfigError(
             f"{path.name} is written in a way that this command cannot add to.",
             f"Write it there by hand: receivers: {{{party}: {{signing_key: {key}}}}}",
         )
-    replace_text(path.resolve(), changed)
+    _replace_text(path.resolve(), changed)
     return True
 
 
+def pin_columns(site: Path, federation: Federation) -> dict[str, UUID]:
+    """Write the UUID of every feature that the policy allows and does not pin yet.
+
+    A UUID that is pinned already is left as it is, whatever the federation says.
+
+    Args:
+        site: Folder of the party's ``site.yaml``.
+        federation: What repeats the UUIDs.
+
+    Returns:
+        What was pinned now, by feature; empty if nothing was missing.
+
+    Raises:
+        ConfigError: The ledger has charged one of the features under another UUID, whose budgets
+            would begin anew; the party is none of the federation's; or the file is written in a
+            way that cannot be added to. Nothing was changed.
+    """
+    declared, path = load_site(site / "site.yaml"), site / POLICY
+    policy = load_policy(path)
+    if declared.party not in federation.parties:
+        raise ConfigError(f"{federation.name} has no party {declared.party}.")
+    missing = unpinned(policy, federation, declared.party)
+    if not missing:
+        return {}
+    with open_books(declared) as books:
+        charged: dict[str, list[UUID]] = defaultdict(list)
+        for release in books.ledger.releases():
+            if release.column is not None:
+                charged[(release.feature or "").partition("=")[0]].append(release.column)
+    faults = [
+        Fault(
+            f"features.{name}.uuid",
+            "the party's ledger has charged this feature under another UUID",
+            f"give the federation file uuid: {charged[name][-1]}",
+        )
+        for name, uuid in missing.items()
+        if name in charged and uuid not in charged[name]
+    ]
+    if faults:
+        raise ConfigError("nothing was pinned", file=POLICY, faults=faults)
+    text = path.read_bytes().decode()
+    changed = text
+    for name, uuid in missing.items():
+        changed = _with_uuid(changed, name, str(uuid))
+    expected = yaml.safe_load(text)
+    # Copies: rules that share an anchor are one object.
+    rules = expected["features"]
+    expected["features"] = {
+        name: {**rule, **({"uuid": str(missing[name])} if name in missing else {})}
+        for name, rule in rules.items()
+    }
+    if _data_of(changed) != expected:
+        lines = "; ".join(f"features.{n}: {{uuid: {u}}}" for n, u in missing.items())
+        raise ConfigError(
+            f"{POLICY} is written in a way that this command cannot add to.",
+            f"Write it there by hand: {lines}",
+        )
+    _replace_text(path.resolve(), changed)
+    return missing
+
+
+def _with_uuid(text: str, feature: str, uuid: str) -> str:
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        # The last entry did not fit: the caller sees that this is not what is wanted.
+        return text
+    rule: Any = _child(_child(root, "features"), feature)
+    if not isinstance(rule, yaml.MappingNode):
+        return text
+    start = rule.start_mark
+    if rule.flow_style:
+        comma = ", " if rule.value else ""
+        at = start.index + 1
+        return f"{text[:at]}uuid: {uuid}{comma}{text[at:]}"
+    return f"{text[: start.index]}uuid: {uuid}\n{' ' * start.column}{text[start.index :]}"
+
+
 def _pinned(text: str, party: str, key: str) -> str:
-    receivers = child(yaml.compose(text, Loader=yaml.SafeLoader), "receivers")
+    receivers = _child(yaml.compose(text, Loader=yaml.SafeLoader), "receivers")
     # Some names, such as `on`, are no text in YAML unless they are quoted.
     name = party if yaml.safe_load(party) == party else f'"{party}"'
     if receivers is None:
         end = "" if text.endswith("\n") else "\n"
         return f"{text}{end}receivers:\n  {name}:\n    signing_key: {key}\n"
-    old = child(child(receivers, party), "signing_key")
+    old = _child(_child(receivers, party), "signing_key")
     if old is not None:
         return text[: old.start_mark.index] + key + text[old.end_mark.index :]
     start = receivers.start_mark
@@ -94,7 +177,7 @@ def _pinned(text: str, party: str, key: str) -> str:
     return text[: start.index] + entry + text[start.index :]
 
 
-def child(node: Any, name: str) -> Any:
+def _child(node: Any, name: str) -> Any:
     """The value of a key of a composed mapping; None if there is none."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
@@ -111,7 +194,7 @@ def _fits(form: Any, text: str) -> bool:
     return True
 
 
-def data_of(text: str) -> Any:
+def _data_of(text: str) -> Any:
     """What a text says as YAML; None if it is none."""
     try:
         return yaml.safe_load(text)
@@ -119,7 +202,7 @@ def data_of(text: str) -> Any:
         return None
 
 
-def replace_text(path: Path, text: str) -> None:
+def _replace_text(path: Path, text: str) -> None:
     """Replace a file's text, whole or not at all; who may read it stays as it is.
 
     Raises:

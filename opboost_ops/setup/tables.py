@@ -1,20 +1,25 @@
 """The tables that `opboost init` is given, refused where `opboost check` would refuse them."""
 
+import glob
+import gzip
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import polars as pl
+import sqlalchemy as sa
+from pydantic import ValidationError
+
+from opboost_ops.config.source import ENVIRONMENT, Source, is_source, is_text
 from opboost_ops.errors import ConfigError, Fault
-
-if TYPE_CHECKING:
-    import polars as pl
+from opboost_ops.stages.sources import copy
 
 
 def read_table(
     party: str, at: str, query: str | None, identity: str
-) -> "tuple[pl.DataFrame, Path | dict[str, Any]]":
+) -> tuple[pl.DataFrame, Path | dict[str, Any]]:
     """A party's table, and how ``site.yaml`` names it.
 
     Args:
@@ -29,12 +34,7 @@ def read_table(
     Raises:
         ConfigError: It cannot be read.
     """
-    import polars as pl
-    from pydantic import ValidationError
-
-    from opboost_ops.config.source import Source, is_source
-    from opboost_ops.stages.sources import copy
-
+    _require_no_password(party, at)
     if not is_source(at):
         try:
             path = Path(at).resolve()
@@ -42,7 +42,7 @@ def read_table(
         except (pl.exceptions.PolarsError, OSError):
             pass
         raise ConfigError(f"{at} is missing, or neither Parquet nor CSV.")
-    if "://" not in at and not at.startswith("env:"):
+    if "://" not in at and not at.startswith(ENVIRONMENT):
         at = str(Path(at).resolve())
     try:
         source = Source(at=at, query=query, **_written(at))
@@ -61,9 +61,24 @@ def read_table(
     return frame, {"at": at, **source.model_dump(exclude={"at"}, exclude_defaults=True)}
 
 
+def _require_no_password(party: str, at: str) -> None:
+    try:
+        password = sa.make_url(at).password
+    except sa.exc.ArgumentError:
+        password = None
+    if password:
+        name = f"{party.upper()}_TABLE"
+        raise ConfigError(
+            f"The table of {party} is named by a URL with a password, which would be written into "
+            "site.yaml.",
+            f"Put the URL into the environment variable {name} of this party's processes alone, "
+            f"and give --table {party}={ENVIRONMENT}{name}.",
+        )
+
+
 def require_sound(
-    frames: "Mapping[str, pl.DataFrame]",
-    places: "Mapping[str, Path | dict[str, Any]]",
+    frames: Mapping[str, pl.DataFrame],
+    places: Mapping[str, Path | dict[str, Any]],
     identities: Mapping[str, str],
     holder: str,
     label: str,
@@ -146,12 +161,8 @@ def _raise(faults: list[Fault]) -> None:
         raise ConfigError(f"{count}; nothing was written", file="tables", faults=faults)
 
 
-def _id_types(values: "pl.Series", place: "Path | dict[str, Any]") -> set[str]:
+def _id_types(values: pl.Series, place: Path | dict[str, Any]) -> set[str]:
     """What its IDs may be declared as. In CSV 12 is a number or a text, and 007 is a text."""
-    import polars as pl
-
-    from opboost_ops.config.source import is_text
-
     if values.dtype.is_integer():
         return {"integer"}
     if values.dtype != pl.String:
@@ -163,11 +174,6 @@ def _id_types(values: "pl.Series", place: "Path | dict[str, Any]") -> set[str]:
 
 def _written(at: str) -> dict[str, Any]:
     """How a local CSV file is written, by its first lines."""
-    import glob
-    import gzip
-
-    from opboost_ops.config.source import is_text
-
     found = sorted(glob.glob(at)) if not Path(at).is_file() else [at]
     if "://" in at or not found or not is_text(found[0]):
         return {}

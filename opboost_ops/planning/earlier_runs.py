@@ -1,19 +1,17 @@
-"""What `opboost plan` and `opboost channel designed` take from runs that the label holder has."""
+"""What planning takes from runs that the label holder has finished."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.loading import load_federation
+from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
-
-if TYPE_CHECKING:
-    from opboost_ops.config.federation import Federation
-    from opboost_ops.domain import Domain
-    from opboost_ops.privacy.planner import Caps
-    from opboost_ops.run.received import Received
+from opboost_ops.privacy.planner import Caps
+from opboost_ops.run.received import Received, prior_from, received
 
 
 def estimated_prior(
-    federation: Path | None, run: str | None, column: str | None, domain: "Domain"
+    federation: Path | None, run: str | None, column: str | None, domain: Domain
 ) -> tuple[str, str] | None:
     """The prior of a released column, estimated from a run through the channel that released it.
 
@@ -36,8 +34,6 @@ def estimated_prior(
             "A prior of an earlier run needs --federation, --prior-run and --prior-of together.",
             "For example --federation federation.yaml --prior-run RUN --prior-of bank.income.",
         )
-    from opboost_ops.config.loading import load_federation
-    from opboost_ops.run.received import prior_from, received
 
     found = received(federation, load_federation(federation), run)
     weights = prior_from(found, column)
@@ -55,8 +51,8 @@ def estimated_prior(
 
 
 def piloted(
-    file: Path, declared: "Federation", party: str, run: str, asked: "Caps | None"
-) -> "tuple[Received, Caps]":
+    file: Path, declared: Federation, party: str, run: str, wanted: Caps | None
+) -> tuple[Received, Caps]:
     """A finished pilot of a feature holder, and the total that may follow it.
 
     Args:
@@ -64,14 +60,11 @@ def piloted(
         declared: What it says.
         party: The feature holder.
         run: The pilot's run id.
-        asked: A smaller total, where one is asked for.
+        wanted: A smaller total, where one is asked for.
 
     Raises:
         ConfigError: It was no pilot of that party, or more is asked for than it left.
     """
-    from opboost_ops.privacy.planner import Caps
-    from opboost_ops.run.received import received
-
     found = received(file, declared, run)
     there = found.federation.parties.get(party)
     pilot = there.pilot if there is not None else None
@@ -82,14 +75,14 @@ def piloted(
             f"Declare parties.{party}.pilot before such a run, or propose by a public sample.",
         )
     totals = {}
-    for name, most, wanted in (
-        ("total-loss-1", pilot.total_loss_1, asked.step if asked else None),
-        ("total-loss-whole", pilot.total_loss_whole, asked.whole if asked else None),
+    for name, most, least in (
+        ("total-loss-1", pilot.total_loss_1, wanted.step if wanted else None),
+        ("total-loss-whole", pilot.total_loss_whole, wanted.whole if wanted else None),
     ):
-        if wanted is not None and most is not None and wanted > most:
+        if least is not None and most is not None and least > most:
             raise ConfigError(
-                f"--{name} is {wanted:g}, and the pilot left {most:g}.",
+                f"--{name} is {least:g}, and the pilot left {most:g}.",
                 "Leave it out, or ask for less: the sum was agreed before the pilot.",
             )
-        totals[name] = most if wanted is None else wanted
+        totals[name] = most if least is None else least
     return found, Caps(totals["total-loss-1"], totals["total-loss-whole"])

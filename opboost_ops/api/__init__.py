@@ -1,0 +1,48 @@
+"""For notebooks and programs: what the commands do, as typed objects and polars frames.
+
+>>> from opboost_ops import api
+>>> api.check("credit/federation.yaml").faults
+()
+>>> trained = api.run("credit/federation.yaml", parameters={"num_leaves": 7})
+>>> trained.metrics
+shape: (2, 3)
+...
+>>> api.score("credit/federation.yaml").scores
+shape: (1_000, 4)
+...
+
+A federation is named by its ``federation.yaml`` or by the folder of it, and a party by the folder
+of its ``site.yaml``. What an object holds is its party's own: of one's own party, or of all where
+one runs all of them.
+"""
+
+from opboost_ops.api.consent import Checked, Consent, agree, check
+from opboost_ops.api.ledger import Statement, ledger
+from opboost_ops.api.models import Models, card, models
+from opboost_ops.api.plans import channel, divide, leakage, plan, simulate, sizes
+from opboost_ops.api.runs import Scored, Trained, run, score
+from opboost_ops.api.setup import bounds, init
+
+__all__ = [
+    "Checked",
+    "Consent",
+    "Models",
+    "Scored",
+    "Statement",
+    "Trained",
+    "agree",
+    "bounds",
+    "card",
+    "channel",
+    "check",
+    "divide",
+    "init",
+    "leakage",
+    "ledger",
+    "models",
+    "plan",
+    "run",
+    "score",
+    "simulate",
+    "sizes",
+]

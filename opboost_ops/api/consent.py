@@ -1,0 +1,144 @@
+"""What is wrong, what will leave, and a party's consent to it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from opboost_ops.config.agreement import digest_of, document
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.loading import load_federation, load_site
+from opboost_ops.errors import ConfigError, Fault
+from opboost_ops.run import agreement, mailboxes
+from opboost_ops.run.agreement_file import load
+from opboost_ops.run.changes import Change, changes, leaving
+from opboost_ops.run.party_sites import federation_file
+from opboost_ops.run.site_faults import site_faults
+from opboost_ops.stages import list_shards, request_splits
+from opboost_ops.stages.alignments import alignment_of
+
+
+@dataclass(frozen=True, repr=False)
+class Checked:
+    """What `check` found.
+
+    Attributes:
+        federation: As declared.
+        faults: All that is wrong at the parties' sites and tables; empty if nothing.
+        leaves: What is randomised before it leaves: a row a column and agreed epsilon, with
+            ``party``, ``column``, ``mechanism``, ``epsilon``, ``loss_1`` and ``loss_whole``.
+        exact: What is sent in a run without an epsilon: ``sender``, ``receiver``, ``discloses``.
+    """
+
+    federation: Federation
+    faults: tuple[Fault, ...]
+    leaves: pl.DataFrame
+    exact: pl.DataFrame
+
+    def __repr__(self) -> str:
+        found = f"{len(self.faults)} faults" if self.faults else "no faults"
+        return f"Checked({self.federation.name}: {found}, {self.leaves.height} releases)"
+
+
+@dataclass(frozen=True, repr=False)
+class Consent:
+    """What a party is asked to agree to.
+
+    Attributes:
+        party: Which.
+        federation: As declared.
+        digest: Of what is agreed to; `agree` takes it.
+        changes: What is new since the party's last agreement.
+        number: Of the party's agreement to just this; None if it has not agreed.
+    """
+
+    party: str
+    federation: Federation
+    digest: str
+    changes: tuple[Change, ...]
+    number: int | None
+
+    def __repr__(self) -> str:
+        state = f"agreed, number {self.number}" if self.number else f"{len(self.changes)} changes"
+        return f"Consent({self.party} to {self.federation.name}: {state})"
+
+
+def check(federation: str | Path) -> Checked:
+    """Find whatever would stop a run, and what a run sends.
+
+    Args:
+        federation: ``federation.yaml``, or its folder.
+
+    Raises:
+        ConfigError: The federation file itself is faulty; with all its faults.
+    """
+    path = federation_file(Path(federation))
+    declared = load_federation(path)
+    faults, _ = site_faults(path, declared)
+    lines = [
+        {
+            "party": party,
+            "column": line.charge,
+            "mechanism": line.curve.mechanism,
+            "epsilon": line.epsilon,
+            "loss_1": float(line.curve.loss[0]),
+            "loss_whole": float(line.curve.loss[-1]),
+        }
+        for party in declared.feature_holders
+        for line in leaving(declared, party)
+    ]
+    exact = [
+        {"sender": sender, "receiver": receiver, "discloses": discloses}
+        for sender, receiver, discloses in exact_releases(declared)
+    ]
+    return Checked(
+        declared,
+        tuple(faults),
+        pl.DataFrame(lines, infer_schema_length=None),
+        pl.DataFrame(exact, infer_schema_length=None),
+    )
+
+
+def exact_releases(federation: Federation) -> list[tuple[str, str, str]]:
+    """What a run sends without an epsilon: sender, receiver, and what it discloses."""
+    if federation.learning == "horizontal":
+        return [
+            (party, to, discloses)
+            for party in federation.parties
+            for _, to, discloses in mailboxes.disclosures(party, federation)
+        ]
+    found = list(alignment_of(federation.alignment_mode).disclosures(federation))
+    for party in federation.feature_holders:
+        if federation.parties[party].shards:
+            found.append((party, "everyone who sees the run", list_shards.DISCLOSES))
+        if not federation.has_decoys:
+            found.append((federation.label_holder, party, request_splits.DISCLOSES))
+    return found
+
+
+def agree(site: str | Path, federation: str | Path, digest: str | None = None) -> Consent:
+    """Show what a party is asked to agree to; with its digest, agree to it.
+
+    Args:
+        site: Folder of the party's ``site.yaml``.
+        federation: ``federation.yaml``, or its folder.
+        digest: Of a `Consent` that somebody has read; nothing is agreed to without it.
+
+    Raises:
+        ConfigError: The party is not in the federation, or the file is not what was read.
+    """
+    path = federation_file(Path(federation))
+    mine, declared = load_site(Path(site) / "site.yaml"), load_federation(path)
+    agreement.require_member(mine, declared)
+    found = digest_of(document(declared))
+    if digest is not None and digest != found:
+        raise ConfigError(
+            f"{digest} is not the digest of {path.name}, which is {found} now.",
+            "Nothing was agreed to. Read what is new, and name the digest that was read.",
+        )
+    if digest is not None:
+        agreement.agree(mine, declared)
+    book = load(mine)
+    newest = book.newest(declared.name)
+    number = newest.number if newest is not None and newest.digest == found else None
+    return Consent(mine.party, declared, found, tuple(changes(book, declared)), number)

@@ -1,0 +1,147 @@
+"""Runs on named tables, and what a run gave: what `opboost run --json` prints."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from opboost_ops.boosting.trainer import format_of
+from opboost_ops.config.federation import AlignmentMode
+from opboost_ops.config.loading import load_site
+from opboost_ops.datasets import centralised, lenders, load
+from opboost_ops.datasets.workspace import write_workspace
+from opboost_ops.errors import ConfigError
+from opboost_ops.run.artifact_sizes import artifact_sizes
+from opboost_ops.run.local import Finished
+from opboost_ops.run.party_sites import site_files
+
+
+def write_named(
+    dataset: str,
+    folder: Path,
+    form: Mapping[str, Any],
+    *,
+    seed: int | None = None,
+    alignment: AlignmentMode | None = None,
+    epsilon: float | None = None,
+    lower: int | None = None,
+    upper: int | None = None,
+    quantile_edges: bool = False,
+    model_epsilon: float | None = None,
+) -> tuple[Path, dict[str, Any]]:
+    """Write a federation of a named table, all its parties.
+
+    Args:
+        dataset: One of `opboost datasets list`.
+        folder: An empty or new one.
+        form: As in the trigger form.
+        seed: Makes split, booster and noise predictable.
+        alignment: How the common people are found; private when absent.
+        epsilon: Of all protected features.
+        lower: L of the domain.
+        upper: R of the domain.
+        quantile_edges: Cells from the private tables, without any guarantee.
+        model_epsilon: Of noise in all sums of horizontal learning.
+
+    Returns:
+        ``federation.yaml``, and the form that its run takes: that of horizontal learning is empty,
+        since its training is part of what the parties agree on.
+
+    Raises:
+        ConfigError: An option is not for this table, or the folder is in use.
+    """
+    if dataset == lenders.NAME:
+        given = {
+            "epsilon": epsilon, "lower": lower, "upper": upper, "quantile-edges": quantile_edges,
+            "alignment": alignment,
+        }  # fmt: skip
+        if named := [f"--{name}" for name, value in given.items() if value]:
+            raise ConfigError(
+                f"{', '.join(named)} is not for {dataset}, whose learning is horizontal.",
+                "Nothing is randomised there: leave it out.",
+            )
+        usual = lenders.SMALL if model_epsilon is None else lenders.private_training(model_epsilon)
+        declared = {name: value for name, value in form.items() if value is not None}
+        return lenders.write_lenders(folder, seed=seed, training={**usual, **declared}), {}
+    if model_epsilon is not None:
+        raise ConfigError(
+            f"--model-epsilon is not for {dataset}, whose learning is vertical.",
+            "It goes with --dataset lenders; DPBoost has training.private in federation.yaml.",
+        )
+    # Imputed values make a model of clear rows: desensitised scoring never has any.
+    imputed = form.get("denoise") not in (None, "none")
+    file = write_workspace(
+        load(dataset, seed=seed or 0),
+        folder,
+        seed=seed,
+        epsilon=epsilon,
+        lower=lower,
+        upper=upper,
+        quantile_edges=quantile_edges,
+        alignment=alignment or "private",
+        scoring={"mode": "routed"} if imputed else None,
+    )
+    return file, dict(form)
+
+
+def run_document(file: Path, finished: Finished, *, experiment: bool = False) -> dict[str, Any]:
+    """What a finished training run gave, as JSON.
+
+    Args:
+        file: Its ``federation.yaml``.
+        finished: The run.
+        experiment: Whether the tables were generated or public, so that metrics of clear rows
+            exist.
+    """
+    declared = finished.federation
+    owner = declared.label_holder
+    sites = site_files(file, declared)
+    if declared.learning == "horizontal":
+        return _horizontal(finished, load_site(sites[owner]).models)
+    if experiment:
+        metrics = centralised.metrics(sites, declared.name, owner, finished.run)
+    else:
+        metrics = {
+            "centralised": None,
+            "federated": None,
+            **finished.summaries[owner]["evaluate"]["metrics"],
+        }
+    name = format_of(declared.training.trainer).file
+    model = load_site(sites[owner]).models / declared.name / finished.run / name
+    quality = finished.seconds("quality_seconds")
+    return {
+        "federation": declared.name,
+        "run": finished.run,
+        "metrics": metrics,
+        "bytes": artifact_sizes(sites[owner], declared.name, finished.run),
+        "seconds": finished.seconds(),
+        "quality_seconds": round(sum(quality.values()), 6),
+        "model": str(model),
+    }
+
+
+def _horizontal(finished: Finished, models: Path) -> dict[str, Any]:
+    federation = finished.federation
+    said = {p: stages for p, stages in finished.summaries.items() if p not in finished.gone}
+    boosted = {party: stages["boost"] for party, stages in said.items()}
+    spent = {party: finished.spent[party]["boost"] for party in said}
+    active = boosted[federation.label_holder]
+    quality = finished.seconds("quality_seconds")
+    private = {"private": active["private"]} if "private" in active else {}
+    gone = {"gone": finished.gone} if finished.gone else {}
+    return {
+        **private,
+        **gone,
+        "federation": federation.name,
+        "run": finished.run,
+        "metrics": {party: stages["evaluate_own"]["metrics"] for party, stages in said.items()},
+        "rows": active["rows"],
+        "messages": max(summary["messages"] for summary in boosted.values()),
+        "bytes": sum(summary["bytes"] for summary in boosted.values()),
+        "sums": active["sums"],
+        # Waiting for one another is part of it here.
+        "training": round(max(s["seconds"] + s["waited"] for s in spent.values()), 6),
+        "cpu": {party: found["cpu"] for party, found in spent.items()},
+        "seconds": finished.seconds(),
+        "quality_seconds": round(sum(quality.values()), 6),
+        "model": str(models / federation.name / finished.run / "model.txt"),
+    }

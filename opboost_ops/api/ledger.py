@@ -1,0 +1,69 @@
+"""What a party has released."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import polars as pl
+
+from opboost_ops.config.loading import POLICY, load_policy, load_site
+from opboost_ops.exchange.books import open_books
+from opboost_ops.privacy import statement
+from opboost_ops.privacy.accountant import model_epsilon
+
+
+@dataclass(frozen=True, repr=False)
+class Statement:
+    """What a party has released.
+
+    Attributes:
+        party: Whose.
+        columns: A row for each charged column: ``feature``, ``column`` (its UUID), ``mechanism``,
+            ``releases``, the public worst case ``loss_1`` and ``loss_whole``, and
+            ``retrainings_left``, null where they never end.
+        exact: A row for each kind of release that has no epsilon: ``receiver``, ``kind``,
+            ``times`` and what it ``discloses``.
+        model_epsilon: Of all private models.
+    """
+
+    party: str
+    columns: pl.DataFrame
+    exact: pl.DataFrame
+    model_epsilon: float
+
+    def __repr__(self) -> str:
+        return f"Statement({self.party}: {self.columns.height} columns charged)"
+
+
+def ledger(site: str | Path) -> Statement:
+    """What a party has released, by its own ledger.
+
+    Args:
+        site: Folder of the party's ``site.yaml``.
+
+    Raises:
+        ConfigError: The site or its database cannot be read.
+    """
+    folder = Path(site)
+    declared, policy = load_site(folder / "site.yaml"), load_policy(folder / POLICY)
+    with open_books(declared) as books:
+        releases = books.ledger.releases()
+    words = statement.protections(releases)
+    columns = [
+        {
+            "feature": found.feature,
+            "column": str(uuid),
+            "mechanism": words.get(uuid),
+            "releases": found.account.releases,
+            "loss_1": float(found.account.step),
+            "loss_whole": float(found.account.whole),
+            "retrainings_left": found.retrainings,
+        }
+        for uuid, found in statement.forecasts(releases, policy).items()
+    ]
+    exact = [asdict(line) for line in statement.exact_lines(releases)]
+    return Statement(
+        party=declared.party,
+        columns=pl.DataFrame(columns, infer_schema_length=None),
+        exact=pl.DataFrame(exact, infer_schema_length=None),
+        model_epsilon=float(model_epsilon(releases)),
+    )

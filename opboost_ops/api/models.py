@@ -1,0 +1,206 @@
+"""The label holder's model versions, and which one is champion."""
+
+import getpass
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from opboost_ops.config.loading import load_federation, load_site
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.models.card import Card
+from opboost_ops.models.export import export_model, model_columns
+from opboost_ops.models.registry import Registry
+from opboost_ops.run.acts import Asked, do
+from opboost_ops.run.party_sites import federation_file, site_files
+
+
+class Models:
+    """The model versions of a federation, at its label holder.
+
+    Args:
+        site: The label holder's.
+        federation: Name of the federation.
+    """
+
+    def __init__(self, site: Site, federation: str) -> None:
+        self._site, self._federation = site, federation
+        self._registry = Registry(site.models, federation)
+
+    def __repr__(self) -> str:
+        names = self._registry.versions()
+        return f"Models({self._federation}: {len(names)} versions, champion {self.champion})"
+
+    @property
+    def champion(self) -> str | None:
+        """The version that scores new rows; None before there is one."""
+        return self._registry.champion()
+
+    @property
+    def versions(self) -> pl.DataFrame:
+        """A row a version, oldest first, with a column for each metric of each mode."""
+        return pl.DataFrame([flat(line) for line in self.lines()[0]], infer_schema_length=None)
+
+    def lines(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """As `opboost models list --json`, and what is damaged."""
+        damages: list[str] = []
+        champion: str | None = None
+        try:
+            champion = self._registry.champion()
+        except ContractError as error:
+            damages.append(str(error))
+        decisions = {entry.version: entry for entry in self._registry.history()}
+        lines = []
+        for version in self._registry.versions():
+            try:
+                files = self._registry.files(version)
+            except ContractError as error:
+                damages.append(str(error))
+                files = {}
+            evaluation = json.loads(files["evaluation.json"]) if files else {}
+            last = decisions.get(version)
+            lines.append(
+                {
+                    "version": version,
+                    "champion": version == champion,
+                    "damaged": not files,
+                    "mode": evaluation.get("mode"),
+                    "metrics": evaluation.get("metrics", {}),
+                    "decision": last.model_dump() if last else None,
+                }
+            )
+        return lines, damages
+
+    def files(self, version: str | None = None) -> dict[str, bytes]:
+        """A version's files, the champion's when absent.
+
+        Raises:
+            ContractError: There is none, or it is damaged.
+        """
+        chosen = version or self.champion
+        if chosen is None:
+            raise ContractError(
+                f"{self._federation} has no champion.", "Train a model, or name a version."
+            )
+        return self._registry.files(chosen)
+
+    def card(self, version: str | None = None) -> Card:
+        """A version's card, the champion's when absent.
+
+        Raises:
+            ContractError: There is no such model, or its card is not of this software's form.
+        """
+        try:
+            return Card.model_validate_json(self.files(version)["card.json"])
+        except ValueError:
+            pass
+        raise ContractError(
+            f"The card of {version or 'the champion'} has a form that this software does not read.",
+            "See it with `opboost models show`.",
+        )
+
+    def export(
+        self, out: str | Path, version: str | None = None, form: str | None = None
+    ) -> tuple[Path, Path]:
+        """Write a model for other programs, and beside it how its columns must be mapped.
+
+        Args:
+            out: The new file.
+            version: The champion when absent.
+            form: ``text`` or ``json``; the model's own when absent.
+
+        Returns:
+            Both new files.
+
+        Raises:
+            ConfigError: One of them exists, or cannot be written.
+        """
+        target = Path(out)
+        files = self.files(version)
+        columns = target.with_name(f"{target.name}.columns.json")
+        made = {columns: model_columns(files).json_bytes(), target: export_model(files, form)}
+        for path in made:
+            if path.exists():
+                raise ConfigError(
+                    f"{path.name} exists already; nothing was written.", "Name another file."
+                )
+        try:
+            for path, content in made.items():
+                path.write_bytes(content)
+        except OSError as error:
+            raise ConfigError(f"{target.name} cannot be written: {error.strerror}.") from None
+        return target, columns
+
+    def promote(self, version: str, because: str = "by hand") -> str:
+        """Make a version champion, whatever the gate decided; its name."""
+        return self._act("promote", version, because)
+
+    def rollback(self, version: str | None = None, because: str = "by hand") -> str:
+        """Make a former champion champion again, the one before when absent; its name."""
+        return self._act("roll_back", version, because)
+
+    def _act(self, act: Literal["promote", "roll_back"], version: str | None, because: str) -> str:
+        return do(self._site, self._federation, Asked(act, because, getpass.getuser(), version))
+
+
+def models(federation: str | Path) -> Models:
+    """The models of a federation.
+
+    Args:
+        federation: ``federation.yaml``, or its folder.
+
+    Raises:
+        ConfigError: The label holder's site is not known here.
+    """
+    path = federation_file(Path(federation))
+    declared = load_federation(path)
+    return Models(load_site(site_files(path, declared)[declared.label_holder]), declared.name)
+
+
+def models_at(site: str | Path, federation: str | None = None) -> Models:
+    """The models at a label holder's site.
+
+    Args:
+        site: Folder of its ``site.yaml``.
+        federation: Whose models; needed where there are several.
+
+    Raises:
+        ConfigError: There are several federations and none is named, or none of that name.
+    """
+    found = load_site(Path(site) / "site.yaml")
+    folder = found.models
+    names = sorted(p.name for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
+    if federation is None and len(names) == 1:
+        return Models(found, names[0])
+    if federation is None or federation not in names:
+        listed = f"They are {', '.join(names)}." if names else "There are none yet."
+        raise ConfigError("Name a federation that has models with --federation.", listed)
+    return Models(found, federation)
+
+
+def card(federation: str | Path, version: str | None = None) -> Card:
+    """A model's card, at the label holder.
+
+    Args:
+        federation: ``federation.yaml``, or its folder.
+        version: A model; the champion when absent.
+
+    Raises:
+        ContractError: There is no such model, or its card is not of this software's form.
+    """
+    return models(federation).card(version)
+
+
+def flat(line: dict[str, Any]) -> dict[str, Any]:
+    """One of `Models.lines` as a row of a table: a column for each metric of each mode."""
+    measured = {f"{m} {n}": value for m, by in line["metrics"].items() for n, value in by.items()}
+    decision = line["decision"] or {}
+    return {
+        **{name: line[name] for name in ("version", "champion", "damaged", "mode")},
+        "decided_at": decision.get("at"),
+        "decision": decision.get("event"),
+        "why": decision.get("why"),
+        **measured,
+    }

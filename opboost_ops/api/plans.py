@@ -1,0 +1,226 @@
+"""Choosing mechanisms: planning, simulating and attacking at home, before anything is released."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from opboost_ops.datasets import simulation
+from opboost_ops.datasets.dealt import deal
+from opboost_ops.domain import Domain
+from opboost_ops.errors import ConfigError
+from opboost_ops.pages.simulation_report import simulation_report
+from opboost_ops.planning.attacks import Attacked, attack
+from opboost_ops.planning.designs import Measured, Prior, measure
+from opboost_ops.planning.division import Proposal
+from opboost_ops.planning.division import divide as divide_total
+from opboost_ops.planning.evidence import Request
+from opboost_ops.planning.ranking import Ranking, rank
+from opboost_ops.planning.sizes import Sizes, compare_sizes
+from opboost_ops.privacy.design import Cost
+from opboost_ops.privacy.planner import Caps
+from opboost_ops.run.party_sites import federation_file
+
+#: Called with how much is done, and of how much.
+Progress = Callable[[int, int], None]
+
+
+def _silent(_done: int, _whole: int) -> None: ...
+
+
+def _path(path: str | Path | None) -> Path | None:
+    return None if path is None else Path(path)
+
+
+def plan(
+    federation: str | Path,
+    party: str | None = None,
+    *,
+    sample: str | Path | None = None,
+    max_loss_1: float | None = None,
+    max_loss_whole: float | None = None,
+    out: str | Path | None = None,
+    progress: Progress = _silent,
+) -> Ranking:
+    """Rank mechanisms for each column by the order they keep under the party's caps.
+
+    Args:
+        federation: ``federation.yaml``, or its folder.
+        party: The feature holder; the only one when absent.
+        sample: Public Parquet rows with the same columns; the party's own table when absent.
+        max_loss_1: Cap on loss(1) of a column.
+        max_loss_whole: Cap on loss(R - L) of a column.
+        out: Folder of the picture; the party's home when absent.
+        progress: Called with how many mechanisms are done, and of how many.
+
+    Raises:
+        ConfigError: No mechanism keeps the caps.
+    """
+    limits = Caps(max_loss_1, max_loss_whole)
+    file = federation_file(Path(federation))
+    return rank(file, party, _path(sample), limits, _path(out), progress)
+
+
+def divide(
+    federation: str | Path,
+    party: str | None = None,
+    *,
+    total_loss_1: float | None = None,
+    total_loss_whole: float | None = None,
+    sample: str | Path | None = None,
+    importance: Mapping[str, float] | None = None,
+    pilot: str | None = None,
+    reach: float | None = None,
+    out: str | Path | None = None,
+    progress: Progress = _silent,
+) -> Proposal:
+    """Propose which columns to release, and how to divide a total loss over them.
+
+    Args:
+        federation: ``federation.yaml``, or its folder.
+        party: The feature holder; the only one when absent.
+        total_loss_1: Of the sum of all columns' loss(1).
+        total_loss_whole: Of the sum of all columns' loss(R - L).
+        sample: Public rows with the columns and the label.
+        importance: Or a weight for each column.
+        pilot: Or a pilot run, at the label holder; it has its own total.
+        reach: Find the least part of the total that keeps this share of the unprotected.
+        out: Folder of picture and channels.
+        progress: Called with how many channels are done, and of how many.
+
+    Raises:
+        ConfigError: There is not exactly one kind of evidence, or nothing to divide.
+    """
+    totals = (total_loss_1, total_loss_whole)
+    request = Request(
+        total=None if totals == (None, None) else Caps(*totals),
+        sample=_path(sample),
+        importances=importance or {},
+        pilot=pilot,
+        reach=reach,
+        out=_path(out),
+    )
+    return divide_total(federation_file(Path(federation)), party, request, progress)
+
+
+def sizes(
+    federation: str | Path,
+    values: Sequence[int],
+    party: str | None = None,
+    *,
+    near: Mapping[str, float] | None = None,
+    max_loss_1: float | None = None,
+    max_loss_whole: float | None = None,
+    sample: str | Path | None = None,
+) -> Sizes:
+    """Compare sizes of the domain at one loss between values that are near in raw units.
+
+    Args:
+        federation: ``federation.yaml``, or its folder.
+        values: The sizes.
+        party: The feature holder; the only one when absent.
+        near: By feature, a distance in raw units; a step of the declared domain when absent.
+        max_loss_1: Cap on the loss between near values.
+        max_loss_whole: Cap on the loss across the domain.
+        sample: Public rows; features are taken for even when absent.
+
+    Raises:
+        ConfigError: A size is out of range, or no feature can be compared.
+    """
+    caps = Caps(max_loss_1, max_loss_whole)
+    file = federation_file(Path(federation))
+    return compare_sizes(file, party, values, near or {}, caps, _path(sample))
+
+
+def channel(
+    mechanism: str,
+    lower: int = 1,
+    upper: int = 10,
+    *,
+    most: float | None = None,
+    cost: Cost = "absolute",
+    prior: Prior | None = None,
+    out: str | Path | None = None,
+    **parameters: float,
+) -> Measured:
+    """Build a mechanism's exact channel, and its loss curve.
+
+    Args:
+        mechanism: global, geometric, designed, adj, local, bucket, grr or piecewise.
+        lower: L of the domain.
+        upper: R of the domain.
+        most: Of a designed channel, the loss between any two values.
+        cost: Of a designed channel: absolute or squared.
+        prior: Of a designed channel.
+        out: A new file for a designed channel's table.
+        parameters: ``epsilon`` and what else the mechanism takes: ``theta``, ``alpha``,
+            ``buckets``.
+
+    Raises:
+        ConfigError: A name or a value is out of range.
+    """
+    given = {"epsilon": 1.0, **parameters}
+    return measure(
+        mechanism, lower, upper, given, most=most, cost=cost, prior=prior, out=_path(out)
+    )
+
+
+def simulate(
+    table: str | Path | pl.DataFrame,
+    label: str,
+    split: Mapping[str, Sequence[str]],
+    *,
+    upper: int = 10,
+    seed: int = 0,
+    out: str | Path | None = None,
+    progress: Progress = _silent,
+) -> simulation.Simulation:
+    """Deal one's own table to imagined parties: would a federation pay, and at which epsilon?
+
+    Args:
+        table: A frame, or a Parquet or CSV file.
+        label: Its label column.
+        split: Columns of each imagined party; the others are the label holder's.
+        upper: R of the domain, whose L is 1.
+        seed: Of noise and held-out rows.
+        out: Where a picture goes, if anywhere.
+        progress: Called with how many trainings are done, and of how many.
+
+    Raises:
+        ConfigError: The table cannot be read, or the domain is too large.
+    """
+    domain = Domain(1, upper)
+    if excess := domain.excess():
+        raise ConfigError(f"The domain {excess}.", "Name a smaller --upper.")
+    frame = table if isinstance(table, pl.DataFrame) else _read(Path(table))
+    dealt = deal(frame, label, {party: list(names) for party, names in split.items()}, domain)
+    found = simulation.simulate(dealt, domain, seed=seed, progress=progress)
+    if out is not None:
+        title = "A table" if isinstance(table, pl.DataFrame) else Path(table).stem
+        picture = Path(out)
+        picture.write_text(simulation_report(f"{title}: would it pay?", found), encoding="utf-8")
+        picture.chmod(0o600)
+    return found
+
+
+def leakage(federation: str | Path, party: str | None = None) -> Attacked:
+    """Attack the release that a party would make now; report and picture stay in its home.
+
+    Args:
+        federation: ``federation.yaml``, or its folder.
+        party: The feature holder; the only one when absent.
+
+    Raises:
+        ConfigError: The party or its site is not known.
+    """
+    return attack(federation_file(Path(federation)), party)
+
+
+def _read(path: Path) -> pl.DataFrame:
+    try:
+        if path.suffix in (".csv", ".gz"):
+            return pl.read_csv(path, infer_schema_length=None, try_parse_dates=True)
+        return pl.read_parquet(path)
+    except (pl.exceptions.PolarsError, OSError):
+        pass
+    raise ConfigError(f"{path} is missing, or neither Parquet nor CSV.")

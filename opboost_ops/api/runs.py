@@ -1,0 +1,151 @@
+"""Training and scoring, all parties on this machine."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from opboost_ops.api.models import models
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.loading import load_site
+from opboost_ops.models.card import Card
+from opboost_ops.models.registry import model_in
+from opboost_ops.run.local import Listener, Parties, run_federation
+from opboost_ops.run.party_sites import federation_file, site_files
+
+
+@dataclass(frozen=True, repr=False)
+class Trained:
+    """A finished training run.
+
+    Attributes:
+        federation: As it was run.
+        version: The model's, which is also the run's id.
+        champion: Whether it became champion.
+        why: The gate's decision.
+        metrics: A row for each way of training and scoring, named by ``model``.
+        model: The model's text, as stock LightGBM or XGBoost loads it.
+        card: Its card.
+        seconds: By stage.
+    """
+
+    federation: Federation
+    version: str
+    champion: bool
+    why: str
+    metrics: pl.DataFrame
+    model: str
+    card: Card
+    seconds: Mapping[str, float]
+
+    def __repr__(self) -> str:
+        champion = "champion" if self.champion else "not champion"
+        return f"Trained({self.federation.name} {self.version}, {champion})"
+
+
+@dataclass(frozen=True, repr=False)
+class Scored:
+    """A finished scoring run.
+
+    Attributes:
+        federation: Name of the federation.
+        run: The run's id.
+        version: Of the model.
+        mode: Of scoring.
+        file: Where the scores are.
+        scores: A row a person.
+        new: Whether the file is new; the same rows are scored once.
+        seconds: By stage.
+    """
+
+    federation: str
+    run: str
+    version: str
+    mode: str
+    file: Path
+    scores: pl.DataFrame
+    new: bool
+    seconds: Mapping[str, float]
+
+    def __repr__(self) -> str:
+        return f"Scored({self.scores.height:,} rows by {self.version}, {self.mode})"
+
+    def document(self) -> dict[str, Any]:
+        """As `opboost score --json` prints it."""
+        named = ("federation", "run", "version", "mode", "new")
+        return {
+            **{name: getattr(self, name) for name in named},
+            "rows": self.scores.height,
+            "scores": str(self.file),
+            "seconds": dict(self.seconds),
+        }
+
+
+def run(
+    federation: str | Path,
+    *,
+    parties: Parties = "processes",
+    listener: Listener | None = None,
+    **form: Any,
+) -> Trained:
+    """Train a federation here, all its parties.
+
+    Args:
+        federation: ``federation.yaml``, or its folder.
+        parties: How parties are kept apart.
+        listener: Called with party and event for every stage.
+        form: As in the trigger form: ``trees``, ``learning_rate``, ``depth``, ``parameters``,
+            ``denoise``, ``epsilon``.
+
+    Raises:
+        OpBoostError: What happened, where, and what to do.
+    """
+    path = federation_file(Path(federation))
+    finished = run_federation(path, form, listener, "train", parties)
+    said = finished.summaries[finished.federation.label_holder]
+    registered = models(path)
+    made = registered.card(finished.run)
+    lines = [{"model": name, **found} for name, found in made.metrics.items()]
+    return Trained(
+        federation=finished.federation,
+        version=finished.run,
+        champion=said["register"]["champion"],
+        why=said["register"]["why"],
+        metrics=pl.DataFrame(lines, infer_schema_length=None),
+        model=model_in(registered.files(finished.run)),
+        card=made,
+        seconds=finished.seconds(),
+    )
+
+
+def score(
+    federation: str | Path,
+    version: str | None = None,
+    *,
+    parties: Parties = "processes",
+    listener: Listener | None = None,
+) -> Scored:
+    """Score the parties' tables of new rows.
+
+    Args:
+        federation: ``federation.yaml``, or its folder.
+        version: A model; the champion when absent.
+        parties: How parties are kept apart.
+        listener: Called with party and event for every stage.
+
+    Raises:
+        OpBoostError: What happened, where, and what to do.
+    """
+    path = federation_file(Path(federation))
+    finished = run_federation(path, {"version": version}, listener, "score", parties)
+    owner, name = finished.federation.label_holder, finished.federation.name
+    said = finished.summaries[owner]
+    site = load_site(site_files(path, finished.federation)[owner])
+    used, written = said["score"]["version"], said["write_scores"]
+    file = site.scores / name / used / written["file"]
+    # By this path alone: polars would take brackets in a folder's name for a pattern.
+    scores = pl.read_parquet(file.read_bytes())
+    mode, new = said["score"]["mode"], written["new"]
+    return Scored(name, finished.run, used, mode, file, scores, new, finished.seconds())

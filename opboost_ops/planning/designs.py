@@ -1,0 +1,186 @@
+"""A mechanism's exact channel, and channels designed for a prior at two losses."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from opboost_ops import mechanisms
+from opboost_ops.config.channel_files import table_digest, table_text
+from opboost_ops.domain import Domain
+from opboost_ops.errors import ConfigError
+from opboost_ops.mechanisms.channel import Channel
+from opboost_ops.mechanisms.designed import Designed, Table
+from opboost_ops.mechanisms.geometric import LEAST_EPSILON
+from opboost_ops.planning.earlier_runs import estimated_prior
+from opboost_ops.privacy.design import Cost, design
+from opboost_ops.privacy.loss import LossCurve, loss_curve
+
+#: Mechanisms by short name, and which parameters each takes.
+_KNOWN: Mapping[str, tuple[type[Any], tuple[str, ...]]] = {
+    "global": (mechanisms.GlobalMap, ("epsilon",)),
+    "geometric": (mechanisms.Geometric, ("epsilon",)),
+    "adj": (mechanisms.AdjMap, ("epsilon", "theta", "alpha")),
+    "local": (mechanisms.LocalMap, ("epsilon", "theta")),
+    "bucket": (mechanisms.BucketResponse, ("epsilon", "buckets")),
+    "grr": (mechanisms.GeneralisedResponse, ("epsilon",)),
+    "piecewise": (mechanisms.Piecewise, ("epsilon",)),
+}
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What a designed channel expects of values: weights, or an estimate from a run's releases.
+
+    Attributes:
+        weights: Of all values, with commas; even when absent.
+        federation: ``federation.yaml`` of the run.
+        run: Its id, at the label holder.
+        column: The released column, as ``party.column``.
+    """
+
+    weights: str | None = None
+    federation: Path | None = None
+    run: str | None = None
+    column: str | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A channel and what it costs.
+
+    Attributes:
+        channel: Integer counts out of 2^64.
+        curve: Its loss curve.
+        design: Of a designed channel: ``expected_cost``, ``table_digest``, ``declaration`` and
+            ``prior``.
+    """
+
+    channel: Channel
+    curve: LossCurve
+    design: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        inputs, outputs = self.channel.probabilities().shape
+        return f"Measured({self.curve.mechanism}: {inputs} x {outputs}, loss {self.curve.loss})"
+
+    def document(self) -> dict[str, Any]:
+        """The same as JSON."""
+        return {
+            "mechanism": self.curve.mechanism,
+            "inputs": self.channel.inputs.tolist(),
+            "outputs": self.channel.outputs.tolist(),
+            "probabilities": self.channel.probabilities().tolist(),
+            "counts": [[str(count) for count in row] for row in self.channel.counts],
+            "loss": list(self.curve.loss),
+            "certificate": self.curve.certificate,
+            **self.design,
+        }
+
+
+def measure(
+    mechanism: str,
+    lower: int,
+    upper: int,
+    parameters: Mapping[str, float],
+    *,
+    most: float | None = None,
+    cost: Cost = "absolute",
+    prior: Prior | None = None,
+    out: Path | None = None,
+) -> Measured:
+    """Build a mechanism's channel and its loss curve.
+
+    Args:
+        mechanism: A short name: global, geometric, designed, adj, local, bucket, grr, piecewise.
+        lower: L of the domain.
+        upper: R of the domain.
+        parameters: By name; those of other mechanisms are ignored.
+        most: Of a designed channel, the loss between any two values.
+        cost: Of a designed channel, what it minimises the expectation of.
+        prior: Of a designed channel.
+        out: A new file for a designed channel's table.
+
+    Raises:
+        ConfigError: A name or a value is out of range.
+    """
+    if mechanism not in {*_KNOWN, "designed"}:
+        names = ", ".join([*_KNOWN, "designed"])
+        raise ConfigError(f"There is no mechanism {mechanism}.", f"Known are {names}.")
+    domain = Domain(lower, upper)
+    if excess := domain.excess():
+        raise ConfigError(f"The domain {excess}.", "Bring --lower and --upper nearer together.")
+    prior = prior or Prior()
+    estimated = estimated_prior(prior.federation, prior.run, prior.column, domain)
+    if estimated is not None and (mechanism != "designed" or prior.weights is not None):
+        raise ConfigError(
+            "A prior of an earlier run is for designed channels, instead of --prior.",
+            "Give one of them.",
+        )
+    made: dict[str, Any] = {}
+    if mechanism == "designed":
+        source = estimated or (prior.weights, None)
+        chosen, made = _designed(domain, parameters["epsilon"], most, cost, source, out)
+    else:
+        kind, taken = _KNOWN[mechanism]
+        try:
+            chosen = kind(**{name: parameters[name] for name in taken if name in parameters})
+        except ValidationError as error:
+            faults = ", ".join(".".join(map(str, fault["loc"])) for fault in error.errors())
+            raise ConfigError(f"{mechanism}: {faults} is out of range.") from None
+    return Measured(chosen.channel(domain), loss_curve(chosen, domain), made)
+
+
+def _designed(
+    domain: Domain,
+    epsilon: float,
+    most: float | None,
+    cost: Cost,
+    prior_from: tuple[str | None, str | None],
+    out: Path | None,
+) -> tuple[Designed, dict[str, Any]]:
+    if most is None:
+        raise ConfigError(
+            "A designed channel needs the loss between any two values.", "Give it with --most."
+        )
+    if not all(LEAST_EPSILON <= loss <= 1000 for loss in (epsilon, most)):
+        raise ConfigError(f"--epsilon and --most must be of {LEAST_EPSILON:g} to 1000.")
+    if cost not in ("absolute", "squared"):
+        raise ConfigError(f"There is no cost {cost}.", "Known are absolute, squared.")
+    if out is not None and out.exists():
+        raise ConfigError(
+            f"{out.name} is there already: a channel is made once, and kept.", "Name a new file."
+        )
+    prior, source = prior_from
+    found = design(domain, epsilon, most, cost, _weights(prior))
+    if found is None:
+        linear = min(epsilon, most / (domain.size - 1))
+        raise ConfigError(
+            "No table of this curve is exact and tells anything.",
+            f"Declare the geometric mechanism at epsilon {linear:.6g}, which keeps it.",
+        )
+    table = found.mechanism.table
+    assert isinstance(table, Table)
+    costs = {"programme": found.least, "channel": found.expected}
+    priors = {"prior": prior or "even", **({"prior_from": source} if source else {})}
+    about = {"epsilon": epsilon, "most": most, "cost": cost, **priors, "expected_cost": costs}
+    if out is not None:
+        out.write_text(table_text(table, about), encoding="utf-8")
+    declared = {"name": "designed", "epsilon": epsilon, "most": most}
+    return found.mechanism, {
+        "expected_cost": costs,
+        "table_digest": table_digest(table),
+        "declaration": {**declared, "table": out.name if out else "FILE"},
+        **priors,
+    }
+
+
+def _weights(prior: str | None) -> list[float] | None:
+    if prior is None:
+        return None
+    try:
+        return [float(weight) for weight in prior.split(",")]
+    except ValueError:
+        raise ConfigError("--prior is no list of numbers.", "For example 1,2,4,2,1.") from None

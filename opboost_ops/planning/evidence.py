@@ -1,0 +1,164 @@
+"""What a loss is divided by: a public sample, declared importances or a pilot."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opboost_ops.config.columns import columns_of
+from opboost_ops.config.federation import Federation
+from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.planning.earlier_runs import piloted
+from opboost_ops.planning.files import public_numbers, public_rows, require_weights
+from opboost_ops.privacy.accountant import exact, total
+from opboost_ops.privacy.division import Evidence, independent, sampled
+from opboost_ops.privacy.loss import column_losses
+from opboost_ops.privacy.planner import Caps
+from opboost_ops.run.received import evidence_from
+from opboost_ops.stages.assemble import encode_label
+
+#: Said with what a pilot proposes: it is no more made of released values alone.
+LABELS = (
+    "A proposal by a pilot depends on the label holder's own labels, too: whoever is shown it, as "
+    "in the next federation file, learns which columns go with them."
+)
+
+#: Rows of a sample that are looked at, and the least that say anything.
+_ROWS, _LEAST_ROWS = 10_000, 100
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be divided, and by which one kind of evidence.
+
+    Attributes:
+        total: Caps on the sum over all columns; a pilot has its own.
+        sample: Public rows with the columns and the label.
+        importances: A weight of each feature.
+        pilot: Id of a pilot run, at the label holder.
+        reach: Share of what unprotected columns tell for which the least loss is looked for.
+        out: Where picture and channels go; when absent the working folder, and of a pilot the label
+            holder's home.
+    """
+
+    total: Caps | None = None
+    sample: Path | None = None
+    importances: Mapping[str, float] = field(default_factory=dict)
+    pilot: str | None = None
+    reach: float | None = None
+    out: Path | None = None
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What a division is made by.
+
+    Attributes:
+        by: In a word.
+        lead: The same in a sentence.
+        evidence: What is known of the columns.
+        total: What is divided.
+        out: Where picture and channels go.
+        federation: Whose domain and features they are.
+        pilot: What is told of a pilot; nothing without one.
+    """
+
+    by: str
+    lead: str
+    evidence: Evidence
+    total: Caps
+    out: Path
+    federation: Federation
+    pilot: Mapping[str, Any]
+
+
+def evidence_for(file: Path, declared: Federation, party: str, request: Request) -> Basis:
+    """The evidence that a division goes by.
+
+    Args:
+        file: ``federation.yaml``.
+        declared: Its content.
+        party: The feature holder.
+        request: What is to be divided.
+
+    Raises:
+        ConfigError: Not by one thing alone, or it is no such thing.
+        ContractError: A sample lacks something.
+    """
+    ways = (request.sample is not None, bool(request.importances), request.pilot is not None)
+    if sum(ways) != 1:
+        raise ConfigError(
+            "A division goes by a public sample or by declared importances or by a pilot, one of "
+            "them.",
+            "Give --sample with public rows of all columns and the label, --importance for each "
+            "feature, or --pilot with a run at the label holder; never the party's own table.",
+        )
+    if request.pilot is not None:
+        return _of_pilot(file, declared, party, request, request.pilot)
+    names, out, total = _names(declared, party), request.out or Path(), request.total
+    assert total is not None
+    if request.importances:
+        require_weights(request.importances, "--importance", names)
+        evidence = independent(request.importances, declared.domain.to_domain().size)
+        lead = "Proposed by declared importances, of columns that say unrelated things."
+        return Basis("declared importances", lead, evidence, total, out, declared, {})
+    assert request.sample is not None
+    evidence = _of_sample(declared, party, request.sample, names)
+    lead = f"Proposed by the public sample {request.sample.name}."
+    return Basis("public sample", lead, evidence, total, out, declared, {})
+
+
+def _names(declared: Federation, party: str) -> list[str]:
+    features = declared.parties[party].features
+    names = [name for name, feature in features.items() if feature.type != "nominal"]
+    if not names:
+        raise ConfigError(f"{party} has nominal features alone: each has its own epsilon.")
+    return names
+
+
+def _of_pilot(file: Path, declared: Federation, party: str, request: Request, run: str) -> Basis:
+
+    found, caps = piloted(file, declared, party, run, request.total)
+    planned = found.federation
+    evidence = evidence_from(found, party, _names(planned, party))
+    curves = column_losses(columns_of(planned, party)).values()
+    sums = {
+        name: total(exact(curve.loss[at]) for curve in curves)
+        for name, at in (("loss_1", 0), ("loss_whole", -1))
+    }
+    paid = {name: "inf" if loss == math.inf else float(loss) for name, loss in sums.items()}
+    told = {"pilot": {"run": run, **paid}, "depends_on": LABELS}
+    lead = f"Proposed by the pilot {run}. {LABELS}"
+    return Basis("a pilot", lead, evidence, caps, request.out or found.folder, planned, told)
+
+
+def _of_sample(declared: Federation, party: str, sample: Path, names: list[str]) -> Evidence:
+
+    frame = public_rows(sample)
+    label = declared.parties[declared.label_holder].label
+    assert label is not None
+    if label.column not in frame.columns:
+        raise ContractError(
+            f"{sample.name} has no column {label.column}, which is the label.",
+            "Add it, or declare --importance for each feature instead.",
+        )
+    frame = frame.filter(frame.get_column(label.column).is_not_null()).head(_ROWS)
+    domain = declared.domain.to_domain()
+    features = declared.parties[party].features
+    raw = {n: public_numbers(frame, n, features[n], sample.name) for n in names}
+    whole = np.logical_and.reduce([np.isfinite(values) for values in raw.values()])
+    if whole.sum() < _LEAST_ROWS:
+        raise ContractError(
+            f"{sample.name} has {int(whole.sum())} rows with the label and all columns.",
+            f"A division needs {_LEAST_ROWS} of them, and better thousands.",
+        )
+    target, classes = encode_label(frame.get_column(label.column).filter(whole), label, None)
+    codes = np.column_stack(
+        [features[n].domain_map(domain).encode(raw[n][whole]) - domain.lower for n in names]
+    )
+    if not np.ptp(target) > 0:
+        raise ContractError(f"The label of {sample.name} is the same in all rows.")
+    return sampled(names, codes, target, len(classes), domain.size)

@@ -1,0 +1,233 @@
+"""Which mechanism keeps most of the order of each column under a party's caps."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
+from opboost_ops.config.policy import FeatureRule
+from opboost_ops.config.source import Source
+from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.pages.plan_report import plan_report
+from opboost_ops.planning.files import declaration
+from opboost_ops.privacy import planner
+from opboost_ops.privacy.planner import Candidate, Caps
+from opboost_ops.run.party_sites import party_site_file
+from opboost_ops.stages import raw_table
+from opboost_ops.stages.sources import copy
+from opboost_ops.stages.table_files import read_all
+
+#: With every ranking by the party's own table.
+PRIVATE = (
+    "This plan was tuned on the party's own table: a choice that depends on private data tells "
+    "something about them, outside any epsilon. Prefer --sample with public rows of the same kind."
+)
+
+#: On a picture of one's own data.
+_UNCHARGED = "Drawn from the party's own table: choosing by it is not charged. It stays at home."
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Mechanisms ranked for each column of a feature holder.
+
+    Attributes:
+        federation: Name of the federation.
+        party: The feature holder.
+        caps: By column, the least of those given and those of the party's policy.
+        candidates: By column, expected weighted Kendall correlation and mechanism, best first.
+        public: Whether a public sample was used, instead of the party's own table.
+        picture: An HTML page.
+    """
+
+    federation: str
+    party: str
+    caps: Mapping[str, Caps]
+    candidates: Mapping[str, list[tuple[float, Candidate]]]
+    public: bool
+    picture: Path
+
+    def __repr__(self) -> str:
+        best = {n: pairs[0][1].curve.mechanism for n, pairs in self.candidates.items()}
+        return f"Ranking({self.party}: {', '.join(f'{n} {m}' for n, m in best.items())})"
+
+    @property
+    def mechanisms(self) -> dict[str, dict[str, Any]]:
+        """The best ``mechanism`` of each column, for the federation file."""
+        return {n: self._declared(pairs[0][1]) for n, pairs in self.candidates.items()}
+
+    def document(self) -> dict[str, Any]:
+        """The same as JSON."""
+        return {
+            "federation": self.federation,
+            "party": self.party,
+            "caps": {n: {"loss_1": c.step, "loss_whole": c.whole} for n, c in self.caps.items()},
+            "tuned_on": "public sample" if self.public else "private table",
+            "features": {
+                name: [
+                    {
+                        "mechanism": self._declared(candidate),
+                        "expected_weighted_kendall": round(score, 6),
+                        "loss": list(candidate.curve.loss),
+                        "certificate": candidate.curve.certificate,
+                    }
+                    for score, candidate in pairs
+                ]
+                for name, pairs in self.candidates.items()
+            },
+            "picture": str(self.picture),
+        }
+
+    def _declared(self, candidate: Candidate) -> dict[str, Any]:
+        return declaration(candidate.mechanism, self.picture.parent)
+
+
+def rank(
+    file: Path,
+    party: str | None,
+    sample: Path | None,
+    limits: Caps,
+    out: Path | None,
+    progress: Progress,
+) -> Ranking:
+    """Rank mechanisms and parameters by expected order preservation, and draw them.
+
+    Caps of the party's own ``policy.yaml`` hold too, where it is known.
+
+    Args:
+        file: ``federation.yaml``.
+        party: The feature holder; the only one when absent.
+        sample: Public rows; the party's own table when absent.
+        limits: Caps on each column.
+        out: Folder of the picture; the party's home when absent.
+        progress: Called with how many mechanisms are done, and of how many.
+
+    Raises:
+        ConfigError: No mechanism keeps the caps, or the party or its table is not known.
+    """
+    declared = load_federation(file)
+    holder = feature_holder(declared, party)
+    rules = rules_of(file, holder)
+    marginals, home = _marginals(file, declared, holder, sample, rules)
+    domain = declared.domain.to_domain()
+    caps = {}
+    for name in marginals:
+        rule = rules.get(name)
+        caps[name] = Caps(
+            _least(limits.step, rule.max_loss_1 if rule else None),
+            _least(limits.whole, rule.max_loss_whole if rule else None),
+        )
+    found = {}
+    for cap in dict.fromkeys(caps.values()):
+        found[cap] = planner.candidates(domain, cap, progress)
+        if not found[cap]:
+            raise ConfigError(
+                "No mechanism keeps these caps at an epsilon of 0.001 or more.", "Raise a cap."
+            )
+    ranked = {
+        name: planner.rank(found[caps[name]], domain, marginal)
+        for name, marginal in marginals.items()
+    }
+    picture = (out or home) / f"plan-{declared.name}-{holder}.html"
+    title = f"A plan for {holder} in {declared.name}"
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    uncharged = "" if sample else f" {_UNCHARGED}"
+    picture.write_text(plan_report(title, ranked, uncharged), encoding="utf-8")
+    if out is None:
+        picture.chmod(0o600)
+    return Ranking(declared.name, holder, caps, ranked, sample is not None, picture)
+
+
+def feature_holder(declared: Federation, party: str | None) -> str:
+    """The feature holder that is named, or the only one.
+
+    Raises:
+        ConfigError: There is none of that name, or several and none is named.
+    """
+    holders = declared.feature_holders
+    if not holders:
+        raise ConfigError(
+            "In horizontal learning nothing is randomised.",
+            "docs/horizontal.md lists what is disclosed.",
+        )
+    if party is None and len(holders) == 1:
+        return holders[0]
+    if party not in holders:
+        raise ConfigError("Name a feature holder with --party.", f"They are {', '.join(holders)}.")
+    return party
+
+
+def rules_of(file: Path, holder: str) -> Mapping[str, FeatureRule]:
+    """The rules of a party's own policy by feature; none where its site is not known.
+
+    Args:
+        file: ``federation.yaml``.
+        holder: The party.
+    """
+    site = party_site_file(file, holder)
+    if site is None or not (site.parent / POLICY).is_file():
+        return {}
+    return load_policy(site.parent / POLICY).features
+
+
+def _least(*caps: float | None) -> float | None:
+    return min((cap for cap in caps if cap is not None), default=None)
+
+
+def _marginals(
+    file: Path,
+    declared: Federation,
+    holder: str,
+    sample: Path | None,
+    rules: Mapping[str, FeatureRule],
+) -> tuple[dict[str, np.ndarray], Path]:
+    home = Path()
+    path = sample
+    frame: pl.DataFrame | None = None
+    if path is None:
+        known = party_site_file(file, holder)
+        if known is None:
+            raise ConfigError(
+                f"No site.yaml of {holder} is known.",
+                f"Set OPBOOST_SITE_{holder.upper()}, or give --sample.",
+            )
+        site = load_site(known)
+        if declared.name not in site.tables:
+            raise ConfigError(f"site.yaml of {holder} names no table for {declared.name}.")
+        table, home = site.tables[declared.name].train, site.home / declared.name
+        if isinstance(table, Source):
+            site.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with TemporaryDirectory(prefix=".plan-", dir=site.home) as folder:
+                path = Path(folder) / f"{holder}.parquet"
+                copy(table, holder, path, (), "")
+                frame = read_all(path)
+        else:
+            path = table
+    if frame is None and path is not None:
+        with suppress(pl.exceptions.PolarsError, OSError):
+            frame = read_all(path)
+    if frame is None or path is None:
+        raise ConfigError(f"{path.name if path else 'It'} is missing or no Parquet file.")
+    domain = declared.domain.to_domain()
+    found = {}
+    for name, feature in declared.parties[holder].features.items():
+        if feature.type == "nominal":
+            continue
+        rule = rules.get(name)
+        # A public sample goes by the declared names, the party's own table by those of its policy.
+        column = rule.column if rule and rule.column and sample is None else name
+        if column not in frame.columns:
+            raise ContractError(f"{path.name} has no column {name}.", "Add it to the sample.")
+        values = raw_table.numbers(frame.get_column(column), feature)
+        codes = feature.domain_map(domain).encode(values[np.isfinite(values)])
+        found[name] = np.bincount(codes - domain.lower, minlength=domain.size)
+    return found, home

@@ -1,0 +1,162 @@
+"""What is public about columns, from a table that people fill in: ``bounds.csv``."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from opboost_ops.config.yaml_text import read_yaml
+from opboost_ops.datasets.workspace import dump
+from opboost_ops.errors import ConfigError, Fault
+
+#: The file that `opboost init` writes.
+TEMPLATE = "bounds.csv"
+
+_HEAD = (
+    "party",
+    "feature",
+    "unit",
+    "needs",
+    "lower",
+    "upper",
+    "scale",
+    "categories",
+    "rest",
+    "fill",
+)
+
+
+@dataclass(frozen=True)
+class FilledIn:
+    """Lines of a table that went into a federation file.
+
+    Attributes:
+        file: The ``federation.yaml``.
+        filled: How many lines say anything.
+        lines: How many there are.
+    """
+
+    file: Path
+    filled: int
+    lines: int
+
+
+def fill_in(table: Path) -> FilledIn:
+    """Write bounds, categories and fills of a table into the ``federation.yaml`` beside it.
+
+    Args:
+        table: The CSV table.
+
+    Raises:
+        ConfigError: All faults of the table at once; nothing was written.
+    """
+    path = table.with_name("federation.yaml")
+    data = read_yaml(path)
+    lines = _lines(table)
+    faults: list[Fault] = []
+    filled = 0
+    for number, line in enumerate(lines, start=2):
+        feature = _feature(data, line)
+        place = f"line {number}, {line.get('party')}.{line.get('feature')}"
+        if feature is None:
+            faults.append(Fault(place, "is no feature of the federation file"))
+            continue
+        change, problems = _change(feature, line)
+        faults += [Fault(place, problem, suggestion) for problem, suggestion in problems]
+        feature |= change
+        filled += bool(change)
+    if faults:
+        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        raise ConfigError(count, "Nothing was written.", file=table.name, faults=faults)
+    dump(path, data)
+    return FilledIn(path, filled, len(lines))
+
+
+def write_template(path: Path, blanks: Mapping[str, Mapping[str, Sequence[str]]], data: Any) -> int:
+    """Write a table with a line for each feature of which something is still blank.
+
+    Args:
+        path: Where.
+        blanks: What is blank, by party and feature.
+        data: The federation file's content.
+
+    Returns:
+        How many lines it has; no file is written for none.
+    """
+    rows = []
+    for party, features in blanks.items():
+        for name, needs in features.items():
+            entry = data["parties"][party]["features"][name]
+            rows.append([party, name, entry.get("unit", ""), " ".join(needs), *[""] * 6])
+    if rows:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([_HEAD, *rows])
+    return len(rows)
+
+
+def _lines(path: Path) -> list[dict[str, str]]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    # Spreadsheets of some countries save with semicolons.
+    separator = ";" if text.partition("\n")[0].count(";") > 1 else ","
+    lines = list(csv.DictReader(text.splitlines(), delimiter=separator))
+    if not lines or not {"party", "feature"} <= set(lines[0]):
+        raise ConfigError(
+            f"{path.name} is missing, or no CSV table with the columns {', '.join(_HEAD)}.",
+            "`opboost init` writes one.",
+        )
+    found = [{k: (v or "").strip() for k, v in line.items() if k} for line in lines]
+    for line in found if separator == ";" else ():
+        line |= {key: line.get(key, "").replace(",", ".") for key in ("lower", "upper")}
+    return found
+
+
+def _feature(data: Any, line: Mapping[str, str]) -> dict[str, Any] | None:
+    inside: Any = data
+    for key in ("parties", line.get("party"), "features", line.get("feature")):
+        inside = inside.get(key) if isinstance(inside, dict) else None
+    return inside if isinstance(inside, dict) else None
+
+
+def _change(
+    feature: Mapping[str, Any], line: Mapping[str, str]
+) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """What a line says of its feature, and what is wrong with it."""
+    change: dict[str, Any] = {}
+    problems: list[tuple[str, str]] = []
+    lower, upper, fill = (line.get(key, "") for key in ("lower", "upper", "fill"))
+    dated = feature.get("unit") is not None
+    if lower or upper:
+        bounds = [_number(lower, dated), _number(upper, dated)]
+        if None in bounds:
+            problems.append(("lower and upper are no numbers", "for example 0 and 100"))
+        else:
+            change["bounds"] = bounds
+    if line.get("scale"):
+        change["scale"] = line["scale"]
+    if line.get("categories"):
+        change["categories"] = [word.strip() for word in line["categories"].split("|")]
+    if rest := line.get("rest"):
+        change["rest"] = rest
+        if rest not in (known := change.get("categories") or feature.get("categories") or []):
+            change["categories"] = [*known, rest]
+    if fill:
+        value = fill if feature.get("type") in ("nominal", "ordinal") else _number(fill, dated)
+        if value is None:
+            problems.append(("fill is no number", "for example 0"))
+        else:
+            change["missing"] = {"fill": value}
+    return change, problems
+
+
+def _number(text: str, dated: bool) -> Any:
+    """A number, or where a unit is declared a date; None if it is neither."""
+    try:
+        return date.fromisoformat(text) if dated and text.count("-") == 2 else float(text)
+    except ValueError:
+        return None
