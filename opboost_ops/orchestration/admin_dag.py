@@ -9,7 +9,7 @@ from opboost_ops.config.acts import ACTS, REASONS
 from opboost_ops.config.federation import Federation
 from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.groups import common_of
-from opboost_ops.orchestration.listened import ADMIN_TAG, TAG
+from opboost_ops.orchestration.our_runs import ADMIN_TAG, TAG
 
 _WORDS = {
     "promote": "promote: the version becomes champion, whatever the gate said",

@@ -28,10 +28,16 @@ from opboost_ops.orchestration.assets import champion_asset, scores_asset, table
 from opboost_ops.orchestration.documentation import documentation
 from opboost_ops.orchestration.form import scoring_form, training_form
 from opboost_ops.orchestration.groups import add_groups
-from opboost_ops.orchestration.halves import MARGIN, add_half, here_of, join_dag, takes_part
 from opboost_ops.orchestration.lineage import leave_out, mark
-from opboost_ops.orchestration.listened import TAG
 from opboost_ops.orchestration.notifications import CALLBACKS
+from opboost_ops.orchestration.our_runs import TAG
+from opboost_ops.orchestration.party_dags import (
+    MARGIN,
+    add_own_groups,
+    here_of,
+    join_dag,
+    takes_part,
+)
 from opboost_ops.orchestration.table_dag import tables_dag
 from opboost_ops.orchestration.task_defaults import task_defaults, timeout
 from opboost_ops.orchestration.times import at
@@ -238,7 +244,7 @@ def _run_dag(
         if here is None:
             add_groups(federation, purpose, path, outlets)
         else:
-            add_half(federation, purpose, path, outlets, here)
+            add_own_groups(federation, purpose, path, outlets, here)
     # Set last: each operator would make four copies of them, a third of the time of a parse. A task
     # that runs gets the DAG's own.
     dag.params = ParamsDict({} if joins else params)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from airflow.listeners import hookimpl
 
 from opboost_ops.errors import ConfigError
-from opboost_ops.orchestration.listened import TAG
+from opboost_ops.orchestration.our_runs import TAG
 
 VARIABLE = "OPBOOST_METRICS"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from opboost_ops.orchestration import act_runs, metrics, pools, run_notes
+from opboost_ops.orchestration import admin_runs, capacity, metrics, run_notes
 from opboost_ops.orchestration.settings import adopt_section
 
 # Before anything of this process looks for its variables.
@@ -45,7 +45,7 @@ class OpBoostPlugin(AirflowPlugin):
     """Loaded by every Airflow component; light, therefore."""
 
     name = "opboost"
-    listeners = [act_runs, pools, run_notes, metrics]  # noqa: RUF012
+    listeners = [admin_runs, capacity, run_notes, metrics]  # noqa: RUF012
     fastapi_apps = [{"app": Pages(), "url_prefix": f"/{PREFIX}", "name": "OpBoost"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012
         # One entry; its pages have a navigation of their own. Airflow shows it to whoever may read

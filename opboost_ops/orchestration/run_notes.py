@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow.listeners import hookimpl
 
-from opboost_ops.orchestration.listened import our_session
+from opboost_ops.orchestration.our_runs import our_session
 from opboost_ops.pages.airflow import FAILURE, place_of
 
 #: Most letters of a note that Airflow keeps.

@@ -9,7 +9,7 @@ from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.assets import table_assets
 from opboost_ops.orchestration.groups import common_of
-from opboost_ops.orchestration.listened import TAG
+from opboost_ops.orchestration.our_runs import TAG
 from opboost_ops.orchestration.times import at
 
 _LOOKS: dict[Purpose, tuple[str, str]] = {

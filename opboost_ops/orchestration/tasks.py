@@ -13,9 +13,9 @@ from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipExcept
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.errors import ApprovalError, BudgetError, OpBoostError, PolicyError
-from opboost_ops.orchestration import metrics, notifications, pools
+from opboost_ops.orchestration import capacity, metrics, notifications
+from opboost_ops.orchestration.capacity import form_of
 from opboost_ops.orchestration.failures import XCOM_LIMIT, Failed, RefusedBudget, plainly
-from opboost_ops.orchestration.pools import asked_for
 from opboost_ops.orchestration.settings import use_airflow_secrets
 from opboost_ops.orchestration.times import missed
 
@@ -69,8 +69,8 @@ def open_run(
         asked = {name: value for name, value in given.items() if value not in (None, "")}
         if form is None:
             # Airflow drops what its form does not know; a misspelt field must not run as declared.
-            asked |= asked_for(dag_run.conf)
-        faults = pools.faults(dag_run.conf)
+            asked |= form_of(dag_run.conf)
+        faults = capacity.faults(dag_run.conf)
         return opening.open_run(Path(federation_file), run, asked, purpose, faults)
 
     return execute("open_run", work)
@@ -177,7 +177,7 @@ def act(party: str, federation: str) -> dict[str, Any]:
         from opboost_ops.run import acts
 
         # Airflow drops what its form does not know, such as a misspelt field.
-        form = asked_for({**context["params"], **(dag_run.conf or {})})
+        form = form_of({**context["params"], **(dag_run.conf or {})})
         if form.pop("party", None) != party:
             return {"skip": "nothing is asked of this party"}
         this = run_id(dag_run.dag_id, dag_run.run_id)

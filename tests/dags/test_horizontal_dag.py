@@ -11,7 +11,7 @@ from airflow.sdk import DAG, TriggerRule
 from airflow.sdk.exceptions import AirflowFailException
 
 from opboost_ops.datasets.lenders import write_lenders
-from opboost_ops.orchestration import pools, tasks
+from opboost_ops.orchestration import capacity, tasks
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.lineage import PARAMETER
 
@@ -65,17 +65,16 @@ def test_shards_are_mapped_and_who_drops_out_holds_up_no_champion(tmp_path: Path
 
 def test_too_few_slots_end_a_run_before_anybody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = Counter({"default_pool": 2, "own": 1})
-    assert pools.lacking(wanted, {"default_pool": 2, "own": -1}, 3) == []
-    assert pools.lacking(wanted, {"default_pool": 128, "own": 1}, 0) == []
-    short = pools.lacking(wanted, {"default_pool": 1, "own": 0}, 2)
-    assert len(short) == 3 and "core.parallelism is 2, and 3" in short[2]
-    conf = pools.with_missing_pools({"trees": 3}, [], short)
-    assert conf == {"trees": 3, "too_few_slots": short}
-    assert pools.with_missing_pools(conf, []) == {"trees": 3}
-
-    assert pools.lacking(Counter(), {"own": 0}, 0, ["own"]) == [
-        "pool own has 0 slots, and 1 are needed"
-    ]
+    problems = capacity.slot_problems
+    assert problems(wanted, wanted, {"default_pool": 2, "own": -1}, 3) == []
+    assert problems(wanted, wanted, {"default_pool": 128, "own": 1}, 0) == []
+    (short,) = problems(wanted, wanted, {"default_pool": 1, "own": 0}, 2)
+    assert "core.parallelism is 2, and 3" in short
+    (missing,) = problems(["gpu"], Counter(), {"own": 0}, 0)
+    assert "pools that do not exist: gpu" in missing
+    (empty,) = problems(["own"], Counter(), {"own": 0}, 0)
+    assert "pool own has 0 slots, and 1 are needed" in empty
+    conf = capacity.with_problems({"trees": 3}, [short])
     run = SimpleNamespace(conf=conf, dag_id="d", run_id="r", run_type="manual", clear_number=0)
     context = {"dag_run": run, "params": {}}
     monkeypatch.setattr(tasks, "get_current_context", lambda: context)

@@ -11,7 +11,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from opboost_ops.errors import BudgetError, ContractError
-from opboost_ops.orchestration import failures, pools, tasks
+from opboost_ops.orchestration import capacity, failures, tasks
 
 CELL = "cell-4711"
 
@@ -70,14 +70,15 @@ def clean(error: BaseException) -> None:
     assert CELL not in "".join(traceback.format_exception(error))
 
 
-def test_missing_pools_come_and_go() -> None:
-    conf = pools.with_missing_pools({"trees": 3}, ["a", "b"])
-    assert conf == {"trees": 3, "missing_pools": ["a", "b"]}
-    assert pools.missing_pools(conf) == ("a", "b")
-    assert pools.with_missing_pools(conf, ["b"]) == {"trees": 3, "missing_pools": ["b"]}
-    assert pools.with_missing_pools(conf, []) == {"trees": 3}
-    assert pools.with_missing_pools(None, []) is None
-    assert pools.missing_pools({"trees": 3}) == pools.missing_pools(None) == ()
+def test_problems_come_and_go() -> None:
+    conf = capacity.with_problems({"trees": 3}, ["no pool a", "no pool b"])
+    assert [error.problem for error in capacity.faults(conf)] == ["no pool a", "no pool b"]
+    assert capacity.form_of(conf) == {"trees": 3}
+    assert capacity.with_problems(conf, ["no pool b"]) == {"trees": 3, "blocked_by": ["no pool b"]}
+    assert capacity.with_problems(conf, []) == {"trees": 3}
+    assert capacity.with_problems(None, []) is None
+    for conf in (None, {"trees": 3}, {"blocked_by": "by whoever has typed it"}):
+        assert capacity.faults(conf) == []
 
 
 @pytest.mark.parametrize(
@@ -100,15 +101,15 @@ def test_unknown_form_fields_are_refused(
     assert not list((good_file.parent / "exchange").iterdir())
 
 
-def test_open_run_refuses_missing_pools(monkeypatch: pytest.MonkeyPatch) -> None:
-    conf = {"missing_pools": ["gpu"], "unheard_queues": ["bank_queue"]}
+def test_open_run_refuses_what_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    conf = {"blocked_by": ["no pool gpu", "no worker of bank_queue"]}
     run = SimpleNamespace(conf=conf, dag_id="d", run_id="r", run_type="manual", clear_number=0)
     context = {"dag_run": run, "params": {}}
     monkeypatch.setattr(tasks, "get_current_context", lambda: context)
-    with pytest.raises(AirflowFailException, match="pools that do not exist: gpu") as caught:
+    with pytest.raises(AirflowFailException, match="no pool gpu") as caught:
         tasks.open_run("federation.yaml", "train")
     # With all else that is wrong.
-    assert "No worker listens to the queue bank_queue" in str(caught.value)
+    assert "no worker of bank_queue" in str(caught.value)
     assert "federation.yaml" in str(caught.value)
 
 

@@ -211,7 +211,7 @@ def test_a_worker_that_never_comes_up(faults: Faults) -> None:
     declared = yaml.safe_load(file.read_text())
     file.write_text(yaml.safe_dump({**declared, "schedule": {"timeout_hours": patience / 3600}}))
     path = f"dags/{name}_train"
-    until(lambda: faults.client.get(f"{path}/details")["dag_run_timeout"] == "PT60S", "the file")
+    until(lambda: faults.client.get(f"{path}/details")["dag_run_timeout"] != "PT12H", "the file")
     with faults.rig.processes.asleep("worker-bank"):
         run = faults.client.trigger(f"{name}_train")
         assert faults.drill.ended(name, run) == "failed"

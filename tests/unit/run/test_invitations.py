@@ -11,7 +11,7 @@ from opboost_ops.errors import ArtifactError, ConfigError, PolicyError
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.run_id import JOINED, run_id
-from opboost_ops.orchestration import waiting
+from opboost_ops.orchestration import sensors
 from opboost_ops.run import invitations
 from opboost_ops.run.agreement import withdraw
 from opboost_ops.run.inbox import Run
@@ -136,7 +136,7 @@ def test_airflows_id_of_a_joined_run_names_the_run() -> None:
 
 
 def test_looks_become_rarer() -> None:
-    assert [waiting.pause(age) for age in (0, 600, 1e6)] == [15, 30, 60]
+    assert [sensors.pause(age) for age in (0, 600, 1e6)] == [15, 30, 60]
 
 
 def test_no_home_is_needed_beforehand(tmp_path: Path, workspace: Workspace) -> None:

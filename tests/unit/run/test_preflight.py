@@ -10,7 +10,7 @@ import pytest
 
 from opboost_ops.config.loading import load_policy, load_site
 from opboost_ops.errors import BudgetError, ContractError, OpBoostError, PolicyError
-from opboost_ops.orchestration import pools
+from opboost_ops.orchestration import capacity
 from opboost_ops.run import invitations, local, party_sites, readiness
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
@@ -202,12 +202,12 @@ def test_the_label_holder_is_told_all_before_a_plan_is_published(
     fill_disk(workspace, "credit")
     monkeypatch.setitem(sys.modules, "distributed", None)
     workspace.edit_yaml("federation.yaml", lambda f: f["training"].update(engine="dask"))
-    conf = pools.with_missing_pools({}, ["gpu"], unheard=["bank_queue"])
+    conf = capacity.with_problems({}, ["no pool gpu", "no worker of bank_queue"])
     with pytest.raises(OpBoostError) as caught:
-        open_run(workspace.file, workspace.run, {}, "train", pools.faults(conf))
+        open_run(workspace.file, workspace.run, {}, "train", capacity.faults(conf))
     text = str(caught.value)
     assert "4 things are in the way" in text
-    for told in ("pools that do not exist: gpu", "No worker listens to the queue bank_queue",
+    for told in ("no pool gpu", "no worker of bank_queue",
                  "Dask is not installed", "too little room"):  # fmt: skip
         assert told in text, told
     assert workspace.published() == []
@@ -216,10 +216,10 @@ def test_the_label_holder_is_told_all_before_a_plan_is_published(
 def test_in_an_airflow_of_its_own_a_party_is_told_when_it_joins(workspace: Workspace) -> None:
     least_budget(workspace, "bank", "income", 0.5)
     workspace.open()
-    conf = pools.with_missing_pools({}, ["gpu"])
+    conf = capacity.with_problems({}, ["no pool gpu"])
     run = Run("credit_scoring", workspace.run, "credit")
-    with pytest.raises(BudgetError, match=r"(?s)2 things.*pools that do not exist: gpu.*income"):
-        invitations.join("bank", run, "train", pools.faults(conf))
+    with pytest.raises(BudgetError, match=r"(?s)2 things.*no pool gpu.*income"):
+        invitations.join("bank", run, "train", capacity.faults(conf))
     assert len(refused(workspace, "bank")) == 1
     assert workspace.published() == ["plan/credit"]
 

@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.exchange.run_id import JOINED, joined_run
-from opboost_ops.orchestration import pools
+from opboost_ops.orchestration import capacity
 from opboost_ops.orchestration.failures import Failed, plainly
 from opboost_ops.orchestration.notifications import LooksAgain
 from opboost_ops.orchestration.tasks import execute
@@ -139,7 +139,7 @@ def join_run(party: str, federation: str, label_holder: str, purpose: Purpose) -
         from opboost_ops.run.inbox import Run
 
         this = Run(federation, run, label_holder)
-        return invitations.join(party, this, purpose, pools.faults(dag_run.conf))
+        return invitations.join(party, this, purpose, capacity.faults(dag_run.conf))
 
     return execute(f"join_run at {party}", work)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow.listeners import hookimpl
 
-from opboost_ops.orchestration.listened import ADMIN_TAG, our_session
+from opboost_ops.orchestration.our_runs import ADMIN_TAG, our_session
 
 _PAUSED = ("train", "score", "tables", "join")
 

@@ -18,11 +18,11 @@ from opboost_ops.config.federation import Purpose
 from opboost_ops.datasets.lenders import write_lenders
 from opboost_ops.exchange.run_id import JOINED, run_id
 from opboost_ops.models.registry import Registry
-from opboost_ops.orchestration import tasks, waiting
+from opboost_ops.orchestration import sensors, tasks
 from opboost_ops.orchestration.dags import build_dags
-from opboost_ops.orchestration.halves import names_in
 from opboost_ops.orchestration.lineage import PARAMETER
-from opboost_ops.orchestration.waiting import StoreSensor
+from opboost_ops.orchestration.party_dags import names_in
+from opboost_ops.orchestration.sensors import StoreSensor
 from tests.federation import Workspace
 
 NAME = "credit_scoring"
@@ -185,7 +185,7 @@ class Airflow:
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         ti = SimpleNamespace(get_dr_count=self._count, get_ti_count=self._count)
         context = {"dag_run": self.run, "params": {}, "ti": ti}
-        for module in (tasks, waiting):
+        for module in (tasks, sensors):
             self._patch.setattr(module, "get_current_context", lambda: context)
         return function(*args, **kwargs)
 
@@ -219,7 +219,7 @@ class Airflow:
 
 def meet(workspace: Workspace, purpose: Purpose, split: Sequence[Sequence[str]], patch: Any) -> str:
     """A run of halves that know of each other by the store alone, each eager in its turn."""
-    patch.setattr(waiting, "_LOOK", 0)
+    patch.setattr(sensors, "_LOOK", 0)
     dag = f"{NAME}_{purpose}"
     folder = workspace.file.parent
     halves = [build_dags(folder, here)[dag] for here in split]
@@ -270,7 +270,7 @@ def test_halves_meet_at_the_store_in_whatever_order_they_go(
 def test_a_run_is_looked_for_joined_and_waited_in(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "_LOOK", 0)
+    monkeypatch.setattr(sensors, "_LOOK", 0)
     dags = build_dags(workspace.folder, ["bank"])
     look, start = dags[f"{NAME}_join"].tasks
     join = Airflow(dags[f"{NAME}_join"], "looks", monkeypatch)

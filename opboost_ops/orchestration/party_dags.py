@@ -9,11 +9,11 @@ from typing import Any
 from airflow.sdk import DAG, Asset, TaskGroup, task
 
 from opboost_ops.config.federation import Federation, Purpose
-from opboost_ops.orchestration import waiting
+from opboost_ops.orchestration import sensors
 from opboost_ops.orchestration.groups import Lead, add_group, common_of, opens
-from opboost_ops.orchestration.listened import TAG
+from opboost_ops.orchestration.our_runs import TAG
 from opboost_ops.orchestration.phases import IN_HALVES, JOINS
-from opboost_ops.orchestration.waiting import StoreSensor
+from opboost_ops.orchestration.sensors import StoreSensor
 from opboost_ops.run.phases import Phase, phases, stages_of
 
 #: Between the end of waiting, which says what did not come, and the end of the run, which does not.
@@ -58,7 +58,7 @@ def here_of(federation: Federation, parties: Sequence[str] | None) -> tuple[str,
     return tuple(name for name in federation.parties if name in parties)
 
 
-def add_half(
+def add_own_groups(
     federation: Federation,
     purpose: Purpose,
     path: Path,
@@ -132,7 +132,7 @@ def join_dag(federation: Federation, here: Sequence[str], defaults: Mapping[str,
         found = StoreSensor(
             task_id="look_for_runs",
             doc_md=IN_HALVES["look_for_runs"],
-            python_callable=waiting.look_for_runs,
+            python_callable=sensors.look_for_runs,
             op_kwargs={
                 "party": party,
                 "federation": name,
@@ -170,7 +170,7 @@ def _joins(federation: Federation, purpose: Purpose, party: str) -> Any:
     with TaskGroup(f"{party}_open", group_display_name=f"{party}: {title}", tooltip=tooltip):
         common = common_of(federation.parties[party], party)
         # In default_pool, which always exists: it is the task that reports missing pools.
-        made = task(task_id="join_run", doc_md=IN_HALVES["join_run"], **common)(waiting.join_run)
+        made = task(task_id="join_run", doc_md=IN_HALVES["join_run"], **common)(sensors.join_run)
         return made(party, federation.name, federation.label_holder, purpose)
 
 
@@ -185,7 +185,7 @@ def _waits(
         task_id=f"wait_for_{phase.awaits[0]}",
         pool=spec.pool,
         doc_md=IN_HALVES["wait_for"].format(names),
-        python_callable=waiting.wait_for,
+        python_callable=sensors.wait_for,
         op_kwargs={
             "party": party,
             "federation": federation.name,

@@ -1,0 +1,160 @@
+"""What keeps a run's tasks from ever starting ends it at once, instead of tasks that wait for ever.
+
+Airflow's scheduler never queues a task whose pool does not exist, and a task has no way to ask
+which pools there are. The scheduler has: when a run starts, this listener compares the declared
+pools and queues with what there is and leaves the problems in the run's configuration; the first
+task, which always runs in ``default_pool``, finds them there and fails. (A run's note would be a
+nicer place, but Airflow 3.3 does not hand it to tasks.)
+
+A problem is a pool that does not exist or has no slot, too few slots for the tasks of horizontal
+learning, which wait for each other and must all run at the same time, and a queue to which no Edge
+worker listens. Edge workers report to Airflow's database. Celery's can only be asked over the
+broker, and one that is busy may not answer: there a missing worker shows on the run's page while
+its first task waits, and in the run's note after `[scheduler] task_queued_timeout`.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.listeners import hookimpl
+
+from opboost_ops.errors import ConfigError
+from opboost_ops.orchestration.lineage import PARAMETER
+from opboost_ops.orchestration.our_runs import our_session
+from opboost_ops.run.phases import ROUNDS
+
+#: Where the scheduler leaves problems in a run's configuration.
+KEY = "blocked_by"
+
+#: For so long a worker may be away, as while it is started anew.
+_AWAY = timedelta(minutes=10)
+
+
+def faults(conf: Mapping[str, Any] | None) -> list[ConfigError]:
+    """What keeps tasks of a run from ever starting, by its configuration.
+
+    Args:
+        conf: The run's configuration.
+    """
+    found = (conf or {}).get(KEY)
+    return [ConfigError(str(problem)) for problem in found] if isinstance(found, list) else []
+
+
+def form_of(conf: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What the trigger form gave: a run's configuration without what is left here.
+
+    A form hands on what it does not show, too.
+
+    Args:
+        conf: The run's configuration.
+    """
+    return {name: value for name, value in (conf or {}).items() if name not in (KEY, PARAMETER)}
+
+
+def with_problems(
+    conf: Mapping[str, Any] | None, problems: Collection[str]
+) -> dict[str, Any] | None:
+    """A run's configuration with these problems in it, and none of an earlier attempt.
+
+    Args:
+        conf: What the trigger form gave, perhaps with what an earlier attempt left.
+        problems: None removes the entry.
+    """
+    if problems:
+        return {**form_of(conf), KEY: list(problems)}
+    return conf if conf is None else form_of(conf)
+
+
+def slot_problems(
+    used: Collection[str], together: Counter[str], slots: Mapping[str, int], parallelism: int
+) -> list[str]:
+    """What pools lack.
+
+    Args:
+        used: Pools of any task.
+        together: How many tasks in each pool must run at the same time.
+        slots: Of each pool that there is; negative where it has no limit.
+        parallelism: How many tasks a scheduler runs at once; 0 for no limit.
+    """
+    found = []
+    if missing := sorted(set(used) - set(slots)):
+        found.append(
+            f"The federation file names pools that do not exist: {', '.join(missing)}. Create them "
+            "(`airflow pools set NAME SLOTS DESCRIPTION`, or Admin > Pools), or correct the file, "
+            "and run again."
+        )
+    needed = together | Counter(dict.fromkeys(used, 1))
+    short = [
+        f"pool {pool} has {slots[pool]} slots, and {count} are needed"
+        for pool, count in sorted(needed.items())
+        if 0 <= slots.get(pool, -1) < count
+    ]
+    if 0 < parallelism < together.total():
+        short.append(f"core.parallelism is {parallelism}, and {together.total()} is needed")
+    if short:
+        found.append(
+            f"There are too few slots: {'; '.join(short)}. Give more, and run again. In horizontal "
+            "learning all parties train at the same time."
+        )
+    return found
+
+
+def queue_problems(session: Any, executors: str, queues: Collection[str]) -> list[str]:
+    """Queues of which no worker was heard for some time.
+
+    Args:
+        session: The scheduler's.
+        executors: `[core] executor`; the first one runs our tasks.
+        queues: Of a run's tasks.
+    """
+    if not executors.split(",")[0].strip().endswith("EdgeExecutor"):
+        return []
+    from sqlalchemy import select
+
+    from opboost_ops.pages.airflow_tables import EdgeWorkerModel as Row
+
+    heard: set[str] = set()
+    since = datetime.now(UTC) - _AWAY
+    for worker in session.scalars(select(Row).where(Row.last_update >= since)):
+        if worker.concurrency != 0:
+            # A worker without queues takes from all.
+            heard |= set(worker.queues or queues)
+    if not (silent := sorted(set(queues) - heard)):
+        return []
+    return [
+        f"No worker listens to the queue {', '.join(silent)}. Start the party's worker, or see why "
+        "it does not reach this Airflow, and run again."
+    ]
+
+
+@hookimpl
+def on_dag_run_running(dag_run: Any) -> None:
+    """Compare a starting run's pools and queues with what there is.
+
+    Args:
+        dag_run: The scheduler's run, in its session.
+    """
+    session = our_session(dag_run)
+    if session is None:
+        return
+    from airflow.configuration import conf as settings
+    from sqlalchemy import select
+
+    from opboost_ops.pages.airflow_tables import Pool
+
+    tasks = dag_run.dag.tasks
+    executors, parallelism = (
+        settings.get("core", "executor"),
+        settings.getint("core", "parallelism"),
+    )
+    with session.no_autoflush:
+        rows = session.execute(select(Pool.pool, Pool.slots))
+        slots = {str(name): int(count) for name, count in rows}
+        problems = queue_problems(session, executors, {task.queue for task in tasks})
+    together = Counter(task.pool for task in tasks if task.task_id.endswith(f".{ROUNDS}"))
+    problems += slot_problems({task.pool for task in tasks}, together, slots, parallelism)
+    conf = with_problems(dag_run.conf, problems)
+    if conf != dag_run.conf:
+        dag_run.conf = conf
