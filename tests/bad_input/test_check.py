@@ -21,7 +21,7 @@ def faults(workspace: Workspace) -> dict[str, Fault]:
     return {fault.where: fault for fault in caught.value.faults}
 
 
-def test_finding_7_all_faults_of_all_tables_at_once(workspace: Workspace) -> None:
+def test_all_faults_of_all_tables_at_once(workspace: Workspace) -> None:
     def twice(table: pl.DataFrame) -> pl.DataFrame:
         ids = table.get_column("id").to_list()
         return table.with_columns(pl.Series("id", [ids[1], *ids[1:]]))
@@ -54,7 +54,7 @@ def test_finding_7_all_faults_of_all_tables_at_once(workspace: Workspace) -> Non
     assert len(found) == 9
 
 
-def test_finding_7_what_scoring_needs(workspace: Workspace) -> None:
+def test_what_scoring_needs(workspace: Workspace) -> None:
     """Mode local without others' columns failed in `evaluate`, after everything was charged."""
 
     def local(data: dict) -> None:
@@ -80,7 +80,7 @@ def test_finding_7_what_scoring_needs(workspace: Workspace) -> None:
     assert len(found) == len(features) + 1
 
 
-def test_finding_7_nobody_is_common(workspace: Workspace) -> None:
+def test_nobody_is_common(workspace: Workspace) -> None:
     workspace.edit_table("bank", lambda t: t.with_columns(id=pl.lit("X") + pl.col("id")))
     found = faults(workspace)
     assert set(found) == {"train tables"}

@@ -45,7 +45,7 @@ def planted(workspace: Workspace, party: str, column: str, kind: str) -> None:
         *(("credit", "age", kind) for kind in ("Enum", "Struct")),
     ],
 )
-def test_finding_6_a_feature_that_is_declared_numeric(
+def test_a_feature_that_is_declared_numeric(
     workspace: Workspace, party: str, feature: str, kind: str
 ) -> None:
     planted(workspace, party, feature, kind)
@@ -56,7 +56,7 @@ def test_finding_6_a_feature_that_is_declared_numeric(
 
 
 @pytest.mark.parametrize("kind", ["Enum", "List", "Struct", "Decimal", "Binary"])
-def test_finding_6_ids(workspace: Workspace, kind: str) -> None:
+def test_ids(workspace: Workspace, kind: str) -> None:
     planted(workspace, "shop", "id", kind)
     error = refused(
         workspace, "shop.check_table", ContractError, f"of type {kind};", published=PLAN
@@ -65,7 +65,7 @@ def test_finding_6_ids(workspace: Workspace, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", NESTED)
-def test_finding_6_a_feature_with_categories(workspace: Workspace, kind: str) -> None:
+def test_a_feature_with_categories(workspace: Workspace, kind: str) -> None:
     planted(workspace, "shop", "payment", kind)
     error = refused(
         workspace, "shop.check_table", ContractError, f"of type {kind} holds no", published=PLAN
@@ -74,7 +74,7 @@ def test_finding_6_a_feature_with_categories(workspace: Workspace, kind: str) ->
 
 
 @pytest.mark.parametrize("kind", ["Enum", "Struct"])
-def test_finding_6_a_label_of_regression(workspace: Workspace, kind: str) -> None:
+def test_a_label_of_regression(workspace: Workspace, kind: str) -> None:
     label = workspace.declared.parties["credit"].label
     assert label is not None
 
@@ -87,7 +87,7 @@ def test_finding_6_a_label_of_regression(workspace: Workspace, kind: str) -> Non
 
 
 @pytest.mark.parametrize("kind", ["Enum", "List", "Decimal"])
-def test_finding_6_nothing_is_printed_on_the_way(
+def test_nothing_is_printed_on_the_way(
     workspace: Workspace, kind: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     planted(workspace, "bank", "balance", kind)
@@ -104,9 +104,7 @@ def test_finding_6_nothing_is_printed_on_the_way(
 
 @pytest.mark.parametrize("kind", [pl.Int128, pl.UInt128])
 @pytest.mark.parametrize("column", ["balance", "id"])
-def test_finding_17_integers_of_128_bits(
-    workspace: Workspace, column: str, kind: pl.DataType
-) -> None:
+def test_integers_of_128_bits(workspace: Workspace, column: str, kind: pl.DataType) -> None:
     """They were told as "missing, truncated or no Parquet file"."""
     workspace.edit_table(
         "bank", lambda t: t.with_columns(pl.int_range(t.height).cast(kind).alias(column))

@@ -119,7 +119,7 @@ WIDE = "KDNR;Total Pay;day;old;empty;same;note;is_test;;x1;x2;x3;x4\n" + "".join
 LATE = "id,late\n" + "".join(f"00{i},{'yes' if i % 2 else 'no'}\n" for i in range(1, 29))
 
 
-def test_finding_8_what_is_no_feature_is_left_out_and_told(
+def test_what_is_no_feature_is_left_out_and_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = start(tmp_path, WIDE, LATE, ("id", "bank=KDNR"), positive="yes")
@@ -153,7 +153,7 @@ def test_finding_8_what_is_no_feature_is_left_out_and_told(
     assert "opboost bounds" in fault.suggestion
 
 
-def test_finding_8_one_table_of_bounds_instead_of_many_faults(tmp_path: Path) -> None:
+def test_one_table_of_bounds_instead_of_many_faults(tmp_path: Path) -> None:
     target = start(tmp_path, WIDE, LATE, ("id", "bank=KDNR"), positive="yes")
     template = target / "bounds.csv"
     lines = template.read_text().splitlines()
@@ -185,7 +185,7 @@ def test_categories_and_a_rest_from_the_table(tmp_path: Path) -> None:
     assert declared["rating"].rest == "other"
 
 
-def test_finding_8_init_refuses_what_check_would_refuse(tmp_path: Path) -> None:
+def test_init_refuses_what_check_would_refuse(tmp_path: Path) -> None:
     bank = "id,balance\n1,1\n1,2\n,3\n"
     shop = "id,late\n7,0\n8,\n9,1\n"
     with pytest.raises(ConfigError) as caught:

@@ -12,7 +12,7 @@ from tests.federation import Workspace
 RAW = ('credit, "gold"', " on account ", "SEPA", "shells")
 
 
-def test_finding_8_a_run_on_tables_as_they_are(workspace: Workspace) -> None:
+def test_a_run_on_tables_as_they_are(workspace: Workspace) -> None:
     declared = workspace.declared.parties["shop"].features["payment"].categories
     assert declared is not None
 

@@ -12,7 +12,7 @@ from tests.federation import Workspace
 pytestmark = pytest.mark.slow
 
 
-def test_finding_9_a_run_from_postgres_and_scores_into_it(
+def test_a_run_from_postgres_and_scores_into_it(
     workspace: Workspace, postgres: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     plain = postgres.replace("+psycopg", "")

@@ -64,7 +64,7 @@ def refused(folder: Path, data: Any) -> str:
     return str(caught.value)
 
 
-def test_finding_9_what_init_writes_allows_what_is_declared_and_no_more(
+def test_what_init_writes_allows_what_is_declared_and_no_more(
     tmp_path: Path, tables: list[str], opboost: Opboost
 ) -> None:
     data = init(opboost, tmp_path / "new", tables)
@@ -92,15 +92,13 @@ def test_finding_9_what_init_writes_allows_what_is_declared_and_no_more(
         assert f"features.{name}.max_loss_whole is" in told
 
 
-def test_finding_9_a_larger_domain_does_not_fit(
-    tmp_path: Path, tables: list[str], opboost: Opboost
-) -> None:
+def test_a_larger_domain_does_not_fit(tmp_path: Path, tables: list[str], opboost: Opboost) -> None:
     data = init(opboost, tmp_path / "new", tables)
     data["domain"]["upper"] = 200
     assert "features.income.max_loss_whole is" in refused(tmp_path / "new", data)
 
 
-def test_finding_3_a_second_init_keeps_the_uuid_that_a_policy_pins(
+def test_a_second_init_keeps_the_uuid_that_a_policy_pins(
     tmp_path: Path, tables: list[str], opboost: Opboost
 ) -> None:
     first = init(opboost, tmp_path / "first", tables)["parties"]["bank"]["features"]

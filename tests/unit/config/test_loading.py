@@ -247,7 +247,7 @@ def test_yaml_that_is_none(tmp_path: Path, text: str) -> None:
         load_federation(tmp_path / "federation.yaml")
 
 
-def test_finding_11_a_domain_that_is_too_large_is_refused_when_it_is_loaded(
+def test_a_domain_that_is_too_large_is_refused_when_it_is_loaded(
     data: dict[str, Any],
 ) -> None:
     data["domain"] = {"lower": 1, "upper": 1024}

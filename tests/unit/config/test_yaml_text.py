@@ -64,7 +64,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_finding_13_hostile_yaml_is_one_message_with_its_line(name: str, tmp_path: Path) -> None:
+def test_hostile_yaml_is_one_message_with_its_line(name: str, tmp_path: Path) -> None:
     text, told = HOSTILE[name]
     file = tmp_path / "federation.yaml"
     file.write_text(text)
@@ -77,7 +77,7 @@ def test_finding_13_hostile_yaml_is_one_message_with_its_line(name: str, tmp_pat
     assert len(str(caught.value)) < 300
 
 
-def test_finding_13_no_reader_of_people_s_files_ends_in_a_segmentation_fault(
+def test_no_reader_of_people_s_files_ends_in_a_segmentation_fault(
     tmp_path: Path,
 ) -> None:
     """In a process of its own, because the former reader took its process with it."""
@@ -103,7 +103,7 @@ def test_finding_13_no_reader_of_people_s_files_ends_in_a_segmentation_fault(
 
 
 @pytest.mark.parametrize("load", [load_federation, load_site, load_policy])
-def test_finding_13_all_three_files_have_limits(load, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_all_three_files_have_limits(load, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     file = tmp_path / "some.yaml"
     file.write_text("version: 1\nparty: a\nparty: b\n")
     with pytest.raises(ConfigError, match="the key party twice: at line 2, and again at line 3"):

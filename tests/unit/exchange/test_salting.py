@@ -86,7 +86,7 @@ def public(files: dict[str, bytes]) -> Any:
 
 
 @pytest.mark.parametrize("kind", CANDIDATES)
-def test_finding_16_all_candidates_look_the_same(kind: str) -> None:
+def test_all_candidates_look_the_same(kind: str) -> None:
     """It was the sha256 of the plaintext: the right one of the candidates was found at once."""
     drafts = CANDIDATES[kind]
     plain = [contents(draft) for draft in drafts]
@@ -110,7 +110,7 @@ def test_finding_16_all_candidates_look_the_same(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", CANDIDATES)
-def test_finding_16_nothing_links_one_content_to_itself(kind: str) -> None:
+def test_nothing_links_one_content_to_itself(kind: str) -> None:
     """The same answer in two runs, of two parties or at two places has nothing in common."""
     draft = CANDIDATES[kind][0]
     digests = set()
@@ -122,7 +122,7 @@ def test_finding_16_nothing_links_one_content_to_itself(kind: str) -> None:
     assert sealed(draft) == sealed(draft)
 
 
-def test_finding_16_no_digest_in_a_store_is_that_of_a_plaintext(trained_once: Workspace) -> None:
+def test_no_digest_in_a_store_is_that_of_a_plaintext(trained_once: Workspace) -> None:
     checked = 0
     for folder, manifest, files in encrypted(trained_once):
         site = load_site(trained_once.folder / folder / "site.yaml")

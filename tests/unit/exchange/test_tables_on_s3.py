@@ -21,7 +21,7 @@ def bucket_of(s3: str) -> S3Bucket:
 
 
 @pytest.mark.parametrize("pattern", ["days/*.csv", "days/1.csv"])
-def test_finding_9_a_table_in_s3(s3: str, tmp_path: Path, pattern: str) -> None:
+def test_a_table_in_s3(s3: str, tmp_path: Path, pattern: str) -> None:
     bucket = bucket_of(s3)
     bucket.put("days/1.csv", ROWS.write_csv().encode())
     bucket.put("days/2.csv", b"id,income\nc,\n")
@@ -43,7 +43,7 @@ def test_an_object_that_is_not_there(s3: str, tmp_path: Path) -> None:
     assert not target.exists()
 
 
-def test_finding_9_scores_in_s3(s3: str, tmp_path: Path) -> None:
+def test_scores_in_s3(s3: str, tmp_path: Path) -> None:
     scores = pl.DataFrame({"id": ["a"], "score": [0.5], "model_version": ["v1"]})
     groups, scratch = lambda: iter([scores.to_arrow()]), Scratch(tmp_path)
     for _ in range(2):

@@ -36,9 +36,7 @@ def test_no_count_of_version_0_1_0_has_changed(entry: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("epsilon", [199.0, 200.0, 365.0, 366.0, 370.0, 700.0, 1000.0])
 @pytest.mark.parametrize("size", [2, 3, 64])
-def test_finding_17_piecewise_stays_where_it_is_at_a_large_epsilon(
-    size: int, epsilon: float
-) -> None:
+def test_piecewise_stays_where_it_is_at_a_large_epsilon(size: int, epsilon: float) -> None:
     """From about 366 on it had become uniform: 80 digits do not hold `reach - 1`."""
     counts = Piecewise(epsilon=epsilon).channel(Domain(1, size)).counts
     for x, row in enumerate(counts):

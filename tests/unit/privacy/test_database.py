@@ -10,9 +10,7 @@ from opboost_ops.privacy import database
 from opboost_ops.privacy.database import Database
 
 
-def test_finding_17_a_full_disk_is_told_as_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_told_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite's own refusal: it may use no more pages than the file has."""
     connected = database._manual
 

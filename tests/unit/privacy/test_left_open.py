@@ -60,7 +60,7 @@ def test_the_example_of_the_page_agrees_with_itself_and_leaves_nothing_open() ->
     assert left_open(policy()) == []
 
 
-def test_finding_9_the_example_refuses_a_larger_domain(tmp_path: Path) -> None:
+def test_the_example_refuses_a_larger_domain(tmp_path: Path) -> None:
     asked = example((1, 200), 0.63)
     with pytest.raises(PolicyError, match=r"max_loss_whole is 2\.9, spend costs 34\.7"):
         require_consent(policy(), asked, "shop")

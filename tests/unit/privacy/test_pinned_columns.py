@@ -30,7 +30,7 @@ def refusal(workspace: Workspace) -> str:
     return workspace.reason("bank")
 
 
-def test_finding_3_a_fresh_uuid_in_the_plan_starts_no_budget_anew(workspace: Workspace) -> None:
+def test_a_fresh_uuid_in_the_plan_starts_no_budget_anew(workspace: Workspace) -> None:
     before = _charged(workspace)
     for _ in range(3):
         fresh = str(uuid.uuid4())
@@ -42,7 +42,7 @@ def test_finding_3_a_fresh_uuid_in_the_plan_starts_no_budget_anew(workspace: Wor
     assert _charged(workspace) == before
 
 
-def test_finding_3_the_uuid_of_another_feature_is_refused(
+def test_the_uuid_of_another_feature_is_refused(
     trained_once: Workspace, federation_data: dict[str, Any]
 ) -> None:
     features = rules(federation_data)
@@ -55,7 +55,7 @@ def test_finding_3_the_uuid_of_another_feature_is_refused(
     assert "features.balance.uuid: the policy pins that one for income" in told
 
 
-def test_finding_3_one_raw_column_under_a_second_feature_is_refused(workspace: Workspace) -> None:
+def test_one_raw_column_under_a_second_feature_is_refused(workspace: Workspace) -> None:
     """Not even where the party's own policy would let it go twice, under two UUIDs."""
     workspace.edit_yaml(
         "bank/policy.yaml",

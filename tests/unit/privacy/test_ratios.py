@@ -126,7 +126,7 @@ def test_a_certain_output_has_a_count_that_uint64_does_not_hold() -> None:
     assert worst_ratios(counts[:2]) == [Fraction(1)]
 
 
-def test_finding_11_the_curve_of_1024_values_takes_seconds() -> None:
+def test_the_curve_of_1024_values_takes_seconds() -> None:
     """It took most of an hour, and `publish` of 5,000 rows 63 s at a larger step."""
     counts = GlobalMap(epsilon=0.1).channel(Domain(1, 1024)).counts
     begin = time.process_time()

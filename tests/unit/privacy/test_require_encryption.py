@@ -30,12 +30,12 @@ def refused(workspace: Workspace, data: dict[str, Any], party: str) -> str:
     return str(caught.value)
 
 
-def test_finding_12_a_plan_without_the_receivers_key_is_refused(trained_once: Workspace) -> None:
+def test_a_plan_without_the_receivers_key_is_refused(trained_once: Workspace) -> None:
     told = refused(trained_once, without_key(trained_once, "credit"), "bank")
     assert "require_encryption: the plan has no encryption_key of credit" in told
 
 
-def test_finding_12_no_file_of_a_feature_is_published_in_the_clear(workspace: Workspace) -> None:
+def test_no_file_of_a_feature_is_published_in_the_clear(workspace: Workspace) -> None:
     workspace.edit_yaml("federation.yaml", lambda d: d["parties"]["credit"].pop("encryption_key"))
     (workspace.folder / "credit" / "keys" / "encryption.key").unlink()
     _, error = workspace.first_failure()

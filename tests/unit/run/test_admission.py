@@ -53,23 +53,23 @@ def bank(data: Any) -> Any:
 
 #: What a label holder may ask for beyond what was agreed: findings 2, 3, 4, 5, 9 and 12, and more.
 ATTACKS: dict[str, Callable[[Any], Any]] = {
-    "finding 2: another ID column": lambda d: d["id"].update(column="phone"),
-    "finding 3: a fresh uuid": lambda d: bank(d)["income"].update(uuid=str(uuid.uuid4())),
-    "finding 4: another fill": lambda d: bank(d)["income"]["missing"].update(fill=100.0),
-    "finding 5: other bounds": lambda d: bank(d)["income"].update(bounds=[2000, 2001]),
-    "finding 5: a column outside": lambda d: bank(d).update(
+    "another ID column": lambda d: d["id"].update(column="phone"),
+    "a fresh uuid": lambda d: bank(d)["income"].update(uuid=str(uuid.uuid4())),
+    "another fill": lambda d: bank(d)["income"]["missing"].update(fill=100.0),
+    "other bounds": lambda d: bank(d)["income"].update(bounds=[2000, 2001]),
+    "a column outside": lambda d: bank(d).update(
         secret={**copy.deepcopy(bank(d)["debt_ratio"]), "uuid": str(uuid.uuid4())}
     ),
-    "finding 9: a raised epsilon": lambda d: bank(d)["income"]["mechanism"].update(epsilon=1000.0),
-    "finding 9: a billionth more": lambda d: bank(d)["income"]["mechanism"].update(
+    "a raised epsilon": lambda d: bank(d)["income"]["mechanism"].update(epsilon=1000.0),
+    "a billionth more": lambda d: bank(d)["income"]["mechanism"].update(
         epsilon=bank(d)["income"]["mechanism"]["epsilon"] * (1 + 1e-9)
     ),
-    "finding 9: a billionth less": lambda d: bank(d)["income"]["mechanism"].update(
+    "a billionth less": lambda d: bank(d)["income"]["mechanism"].update(
         epsilon=bank(d)["income"]["mechanism"]["epsilon"] * (1 - 1e-9)
     ),
-    "finding 9: a list of epsilons": lambda d: bank(d)["income"].update(epsilons=[0.1, 0.2]),
+    "a list of epsilons": lambda d: bank(d)["income"].update(epsilons=[0.1, 0.2]),
     "domain x 20": lambda d: d["domain"].update(upper=200),
-    "finding 12: a key left out": lambda d: d["parties"]["credit"].pop("encryption_key"),
+    "a key left out": lambda d: d["parties"]["credit"].pop("encryption_key"),
     "a key of its own": lambda d: d["parties"]["credit"].update(
         encryption_key=new_encryption_key()[1]
     ),
@@ -144,7 +144,7 @@ def test_a_label_holder_that_asks_for_more_gets_nothing(
 
 def test_every_stage_of_every_party_asks_first(honest: Workspace) -> None:
     honest.open()
-    forged(honest, ATTACKS["finding 3: a fresh uuid"])
+    forged(honest, ATTACKS["a fresh uuid"])
     for party in HOLDERS:
         for stage in stages_of(honest.declared, "train", party):
             told(honest, party, stage)
@@ -301,7 +301,7 @@ def test_a_change_elsewhere_redraws_nobody(
 
 def test_a_refusal_leaves_no_trace_of_its_reason_but_at_home(honest: Workspace) -> None:
     honest.open()
-    forged(honest, ATTACKS["finding 5: other bounds"])
+    forged(honest, ATTACKS["other bounds"])
     told(honest, "bank", "check_table")
     outside = b"".join(honest.files("exchange").values())
     assert b"bounds" not in outside.replace(b'"bounds"', b"")

@@ -13,7 +13,7 @@ from tests.federation import Workspace, small_credit
 
 
 @pytest.mark.slow
-def test_finding_9_nights_without_end_fit_and_a_second_declaration_does_not(
+def test_nights_without_end_fit_and_a_second_declaration_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nights = Workspace.write(tmp_path / "nights", small_credit(rows=200), capped=True)

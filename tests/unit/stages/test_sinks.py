@@ -42,7 +42,7 @@ def send(
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_finding_9_files(tmp_path: Path, kind: str) -> None:
+def test_files(tmp_path: Path, kind: str) -> None:
     for _ in range(2):
         send(tmp_path / "out", format=kind)
     (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
@@ -52,7 +52,7 @@ def test_finding_9_files(tmp_path: Path, kind: str) -> None:
     assert found.get_column("reasons").to_list() == ['["x", "y"]', None]
 
 
-def test_finding_9_a_table_of_a_database(tmp_path: Path) -> None:
+def test_a_table_of_a_database(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'scores.db'}"
     for _ in range(2):
         send(url, table="scores")
@@ -104,7 +104,7 @@ def test_a_faulty_declaration(declared: dict[str, Any], word: str) -> None:
         Sink.model_validate(declared)
 
 
-def test_finding_9_a_scoring_run_delivers(workspace: Workspace, tmp_path: Path) -> None:
+def test_a_scoring_run_delivers(workspace: Workspace, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'scores.db'}"
     workspace.edit_yaml(
         "credit/site.yaml",

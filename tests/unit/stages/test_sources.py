@@ -59,7 +59,7 @@ def same(found: pl.DataFrame, expected: pl.DataFrame = ROWS) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("zipped", [False, True])
-def test_finding_8_csv_as_people_write_it(
+def test_csv_as_people_write_it(
     tmp_path: Path, text: str, declared: dict[str, Any], zipped: bool
 ) -> None:
     path = tmp_path / ("bank.csv.gz" if zipped else "bank.csv")
@@ -222,7 +222,7 @@ def test_a_disk_that_becomes_full_is_told_as_one_and_nothing_is_left(
     assert list((tmp_path / "home").iterdir()) == []
 
 
-def test_finding_9_urls_are_not_mangled(workspace: Workspace) -> None:
+def test_urls_are_not_mangled(workspace: Workspace) -> None:
     def tables(site: dict) -> None:
         site["tables"]["credit_scoring"] = {
             "train": "s3://bucket/people.parquet",
@@ -236,7 +236,7 @@ def test_finding_9_urls_are_not_mangled(workspace: Workspace) -> None:
     assert found.score.at == f"sqlite:///{workspace.folder}/bank/new.db"
 
 
-def test_finding_9_a_run_on_csv_and_a_database(workspace: Workspace, tmp_path: Path) -> None:
+def test_a_run_on_csv_and_a_database(workspace: Workspace, tmp_path: Path) -> None:
     """The source is read once: what happens to it during the run changes nothing."""
     shop = pl.read_parquet(workspace.table_path("shop"))
     shop.write_csv(workspace.folder / "shop" / "people.csv", separator=";", decimal_comma=True)
