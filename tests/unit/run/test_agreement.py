@@ -111,7 +111,7 @@ def test_a_file_of_another_party_is_refused(bank: Site, tmp_path: Path) -> None:
 
 
 def test_a_lost_file_does_not_begin_anew_under_the_same_noise(bank: Site) -> None:
-    """What the columns first declared is in it: without it, a declaration could be changed unseen."""
+    """What the columns first declared is in it: a declaration cannot change unseen."""
     agree(bank, federation())
     bank.agreement.unlink()
     with pytest.raises(ConfigError, match=r"is gone, and its audit log .* Restore it"):
