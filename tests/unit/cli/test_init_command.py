@@ -183,3 +183,24 @@ def test_at_a_terminal_init_asks_which_class_is_positive(tmp_path: Path, tables:
         stdin=subprocess.PIPE, capture_output=True, timeout=60, check=False,
     )  # fmt: skip
     assert silent.returncode == 1 and b"--positive no" in silent.stderr
+
+
+def test_a_password_on_the_command_line_is_refused_and_nothing_is_written(
+    tmp_path: Path, tables: list[str], opboost: Opboost
+) -> None:
+    url = "postgresql://bank:hunter2@db.example/bank"
+    given = (f"--table=bank={url}", "--query=bank=SELECT 1", tables[1])
+    done = opboost("init", tmp_path / "new", *given, "--label", "lender.default", "--id", "id")
+    assert "--table bank=env:BANK_TABLE" in " ".join(done.error.split())
+    assert "hunter2" not in done.out + done.err
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_site_is_readable_by_its_owner_alone(
+    tmp_path: Path, tables: list[str], opboost: Opboost
+) -> None:
+    init(opboost, tmp_path / "new", tables)
+    for party in ("bank", "lender"):
+        site = tmp_path / "new" / party
+        assert site.stat().st_mode & 0o077 == 0
+        assert [p.name for p in site.rglob("*") if p.stat().st_mode & 0o077] == []
