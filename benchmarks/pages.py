@@ -30,7 +30,7 @@ PAGES = {
     "exchange, one party": "exchange?party=bank",
     "exchange, three parties": "exchange",
     "data quality": "quality",
-    "month": "monthly",
+    "month": "statement",
     "statement, one party": "statement?party=bank",
     "statement, three parties": "statement",
     "run": "run?id={last}",

@@ -19,7 +19,7 @@ FAILURE = "failure"
 TAG = "opboost"
 
 #: The DAGs of a federation's runs, by what they are for.
-PURPOSES = ("train", "score")
+PURPOSES: Mapping[str, str] = {"train": "training", "score": "scoring"}
 
 #: How the groups end that are ours.
 PHASES = frozenset(
@@ -100,6 +100,11 @@ class Task:
     def party(self) -> str:
         """Whose it is; empty for a task of nobody's group."""
         return place_of(self.name)[0]
+
+    @property
+    def problem(self) -> str:
+        """Why it failed."""
+        return str((self.failure or {}).get("problem") or "ended without a message")
 
     @property
     def title(self) -> str:

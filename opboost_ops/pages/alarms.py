@@ -157,10 +157,7 @@ def _failed(seen: Seen, failed: Sequence[Task]) -> Note:
     refused = bool(said.get("refused"))
     what = "was refused by the budget" if refused else "has failed"
     problem = str(said.get("problem") or "Its process ended without a message.")
-    others = [
-        f"{task.title}: {(task.failure or {}).get('problem', 'failed without a message')}"
-        for task in failed[1:_TOLD]
-    ]
+    others = [f"{task.title}: {task.problem}" for task in failed[1:_TOLD]]
     if len(failed) > _TOLD:
         others.append(f"and {len(failed) - _TOLD} more")
     remedy = str(said.get("remedy") or "")
@@ -183,10 +180,7 @@ def _without(seen: Seen, failed: Sequence[Task]) -> Note:
         f"This run went on without {parties}.",
         "The model is made of the rows of those that remained; a party that has dropped out stays "
         "charged. Clear its failed tasks, and it reads what was decided.",
-        tuple(
-            f"{task.title}: {(task.failure or {}).get('problem', 'ended without a message')}"
-            for task in failed[:_TOLD]
-        ),
+        tuple(f"{task.title}: {task.problem}" for task in failed[:_TOLD]),
         (("The task and its log", failed[0].href(seen)), ("The run in Airflow", seen.href)),
     )
 

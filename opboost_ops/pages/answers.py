@@ -17,8 +17,7 @@ PAGES = (
     ("models", "Models", "Which version is in use, how it came to be, and on what it stands."),
     ("exchange", "Exchange", "Who sent what to whom, and whether it is what it claims to be."),
     ("quality", "Data quality", "Which checks passed, run by run."),
-    ("monthly", "Month", "Is it on, what is it worth, what has it cost, and what went wrong."),
-    ("statement", "Statement", "What left in a period, what it cost, and who decided what."),
+    ("statement", "Statement", "Is it on and worth it, what left in a period, and at what cost."),
 )
 
 

@@ -22,7 +22,6 @@ from opboost_ops.pages import (
     exchange,
     ledger,
     models,
-    monthly,
     period,
     quality,
     runs,
@@ -72,7 +71,7 @@ _BUILDERS = {
     "statement": statement.build,
 }
 #: Pages that tell of the days between two dates.
-_PERIODS = ("monthly", "statement")
+_PERIODS = ("statement",)
 _STATIC = {
     "style.css": "text/css; charset=utf-8",
     "theme.js": "text/javascript; charset=utf-8",
@@ -94,7 +93,6 @@ def make_app() -> FastAPI:
     for name, media in _STATIC.items():
         app.get(f"/{name}")(partial(_static, name, media))
     app.get("/status", name="status")(_status)
-    app.get("/monthly", name="monthly")(_monthly)
     for name, title, lead in PAGES:
         if name in _BUILDERS:
             app.get(f"/{name}", name=name)(_page(name, title, lead))
@@ -180,43 +178,21 @@ def _page(name: str, title: str, lead: str) -> Callable[..., Response]:
             bool(csv),
             since,
             until,
+            sees_dag,
         )
         found = [part for part in sections(_BUILDERS[name], query) if part.blocks]
         days = name in _PERIODS
         filters = list(period.fields(query)) if days else [Filter("run", "Run", "run")]
-        if not days and len(known := federations(query)) > 1:
+        if len(known := federations(query)) > 1:
             filters.insert(0, Filter("federation", "Federation", "choice", known))
         if len(mine := parties()) > 1:
             filters.insert(0, Filter("party", "Party", "choice", mine))
         ways = period.ways(query) if days and mine else ()
         shown = filters if mine else []
-        return answer(request, Page(name, title, lead, found, shown, ways=ways), csv)
+        top = guarded(lambda: statement.blocks(query)) if days and mine else []
+        return answer(request, Page(name, title, lead, found, shown, top=top, ways=ways), csv)
 
     return page
-
-
-def _monthly(
-    request: Request,
-    sees_dag: SeesDag,
-    federation: AskedName = "",
-    since: AskedDay = "",
-    until: AskedDay = "",
-    csv: AskedCsv = "",
-) -> Response:
-    _, title, lead = next(page for page in PAGES if page[0] == "monthly")
-    query = Query(
-        _sees(sees_dag),
-        federation=federation or None,
-        since=since,
-        until=until,
-        sees_dag=sees_dag,
-    )
-    top = monthly.blocks(query) if parties() else []
-    known = federations(query)
-    filters = [Filter("federation", "Federation", "choice", known)] if len(known) > 1 else []
-    asked = [*filters, *period.fields(query)]
-    ways = period.ways(query)
-    return answer(request, Page("monthly", title, lead, (), asked, top=top, ways=ways), csv)
 
 
 def _run(

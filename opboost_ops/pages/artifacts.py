@@ -23,7 +23,7 @@ from opboost_ops.exchange.manifest import Kind
 from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.models.alignment_words import alignment_words
 from opboost_ops.pages.inspection import Inspected, inspect_run
-from opboost_ops.pages.kinds import kind_words
+from opboost_ops.views.ledger_tables import kind_words
 
 #: Kinds in the order of the protocol.
 _ORDER: Mapping[str, int] = {kind: at for at, kind in enumerate(get_args(Kind))}

@@ -26,8 +26,8 @@ from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.pages.artifacts import Place, artifacts
 from opboost_ops.pages.deployment import Query, guarded, has_books, of_books
-from opboost_ops.pages.kept_log import LogRead, Owner, log_of
 from opboost_ops.pages.keys import keys_table
+from opboost_ops.views.audit_log import LogRead, Owner, log_of
 
 #: Entries of an audit log with their numbers.
 Entries = Sequence[tuple[int, Entry]]

@@ -1,16 +1,13 @@
 """The days of which a page tells: those asked for, or else the last thirty."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from urllib.parse import urlencode
-from uuid import UUID
 
 from opboost_ops.display.html import Filter
 from opboost_ops.errors import ContractError
 from opboost_ops.pages.deployment import Query
-from opboost_ops.privacy.accountant import Account, total
 
 #: How many days are told of when nothing is asked for.
 DAYS = 30
@@ -99,13 +96,3 @@ def ways(query: Query) -> list[tuple[str, str]]:
         found.append((f"{first:%B %Y}", urlencode({**kept, "since": first, "until": last})))
         last = first - timedelta(days=1)
     return found
-
-
-def sums(found: Mapping[UUID, Account]) -> tuple[float, float]:
-    """What a person was charged at worst, over all columns: loss(1) and loss(R - L).
-
-    Args:
-        found: What each column has cost.
-    """
-    every = found.values()
-    return float(total(a.step for a in every)), float(total(a.whole for a in every))

@@ -5,7 +5,6 @@ from datetime import datetime
 from functools import cache, partial
 
 from opboost_ops.config.loading import site_of
-from opboost_ops.config.site import Site
 from opboost_ops.display.blocks import (
     Block,
     Fact,
@@ -21,12 +20,11 @@ from opboost_ops.exchange.books import open_books
 from opboost_ops.pages import exchange, ledger, models, quality, scored_runs
 from opboost_ops.pages.airflow import ago
 from opboost_ops.pages.deployment import Query, guarded, has_books
-from opboost_ops.pages.kept_ledger import waiting_of
-from opboost_ops.pages.ledger_pictures import loss_curves
 from opboost_ops.pages.models import MODEL
-from opboost_ops.privacy.accountant import total
-from opboost_ops.privacy.lines import Lines
 from opboost_ops.run.approval import asked_since
+from opboost_ops.views.ledger import LedgerView, sums_of
+from opboost_ops.views.ledger_figures import loss_curves
+from opboost_ops.views.ledger_tables import warnings
 
 
 def build(party: str, query: Query) -> list[Block]:
@@ -108,39 +106,28 @@ def _federation(party: str, run: str) -> str | None:
     site, _ = site_of(party)
     if found is not None or not has_books(site):
         return found
-    return next((line.federation for _, line in _lines(site, run)), None)
-
-
-def _lines(site: Site, run: str) -> Lines:
-    # A run's few lines are asked for, not the whole ledger: what all cost is on other pages.
     with open_books(site) as books:
-        return books.ledger.of_run(run)
+        return next((line.federation for _, line in books.ledger.of_run(run)), None)
 
 
 def _charged(party: str, query: Query) -> list[Block]:
-    site, _ = site_of(party)
+    site, policy = site_of(party)
     if not has_books(site):
         return []
-    dated = _lines(site, query.run or "")
-    waiting = [line for line in waiting_of(site) if line.run == query.run]
-    releases = [line for _, line in dated]
-    charged = dated.accounts
+    # A run's few entries are read, not the whole ledger: what all cost is on other pages.
+    with open_books(site) as books:
+        lines = books.ledger.of_run(query.run or "")
+        waiting = [line for line in books.ledger.uncommitted() if line.run == query.run]
+    view = LedgerView(lines, waiting, policy)
+    step, whole = sums_of(view.accounts)
     facts = Facts(
         (
-            Fact(
-                "Charged: loss(1)",
-                number(float(total(a.step for a in charged.values()))).text,
-                "a person, all features",
-            ),
-            Fact(
-                "Charged: loss(R-L)",
-                number(float(total(a.whole for a in charged.values()))).text,
-                "a person, all features",
-            ),
-            Fact("Ledger lines", f"{len(dated):,}"),
+            Fact("Charged: loss(1)", number(step).text, "a person, all features"),
+            Fact("Charged: loss(R-L)", number(whole).text, "a person, all features"),
+            Fact("Ledger entries", f"{len(lines):,}"),
         )
     )
-    blocks: list[Block] = ledger.warnings(waiting, dated)
-    if charged:
-        blocks += [facts, loss_curves(releases)]
-    return [*blocks, ledger.lines(dated, query, {line.artifact for line in waiting})]
+    blocks: list[Block] = warnings(waiting, lines)
+    if view.accounts:
+        blocks += [facts, loss_curves(release for _, release in lines)]
+    return [*blocks, ledger.entries(lines, query, view)]

@@ -1,6 +1,5 @@
 """How each federation stands, for the status page and for programs: one frozen document."""
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
@@ -14,13 +13,12 @@ from opboost_ops.config.schema import Record
 from opboost_ops.config.site import Site
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.books import open_books
-from opboost_ops.models.registry import Registry
+from opboost_ops.models.versions import Models
 from opboost_ops.pages import airflow
 from opboost_ops.pages.deployment import Query, federations, has_books, parties
-from opboost_ops.pages.kept_ledger import ledger_of
-from opboost_ops.privacy.statement import forecasts_of
 from opboost_ops.run.approval import waits_since
 from opboost_ops.run.taking_part import stopped
+from opboost_ops.views.ledger import ledger_of
 
 #: Versions that are listed.
 _VERSIONS = 20
@@ -59,6 +57,11 @@ class Run(Record):
     failures: tuple[str, ...] = ()
     remedies: tuple[str, ...] = ()
     waiting: Mapping[str, float] = Field(default_factory=dict)
+
+    @property
+    def ongoing(self) -> bool:
+        """Whether it is under way."""
+        return self.state in ("running", "queued")
 
 
 class Version(Record):
@@ -103,6 +106,7 @@ class Party(Record):
         party: Its name.
         ledger: What each column has cost.
         retrainings: How many more fit; null where no budget ends them.
+        unlimited: Whether there are budgets, and they allow retrainings without end.
         fault: What cannot be read.
         stopped: Since when it takes part in no run; null where it takes part.
         asked: Since when the last run waits for a person's approval there; null where it does not.
@@ -111,18 +115,34 @@ class Party(Record):
     party: str
     ledger: tuple[Account, ...] = ()
     retrainings: int | None = None
+    unlimited: bool = False
     fault: str = ""
     stopped: datetime | None = None
     asked: datetime | None = None
 
 
-class Federation(Record):
-    """How a federation stands."""
+class Purpose(Record):
+    """How the runs of one purpose stand: training, or scoring."""
 
-    federation: str
     next_run: datetime | None = None
     last_success: Run | None = None
     last_run: Run | None = None
+
+
+class Federation(Purpose):
+    """How a federation stands; its own runs are those of training.
+
+    Attributes:
+        federation: Its name.
+        purposes: How the runs of each purpose stand, by ``train`` and ``score``.
+        champion: The version in use.
+        champion_since: When that was decided.
+        versions: The newest versions.
+        parties: Those of this deployment.
+    """
+
+    federation: str
+    purposes: Mapping[str, Purpose] = Field(default_factory=dict)
     champion: str | None = None
     champion_since: datetime | None = None
     versions: tuple[Version, ...] = ()
@@ -149,11 +169,9 @@ def state(query: Query) -> State:
 
 
 def _federation(name: str, query: Query) -> Federation:
-    dags = query.dags(name, "train")
-    ahead = [at for at in airflow.next_times(dags).values() if at is not None]
-    succeeded = airflow.latest(dags, ["success"])
-    last = airflow.latest(dags)
-    waits = last[0].run if last and last[0].state == "running" else ""
+    purposes = {purpose: _purpose(query.dags(name, purpose)) for purpose in airflow.PURPOSES}
+    training = purposes["train"]
+    waits = [of.last_run.run for of in purposes.values() if of.last_run and of.last_run.ongoing]
     shown: list[Party] = []
     versions: tuple[Version, ...] = ()
     for party in parties():
@@ -164,20 +182,31 @@ def _federation(name: str, query: Query) -> Federation:
             if name not in site.tables:
                 continue
             shown.append(_party(party, name, site, policy, waits))
-            versions = versions or _versions(Registry(site.models, name))
+            versions = versions or _versions(Models(site.models, name))
         except (OpBoostError, ValueError, OSError) as error:
             told = error.problem if isinstance(error, OpBoostError) else type(error).__name__
             shown.append(Party(party=party, fault=told.partition("\n")[0]))
     champion = next((v for v in versions if v.champion), None)
     return Federation(
         federation=name,
-        next_run=min(ahead, default=None),
-        last_success=_run(succeeded[0], dags[0]) if succeeded else None,
-        last_run=_run(last[0], dags[0]) if last else None,
+        next_run=training.next_run,
+        last_success=training.last_success,
+        last_run=training.last_run,
+        purposes=purposes,
         champion=champion.version if champion else None,
         champion_since=champion.decided if champion else None,
         versions=versions,
         parties=tuple(shown),
+    )
+
+
+def _purpose(dags: Sequence[str]) -> Purpose:
+    ahead = [at for at in airflow.next_times(dags).values() if at is not None]
+    succeeded, last = airflow.latest(dags, ["success"]), airflow.latest(dags)
+    return Purpose(
+        next_run=min(ahead, default=None),
+        last_success=_run(succeeded[0], dags[0]) if succeeded else None,
+        last_run=_run(last[0], dags[0]) if last else None,
     )
 
 
@@ -194,11 +223,7 @@ def _run(seen: airflow.Seen, own: str) -> Run:
         state=seen.state,
         began=seen.began,
         ended=seen.ended,
-        failures=tuple(
-            f"{task.title}: {(task.failure or {}).get('problem', 'ended without a message')}"
-            for task in found
-            if task.state == "failed"
-        ),
+        failures=tuple(f"{task.title}: {task.problem}" for task in found if task.state == "failed"),
         remedies=tuple(
             dict.fromkeys(
                 str(task.failure["remedy"])
@@ -216,14 +241,14 @@ def _run(seen: airflow.Seen, own: str) -> Run:
     )
 
 
-def _party(party: str, federation: str, site: Site, policy: Policy, run: str) -> Party:
+def _party(party: str, federation: str, site: Site, policy: Policy, runs: Sequence[str]) -> Party:
     if not has_books(site):
         return Party(party=party)
     with open_books(site) as books:
         stop = stopped(site, books, federation)
-        asked = waits_since(books, federation, run) if run else None
-    ledger = ledger_of(site)
-    mine = ledger.columns.get(federation, set())
+        asked = next(filter(None, (waits_since(books, federation, run) for run in runs)), None)
+    view = ledger_of(site, policy)
+    left = view.left(federation)
     found = [
         Account(
             feature=one.feature,
@@ -235,44 +260,35 @@ def _party(party: str, federation: str, site: Site, policy: Policy, run: str) ->
             budget_whole=one.rule.budget_whole,
             retrainings=one.retrainings,
         )
-        for column, one in forecasts_of(ledger.accounts, policy).items()
-        if column in mine
+        for column, one in view.of([federation]).items()
     ]
-    left = [account.retrainings for account in found if account.retrainings is not None]
     return Party(
         party=party,
         ledger=tuple(found),
-        retrainings=min(left, default=None),
+        retrainings=left.fits,
+        unlimited=left.fits is None and left.limited,
         stopped=datetime.fromisoformat(stop) if stop else None,
         asked=datetime.fromisoformat(asked) if asked else None,
     )
 
 
-def _versions(registry: Registry) -> tuple[Version, ...]:
-    names: Sequence[str] = registry.versions()[::-1][:_VERSIONS]
-    if not names:
-        return ()
-    champion = registry.champion()
-    decided = {entry.version: entry for entry in registry.history()}
-    if champion is not None and champion not in names:
-        names = [*names, champion]
+def _versions(models: Models) -> tuple[Version, ...]:
+    if models.fault is not None:
+        raise models.fault
+    names = models.names[:_VERSIONS]
+    if models.champion is not None and models.champion not in names:
+        names = [*names, models.champion]
     found = []
-    for name in names:
-        entry = decided.get(name)
-        metrics: Metrics = {}
-        try:
-            metrics = json.loads(registry.file(name, "evaluation.json"))["metrics"]
-        except (OpBoostError, ValueError, KeyError):
-            # The version's own page says what is wrong.
-            metrics = {}
+    for one in map(models.version, names):
+        entry = one.decision
         found.append(
             Version(
-                version=name,
-                champion=name == champion,
+                version=one.name,
+                champion=one.champion,
                 decided=datetime.fromisoformat(entry.at) if entry else None,
                 decision=entry.event if entry else "",
                 why=entry.why if entry else "",
-                metrics=metrics,
+                metrics=one.metrics,
             )
         )
     return tuple(found)

@@ -1,9 +1,12 @@
-"""A statement of a period: what a party released in it, what that cost, and who decided what."""
+"""The statement of a period: is a federation on and worth it, what left, and who decided what."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from uuid import UUID
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
 
+from opboost_ops.config.loading import site_of
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.display.blocks import (
@@ -11,25 +14,234 @@ from opboost_ops.display.blocks import (
     Cell,
     Fact,
     Facts,
+    Figure,
+    Figures,
+    Heading,
     Note,
+    State,
     Table,
     count,
     moment,
     number,
     second,
 )
+from opboost_ops.display.charts import bars, colour_of
+from opboost_ops.errors import ArtifactError, ContractError
 from opboost_ops.exchange.audit import Action, Entry
+from opboost_ops.exchange.books import open_books
+from opboost_ops.models.versions import Version, models_of
+from opboost_ops.pages import airflow
 from opboost_ops.pages.agreement_history import agreements_table
-from opboost_ops.pages.deployment import Query, guarded, of_books
-from opboost_ops.pages.kept_ledger import LedgerRead, ledger_of
-from opboost_ops.pages.kept_log import log_of
-from opboost_ops.pages.kinds import kind_words
-from opboost_ops.pages.period import Period, asked_for, sums
-from opboost_ops.privacy.accountant import Account, model_epsilon
+from opboost_ops.pages.deployment import Query, federations, guarded, has_books, of_books, parties
+from opboost_ops.pages.period import Period, asked_for
 from opboost_ops.privacy.lines import Lines
-from opboost_ops.privacy.statement import exact_counted, forecasts_of
+from opboost_ops.privacy.statement import forecasts_of
+from opboost_ops.views.audit_log import LogRead, log_of
+from opboost_ops.views.ledger import LedgerView, ledger_of, left_of, sums_of
+from opboost_ops.views.ledger_tables import exact_table, left_cell
 
-_BAD: tuple[Action, ...] = ("refused", "rejected", "act_refused")
+#: Incidents that are listed, and parties named with their shares in one figure.
+_INCIDENTS = 20
+_NAMED = 4
+
+_BAD: Mapping[Action, str] = {
+    "refused": "a release was refused",
+    "rejected": "an artifact was rejected",
+    "act_refused": "an admin action was refused",
+}
+
+Preamble = tuple[tuple[str, str], ...]
+
+
+@dataclass
+class Federation:
+    """A federation in a period, over all parties of the deployment.
+
+    Attributes:
+        name: Its name.
+        period: The period.
+        costs: A row for each party: what it has cost, and what is left.
+        incidents: When, what, run, and more.
+        faults: What cannot be read.
+    """
+
+    name: str
+    period: Period
+    costs: list[tuple[Cell, ...]] = field(default_factory=list)
+    incidents: list[tuple[str, str, str, str]] = field(default_factory=list)
+    faults: list[Block] = field(default_factory=list)
+
+
+def blocks(query: Query) -> list[Block]:
+    """A summary of each federation.
+
+    Args:
+        query: What is asked for, with the period's days.
+    """
+    period = asked_for(query)
+    names = [name for name in federations(query) if query.federation in (None, name)]
+    if not names:
+        return [Note("muted", "You may not see any federation of this deployment.")]
+    made: list[Block] = []
+    for name in names:
+        made.append(Heading(f"{name}, {period.words}"))
+        made += guarded(partial(_summary, Federation(name, period), query))
+    return made
+
+
+def _summary(found: Federation, query: Query) -> list[Block]:
+    facts = []
+    for purpose in airflow.PURPOSES:
+        facts += _on(found, purpose, query.dags(found.name, purpose))
+    champion = None
+    for party in parties():
+        # The fault of one party spares the others.
+        found.faults += guarded(partial(_party, party, found))
+        champion = champion or _champion(party, found.name)
+    made: list[Block] = [Facts((*facts, *_worth(champion))), _cost(found), *found.faults]
+    made.append(_incidents(found))
+    if champion is not None and champion.shares:
+        made.append(_brings(champion))
+    return made
+
+
+def _on(found: Federation, purpose: str, dags: Sequence[str]) -> list[Fact]:
+    begin, end = (datetime.fromisoformat(at) for at in (found.period.begin, found.period.end))
+    runs = airflow.between(dags, begin, end)
+    for run in runs:
+        if run.state == "failed" and (at := run.ended or run.began):
+            why = _why(run, own=dags[0])
+            what = f"a run has failed: {airflow.PURPOSES[purpose]}"
+            found.incidents.append((at.isoformat(timespec="seconds"), what, run.run, why))
+    ahead = min((at for at in airflow.next_times(dags).values() if at is not None), default=None)
+    last = airflow.latest(dags, ["success"])
+    ended = (last[0].ended or last[0].began) if last else None
+    failed = sum(run.state == "failed" for run in runs)
+    words = airflow.PURPOSES[purpose]
+    when = f"next run {ahead:%Y-%m-%d %H:%M} UTC" if ahead else "no next run is planned"
+    success = f"last success {ended:%Y-%m-%d}" if ended else "no success yet"
+    state: State = "good" if ended and ahead else "warn" if purpose == "train" else ""
+    bad: State = "bad" if failed else ""
+    on = "on" if ahead else "by hand, or paused"
+    return [
+        Fact(f"Is {words} on", on, f"{success}; {when}", state),
+        Fact(f"Runs of {words}", f"{len(runs):,}", f"{failed:,} failed", bad),
+    ]
+
+
+def _why(run: airflow.Seen, own: str) -> str:
+    """What the first of its failed tasks says; elsewhere than in our own DAG only a party's."""
+    failed = (t for t in airflow.tasks(run) if t.state == "failed" and (t.party or run.dag == own))
+    first = next(failed, None)
+    return run.name if first is None else f"{first.title}: {first.problem}".partition("\n")[0]
+
+
+def _champion(party: str, name: str) -> Version | None:
+    try:
+        models = models_of(party, site_of(party)[0].models, name)
+    except ContractError:
+        return None
+    return models.version(models.champion) if models.champion else None
+
+
+def _worth(found: Version | None) -> list[Fact]:
+    if found is None:
+        return [Fact("What is it worth", "unknown", "the label holder has the model", "muted")]
+    facts = []
+    if (judged := found.judged()) is not None:
+        span = "" if judged.low is None else f"95 %: {judged.low:.3f} to {judged.high:.3f}"
+        facts.append(Fact(f"The model's {found.main}", f"{judged.value:.3f}", span))
+    gain = found.gains.get(found.main)
+    if gain is not None and gain.low is not None and gain.high is not None:
+        # An interval that holds zero does not show that the others' columns are worth anything.
+        shown = gain.low > 0
+        span = f"95 %: {gain.low:+.3f} to {gain.high:+.3f}"
+        span += "" if shown else "; it includes zero: no gain is shown"
+        state: State = "good" if shown else "warn"
+        facts.append(Fact("Gain over alone", f"{gain.value:+.3f}", span, state))
+    if brought := [*found.shares_by_party.items()]:
+        party, share = brought[0]
+        rest = ", ".join(f"{name} {100 * of:.1f} %" for name, of in brought[1:_NAMED])
+        rest += ", others less" if len(brought) > _NAMED else ""
+        facts.append(Fact("Columns that bring most", f"{party} {100 * share:.1f} %", rest))
+    return facts
+
+
+def _brings(found: Version) -> Figures:
+    rows = [
+        (party, 100 * share, colour_of(party, found.parties))
+        for party, share in found.shares_by_party.items()
+    ]
+    what = "splits of the trees" if found.by_splits else "the mean absolute contribution (SHAP)"
+    title = "What each party's columns bring"
+    note = f"Share of {what} to the champion's predictions of held-out rows."
+    return Figures(title, (Figure(bars(rows, title=title, unit=" %"), "by party"),), note)
+
+
+def _party(party: str, found: Federation) -> list[Block]:
+    """Add a party's row of costs, and what went wrong at it."""
+    site, policy = site_of(party)
+    if found.name not in site.tables or not has_books(site):
+        return []
+    view = ledger_of(site, policy)
+    until = view.before(found.period.end)
+    then, now = sums_of(view.before(found.period.begin)), sums_of(until)
+    mine = view.columns.get(found.name, set())
+    forecasts = [one for uuid, one in forecasts_of(until, policy).items() if uuid in mine]
+    left = left_of(forecasts, view.lines.between("", found.period.end))
+    found.costs.append(
+        (
+            Cell(party, href=f"ledger?party={party}"),
+            *(number(_grown(a, b)) for a, b in zip(then, now, strict=True)),
+            number(now[0]),
+            number(now[1]),
+            number(policy.all_features.budget_whole),
+            left_cell(left),
+            Cell(left.ends),
+        )
+    )
+    with open_books(site) as books:
+        try:
+            entries = books.audit.of(*_BAD)
+        except ArtifactError:
+            entries = []
+    for entry in entries:
+        parts = entry.place.split("/")
+        if found.period.has(entry.at) and parts[0] == found.name and len(parts) > 1:
+            what, more = f"{party}: {_BAD[entry.action]}", entry.detail.replace("_", " ")
+            found.incidents.append((entry.at, what, parts[1], more))
+    return []
+
+
+def _grown(then: float, now: float) -> float:
+    return now if now == float("inf") else now - then
+
+
+def _cost(found: Federation) -> Table:
+    sums = ("loss(1) in these days", "loss(R-L) in these days", "loss(1) in all")
+    heads = ("party", *sums, "loss(R-L) in all", "budget(R-L), a person", "retrainings left")
+    note = (
+        "The worst case of a person, over all features and federations of the party; loss(1) for "
+        "a move by one step, loss(R-L) for one across the domain."
+    )
+    title = "What it has cost in privacy, and what is left"
+    name = f"cost_{found.name}"[:40]
+    rows = tuple(found.costs)
+    return Table(name, title, (*heads, "ends about"), rows, note, federation=found.name)
+
+
+def _incidents(found: Federation) -> Table:
+    ordered = sorted(found.incidents, reverse=True)
+    note = f"{len(ordered):,} in these days" if ordered else ""
+    if len(ordered) > _INCIDENTS:
+        note += f"; the {_INCIDENTS} newest are shown"
+    rows = tuple(
+        (moment(at), Cell(what), Cell(run, href=f"run?id={run}"), Cell(more))
+        for at, what, run, more in ordered[:_INCIDENTS]
+    )
+    empty = "No run has failed, and nothing was refused or rejected."
+    heads, name = ("at (UTC)", "what", "run", "more"), f"incidents_{found.name}"[:40]
+    return Table(name, "Incidents", heads, rows, note, empty, federation=found.name)
 
 
 def build(party: str, query: Query) -> list[Block]:
@@ -40,83 +252,65 @@ def build(party: str, query: Query) -> list[Block]:
         query: What is asked for, with the period's days.
     """
     absent = "Nothing was released yet: the party has no ledger."
-    return of_books(party, absent, lambda site, policy: _page(party, site, policy, query))
+    return of_books(party, absent, lambda site, policy: _statement(party, site, policy, query))
 
 
-def _page(party: str, site: Site, policy: Policy, query: Query) -> list[Block]:
+def _statement(party: str, site: Site, policy: Policy, query: Query) -> list[Block]:
     period = asked_for(query)
-    ledger, log = ledger_of(site), log_of(site)
+    view, log = ledger_of(site, policy), log_of(site)
     # Budgets are for all federations: a statement of a part of them would say too little.
-    if any(name != "all" and not query.sees(name) for name in ledger.federations):
-        told = "This statement is of all federations of the party, and you may not see one of them."
-        return [Note("muted", told)]
-    inside = ledger.lines.between(period.begin, period.end)
-    head = (log.count, "broken" if log.failure else log.head)
+    if any(name != "all" and not query.sees(name) for name in view.columns):
+        text = "This statement is of all federations of the party, and you may not see one of them."
+        return [Note("muted", text)]
+    inside = view.lines.between(period.begin, period.end)
+    head = "broken" if log.failure else log.head
     preamble = (
         ("party", party),
         ("first day (UTC)", str(period.first)),
         ("last day (UTC)", str(period.last)),
-        ("audit log, entries", str(head[0])),
-        ("audit log, head", head[1]),
+        ("audit log, entries", str(log.count)),
+        ("audit log, head", head),
         ("audit log, verified (UTC)", second(log.at)),
     )
-    decided = [entry for entry in log.decided if period.has(entry.at)]
+    remedy = "`opboost audit verify` says where; this statement cannot be compared with it."
+    broken = [] if log.count else [Note("bad", "The audit log is broken, or empty.", remedy)]
     return [
-        *([] if head[0] else [Note("bad", "The audit log is broken, or empty.", _BROKEN)]),
-        _facts(period, ledger, inside, head, log.at),
-        _columns(period, ledger, inside.accounts, policy, preamble),
+        *broken,
+        _facts(period, view, inside, log),
+        _columns(period, view, inside, preamble),
         _exact(inside, preamble),
-        _decisions(decided, preamble),
+        _decisions([entry for entry in log.decided if period.has(entry.at)], preamble),
         *guarded(lambda: [agreements_table(site, query)]),
     ]
 
 
-_BROKEN = "`opboost audit verify` says where; this statement cannot be held against it."
-
-
-def _facts(
-    period: Period,
-    ledger: LedgerRead,
-    inside: Lines,
-    head: tuple[int, str],
-    at: str,
-) -> Facts:
-    then, now = (sums(ledger.before(moment)) for moment in (period.begin, period.end))
+def _facts(period: Period, view: LedgerView, inside: Lines, log: LogRead) -> Facts:
+    then, now = (sums_of(view.before(at)) for at in (period.begin, period.end))
     each = zip(inside.forms, inside.runs, strict=True)
     runs = {(form.line.federation, run) for form, run in each if run}
     facts = [
         Fact("Period (UTC)", period.words, "both days included"),
         Fact("Runs", f"{len(runs):,}"),
-        Fact("Ledger lines", f"{len(inside):,}", "each is one thing that left, or one draw"),
+        Fact("Ledger entries", f"{len(inside):,}", "each is one thing that left, or one draw"),
     ]
     for end, label in enumerate(("loss(1)", "loss(R-L)")):
         hint = f"from {number(then[end]).text} to {number(now[end]).text}, worst case"
-        grown = number(now[end] - then[end] if now[end] != float("inf") else now[end]).text
+        grown = number(_grown(then[end], now[end])).text
         facts.append(Fact(f"A person was charged: {label}", grown, hint))
-    drawn = ledger.lines.of_forms(lambda line: line.account == "model")
-    models = drawn.between("", period.end)
-    if models:
-        before = model_epsilon(r for made, r in models if made < period.begin)
-        spent = [float(before), float(model_epsilon(r for _, r in models))]
-        hint = f"from {spent[0]:.3f} to {spent[1]:.3f}, worst case"
-        facts.append(Fact("Models: epsilon", f"{spent[1] - spent[0]:.3f}", hint))
-    told = f"{head[0]:,} entries, verified {second(at)} UTC: {head[1]}"
-    facts.append(Fact("Audit log's head", head[1][:16], told))
-    return Facts(tuple(facts))
+    if spent := view.models_epsilon(period.end):
+        before = view.models_epsilon(period.begin)
+        hint = f"from {before:.3f} to {spent:.3f}, worst case"
+        facts.append(Fact("Models: epsilon", f"{spent - before:.3f}", hint))
+    head = "broken" if log.failure else log.head
+    hint = f"{log.count:,} entries, verified {second(log.at)} UTC: {head}"
+    return Facts((*facts, Fact("Audit log's head", head[:16], hint)))
 
 
-def _columns(
-    period: Period,
-    ledger: LedgerRead,
-    mine: Mapping[UUID, Account],
-    policy: Policy,
-    preamble: tuple[tuple[str, str], ...],
-) -> Table:
-    then = ledger.before(period.begin)
+def _columns(period: Period, view: LedgerView, inside: Lines, preamble: Preamble) -> Table:
+    then, mine = view.before(period.begin), inside.accounts
     rows = []
-    for uuid, found in forecasts_of(ledger.before(period.end), policy).items():
-        account = found.account
-        old = then.get(uuid)
+    for uuid, found in forecasts_of(view.before(period.end), view.policy).items():
+        account, old = found.account, then.get(uuid)
         rows.append(
             (
                 Cell(found.feature),
@@ -130,44 +324,26 @@ def _columns(
                 Cell(str(uuid)),
             )
         )
-    heads = (
-        "feature",
-        "draws in the period",
-        "loss(1) in the period",
-        "loss(R-L) in the period",
-        "loss(1) at its end",
-        "budget(1) today",
-        "loss(R-L) at its end",
-        "budget(R-L) today",
-        "column",
-    )
+    period_heads = ("draws in the period", "loss(1) in the period", "loss(R-L) in the period")
+    ends = ("loss(1) at its end", "budget(1) today", "loss(R-L) at its end", "budget(R-L) today")
     note = (
         "The worst case, from public facts alone, for a person at whom every value changed: "
         "loss(1) for a move by one step of the domain, loss(R-L) for one across it."
     )
+    empty = "No randomised cell had left by the end of the period."
+    heads = ("feature", *period_heads, *ends, "column")
+    title = "What each feature has cost in the period"
+    return Table("statement", title, heads, tuple(rows), note, empty, preamble=preamble)
+
+
+def _exact(inside: Lines, preamble: Preamble) -> Table:
+    found = exact_table(inside, "Disclosed exactly in the period, with no epsilon")
     return Table(
-        "statement",
-        "What each feature has cost",
-        heads,
-        tuple(rows),
-        note,
-        "No randomised cell had left by the end of the period.",
-        preamble=preamble,
+        "told", found.title, found.columns, found.rows, found.note, found.empty, preamble=preamble
     )
 
 
-def _exact(inside: Lines, preamble: tuple[tuple[str, str], ...]) -> Table:
-    rows = tuple(
-        (count(line.times), Cell(kind_words(line.kind)), Cell(line.receiver), Cell(line.discloses))
-        for line in exact_counted(inside.counted)
-    )
-    heads = ("times", "what", "told to", "what it discloses")
-    note = "None of this is differentially private, and no budget limits it."
-    title = "Told exactly in the period, with no epsilon"
-    return Table("told", title, heads, rows, note, "Nothing.", preamble=preamble)
-
-
-def _decisions(entries: Sequence[Entry], preamble: tuple[tuple[str, str], ...]) -> Table:
+def _decisions(entries: Sequence[Entry], preamble: Preamble) -> Table:
     rows = tuple(
         (
             moment(entry.at),
@@ -179,6 +355,6 @@ def _decisions(entries: Sequence[Entry], preamble: tuple[tuple[str, str], ...]) 
         for entry in entries
     )
     heads = ("at (UTC)", "what", "where", "party", "detail")
-    found = ", ".join(f"{n} {action}" for action, n in Counter(e.action for e in entries).items())
-    title = "What was decided"
-    return Table("decisions", title, heads, rows, found, "Nothing was decided.", preamble=preamble)
+    note = ", ".join(f"{n} {action}" for action, n in Counter(e.action for e in entries).items())
+    title, empty = "What was decided", "Nothing was decided."
+    return Table("decisions", title, heads, rows, note, empty, preamble=preamble)

@@ -3,9 +3,22 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from opboost_ops.display.blocks import Block, Cell, Fact, Facts, Heading, Links, Note, State, Table
-from opboost_ops.pages.airflow import Seen, ago
+from opboost_ops.display.blocks import (
+    Block,
+    Cell,
+    Fact,
+    Facts,
+    Heading,
+    Links,
+    Note,
+    State,
+    Table,
+    count,
+)
+from opboost_ops.pages.airflow import PURPOSES, Seen, ago
 from opboost_ops.pages.state import Federation, Party, Run
+from opboost_ops.views.ledger import Left
+from opboost_ops.views.ledger_tables import left_cell, left_fact
 
 #: A run that has been under way for longer is looked at, in seconds.
 _LONG = 3600
@@ -31,19 +44,21 @@ def blocks(found: Sequence[Federation]) -> list[Block]:
 
 
 def _problems(one: Federation) -> list[Block]:
-    last = one.last_run
     found: list[Block] = []
-    if last is not None and last.state == "failed":
-        lines = last.failures or ("It has left no message: its own page says more.",)
-        text = f"The last run has failed, {ago(last.ended or last.began)} ago."
-        remedy = " ".join(last.remedies) or "Its page says what to do."
-        found.append(Note("bad", text, remedy, lines, _links(last)))
-    if last is not None and last.state in ("running", "queued"):
-        longest = max(last.waiting.values(), default=0.0)
-        lines = tuple(f"{task}, {_lasting(seconds)}" for task, seconds in last.waiting.items())
-        text = f"A run is under way for {ago(last.began)}."
-        state: State = "warn" if longest > _LONG else ""
-        found.append(Note(state, text, "", lines, _links(last)))
+    for purpose, of in one.purposes.items():
+        last, words = of.last_run, PURPOSES[purpose]
+        if last is not None and last.state == "failed":
+            lines = last.failures or ("It has left no message: its own page says more.",)
+            text = f"The last run of {words} failed, {ago(last.ended or last.began)} ago."
+            remedy = " ".join(last.remedies) or "Its page says what to do."
+            found.append(Note("bad", text, remedy, lines, _links(last)))
+        if last is not None and last.ongoing:
+            longest = max(last.waiting.values(), default=0.0)
+            lines = tuple(f"{task}, {_lasting(seconds)}" for task, seconds in last.waiting.items())
+            text = f"A run of {words} is under way for {ago(last.began)}."
+            state: State = "warn" if longest > _LONG else ""
+            found.append(Note(state, text, "", lines, _links(last)))
+    last = one.last_run
     for party in one.parties:
         if party.asked and last is not None:
             text = f"{party.party} waits for a person's approval, {ago(party.asked)}."
@@ -64,21 +79,24 @@ def _links(run: Run) -> tuple[tuple[str, str], ...]:
 
 
 def _times(one: Federation) -> list[Fact]:
-    good = one.last_success
-    ended = good.ended or good.began if good else None
-    late = one.last_run is not None and one.last_run.state == "failed"
-    succeeded = Fact(
-        "Last success",
-        f"{ago(ended)} ago" if ended else "never",
-        _at(ended),
-        "warn" if good is None else "" if late else "good",
-        f"run?id={good.run}" if good else "",
-    )
-    if one.next_run is None:
-        ahead = Fact("Next run", "none", "no time is declared, or the DAG is paused", "warn")
-    else:
-        ahead = Fact("Next run", _at(one.next_run))
-    return [succeeded, ahead]
+    facts = []
+    for purpose, of in one.purposes.items():
+        # Where nothing was ever scored, scoring is no news.
+        if purpose != "train" and of.last_run is None and of.next_run is None:
+            continue
+        good, words = of.last_success, "" if purpose == "train" else f" of {PURPOSES[purpose]}"
+        ended = good.ended or good.began if good else None
+        late = of.last_run is not None and of.last_run.state == "failed"
+        value = f"{ago(ended)} ago" if ended else "never"
+        state: State = "warn" if good is None else "" if late else "good"
+        href = f"run?id={good.run}" if good else ""
+        facts.append(Fact(f"Last success{words}", value, _at(ended), state, href))
+        if of.next_run is not None:
+            facts.append(Fact(f"Next run{words}", _at(of.next_run)))
+        elif purpose == "train":
+            why = "no schedule is declared, or the DAG is paused"
+            facts.append(Fact("Next run", "none", why, "warn"))
+    return facts
 
 
 def _champion(one: Federation) -> Fact:
@@ -88,47 +106,39 @@ def _champion(one: Federation) -> Fact:
     return Fact("Champion's age", age or "unknown", one.champion, href="models")
 
 
+def _left(party: Party) -> Left:
+    budgets = [a for a in party.ledger if a.retrainings is not None]
+    first = min(budgets, key=lambda account: account.retrainings or 0, default=None)
+    limited = party.unlimited or first is not None
+    return Left(party.retrainings, first.feature if first else "", limited)
+
+
 def _nights(one: Federation) -> Fact:
-    left = [(p.retrainings, p.party) for p in one.parties if p.retrainings is not None]
-    if not left:
-        return Fact("Budget left", "no end", "no budget ends the retrainings", "muted")
-    fits, party = min(left)
-    state: State = "bad" if fits == 0 else "warn" if fits < 7 else "good"
-    words = "retraining" if fits == 1 else "retrainings"
-    return Fact(
-        "Budget left", f"{fits} {words}", f"until a budget of {party} ends", state, "ledger"
-    )
+    left = [_left(party) for party in one.parties if party.ledger]
+    ends = [found for found in left if found.fits is not None]
+    first = min(ends, key=lambda found: found.fits or 0, default=None)
+    if first is None:
+        first = Left(limited=any(found.limited for found in left))
+    return left_fact(first, href="ledger")
 
 
 def _parties(one: Federation) -> Table:
     rows = []
     for party in one.parties:
-        tightest = min(
-            (a for a in party.ledger if a.retrainings is not None),
-            key=lambda account: account.retrainings or 0,
-            default=None,
-        )
-        left = party.retrainings
-        state: State = "" if left is None else "bad" if left == 0 else "warn" if left < 7 else ""
+        left = _left(party)
         rows.append(
             (
                 Cell(party.party, href=f"ledger?party={party.party}"),
-                Cell(str(len(party.ledger)), len(party.ledger)),
-                Cell("no end" if left is None else f"{left:,}", left, state),
-                Cell(tightest.feature if tightest else ""),
+                count(len(party.ledger)),
+                left_cell(left) if party.ledger else Cell("", ""),
+                Cell(left.feature),
                 _part(party),
-                Cell(party.fault or "can be read", state="bad" if party.fault else "good"),
+                Cell(party.fault or "readable", state="bad" if party.fault else "good"),
             )
         )
-    heads = (
-        "party",
-        "columns released",
-        "retrainings left",
-        "first to end",
-        "takes part",
-        "site and books",
-    )
-    return Table(f"parties_{one.federation}"[:40], "Parties", heads, tuple(rows))
+    heads = ("party", "columns released", "retrainings left", "first to end", "takes part")
+    name = f"parties_{one.federation}"[:40]
+    return Table(name, "Parties", (*heads, "site and state"), tuple(rows))
 
 
 def _part(party: Party) -> Cell:

@@ -23,8 +23,8 @@ PAGES = {
     "Models": ("models", "Champion"),
     "Exchange": ("exchange", "unbroken"),
     "Data quality": ("quality", "Checks"),
-    "Month": ("monthly", "What it has cost in privacy, and what is left"),
-    "Statement": ("statement", "Told exactly in the period, with no epsilon"),
+    "Month": ("statement", "What it has cost in privacy, and what is left"),
+    "Statement": ("statement", "Disclosed exactly in the period, with no epsilon"),
 }
 
 

@@ -64,7 +64,7 @@ class Question:
 LEDGER, STATEMENT, MODELS = Click("Privacy ledger"), Click("Statement"), Click("Models")
 QUALITY, MONTH = Click("Data quality"), Click("Month")
 _VERSION = Click(FIRST_RUN, told="the version")
-_TOLD = "Told exactly, with no epsilon"
+_TOLD = "Disclosed exactly, with no epsilon"
 _DECIDED = "What was decided"
 _COST = "What it has cost in privacy, and what is left"
 

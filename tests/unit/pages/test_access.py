@@ -10,7 +10,7 @@ from opboost_ops.pages.app import make_app
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.pages.conftest import Reader
 
-PAGES = ("ledger", "models", "exchange", "quality", "monthly", "statement")
+PAGES = ("ledger", "models", "exchange", "quality", "statement", "statement")
 EXAMPLES = {
     "party": "credit",
     "federation": "credit_scoring",
@@ -24,7 +24,7 @@ ROUTES = [re.sub(r"{(\w+)}", lambda m: EXAMPLES[m[1]], r.path) for r in make_app
 
 def test_all_pages_are_among_the_routes() -> None:
     assert {*(f"/{page}" for page in PAGES), "/status", "/run", "/style.css"} <= set(ROUTES)
-    assert len(ROUTES) == 20
+    assert len(ROUTES) == 19
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -81,7 +81,7 @@ def test_every_answer_is_private_and_runs_nothing_of_others(
         "ledger?party=..%2fcredit",
         "ledger?csv=credit.nothing",
         "statement?since=2026-13",
-        "monthly?until=yesterday",
+        "statement?until=yesterday",
         "exchange?page=0",
         "run",
         "no_such_page",

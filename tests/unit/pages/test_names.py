@@ -14,7 +14,7 @@ PAGES = (
     "models",
     "exchange",
     "quality",
-    "monthly",
+    "statement",
     "statement",
     f"run?id={FIRST_RUN}",
     f"models/credit/credit_scoring/{FIRST_RUN}",

@@ -37,7 +37,7 @@ def test_nothing_of_a_table_is_shown(
         "models",
         "exchange",
         "quality",
-        "monthly",
+        "statement",
         "statement",
         "status",
         "status.json",

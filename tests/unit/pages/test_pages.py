@@ -58,7 +58,7 @@ def test_every_table_can_be_downloaded(reader: Reader, untouched: Workspace) -> 
 def test_the_ledger_is_the_ledger(reader: Reader, untouched: Workspace) -> None:
     text = plain(reader.page("ledger?party=bank"))
     assert "without any guarantee" in text
-    assert "Told exactly, with no epsilon" in text
+    assert "Disclosed exactly, with no epsilon" in text
     found = {line["feature"]: line for line in rows(reader, "ledger", "bank.columns")}
     database = sqlite3.connect(untouched.folder / "bank" / "ledger.sqlite")
     events = [json.loads(event) for (event,) in database.execute("select event from releases")]
@@ -93,7 +93,7 @@ def test_budgets_and_what_is_left_of_them(reader: Reader, shown: Workspace) -> N
     spent = float(line["loss(R-L)"])
     assert float(line["left(R-L)"]) == pytest.approx(1000 - spent)
     # Ten values at most: the account ends at ten times what one has cost, which the budget allows.
-    assert line["retrainings left"] == "for ever"
+    assert line["retrainings left"] == "unlimited"
     assert "within the budgets" in plain(reader.page("ledger?party=bank"))
     shown.edit_yaml(
         "bank/policy.yaml", lambda p: p["features"]["income"].update(budget_whole=3.5 * spent)

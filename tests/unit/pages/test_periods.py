@@ -48,7 +48,7 @@ def test_the_ledger_says_by_which_day_a_budget_ends(
     for values, left, told in (
         (9.5, "4", "until the budget of income ends, about 2026-01-14 at the pace so far"),
         (5.5, "0", "until the budget of income ends"),
-        (10.5, "for ever", "within the budgets"),
+        (10.5, "unlimited", "within the budgets"),
     ):
         copy.edit_yaml(
             "bank/policy.yaml",
@@ -130,9 +130,9 @@ def test_a_month_on_one_page(reader: Reader, nights: Workspace) -> None:
     write_run("good", "success", {"credit_open.open_run": "success"}, ago=timedelta(hours=1))
     write_run("old", "failed", tasks, ago=timedelta(days=90))
     try:
-        text = plain(reader.page("monthly"))
-        assert "Runs in these days 2 1 failed" in text
-        listed = rows(reader, "monthly", ".incidents_credit_scoring")
+        text = plain(reader.page("statement"))
+        assert "Runs of training 2 1 failed" in text
+        listed = rows(reader, "statement", ".incidents_credit_scoring")
         assert [line["more"] for line in listed] == ["credit: open_run: No table is there."]
     finally:
         forget_runs()
@@ -143,7 +143,7 @@ def test_a_month_on_one_page(reader: Reader, nights: Workspace) -> None:
     assert f"{gain['value']:+.3f} 95 %: {gain['low']:+.3f} to {gain['high']:+.3f}" in text
     assert "What each party&#39;s columns bring" in text
     costs = {
-        line["party"]: line for line in rows(reader, f"monthly?{DAYS}", ".cost_credit_scoring")
+        line["party"]: line for line in rows(reader, f"statement?{DAYS}", ".cost_credit_scoring")
     }
     for party in ("bank", "shop"):
         cost = charged(nights.folder / party, "2026-01-08", "2026-01-12")
@@ -156,12 +156,12 @@ def test_a_gain_that_may_be_zero_is_no_gain(reader: Reader, shown: Workspace) ->
     evaluation["gains"]["label_holder_alone"]["auc"] |= {"low": -0.01, "value": 0.02, "high": 0.05}
     path.chmod(0o644)
     path.write_text(json.dumps(evaluation))
-    assert "zero is among them: not shown to be worth anything" in plain(reader.page("monthly"))
+    assert "it includes zero: no gain is shown" in plain(reader.page("statement"))
 
 
 def test_one_partys_fault_leaves_the_month_of_the_others(reader: Reader, shown: Workspace) -> None:
     (shown.folder / "bank" / "ledger.sqlite").write_text("{]")
-    text = plain(reader.page("monthly"))
+    text = plain(reader.page("statement"))
     assert "cannot be" in text
-    parties = [line["party"] for line in rows(reader, "monthly", ".cost_credit_scoring")]
+    parties = [line["party"] for line in rows(reader, "statement", ".cost_credit_scoring")]
     assert parties == ["credit", "shop"]

@@ -56,7 +56,7 @@ COLOURS = """() => {
         (
             "month",
             "failed",
-            "monthly",
+            "statement",
             ("Gain over alone", "a run has failed", "loss(R-L) in these days", "47.5 %"),
         ),
     ],

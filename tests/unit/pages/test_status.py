@@ -89,7 +89,7 @@ def test_success_next_run_champion_and_budget(
     assert income["budget_whole"] == budget
     assert by["bank"]["retrainings"] == income["retrainings"] == 2
     text = plain(reader.page("status"))
-    assert "The last run has failed" in text
+    assert "The last run of training failed" in text
     assert "Last success 2 d 0 h ago" in text
     assert "bank: desensitize: income is over." in text
     assert "Next run 2031-05-06 03:00 UTC" in text
@@ -215,7 +215,7 @@ def test_a_federation_in_a_dag_of_ones_own_is_found_by_its_plan(
     status = reader.page("status")
     assert "bank: desensitize: income is over." in status
     assert "refresh_the_vault" not in status
-    assert "1 failed" in reader.page("monthly")
+    assert "1 failed" in reader.page("statement")
     # By the plan's own id, which is all that ledger, exchange and models know of a run.
     assert last["run"] == run_id("nightly", "night")
     page = reader.page(f"run?id={last['run']}")
@@ -232,7 +232,7 @@ def test_a_federation_in_a_dag_of_ones_own_is_found_by_its_plan(
     one = told()
     assert one["last_run"]["name"] == "former"
     assert datetime.fromisoformat(one["next_run"]) == NEXT
-    for path in ("status", "monthly", f"run?id={last['run']}"):
+    for path in ("status", "statement", f"run?id={last['run']}"):
         assert "income is over" not in reader.page(path)
         assert "nightly" not in reader.page(path)
     reader.page("run?dag=nightly&run=night", status=403)

@@ -15,7 +15,7 @@ from opboost_ops.privacy.statement import latest_curves
 Heights = Sequence[tuple[str, Mapping[UUID, tuple[float, float]]]]
 
 
-def history(heights: Heights, found: dict[UUID, Forecast]) -> Figures:
+def history(heights: Heights, found: Mapping[UUID, Forecast]) -> Figures:
     """Cumulative losses over time: the features that cost most, and their budgets.
 
     Args:
@@ -53,7 +53,7 @@ def history(heights: Heights, found: dict[UUID, Forecast]) -> Figures:
             curves,
             title=f"Sum of {label} by feature over time",
             # Both ends may be of one minute.
-            x_ticks=[(t.timestamp(), told) for told, t in ends.items()],
+            x_ticks=[(t.timestamp(), words) for words, t in ends.items()],
         )
         figures.append(Figure(svg, f"Sum of {label}"))
     note = f"At most {KINDS} different curves, of the features that cost most."
@@ -61,7 +61,7 @@ def history(heights: Heights, found: dict[UUID, Forecast]) -> Figures:
 
 
 def _together(
-    found: dict[UUID, Forecast], lines: dict[UUID, list[tuple[float, float]]]
+    found: Mapping[UUID, Forecast], lines: dict[UUID, list[tuple[float, float]]]
 ) -> list[tuple[str, list[tuple[float, float]]]]:
     """Equal curves as one: features of one mechanism often cost the same."""
     groups: dict[tuple[tuple[float, float], ...], list[str]] = {}
@@ -106,12 +106,12 @@ def _loss_curve(name: str, curve: LossCurve) -> Figure:
     points = [(float(t), v) for t, v in enumerate(values, 1)]
     nominal = [(float(t), t * curve.epsilon) for t in (1, len(values))]
     infinite = sum(v == float("inf") for v in values)
-    told = f"{name}: {curve.mechanism}"
+    words = f"{name}: {curve.mechanism}"
     if infinite:
-        told += f"; infinite from t = {len(values) - infinite + 1}"
+        words += f"; infinite from t = {len(values) - infinite + 1}"
     elif not curve.certificate:
-        told += "; above t epsilon in places"
+        words += "; above t epsilon in places"
     curves = [Curve("loss(t)", points), Curve("t epsilon", nominal, dashed=True)]
     ticks = [(1.0, "1")] + ([(float(len(values)), str(len(values)))] if len(values) > 1 else [])
-    svg = chart(curves, title=f"Loss curve of {told}", x_ticks=ticks, x_label="steps t")
-    return Figure(svg, told)
+    svg = chart(curves, title=f"Loss curve of {words}", x_ticks=ticks, x_label="steps t")
+    return Figure(svg, words)

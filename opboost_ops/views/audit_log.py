@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from sys import intern
-from threading import Lock
 
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.audit import ACTIONS, Action, Entry, LogRow, parse, verified
 from opboost_ops.exchange.books import open_books
-from opboost_ops.pages.kept import Kept
 
 #: How an entry begins as this software writes it, with sorted keys; its place comes last.
 _BEGIN, _PLACE, _END = '{"action":"', '"place":"', '"}'
@@ -58,31 +57,20 @@ class LogRead:
         found = [] if failure else [parse(number, text) for number, text, _ in others]
         #: The entries that a statement lists, oldest first.
         self.decided: Sequence[Entry] = [e for e in found if e.action not in _DAILY]
-        # Sorted in when a page asks for it, which some never do.
         self._texts = [text for _, text, _ in rows]
-        self._where: Where | None = None
-        self._lock = Lock()
 
-    @property
+    @cached_property
     def where(self) -> Where:
         """Where its entries belong."""
-        with self._lock:
-            if self._where is None:
-                self._where = _sorted_in(self._texts)
-                self._texts = []
-            return self._where
+        return _sorted_in(self._texts)
 
 
 def log_of(site: Site) -> LogRead:
-    """A party's audit log; verified again whenever its database has changed.
+    """A party's audit log, verified now from its first entry to its last.
 
     Args:
         site: The party's.
     """
-    return _LOGS.of(site)
-
-
-def _read(site: Site) -> LogRead:
     at = datetime.now(UTC).isoformat(timespec="seconds")
     with open_books(site) as books:
         rows = books.audit.rows()
@@ -132,6 +120,3 @@ def _extend(owners: dict[Owner, list[range]], owner: Owner, since: int, end: int
         spans = owners.pop(owner, [])
         spans.append(range(since, end))
         owners[owner] = spans
-
-
-_LOGS = Kept(_read)

@@ -1,0 +1,210 @@
+"""The view of a party's privacy ledger: what each column has cost, and what is left.
+
+Status, ledger, run and statement pages, `status.json` and `opboost ledger show` take their numbers,
+words and thresholds from here.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from itertools import pairwise
+from uuid import UUID
+
+from opboost_ops.config.policy import Policy
+from opboost_ops.config.site import Site
+from opboost_ops.display.blocks import State
+from opboost_ops.exchange.books import open_books
+from opboost_ops.privacy.accountant import Account, Forecast, add, model_epsilon, total
+from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.lines import Lines
+from opboost_ops.privacy.statement import forecasts_of
+
+#: Fewer retrainings left than this are a warning, everywhere: a week of nights.
+FEW = 7
+
+#: How many points in time a picture of charges has at most.
+_POINTS = 40
+
+#: Sums of loss(1) and loss(R - L).
+Sums = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Left:
+    """What is left of some columns' budgets, in retrainings on changed data.
+
+    Attributes:
+        fits: How many more fit; None where no budget ends them.
+        feature: The column whose budget ends first; empty where none does.
+        limited: Whether there are budgets at all.
+        ends: The day on which they are used up at the pace so far; empty where it is unknown.
+    """
+
+    fits: int | None = None
+    feature: str = ""
+    limited: bool = False
+    ends: str = ""
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        if self.fits is None:
+            return "unlimited" if self.limited else "no budget"
+        return f"{self.fits:,}"
+
+    @property
+    def state(self) -> State:
+        """How it stands."""
+        if self.fits is None:
+            return "good" if self.limited else "muted"
+        return "bad" if self.fits == 0 else "warn" if self.fits < FEW else "good"
+
+    @property
+    def hint(self) -> str:
+        """Why, in a few words."""
+        if self.fits is None:
+            if not self.limited:
+                return "policy.yaml sets none"
+            return "within the budgets: at their cap, changed values cost nothing more"
+        day = f", about {self.ends} at the pace so far" if self.ends else ""
+        return f"until the budget of {self.feature} ends{day}; then releases are refused"
+
+
+def left_of(forecasts: Iterable[Forecast], lines: Lines | None = None) -> Left:
+    """What is left of some columns' budgets: of the one that ends first.
+
+    Args:
+        forecasts: Of the columns.
+        lines: From which the pace is known; without them no day is named.
+    """
+    found = list(forecasts)
+    first = min(
+        (one for one in found if one.retrainings is not None),
+        key=lambda one: one.retrainings or 0,
+        default=None,
+    )
+    if first is None or first.retrainings is None:
+        return Left(limited=any(one.lasts for one in found))
+    ends = pace(lines, first.retrainings) if lines is not None else ""
+    return Left(first.retrainings, first.feature, True, ends)
+
+
+def pace(lines: Lines, fits: int) -> str:
+    """The day by which retrainings are used up at the pace so far; empty where it is unknown.
+
+    Args:
+        lines: Oldest first.
+        fits: How many retrainings are left.
+    """
+    local = lines.of_forms(lambda line: line.account == "local_dp")
+    times = sorted(map(datetime.fromisoformat, set(local.times)))
+    runs = {(form.line.federation, run) for form, run in zip(local.forms, local.runs, strict=True)}
+    if len(runs) < 2 or fits == 0:
+        return ""
+    step = (times[-1] - times[0]) / (len(runs) - 1)
+    if step < timedelta(hours=1) or step * fits > timedelta(days=3650):
+        return ""
+    return str((times[-1] + step * fits).date())
+
+
+def sums_of(accounts: Mapping[UUID, Account]) -> Sums:
+    """The worst case of a person over all columns: loss(1) and loss(R - L)."""
+    every = accounts.values()
+    return float(total(a.step for a in every)), float(total(a.whole for a in every))
+
+
+class LedgerView:
+    """A party's ledger at the moment when it was read.
+
+    Args:
+        lines: All of it, oldest first.
+        waiting: Entries that are charged, and of which it is not known that they were published.
+        policy: The party's.
+
+    Attributes:
+        lines: As given.
+        waiting: As given.
+        policy: As given.
+    """
+
+    def __init__(self, lines: Lines, waiting: Sequence[Release], policy: Policy) -> None:
+        self.lines = lines
+        self.waiting = waiting
+        self.policy = policy
+
+    @cached_property
+    def accounts(self) -> Mapping[UUID, Account]:
+        """What each column has cost."""
+        return self.lines.accounts
+
+    @cached_property
+    def forecasts(self) -> Mapping[UUID, Forecast]:
+        """What is left of each column's budgets."""
+        return forecasts_of(self.accounts, self.policy)
+
+    @cached_property
+    def columns(self) -> Mapping[str, set[UUID]]:
+        """The columns by federation; a federation without released columns has none."""
+        found: dict[str, set[UUID]] = defaultdict(set)
+        for line, _ in self.lines.counted:
+            found[line.federation].update({line.column} - {None})  # type: ignore[arg-type]
+        return found
+
+    def of(self, federations: Collection[str]) -> dict[UUID, Forecast]:
+        """Forecasts of some federations' columns."""
+        mine = set().union(*(self.columns.get(name, ()) for name in federations))
+        return {uuid: one for uuid, one in self.forecasts.items() if uuid in mine}
+
+    def left(self, federation: str) -> Left:
+        """What is left for a federation."""
+        return left_of(self.of([federation]).values(), self.lines)
+
+    def before(self, moment: str) -> Mapping[UUID, Account]:
+        """What each column had cost by a moment, as the ledger writes it."""
+        return self.lines.between("", moment).accounts
+
+    @cached_property
+    def protected(self) -> Sequence[Release]:
+        """Of each federation, column and bit the last line with a loss curve, oldest first."""
+        found: dict[tuple[str, UUID | None, str], Release] = {}
+        for line, _ in self.lines.last:
+            if line.loss is not None:
+                place = (line.federation, line.column, (line.feature or "").partition("=")[2])
+                found.pop(place, None)
+                found[place] = line
+        return [*found.values()]
+
+    def models_epsilon(self, end: str = "") -> float:
+        """What private models have cost a row that is added or removed, up to a moment."""
+        drawn = self.lines.of_forms(lambda line: line.account == "model")
+        return float(model_epsilon(r for _, r in (drawn.between("", end) if end else drawn)))
+
+    @cached_property
+    def heights(self) -> Sequence[tuple[str, Mapping[UUID, Sums]]]:
+        """Both losses of each column at some moments, from the first line to the last."""
+        times = self.lines.times
+        ends = [i for i in range(len(times)) if i + 1 == len(times) or times[i + 1] != times[i]]
+        every = max(1, -(-len(ends) // _POINTS))
+        # However many are passed over, a history begins with its first line.
+        wanted = sorted({ends[0], *ends[::-1][::every]}) if ends else []
+        so_far: dict[UUID, Account] = {}
+        found = []
+        for before, end in pairwise((-1, *wanted)):
+            for line, count in self.lines[before + 1 : end + 1].counted:
+                add(so_far, line, count)
+            sums = {u: (float(a.step), float(a.whole)) for u, a in so_far.items()}
+            found.append((times[end], sums))
+        return found
+
+
+def ledger_of(site: Site, policy: Policy) -> LedgerView:
+    """A party's ledger as it is now.
+
+    Args:
+        site: The party's.
+        policy: Its policy.
+    """
+    with open_books(site) as books:
+        return LedgerView(books.ledger.lines(), books.ledger.uncommitted(), policy)

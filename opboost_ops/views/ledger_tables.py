@@ -1,0 +1,323 @@
+"""The ledger's view as tables, facts and notes, for pages and the terminal."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from fractions import Fraction
+from uuid import UUID
+
+from opboost_ops.config.policy import AllFeatures, Policy
+from opboost_ops.display.blocks import (
+    Block,
+    Cell,
+    Fact,
+    Facts,
+    Note,
+    State,
+    Table,
+    count,
+    moment,
+    number,
+)
+from opboost_ops.privacy.accountant import Account, Forecast, Loss, model_epsilon, total
+from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.left_open import left_open, too_narrow
+from opboost_ops.privacy.lines import Lines
+from opboost_ops.privacy.statement import exact_counted
+from opboost_ops.views.ledger import LedgerView, Left, left_of
+
+#: Differentially private models that are listed.
+_MODELS = 20
+
+#: Kinds of artifact and of entry whose own name says too little.
+_KINDS: Mapping[str, str] = {
+    "psi_query": "blinded IDs",
+    "psi_answer": "answer to blinded IDs",
+    "stopped": "stopped taking part",
+    "resumed": "takes part again",
+}
+
+_WORST = (
+    "The worst case, from public facts alone: every new draw counts as if every person's value had "
+    "changed for it, until the cap on changes ends that. loss(1) bounds a move by one step of the "
+    "domain, loss(R-L) one across the domain. Budgets are for all federations and runs together."
+)
+
+
+def kind_words(kind: str) -> str:
+    """A kind of artifact, or of ledger entry, in words.
+
+    Args:
+        kind: Its name.
+    """
+    return _KINDS.get(kind, kind.replace("_", " "))
+
+
+def left_fact(left: Left, label: str = "Retrainings left", href: str = "") -> Fact:
+    """What is left, as a fact."""
+    return Fact(label, left.text, left.hint, left.state, href)
+
+
+def left_cell(left: Left) -> Cell:
+    """What is left, as a cell; a number where it is one."""
+    state: State = left.state if left.state in ("bad", "warn") else ""
+    return Cell(left.text, left.fits, state, title=left.hint)
+
+
+def totals(forecasts: Mapping[UUID, Forecast], view: LedgerView, lines: Lines) -> Facts:
+    """What all columns have cost a person, and what is left.
+
+    Args:
+        forecasts: Of the columns that are shown.
+        view: Of the ledger.
+        lines: Those that are shown.
+    """
+    caps = view.policy.all_features
+    step = total(f.account.step for f in forecasts.values())
+    whole = total(f.account.whole for f in forecasts.values())
+    return Facts(
+        (
+            left_fact(left_of(forecasts.values(), lines)),
+            _total("loss(1)", step, caps.budget_1),
+            _total("loss(R-L)", whole, caps.budget_whole),
+            Fact("Columns released", str(len(forecasts)), f"{len(lines):,} ledger entries"),
+        )
+    )
+
+
+def _total(what: str, loss: Loss, budget: float | None) -> Fact:
+    hint = "worst case" if budget is None else f"worst case, of {budget:g}"
+    state: State = ""
+    if budget is not None and float(loss) > budget:
+        hint, state = f"{hint}: overspent by {float(loss) - budget:,.3f}", "bad"
+    return Fact(f"A person, all features: {what}", number(float(loss)).text, hint, state)
+
+
+def columns_table(
+    forecasts: Mapping[UUID, Forecast],
+    caps: AllFeatures,
+    here: Mapping[UUID, Account] | None = None,
+) -> Table:
+    """What each column has cost, its budgets, and what is left of them.
+
+    Args:
+        forecasts: By column.
+        caps: On the sum over all features.
+        here: What the columns have cost in the part of the ledger that is asked for; then only
+            these columns are listed.
+    """
+    exactly = any(one.account.least_cell is not None for one in forecasts.values())
+    rows = []
+    for uuid, found in forecasts.items():
+        if here is not None and uuid not in here:
+            continue
+        account, rule = found.account, found.rule
+        part = [here[uuid].step, here[uuid].whole] if here is not None else []
+        rows.append(
+            (
+                Cell(found.feature),
+                count(account.releases),
+                _values(found),
+                *(number(float(loss)) for loss in part),
+                *_budget(account.step, rule.budget_1),
+                *_budget(account.whole, rule.budget_whole),
+                left_cell(left_of([found])),
+                *([number(account.least_cell, 4)] if exactly else []),
+            )
+        )
+    if here is None and rows:
+        sums = [total(f.account.step for f in forecasts.values())]
+        sums.append(total(f.account.whole for f in forecasts.values()))
+        none = Cell("", "")
+        both = (*_budget(sums[0], caps.budget_1), *_budget(sums[1], caps.budget_whole))
+        rows.append((Cell("a person, all features"), none, none, *both, none, *[none] * exactly))
+    within = ("loss(1) here", "loss(R-L) here") if here is not None else ()
+    ends = ("loss(1)", "budget(1)", "left(1)", "loss(R-L)", "budget(R-L)", "left(R-L)")
+    heads = ("feature", "draws", "values a cell", *within, *ends, "retrainings left")
+    last = ("narrowest exact cell",) if exactly else ()
+    note = f"{_WORST} Values a cell: the most different values any cell has released."
+    return Table("columns", "What each feature has cost", (*heads, *last), tuple(rows), note)
+
+
+def _values(found: Forecast) -> Cell:
+    """How many different values a cell has released at worst, by its noise keys together."""
+    values = sum(key.worst.values for key in found.account.keys.values() if not key.bit)
+    cap = found.rule.max_changes
+    return Cell(f"{values:,}", values, title="no cap" if cap is None else f"at most {cap} a key")
+
+
+def _budget(loss: Loss, budget: float | None) -> tuple[Cell, Cell, Cell]:
+    """What was spent, the budget, and what is left of it."""
+    spent = number(float(loss))
+    if budget is None:
+        return spent, number(None), number(None)
+    over: State = "bad" if float(loss) > budget else ""
+    left = number(budget - float(loss))
+    share = min(1.0, float(loss) / budget) if budget else 1.0
+    return (
+        Cell(spent.text, spent.value, over, share=share, limited=True),
+        number(budget),
+        Cell(left.text, left.value, over),
+    )
+
+
+def exact_table(lines: Lines, title: str = "Disclosed exactly, with no epsilon") -> Table:
+    """What was disclosed without any epsilon, equal entries as one.
+
+    Args:
+        lines: Of the ledger.
+        title: Of the table.
+    """
+    rows = tuple(
+        (count(line.times), Cell(kind_words(line.kind)), Cell(line.receiver), Cell(line.discloses))
+        for line in exact_counted(lines.counted)
+    )
+    heads = ("times", "what", "receiver", "what it discloses")
+    note = "None of this is differentially private, and no budget limits it."
+    return Table("exact", title, heads, rows, note, "Nothing.")
+
+
+def entries_table(lines: Iterable[tuple[str, Release]], attempted: Collection[str] = ()) -> Table:
+    """Ledger entries.
+
+    Args:
+        lines: With their times, in the order of the table.
+        attempted: Artifacts of which it is not known that they were published.
+    """
+    heads = ("reserved (UTC)", "federation", "run", "what", "feature", "receiver", "account")
+    rows = tuple(
+        (
+            moment(at),
+            Cell(r.federation),
+            Cell(r.run, href=f"run?id={r.run}" if r.run else ""),
+            Cell(kind_words(r.kind)),
+            Cell(r.feature or ""),
+            Cell(r.receiver),
+            Cell(_account(r)),
+            number(float(r.loss.loss[0]) if r.loss else None),
+            number(float(r.loss.loss[-1]) if r.loss else None),
+            # An entry of no rows is about none.
+            count(r.rows or None),
+            _guarantee(r, r.artifact in attempted),
+            Cell(r.artifact[:12], r.artifact, title=r.artifact),
+        )
+        for at, r in lines
+    )
+    rest = ("loss(1)", "loss(R-L)", "rows", "guarantee", "artifact")
+    return Table("lines", "Ledger entries", (*heads, *rest), rows, once=("federation",))
+
+
+def _guarantee(release: Release, attempted: bool) -> Cell:
+    if attempted:
+        return Cell("attempted, not known to be published", state="warn")
+    if release.experiment:
+        return Cell("none: experiment", state="warn")
+    charged = release.account in ("local_dp", "model")
+    return Cell("as charged" if charged else "exact, no epsilon")
+
+
+def _account(release: Release) -> str:
+    if release.epsilon is not None:
+        return f"{release.kind}, epsilon {release.epsilon:g}"
+    return {"local_dp": "local DP"}.get(release.account, release.account)
+
+
+def warnings(waiting: Sequence[Release], lines: Lines) -> list[Block]:
+    """What must be seen first: experiments, and entries that were never completed.
+
+    Args:
+        waiting: Reservations that were never completed.
+        lines: Of the ledger.
+    """
+    blocks: list[Block] = []
+    if any(line.experiment for line, _ in lines.counted):
+        text = (
+            "Some of this was made without any guarantee: with noise from a public seed, or with "
+            "edges read off a private table."
+        )
+        blocks.append(Note("warn", text, "Such entries are marked below."))
+    if waiting:
+        runs = ", ".join(sorted({release.run for release in waiting}))
+        text = f"{len(waiting)} entries are charged and perhaps not published (run {runs})."
+        remedy = (
+            "Clear the run's task publish: it completes its own reservation at no further cost."
+        )
+        blocks.append(Note("warn", text, remedy))
+    return blocks
+
+
+def open_notes(policy: Policy, forecasts: Mapping[UUID, Forecast]) -> list[Block]:
+    """What the policy leaves open.
+
+    Args:
+        policy: The party's.
+        forecasts: By column.
+    """
+    lacking: dict[str, list[str]] = {}
+    # One line for all features that lack the same.
+    for fault in (*left_open(policy, dict(forecasts)), *map(too_narrow, forecasts.values())):
+        if fault:
+            name, has_no, what = fault.partition(" has no ")
+            lacking.setdefault(f"{has_no}{what}", []).append(name)
+    lines = tuple(
+        f"{', '.join(names)}{what if len(names) == 1 else what.replace(' has ', ' have ', 1)}"
+        for what, names in lacking.items()
+    )
+    text = "The policy leaves open what a plan may cost."
+    remedy = "Its owner may set them in policy.yaml."
+    return [Note("bad", text, remedy, lines)] if lines else []
+
+
+def models_blocks(everything: Lines, numbers: Collection[int], cap: float | None) -> list[Block]:
+    """What differentially private models have cost together, and an entry for each that is shown.
+
+    Args:
+        everything: All of the ledger: the budget is for all federations.
+        numbers: Places in the ledger of the entries that are shown.
+        cap: The policy's budget.
+    """
+    drawn = everything.of_forms(lambda line: line.account == "model")
+    if not drawn:
+        return []
+    spent = float(model_epsilon(release for _, release in drawn))
+    trained = sum(times for line, times in everything.counted if line.kind == "model")
+    worst = "worst case" if cap is None else f"worst case, of {cap:g}"
+    facts = [
+        Fact("Models: epsilon, a row added or removed", number(spent).text, worst),
+        Fact("Models: epsilon, a row replaced", number(2 * spent).text, "twice as much"),
+        Fact("Models trained", f"{trained:,}", "champions or not"),
+    ]
+    if cap is not None:
+        left = max(0.0, cap - spent)
+        state: State = "bad" if left == 0 else "good"
+        facts.append(Fact("Epsilon left for models", number(left).text, "of policy.yaml", state))
+    rows = []
+    listed = set(numbers)
+    for i in [i for i, place in enumerate(drawn.numbers) if place in listed][-_MODELS:]:
+        at, release = drawn[i]
+        rows.append(
+            (
+                moment(at),
+                Cell(release.federation),
+                Cell(release.run, href=f"run?id={release.run}"),
+                Cell(release.kind),
+                number(release.epsilon),
+                _so_far(model_epsilon(before for _, before in drawn[: i + 1]), cap),
+                count(release.rows),
+                Cell(release.receiver),
+            )
+        )
+    heads = ("reserved (UTC)", "federation", "run", "what", "epsilon", "epsilon so far", "rows")
+    note = (
+        "Differentially private models, and metrics with noise, of the label holder's own rows. "
+        "Trained on the same rows they add up, also those that never became champion. Epsilon is "
+        "for a row added or removed; a row replaced costs twice as much."
+    )
+    title = "What models have cost"
+    table = Table("models", title, (*heads, "receiver"), tuple(reversed(rows)), note)
+    return [Facts(tuple(facts)), table]
+
+
+def _so_far(spent: Fraction, cap: float | None) -> Cell:
+    cell = number(float(spent))
+    if cap is None:
+        return cell
+    return Cell(cell.text, cell.value, share=min(1.0, float(spent) / cap), limited=True)
