@@ -1,6 +1,7 @@
 """The status page: is each federation on, since when, and what stands in its way."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from opboost_ops.display.blocks import (
@@ -114,7 +115,8 @@ def _left(party: Party) -> Left:
 
 
 def _nights(one: Federation) -> Fact:
-    left = [_left(party) for party in one.parties if party.ledger]
+    shown = [(party.party, _left(party)) for party in one.parties if party.ledger]
+    left = [replace(of, feature=f"{of.feature} of {party}") for party, of in shown]
     ends = [found for found in left if found.fits is not None]
     first = min(ends, key=lambda found: found.fits or 0, default=None)
     if first is None:

@@ -112,7 +112,7 @@ QUESTIONS = (
         "what is left?",
         "capped",
         r"4 retrainings\s+until a budget of bank ends",
-        "Budget left",
+        "Retrainings left",
     ),
     Question(
         OFFICER,

@@ -93,8 +93,23 @@ def test_success_next_run_champion_and_budget(
     assert "Last success 2 d 0 h ago" in text
     assert "bank: desensitize: income is over." in text
     assert "Next run 2031-05-06 03:00 UTC" in text
-    assert "Budget left 2 retrainings until a budget of bank ends" in text
+    assert "Retrainings left 2 until the budget of income of bank ends" in text
     assert reader.get("/opboost/").url.path == "/opboost/status"
+
+
+def test_failed_scoring_is_on_status_beside_a_training_that_succeeded(
+    reader: Reader, untouched: Workspace, scheduled: None
+) -> None:
+    write_run("good", "success", {"credit_open.open_run": "success"}, ago=timedelta(hours=2))
+    tasks, told = {TASK: "failed"}, {TASK: {"problem": "No new rows."}}
+    write_run("bad", "failed", tasks, told, dag="credit_scoring_score")
+    (one,) = reader.get("/opboost/status.json").json()["federations"]
+    assert one["last_run"]["state"] == one["purposes"]["train"]["last_run"]["state"] == "success"
+    assert one["purposes"]["score"]["last_run"]["failures"] == ["bank: desensitize: No new rows."]
+    assert one["purposes"]["score"]["last_success"] is None
+    text = plain(reader.page("status"))
+    assert "The last run of scoring failed" in text and "Last success of scoring never" in text
+    assert "Runs of scoring 1 1 failed" in plain(reader.page("statement"))
 
 
 def test_a_program_asks_with_a_token(
