@@ -43,13 +43,13 @@ class Client:
         reply.raise_for_status()
         return reply.json()
 
-    def healthy(self, *components: str) -> bool:
-        """Whether components beat: the scheduler and the DAG processor unless others are named."""
+    def healthy(self) -> bool:
+        """Whether the scheduler and the DAG processor beat."""
         try:
             health = self.get("monitor/health")
         except _ERRORS:
             return False
-        parts = [health[name] for name in components or ("scheduler", "dag_processor")]
+        parts = [health[name] for name in ("scheduler", "dag_processor")]
         return all(part and part["status"] == "healthy" for part in parts)
 
     def has_dag(self, dag: str) -> bool:

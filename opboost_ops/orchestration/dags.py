@@ -27,7 +27,7 @@ from opboost_ops.orchestration.admin_dag import admin_dag
 from opboost_ops.orchestration.assets import champion_asset, scores_asset, table_assets
 from opboost_ops.orchestration.documentation import documentation
 from opboost_ops.orchestration.form import scoring_form, training_form
-from opboost_ops.orchestration.groups import add_groups
+from opboost_ops.orchestration.groups import add_groups, task_defaults, timeout
 from opboost_ops.orchestration.lineage import leave_out, mark
 from opboost_ops.orchestration.notifications import CALLBACKS
 from opboost_ops.orchestration.our_runs import TAG
@@ -39,7 +39,6 @@ from opboost_ops.orchestration.party_dags import (
     takes_part,
 )
 from opboost_ops.orchestration.table_dag import tables_dag
-from opboost_ops.orchestration.task_defaults import task_defaults, timeout
 from opboost_ops.orchestration.times import at
 
 #: When a faulty file fails that says no times.

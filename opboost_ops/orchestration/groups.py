@@ -1,6 +1,7 @@
 """A run's task groups: one for each phase of each party, acyclic among themselves."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -11,9 +12,19 @@ from airflow.sdk import Asset, TaskGroup, TriggerRule, task
 from opboost_ops.config.federation import Federation, Party, Purpose
 from opboost_ops.config.private_faults import may_drop_out
 from opboost_ops.orchestration import tasks
+from opboost_ops.orchestration.notifications import CALLBACKS
 from opboost_ops.orchestration.phases import DESCRIPTIONS, TITLES
 from opboost_ops.orchestration.pods import pod_override
 from opboost_ops.run.phases import SHARDED, Phase, phases
+
+#: Only network faults are raised as retryable; `tasks.execute` fails everything else at once.
+_RETRIES = {
+    "retries": 3,
+    "retry_delay": timedelta(seconds=15),
+    "retry_exponential_backoff": 2,
+    "max_retry_delay": timedelta(minutes=10),
+    **CALLBACKS,
+}
 
 #: What the UI calls one of the tasks that treat a file each.
 _FILE = "file {{ task.op_kwargs['shard'] }}"
@@ -72,6 +83,16 @@ def opens(
     # When a DAG of one's own runs, and for which times, is its own affair.
     catch_up = federation.schedule.catch_up or form is not None
     return partial(made, str(path), purpose, catch_up, form)
+
+
+def timeout(federation: Federation) -> timedelta:
+    """How long a run may take."""
+    return timedelta(hours=federation.schedule.timeout_hours)
+
+
+def task_defaults(federation: Federation) -> dict[str, Any]:
+    """Default arguments of a federation's tasks."""
+    return {**_RETRIES, "execution_timeout": timeout(federation)}
 
 
 def common_of(spec: Party, party: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ task of that worker fails with it before it begins.
 import importlib
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, Literal, get_args
 
@@ -127,13 +127,15 @@ def on_success(context: Mapping[str, Any]) -> None:
         context: Airflow's.
     """
     ti = context["ti"]
-    reading = _READINGS.get(_stage(ti.task_id))
-    if reading is None or not os.environ.get(VARIABLE):
+    if _stage(ti.task_id) != "register" or not os.environ.get(VARIABLE):
         return
-    found = reading(ti.xcom_pull(task_ids=ti.task_id) or {})
-    if found is not None:
-        event, message = found
-        _tell(event, context, message)
+    summary = ti.xcom_pull(task_ids=ti.task_id) or {}
+    version, why = summary["version"], summary["why"]
+    if summary["champion"]:
+        _tell("champion_changed", context, f"Model version {version} is the champion: {why}.")
+    else:
+        words = f"The gate rejected model version {version}, and the champion is unchanged: {why}."
+        _tell("model_kept", context, words)
 
 
 def notice(context: Mapping[str, Any], name: str) -> None:
@@ -166,13 +168,6 @@ def acted(context: Mapping[str, Any], done: Mapping[str, Any]) -> None:
 CALLBACKS = {"on_failure_callback": [on_failure], "on_success_callback": [on_success]}
 
 
-def _of_register(summary: Mapping[str, Any]) -> tuple[Event, str] | None:
-    version, why = summary["version"], summary["why"]
-    if summary["champion"]:
-        return "champion_changed", f"Model version {version} is the champion: {why}."
-    return "model_kept", f"Model version {version} was kept aside: {why}."
-
-
 _NOTICES: Mapping[str, tuple[Event, str]] = {
     "budget_low": (
         "budget_low",
@@ -200,10 +195,6 @@ _NOTICES: Mapping[str, tuple[Event, str]] = {
         "A scheduled run was skipped: nothing ran at its time, and it is not made up for.",
     ),
     "drift": ("drift", "Drift was noticed; what drifted is in the run's quality folder at home."),
-}
-
-_READINGS: Mapping[str, Callable[[Mapping[str, Any]], tuple[Event, str] | None]] = {
-    "register": _of_register,
 }
 
 

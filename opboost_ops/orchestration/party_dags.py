@@ -1,4 +1,4 @@
-"""An Airflow of some of the parties: their half of each run, which meets others at the store."""
+"""DAGs of an Airflow that runs some of the parties; they meet the others' at the store."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -98,7 +98,7 @@ def add_own_groups(
 
 
 def join_dag(federation: Federation, here: Sequence[str], defaults: Mapping[str, Any]) -> DAG:
-    """The DAG that starts this Airflow's half of each run that the label holder opens.
+    """The DAG that starts this Airflow's tasks of each run that the label holder opens.
 
     Args:
         federation: What its file says.

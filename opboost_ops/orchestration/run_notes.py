@@ -22,8 +22,8 @@ _LONGEST = 1000
 _WITHOUT = "Went on without "
 
 
-def told(waited: Mapping[str, Sequence[str]]) -> list[str]:
-    """What a person is told of workers that are absent.
+def absent_worker_lines(waited: Mapping[str, Sequence[str]]) -> list[str]:
+    """A line for each queue whose worker is absent.
 
     Args:
         waited: Ids of the tasks that nobody took, by queue.
@@ -35,8 +35,8 @@ def told(waited: Mapping[str, Sequence[str]]) -> list[str]:
     ]
 
 
-def failed(failures: Sequence[tuple[str, Any]]) -> list[str]:
-    """What a person is told of tasks that have failed.
+def failure_lines(failures: Sequence[tuple[str, Any]]) -> list[str]:
+    """A line for each task that has failed.
 
     Args:
         failures: Id of a task, and what it has left in XCom.
@@ -50,8 +50,8 @@ def failed(failures: Sequence[tuple[str, Any]]) -> list[str]:
     return found
 
 
-def without(failed: Sequence[str]) -> str:
-    """What a person is told of parties that a run went on without.
+def dropout_note(failed: Sequence[str]) -> str:
+    """The note on parties that a run went on without.
 
     Args:
         failed: Ids of the tasks that have failed.
@@ -95,7 +95,7 @@ def on_dag_run_success(dag_run: Any) -> None:
         .order_by(TaskInstance.task_id)
     )
     with session.no_autoflush:
-        text = without([str(task) for task in session.scalars(asked)])
+        text = dropout_note([str(task) for task in session.scalars(asked)])
     if text:
         dag_run.note = text[:_LONGEST]
     elif str(dag_run.note or "").startswith(_WITHOUT):
@@ -133,10 +133,10 @@ def on_dag_run_failed(dag_run: Any) -> None:
         )
     )
     with session.no_autoflush:
-        found = failed([(str(task), value) for task, value in session.execute(left)])
+        found = failure_lines([(str(task), value) for task, value in session.execute(left)])
         waited: dict[str, list[str]] = {}
         for queue, task in session.execute(never_taken):
             waited.setdefault(str(queue), []).append(task)
-    text = "\n\n".join([*found, *told(waited)])
+    text = "\n\n".join([*found, *absent_worker_lines(waited)])
     if text:
         dag_run.note = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

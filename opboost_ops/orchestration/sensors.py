@@ -1,4 +1,4 @@
-"""Tasks of a half: they join what was opened in another Airflow, and wait for what comes from it.
+"""Tasks that join a run opened in another Airflow, and wait for what comes from there.
 
 Sensors look at the store for some seconds and then give their slot back until the next look. A
 trigger in Airflow's triggerer would be lighter, but that is no party's worker and has no party's

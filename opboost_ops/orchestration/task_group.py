@@ -18,10 +18,9 @@ from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError
 from opboost_ops.orchestration.assets import champion_asset, scores_asset
 from opboost_ops.orchestration.form import scoring_form, training_form
-from opboost_ops.orchestration.groups import add_groups
+from opboost_ops.orchestration.groups import add_groups, task_defaults
 from opboost_ops.orchestration.lineage import leave_out
 from opboost_ops.orchestration.our_runs import TAG
-from opboost_ops.orchestration.task_defaults import task_defaults
 
 
 class FederationTaskGroup(TaskGroup):
