@@ -8,6 +8,7 @@ from rich.table import Table
 
 from opboost_ops.privacy.accountant import Forecast, total
 from opboost_ops.privacy.people import People
+from opboost_ops.views.ledger import left_of
 
 #: Of a column's line in CSV, in their order.
 COLUMN_FIELDS = (
@@ -135,8 +136,7 @@ def print_statement(
         budgets = " / ".join(
             "none" if b is None else f"{b:g}" for b in (entry["budget_1"], entry["budget_whole"])
         )
-        left = "for ever" if found.lasts else "no budget"
-        left = left if found.retrainings is None else str(found.retrainings)
+        left = left_of([found]).text
         values = str(entry["worst_values"])
         sums = (in_words(entry["loss_1"]), in_words(entry["loss_whole"]))
         table.add_row(found.feature, str(entry["releases"]), values, *sums, budgets, left)

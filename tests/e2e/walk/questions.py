@@ -62,7 +62,7 @@ class Question:
 
 
 LEDGER, STATEMENT, MODELS = Click("Privacy ledger"), Click("Statement"), Click("Models")
-QUALITY, MONTH = Click("Data quality"), Click("Month")
+QUALITY, MONTH = Click("Data quality"), Click("Statement")
 _VERSION = Click(FIRST_RUN, told="the version")
 _TOLD = "Disclosed exactly, with no epsilon"
 _DECIDED = "What was decided"
@@ -205,7 +205,9 @@ QUESTIONS = (
         "Distribution of scores",
         clicks=(MODELS, _VERSION, Click("Distribution of scores")),
     ),
-    Question(MONTHLY, "is it on?", "failed", r"by hand, or paused", "Is it on", clicks=(MONTH,)),
+    Question(
+        MONTHLY, "is it on?", "failed", r"by hand, or paused", "Is training on", clicks=(MONTH,)
+    ),
     Question(
         MONTHLY,
         "is it worth it?",
