@@ -237,7 +237,14 @@ def check_bound(mechanism: Mechanism, channel: Channel) -> None:
             raise AssertionError(f"no bound is known of {mechanism}")
 
 
-@pytest.mark.parametrize("size", range(2, 101))
+#: Every size up to 20, some larger ones; all the others where there is time.
+SIZES = [
+    pytest.param(size, marks=[] if size <= 20 or size in (33, 64, 100) else pytest.mark.slow)
+    for size in range(2, 101)
+]
+
+
+@pytest.mark.parametrize("size", SIZES)
 def test_the_table_that_is_sampled_is_the_channel_and_keeps_its_bound(size: int) -> None:
     domain = Domain(LOWER, LOWER + size - 1)
     for mechanism in grid(size):
@@ -257,27 +264,27 @@ def test_a_thousand_values() -> None:
     assert min(map(min, channel.counts)) >= FLOOR
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("size", range(2, 21))
-def test_global_map_at_every_distance(size: int, epsilon: float) -> None:
+def test_global_map_at_every_distance(size: int) -> None:
     """loss(t) <= t epsilon, and the counts are those of the formula to within half a count."""
-    channel = GlobalMap(epsilon=epsilon).channel(Domain(LOWER, LOWER + size - 1))
-    for t, ratio in enumerate(worst_ratios(channel.counts), start=1):
-        assert ratio is not None
-        assert at_most(ratio.numerator, ratio.denominator, e_to(t * Fraction(epsilon)))
-    one, spread = 1 << 2 * BITS, TOTAL - FLOOR * size
-    lows, highs = zip(*(e_to(Fraction(epsilon) / 2 * d) for d in range(size)), strict=True)
-    for x, row in enumerate(channel.counts):
-        least = [one // highs[abs(x - y)] for y in range(size)]
-        most = [-(-one // lows[abs(x - y)]) for y in range(size)]
-        for y in {*range(size)} - {x}:
-            twice = 2 * (row[y] - FLOOR)
-            assert (twice + 1) * sum(most) >= 2 * spread * least[y]
-            assert (twice - 1) * sum(least) <= 2 * spread * most[y]
+    for epsilon in map(Fraction, EPSILONS):
+        channel = GlobalMap(epsilon=float(epsilon)).channel(Domain(LOWER, LOWER + size - 1))
+        for t, ratio in enumerate(worst_ratios(channel.counts), start=1):
+            assert ratio is not None
+            assert at_most(ratio.numerator, ratio.denominator, e_to(t * epsilon))
+        one, spread = 1 << 2 * BITS, TOTAL - FLOOR * size
+        lows, highs = zip(*(e_to(epsilon / 2 * d) for d in range(size)), strict=True)
+        for x, row in enumerate(channel.counts):
+            least = [one // highs[abs(x - y)] for y in range(size)]
+            most = [-(-one // lows[abs(x - y)]) for y in range(size)]
+            for y in {*range(size)} - {x}:
+                twice = 2 * (row[y] - FLOOR)
+                assert (twice + 1) * sum(most) >= 2 * spread * least[y]
+                assert (twice - 1) * sum(least) <= 2 * spread * most[y]
 
 
-@pytest.mark.parametrize("epsilon", [16.0, 30.0, 60.0, 199.99, 200.0, 365.0, 366.0, 1000.0])
-@pytest.mark.parametrize("size", [2, 3, 10, 64])
+@pytest.mark.parametrize("epsilon", [16.0, 60.0, 199.99, 200.0, 366.0, 1000.0])
+@pytest.mark.parametrize("size", [2, 10, 64])
 def test_piecewise_at_a_large_epsilon(size: int, epsilon: float) -> None:
     """It keeps its bound, loses no output, and only comes nearer to the value itself."""
     domain = Domain(LOWER, LOWER + size - 1)
@@ -310,14 +317,6 @@ def test_bits_have_their_closed_forms(epsilon: float) -> None:
             assert (twice - 1) * (low + (1 << BITS)) <= 2 * spread << BITS
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("variant", ["symmetric", "optimised"])
-def test_another_category_costs_epsilon_by_both_its_bits(variant: str, epsilon: float) -> None:
-    clear, set_ = UnaryEncoding(epsilon=epsilon, variant=variant).channel().counts  # type: ignore[arg-type]
-    for a, b in itertools.product((0, 1), repeat=2):
-        assert at_most(set_[a] * clear[b], clear[a] * set_[b], e_to(Fraction(epsilon)))
-
-
 def test_the_powers_that_bounds_are_made_of() -> None:
     for x in (Fraction(0), Fraction(1, 10**6), Fraction(0.1), Fraction(10), Fraction(2001, 7)):
         low, high = e_to(x)
@@ -333,15 +332,6 @@ def test_bucket_is_that_of_the_value() -> None:
     channel = BucketResponse(epsilon=10, buckets=3).channel(Domain(1, 10))
     likeliest = channel.outputs[np.argmax(channel.probabilities(), axis=1)]
     assert likeliest.tolist() == [2, 2, 2, 2, 6, 6, 6, 9, 9, 9]
-
-
-@pytest.mark.parametrize(
-    ("theta", "alpha", "loss"), [(2, 1.0, 1.040), (4, 1.0, 1.560), (4, 10.0, 2.025)]
-)
-def test_adj_map_breaks_its_nominal_bound(theta: int, alpha: float, loss: float) -> None:
-    curve = loss_curve(AdjMap(epsilon=1, theta=theta, alpha=alpha), Domain(1, 10))
-    assert curve.loss[0] == pytest.approx(loss, abs=5e-4)
-    assert not curve.certificate
 
 
 @pytest.mark.parametrize("epsilon", [0.08, 1.0])
