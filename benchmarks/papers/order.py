@@ -24,7 +24,7 @@ from matplotlib.axes import Axes
 from benchmarks.papers import markdown, pictures
 from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.measurements import measure_all, summary
-from benchmarks.papers.ranges import SALARY_BOUNDS
+from benchmarks.papers.ranges import SALARY_BOUNDS, salaries
 from benchmarks.papers.settings import (
     ALPHAS,
     EPSILONS,
@@ -37,7 +37,6 @@ from benchmarks.papers.settings import (
 )
 from opboost_ops.config.feature import Feature
 from opboost_ops.datasets import load
-from opboost_ops.datasets.tables import salaries
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.mechanisms import noise
 from opboost_ops.mechanisms.release import randomise
@@ -214,7 +213,7 @@ def _marginal(name: str, domain: Domain) -> np.ndarray:
 def _raw(name: str, domain: Domain) -> tuple[np.ndarray, DomainMap]:
     table, column = name.split(".")
     if table == "salaries":
-        return salaries().to_numpy(), DomainMap(domain, SALARY_BOUNDS)
+        return salaries(), DomainMap(domain, SALARY_BOUNDS)
     dataset = _loaded(table)
     (party,) = (p for p, declared in dataset.features.items() if column in declared)
     declared = dataset.features[party][column]

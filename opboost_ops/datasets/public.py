@@ -52,9 +52,7 @@ def read(source: Source) -> pl.DataFrame:
     folder = os.environ.get(FOLDER)
     if folder:
         path = Path(folder) / source.file
-        table = _parsed(
-            lambda: pl.read_csv(path, null_values=_MISSING, infer_schema_length=None), path
-        )
+        table = _from_file(path)
     else:
         table = _downloaded(source)
     table = table.select(source.columns)
@@ -72,9 +70,7 @@ def _downloaded(source: Source) -> pl.DataFrame:
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "opboost"
     path = cache / source.file
     if path.is_file():
-        return _parsed(
-            lambda: pl.read_csv(path, null_values=_MISSING, infer_schema_length=None), path
-        )
+        return _from_file(path)
     advice = f"Put it as {source.file} into a folder, and name that folder in {FOLDER}."
     if not source.url:
         raise ConfigError(f"{source.file} cannot be downloaded by itself.", source.advice + advice)

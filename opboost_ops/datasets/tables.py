@@ -82,19 +82,7 @@ SOURCES = {
         "b6c5a075a378f695b34e23f88076343097752217aabc58a3b2c8ac5e3198f8fd",
         "Kaggle gives Give Me Some Credit (cs-training.csv) to whoever accepts its rules. ",
     ),
-    "salaries": Source(
-        "salaries_total_pay.csv.gz",
-        "",
-        ("TotalPay",),
-        "10a401acdcfc32c9bc68d8fa9e3ace8f9584cf24c26f457221de9cdd3140255d",
-        "Kaggle's SF Salaries (CC0): keep the column TotalPay alone. ",
-    ),
 }
-
-
-def salaries() -> pl.Series:
-    """San Francisco salaries 2011 to 2014, total pay alone; OpBoost's range queries are on it."""
-    return read(SOURCES["salaries"]).get_column("TotalPay")
 
 
 def credit_default() -> Dataset:
