@@ -15,7 +15,8 @@ from opboost_ops.aggregation.mailbox import Mailbox
 from opboost_ops.boosting import federboost
 from opboost_ops.boosting.federboost import Settings
 from opboost_ops.config.feature import DomainRange
-from opboost_ops.config.federation import Federation, IdColumn, Party, Training
+from opboost_ops.config.federation import Federation, IdColumn, Party
+from opboost_ops.config.training import FederBoostTraining
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.key_files import write_private
 from opboost_ops.exchange.rounds import Conversation
@@ -73,7 +74,7 @@ def train(shares: Sequence[Share], settings: Settings) -> dict[str, Any]:
             parties={
                 n: Party(role="label_holder", signing_key=s.public) for n, s in signers.items()
             },
-            training=Training(trainer="federboost", active=names[0]),
+            training=FederBoostTraining(trainer="federboost", active=names[0]),
         )
         # Forked: what this process has imported costs the parties nothing, as in a worker.
         fork = multiprocessing.get_context("fork")

@@ -69,7 +69,7 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float]:
     label, truth = table.label[: table.train], table.label[table.train :]
     classes = table.classes if table.task != "regression" else 0
     declared = Parameters(table.task, classes, TREES, RATE, DEPTH, cell["seed"])
-    found = tune(frame, label, declared, Search(cell["trials"], FOLDS))
+    found = tune(frame, label, declared, Search(cell["trials"]))
     models = {
         name: table.materialised(trainer.train(frame, label, parameters), frame)
         for name, parameters in (("default", declared), ("tuned", found.parameters))

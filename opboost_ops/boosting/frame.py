@@ -7,7 +7,6 @@ from typing import Literal
 import numpy as np
 
 Trainer = Literal["lightgbm", "xgboost", "dpboost"]
-Method = Literal["hist", "exact"]
 
 #: Told how far something is: of what, how many are done, and of how many.
 Tell = Callable[[str, int, int], None]
@@ -42,11 +41,9 @@ class Stop:
 
     Attributes:
         rounds: After how many rounds without a gain on the rows held back.
-        share: Which part of the training rows these are.
     """
 
     rounds: int
-    share: float
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ class Parameters:
         seed: The booster's own seed.
         threads: 0 for as many as the frame is worth.
         trainer: Which booster.
-        method: How XGBoost looks for splits: over bins, or over all values.
+        method: XGBoost's, always ``hist``: the words that name a DPBoost training hold it.
         penalty: On squared leaf values (lambda); None for the booster's own default.
         private: How DPBoost is to train.
         least_leaf: Fewest rows in a leaf; None for LightGBM's own default of 20.
@@ -80,7 +77,7 @@ class Parameters:
     seed: int
     threads: int = 0
     trainer: Trainer = "lightgbm"
-    method: Method = "hist"
+    method: Literal["hist"] = "hist"
     penalty: float | None = None
     private: Private | None = None
     least_leaf: int | None = None

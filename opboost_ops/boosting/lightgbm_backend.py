@@ -8,7 +8,7 @@ import numpy as np
 
 from opboost_ops.boosting.frame import Frame, Parameters, Tell, threads_for, unheard
 from opboost_ops.boosting.lightgbm_text import TextModel
-from opboost_ops.boosting.parts import held_back
+from opboost_ops.boosting.parts import HELD_BACK, held_back
 
 if TYPE_CHECKING:
     import lightgbm
@@ -55,7 +55,7 @@ class LightGBM:
             "free_raw_data": True,
         }
         stop = parameters.stop
-        judged = held_back(label, stop.share, parameters.seed, "early stopping") if stop else None
+        judged = held_back(label, HELD_BACK, parameters.seed, "early stopping") if stop else None
         learns = frame if judged is None else frame.rows(~judged)
         mine = label if judged is None else label[~judged]
         data = lightgbm.Dataset(

@@ -22,6 +22,10 @@ def folds(label: np.ndarray, count: int, seed: int, what: str) -> np.ndarray:
     return place
 
 
+#: Share of the training rows that early stopping judges by.
+HELD_BACK = 0.1
+
+
 def held_back(label: np.ndarray, share: float, seed: int, what: str) -> np.ndarray:
     """Whether each row is in a part of a given size, like the rest in its labels.
 

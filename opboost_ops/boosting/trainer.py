@@ -5,7 +5,7 @@ import numpy as np
 from opboost_ops.boosting.backend import Backend, Model, Reader
 from opboost_ops.boosting.dp.trainer import Memory
 from opboost_ops.boosting.dp_backend import DPBoost
-from opboost_ops.boosting.frame import Frame, Method, Parameters, Tell, Trainer, unheard
+from opboost_ops.boosting.frame import Frame, Parameters, Tell, Trainer, unheard
 from opboost_ops.boosting.lightgbm_backend import LightGBM
 from opboost_ops.boosting.xgboost_backend import XGBoost
 from opboost_ops.errors import ContractError
@@ -15,7 +15,6 @@ __all__ = [
     "READERS",
     "Frame",
     "Memory",
-    "Method",
     "Parameters",
     "Trainer",
     "backend_of",

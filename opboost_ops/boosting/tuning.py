@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 #: At least so many boosting rounds are within reach of a trial.
 _TREES = 300
 
+#: Parts of the training rows, each predicted by a model of the others.
+FOLDS = 3
+
 
 @dataclass(frozen=True)
 class Search:
@@ -30,13 +33,11 @@ class Search:
 
     Attributes:
         trials: How many at most, the declared parameters among them.
-        folds: Parts of the training rows.
         metric: By what trials are compared; empty for the one that `metric_of` gives.
         ends: Called before a trial: whether no further one may begin.
     """
 
     trials: int
-    folds: int = 3
     metric: str = ""
     ends: Callable[[], bool] = lambda: False
 
@@ -110,7 +111,7 @@ def tune(
     study = optuna.create_study(
         direction="maximize", sampler=optuna.samplers.TPESampler(seed=parameters.seed)
     )
-    part = folds(label, search.folds, parameters.seed, "tuning")
+    part = folds(label, FOLDS, parameters.seed, "tuning")
     metric = metric_of(parameters, search.metric)
     tried: list[Parameters] = []
     scores: list[float] = []

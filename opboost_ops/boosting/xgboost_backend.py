@@ -6,7 +6,7 @@ import numpy as np
 
 from opboost_ops.boosting.frame import Frame, Parameters, Tell, threads_for, unheard
 from opboost_ops.boosting.lightgbm_backend import rounds_of
-from opboost_ops.boosting.parts import held_back
+from opboost_ops.boosting.parts import HELD_BACK, held_back
 from opboost_ops.boosting.xgboost_json import JsonModel
 from opboost_ops.errors import ConfigError
 
@@ -53,7 +53,7 @@ class XGBoost:
     def train(
         self, frame: Frame, label: np.ndarray, parameters: Parameters, tell: Tell = unheard
     ) -> str:
-        """See `Backend.train`: in method ``hist`` with a bin for each rank."""
+        """See `Backend.train`: with a bin for each rank."""
         xgboost = _xgboost()
         threads = parameters.threads or threads_for(frame.matrix.size)
         settings: dict[str, Any] = {
@@ -61,16 +61,15 @@ class XGBoost:
             "objective": _OBJECTIVES[parameters.objective or parameters.task],
             "learning_rate": parameters.learning_rate,
             "max_depth": parameters.depth,
-            "tree_method": parameters.method,
+            "tree_method": "hist",
             "seed": parameters.seed,
             "nthread": threads,
             "verbosity": 0,
         }
-        if parameters.method == "hist":
-            # One number for all columns: with as many bins as ranks none of them shares one.
-            ranked = [frame.names.index(name) for name in frame.ranked]
-            highest = frame.matrix[:, ranked].max(initial=0)
-            settings["max_bin"] = max(int(highest) + 2, _OWN_BINS)
+        # One number for all columns: with as many bins as ranks none of them shares one.
+        ranked = [frame.names.index(name) for name in frame.ranked]
+        highest = frame.matrix[:, ranked].max(initial=0)
+        settings["max_bin"] = max(int(highest) + 2, _OWN_BINS)
         if parameters.penalty is not None:
             settings["lambda"] = parameters.penalty
         if parameters.task == "multiclass":
@@ -87,7 +86,7 @@ class XGBoost:
                 settings, data, num_boost_round=parameters.trees, callbacks=told
             )
         else:
-            judged = held_back(label, stop.share, parameters.seed, "early stopping")
+            judged = held_back(label, HELD_BACK, parameters.seed, "early stopping")
             data = _matrix(frame.rows(~judged), label[~judged], threads)
             others = _matrix(frame.rows(judged), label[judged], threads)
             booster = xgboost.train(

@@ -95,9 +95,9 @@ def command(federation: FederationFile) -> None:
 
 def _drop_out(federation: "Federation") -> str:
     """What becomes of a session of noisy sums when a party is missing."""
-    from opboost_ops.config.private_faults import may_drop_out, patience_minutes_of
+    from opboost_ops.config.private_faults import may_drop_out, patience_minutes_of, sum_privacy_of
 
-    private, count = federation.training.private, len(federation.parties)
+    private, count = sum_privacy_of(federation), len(federation.parties)
     if private is None or not may_drop_out(federation):
         why = ", and of 3 all have to remain" if count == 3 else ""
         return f"No party may drop out{why}: a missing one ends the session, charged in full."

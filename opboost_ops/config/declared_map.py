@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from opboost_ops.config.feature import Edges, Feature, Fill
+from opboost_ops.config.feature import Edges, PlainFill, SharedFeature
 from opboost_ops.config.federation import IdColumn
 from opboost_ops.domain import Domain
 
@@ -56,7 +56,7 @@ def canonical(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
-def first_declared(feature: Feature, identity: IdColumn) -> dict[str, Any]:
+def first_declared(feature: SharedFeature, identity: IdColumn) -> dict[str, Any]:
     """What version 1 of the map's digest left out, as the first agreement records it.
 
     Args:
@@ -72,7 +72,7 @@ def first_declared(feature: Feature, identity: IdColumn) -> dict[str, Any]:
     return facts
 
 
-def full_digest(feature: Feature, domain: Domain, identity: IdColumn) -> bytes:
+def full_digest(feature: SharedFeature, domain: Domain, identity: IdColumn) -> bytes:
     """Sha256 of every declaration by which a raw cell of a feature becomes an integer.
 
     Args:
@@ -104,8 +104,8 @@ def noise_digest(version_1: bytes, full: bytes, now: Mapping[str, Any], recorded
     return version_1 if recorded is None or dict(recorded) == dict(now) else full
 
 
-def _rule(feature: Feature) -> Any:
-    if isinstance(feature.missing, Fill):
+def _rule(feature: SharedFeature) -> Any:
+    if isinstance(feature.missing, PlainFill):
         fill = feature.missing.fill
         return {"fill": fill if isinstance(fill, str) else float(fill).hex()}
     return feature.missing

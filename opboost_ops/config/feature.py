@@ -57,20 +57,28 @@ SECONDS = {"seconds": 1.0, "minutes": 60.0, "hours": 3600.0, "days": 86400.0, "y
 Unit = Literal["seconds", "minutes", "hours", "days", "years"]
 
 
-class Fill(Record):
+class PlainFill(Record):
     """Missing values are replaced by this declared value before anything else.
 
     Attributes:
         fill: The value, or for a feature with categories one of them.
-        bit: Whether a value was missing, released as a column of its own (feature holders).
     """
 
     fill: float | str
+
+
+class Fill(PlainFill):
+    """A fill that may be released as such.
+
+    Attributes:
+        bit: Whether a value was missing, released as a column of its own (feature holders).
+    """
+
     bit: MissingBit | None = None
 
 
-class Feature(Record):
-    """One column of one party.
+class SharedFeature(Record):
+    """One column that all parties of horizontal learning have: its values stay at home.
 
     Attributes:
         uuid: Immutable name of the column: noise and the ledger go by it, so a rename is free.
@@ -88,10 +96,6 @@ class Feature(Record):
             mapped: rare ones need not be named, and a new one is no fault.
         missing: ``forbid``, a declared fill, or (of the label holder, and of numbers and ordered
             categories in horizontal learning) ``keep``.
-        mechanism: How the feature is randomised; required of feature holders.
-        epsilons: Further epsilons at which a run may ask for the feature. Each of them is a draw
-            of its own of every cell, so the parties agree on the list, and a trigger form offers
-            nothing else.
     """
 
     uuid: UUID
@@ -102,9 +106,7 @@ class Feature(Record):
     categories: tuple[str, ...] | None = None
     mapping: Mapping[str, str] = Field(default_factory=dict)
     rest: str | None = None
-    missing: Literal["forbid", "keep"] | Fill = "forbid"
-    mechanism: Mechanism | None = None
-    epsilons: tuple[Epsilon, ...] = ()
+    missing: Literal["forbid", "keep"] | PlainFill = "forbid"
 
     @model_validator(mode="before")
     @classmethod
@@ -129,6 +131,55 @@ class Feature(Record):
     def seconds(self) -> float:
         """How many seconds its unit has; 1 without one."""
         return SECONDS.get(self.unit or "", 1.0)
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        """Its public range in the unit of edges.
+
+        Of an ordinal feature positions: below an edge between the first two categories, and above
+        one between the last two, lies one category, which is 1 wide. None of a nominal feature,
+        whose positions mean nothing, and of one without bounds.
+        """
+        if self.type == "ordinal" and self.categories:
+            return (-1.0, math.nextafter(len(self.categories), 0))
+        return self.bounds if self.type == "numeric" else None
+
+    def domain_map(self, domain: Domain) -> DomainMap:
+        """The public map from this feature's values to the domain.
+
+        Args:
+            domain: The federation's domain.
+
+        Returns:
+            The map; its input is the raw number, or the category's position for ordinals.
+        """
+        if self.type == "ordinal":
+            assert self.categories is not None
+            return DomainMap(domain, (0.0, float(len(self.categories) - 1)), "linear")
+        assert self.bounds is not None
+        edges = self.scale.edges if isinstance(self.scale, Edges) else None
+        scale = "edges" if isinstance(self.scale, Edges) else self.scale
+        return DomainMap(domain, self.bounds, scale, edges)
+
+    def at_a_party(self) -> "Feature":
+        """The same column as one party holds it."""
+        return Feature.model_validate(self.model_dump())
+
+
+class Feature(SharedFeature):
+    """One column of one party.
+
+    Attributes:
+        missing: A fill may say what was missing by a randomised bit.
+        mechanism: How the feature is randomised; required of feature holders.
+        epsilons: Further epsilons at which a run may ask for the feature. Each of them is a draw
+            of its own of every cell, so the parties agree on the list, and a trigger form offers
+            nothing else.
+    """
+
+    missing: Literal["forbid", "keep"] | Fill = "forbid"
+    mechanism: Mechanism | None = None
+    epsilons: tuple[Epsilon, ...] = ()
 
     @property
     def agreed_epsilons(self) -> tuple[float, ...]:
@@ -156,18 +207,6 @@ class Feature(Record):
         return frozenset({scale, buckets})
 
     @property
-    def span(self) -> tuple[float, float] | None:
-        """Its public range in the unit of edges.
-
-        Of an ordinal feature positions: below an edge between the first two categories, and above
-        one between the last two, lies one category, which is 1 wide. None of a nominal feature,
-        whose positions mean nothing, and of one without bounds.
-        """
-        if self.type == "ordinal" and self.categories:
-            return (-1.0, math.nextafter(len(self.categories), 0))
-        return self.bounds if self.type == "numeric" else None
-
-    @property
     def guarantee(self) -> str:
         """What holds for a cell, in words, where that hangs on where edges come from."""
         if "private_table" in self.edge_sources:
@@ -177,23 +216,6 @@ class Feature(Record):
         sampled = "public_sample" in self.edge_sources
         edges = "edges of a public sample" if sampled else "declared edges"
         return f"element-level local DP, per cell, by {edges}"
-
-    def domain_map(self, domain: Domain) -> DomainMap:
-        """The public map from this feature's values to the domain.
-
-        Args:
-            domain: The federation's domain.
-
-        Returns:
-            The map; its input is the raw number, or the category's position for ordinals.
-        """
-        if self.type == "ordinal":
-            assert self.categories is not None
-            return DomainMap(domain, (0.0, float(len(self.categories) - 1)), "linear")
-        assert self.bounds is not None
-        edges = self.scale.edges if isinstance(self.scale, Edges) else None
-        scale = "edges" if isinstance(self.scale, Edges) else self.scale
-        return DomainMap(domain, self.bounds, scale, edges)
 
 
 def _counted(value: Any, seconds: float) -> Any:

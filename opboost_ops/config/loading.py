@@ -16,13 +16,12 @@ from opboost_ops.config.fault_groups import grouped
 from opboost_ops.config.faults import federation_faults
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.key_sources import AIRFLOW, in_a_file
-from opboost_ops.config.parameters import applies
+from opboost_ops.config.parameters import not_of_trainer
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.policy_faults import policy_faults
 from opboost_ops.config.removed_keys import split_removed
 from opboost_ops.config.site import Site
 from opboost_ops.config.source import ENVIRONMENT, Source
-from opboost_ops.config.training_faults import keys_of_others
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError, Fault, OpBoostError
 
@@ -59,10 +58,8 @@ def parse_federation(
     Raises:
         ConfigError: With all its faults.
     """
-    if stored:
-        data, _ = split_removed("Federation", data)
     more = federation_faults if stored else _new_faults
-    return _parse(Federation, data, file, more, known).dealt()
+    return _parse(Federation, data, file, more, known, stored).dealt()
 
 
 def _new_faults(federation: Federation) -> Iterator[Fault]:
@@ -189,6 +186,7 @@ def _parse(
     file: str,
     more: Callable[[_Model], Iterator[Fault]],
     known: Sequence[Fault] = (),
+    stored: bool = False,
 ) -> _Model:
     faults: list[Fault] = []
     parsed: _Model | None = None
@@ -199,15 +197,10 @@ def _parse(
         faults.append(Fault("version", "is true or false, where a number is needed", "write 1"))
     else:
         data, removed = split_removed(model.__name__, data)
-        known = [*known, *removed]
-        try:
-            parsed = model.model_validate(data)
-        except ValidationError as error:
-            faults = _faults(model, data, error)
-        except OpBoostError as error:
-            faults = [Fault("", error.problem, error.remedy)]
+        parsed, faults = _validated(model, data, stored)
+        faults += [] if stored else removed
     if parsed is not None:
-        faults = list(more(parsed))
+        faults += more(parsed)
     places = {fault.where for fault in known}
     faults = [*known, *(fault for fault in faults if fault.where not in places)]
     if faults or parsed is None:
@@ -217,37 +210,79 @@ def _parse(
     return parsed
 
 
-def _faults(model: type[BaseModel], data: Any, error: ValidationError) -> list[Fault]:
+def _validated(
+    model: type[_Model], data: dict[str, Any], stored: bool
+) -> tuple[_Model | None, list[Fault]]:
+    """The model, where the entries that it knows make one, and what is wrong with the others.
+
+    Entries that it does not know are taken out, so that what is wrong with the rest is named at
+    once. What lies with a model version may have entries of an older release.
+    """
+    faults: list[Fault] = []
+    while True:
+        try:
+            return model.model_validate(data), faults
+        except ValidationError as error:
+            found = error.errors(include_url=False)
+        except OpBoostError as error:
+            return None, [*faults, Fault("", error.problem, error.remedy)]
+        unknown = [one for one in found if one["type"] == "extra_forbidden"]
+        faults += _faults(model, data, [one for one in found if not (stored and one in unknown)])
+        if not unknown:
+            return None, faults
+        for one in unknown:
+            data = _without(data, [*_steps(data, one)])
+
+
+def _without(data: Any, steps: list[Any]) -> Any:
+    first, *rest = steps
+    if isinstance(data, list):
+        return [_without(v, rest) if at == first else v for at, v in enumerate(data)]
+    if rest:
+        return {**data, first: _without(data[first], rest)}
+    return {name: value for name, value in data.items() if name != first}
+
+
+def _faults(model: type[BaseModel], data: Any, errors: Sequence[Any]) -> list[Fault]:
     """One fault a place: of what might stand there, each has its own words for what does."""
     faults: dict[tuple[str, bool], Fault] = {}
-    for one in error.errors(include_url=False):
+    for one in errors:
+        # A mapping where a word may stand, too: what is wrong inside it is named.
+        if one["type"] == "literal_error" and isinstance(one["input"], dict) and len(errors) > 1:
+            continue
         fault = _fault(model, data, one)
         kind = one["type"].endswith(("_type", "_parsing"))
         faults.setdefault((fault.where, kind) if kind else (str(fault), kind), fault)
     return list(faults.values())
 
 
-def _fault(model: type[BaseModel], data: Any, error: Any) -> Fault:
-    # pydantic's places name union members too; only what is in the file is kept.
-    where: list[str] = []
+def _steps(data: Any, error: Any) -> Iterator[Any]:
+    """Where an error is: pydantic's places name union members too; only what is there is kept."""
     inside = data
     last = len(error["loc"]) - 1
     for at, step in enumerate(error["loc"]):
         absent = error["type"] == "missing" and at == last
         if isinstance(inside, dict) and (step in inside or absent):
-            where.append(str(step))
+            yield step
             inside = inside.get(step)
         elif isinstance(inside, list) and isinstance(step, int) and step < len(inside):
-            where.append(str(step))
+            yield step
             inside = inside[step]
+
+
+def _fault(model: type[BaseModel], data: Any, error: Any) -> Fault:
+    where = [str(step) for step in _steps(data, error)]
     problem = error["msg"].removeprefix("Value error, ")
     suggestion = ""
     if error["type"] == "extra_forbidden":
         problem = "is not a known key"
         known = _known_keys(model, error["loc"][:-1])
-        if error["loc"][:-1] == ("training",):
-            suggestion = _in_training(data, str(error["loc"][-1]), known)
-            return Fault(".".join(where), problem, suggestion)
+        if model is Federation and len(where) == 2 and where[0] == "training":
+            trainer = str(error["loc"][1])
+            return Fault(".".join(where), *not_of_trainer(trainer, where[1], known))
+        if error["loc"][0] == "features" and where[-1] in ("mechanism", "epsilons", "bit"):
+            return Fault(".".join(where), "is not for horizontal learning, where no cell leaves",
+                         "take it out")  # fmt: skip
         near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
         suggestion = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
     elif error["type"] == "missing":
@@ -259,21 +294,13 @@ def _fault(model: type[BaseModel], data: Any, error: Any) -> Fault:
     elif error["type"] == "literal_error" and isinstance(error["input"], str):
         suggestion = _closest(error["input"], error["ctx"]["expected"])
     elif error["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        where.append("name")
+        what = "trainer" if where == ["training"] else "mechanism"
+        where.append("trainer" if what == "trainer" else "name")
         problem = "is required"
         if error["type"] == "union_tag_invalid":
-            problem = "names no mechanism"
+            problem = f"names no {what}"
             suggestion = _closest(error["ctx"]["tag"], error["ctx"]["expected_tags"])
     return Fault(".".join(where), problem, suggestion)
-
-
-def _in_training(data: Mapping[str, Any], name: str, known: list[str]) -> str:
-    """What to write instead of an unknown key: only what applies to the trainer is offered."""
-    horizontal = data.get("learning") == "horizontal"
-    declared = data["training"].get("trainer", "federboost" if horizontal else "lightgbm")
-    trainer = declared if isinstance(declared, str) else ""
-    without = keys_of_others(trainer)
-    return applies(trainer, name, [key for key in known if key not in without])
 
 
 _NEEDS = {
@@ -314,8 +341,8 @@ def _known_keys(model: type[BaseModel], steps: tuple[Any, ...]) -> list[str]:
 
 
 def _tag(model: type[BaseModel]) -> Any:
-    name = model.model_fields.get("name")
-    return name.default if name else None
+    named = model.model_fields.get("name") or model.model_fields.get("trainer")
+    return next(iter(get_args(named.annotation)), None) if named else None
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from opboost_ops.config.training import TRAINERS
+
 #: The name under which a feature's direction is declared, for both boosters.
 MONOTONE = "monotone_constraints"
 
@@ -152,7 +154,6 @@ ELSEWHERE: Mapping[str, str] = {
     ),
     **dict.fromkeys(("weight", "sample_weight", "weight_column"), "training.weight_column"),
     "class_weight": "training.class_weight",
-    "tree_method": "training.method",
     "num_class": "the label's classes",
 }
 
@@ -208,38 +209,48 @@ _REFUSED: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def instead_of_horizontal(trainer: str, name: str) -> str:
-    """What applies in vertical learning instead of a key of horizontal learning.
+#: Why a private model, or one of sums, has no such entry, and what to do.
+_READ_OFF: Mapping[str, tuple[str, str]] = {
+    "parameters": ("no other booster's parameters apply", "take it out"),
+    "objective": ("it learns by the label's task", "leave it out"),
+    "weight_column": ("its epsilon and its sums are of rows that all count alike", "leave it out"),
+    "class_weight": ("its epsilon and its sums are of rows that all count alike", "leave it out"),
+    "early_stopping": ("when to end would be read off rows", "declare trees"),
+    "tuning": (
+        "every trial would be a release of its own",
+        "choose parameters on public tables of the same kind",
+    ),
+    "denoise": ("it would make features of the labels", "leave it out"),
+}
+
+
+def not_of_trainer(trainer: str, name: str, keys: Sequence[str]) -> tuple[str, str]:
+    """What to say of a key that ``training`` does not take with this trainer.
 
     Args:
         trainer: As declared.
         name: The key.
-    """
-    alias = _ALIASES.get(trainer, {}).get(name, name)
-    if alias in ALLOWED.get(trainer, {}):
-        return f"declare it under training.parameters: {alias}"
-    return "take it out"
-
-
-def applies(trainer: str, name: str, keys: Sequence[str]) -> str:
-    """What applies instead of a key that ``training`` does not take.
-
-    Args:
-        trainer: As declared, perhaps wrongly.
-        name: The key.
-        keys: Those that ``training`` takes with this trainer.
+        keys: Those that it takes.
 
     Returns:
-        A suggestion.
+        What is wrong, and what applies instead.
     """
-    allowed = ALLOWED.get(trainer, {})
     alias = _ALIASES.get(trainer, {}).get(name, name)
-    if alias in allowed or alias == MONOTONE:
-        return f"declare it under training.parameters: {alias}"
-    if name in ELSEWHERE and ELSEWHERE[name].split(".")[1:2] != [name]:
-        return f"declare {ELSEWHERE[name]}"
-    near = _nearest(name, keys)
-    return f"did you mean {near}?" if near else f"known are {', '.join(keys)}"
+    others = [of for of, model in TRAINERS.items() if name in model.model_fields]
+    if others:
+        problem, remedy = f"is only for {', '.join(others)}", "take it out"
+        if name in _READ_OFF and trainer in ("dpboost", "federboost"):
+            why, remedy = _READ_OFF[name]
+            problem = f"is not for {trainer}: {why}"
+    else:
+        problem, remedy = "is not a known key", f"known are {', '.join(keys)}"
+    if alias in ALLOWED.get(trainer, {}) or alias == MONOTONE:
+        remedy = f"declare it under training.parameters: {alias}"
+    elif name in ELSEWHERE and ELSEWHERE[name].split(".")[1:2] != [name]:
+        remedy = f"declare {ELSEWHERE[name]}"
+    elif not others and (near := _nearest(name, keys)):
+        remedy = f"did you mean {near}?"
+    return problem, remedy
 
 
 #: As people call them.

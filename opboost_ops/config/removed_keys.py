@@ -11,6 +11,10 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "training.redraw": "declare denoise: joint, which replaces it",
         "training.gate": "take it out: the interval rule, or of a private model the noisy metrics, "
         "decide",
+        "training.method": "take it out: XGBoost has a bin for each rank, as hist had",
+        "training.early_stopping.share": "take it out: it is a tenth of the training rows",
+        "training.tuning.folds": "take it out: there are three",
+        "parties.*.features.*.mechanism.sampler": "take it out: both samplers were one law",
     },
 }
 

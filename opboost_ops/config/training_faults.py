@@ -3,9 +3,14 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from opboost_ops.config.federation import Federation, HoldoutColumn, Label, Training
-from opboost_ops.config.horizontal_faults import HORIZONTAL_TRAINING
+from opboost_ops.config.federation import Federation, Label
 from opboost_ops.config.parameters import ALLOWED, MONOTONE, instead
+from opboost_ops.config.training import (
+    BoosterTraining,
+    HoldoutColumn,
+    LightGBMTraining,
+    XGBoostTraining,
+)
 from opboost_ops.errors import Fault
 
 #: Which objectives go with which task; the first is the task's own.
@@ -17,6 +22,9 @@ OBJECTIVES: Mapping[str, tuple[str, ...]] = {
 
 #: Whose leaves are medians or quantiles, put in after a tree has grown: that heeds no direction.
 _RENEWED = ("l1", "quantile")
+
+#: Up to here 32-bit floats hold every midpoint of two integers, also of as many ranks.
+_XGBOOST_FARTHEST = 2**22
 
 #: Objectives to which a parameter of its own belongs, by trainer.
 _OF_OBJECTIVE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -35,54 +43,8 @@ _OF_OBJECTIVE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
 }
 
-#: Entries of boosters that are neither private nor horizontal.
-_READ_OFF = ("parameters", "objective", "weight_column", "class_weight", "early_stopping", "tuning")
 
-#: Why they are refused where the model itself is private, or sums leave.
-_WHY: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    "dpboost": {
-        "parameters": ("it has none of another booster's", "see training.private"),
-        "objective": ("it learns by its own", "leave it out"),
-        "weight_column": ("its epsilon is of rows that all count alike", "leave it out"),
-        "class_weight": ("its epsilon is of rows that all count alike", "leave it out"),
-        "early_stopping": (
-            "when to end would be read off rows, which its epsilon does not cover",
-            "declare trees",
-        ),
-        "tuning": (
-            "every trial would be a private model of its own, charged like the first",
-            "choose parameters on public tables of the same kind",
-        ),
-    },
-    "federboost": {
-        "parameters": ("it has none of another booster's", "it takes lambda_l2 and least_node"),
-        "objective": ("it goes by the label's task", "leave it out"),
-        "weight_column": ("the sums that leave are of rows that all count alike", "leave it out"),
-        "class_weight": ("the sums that leave are of rows that all count alike", "leave it out"),
-        "early_stopping": ("every look at further rows would be sums that leave", "declare trees"),
-        "tuning": (
-            "every trial would be sums that leave",
-            "choose parameters on public tables of the same kind",
-        ),
-    },
-}
-
-
-def keys_of_others(trainer: str) -> frozenset[str]:
-    """Entries of ``training`` that do not apply with a trainer.
-
-    Args:
-        trainer: As declared.
-    """
-    if trainer == "federboost":
-        return frozenset((*_READ_OFF, "method", "denoise", "engine", "seed"))
-    others = {*HORIZONTAL_TRAINING}
-    if trainer == "dpboost":
-        return frozenset(others | {*_READ_OFF, "method", "engine", "denoise"})
-    return frozenset(others | {"private"} | (set() if trainer == "xgboost" else {"method"}))
-
-
-def objective_of(training: Training, task: str) -> str:
+def objective_of(training: BoosterTraining, task: str) -> str:
     """What the booster minimises.
 
     Args:
@@ -92,52 +54,43 @@ def objective_of(training: Training, task: str) -> str:
     return training.objective or OBJECTIVES[task][0]
 
 
-def training_faults(federation: Federation) -> Iterator[Fault]:
-    """Everything that is wrong with parameters, objective, weights, early stopping and tuning.
+def training_faults(federation: Federation, label: Label | None) -> Iterator[Fault]:
+    """What is wrong with parameters, objective, weights, denoising, early stopping and tuning.
 
     Args:
         federation: As parsed.
+        label: What is learnt; None where no label is declared.
 
     Yields:
         One fault after the other.
     """
     training = federation.training
-    if training.trainer in _WHY:
-        yield from _refused(training)
+    if not isinstance(training, LightGBMTraining | XGBoostTraining):
         return
-    labels = [party.label for party in federation.parties.values() if party.label is not None]
-    label = labels[0] if labels else None
     if label is not None:
         yield from _objective_faults(training, label)
-        yield from _weight_faults(federation, label)
-    yield from _parameter_faults(federation, label)
-    yield from _monotone_faults(federation, label)
-    yield from _search_faults(federation)
+        yield from _weight_faults(federation, training, label)
+    yield from _parameter_faults(training, label)
+    yield from _monotone_faults(federation, training, label)
+    yield from _search_faults(federation, training, label)
+    if isinstance(training, LightGBMTraining):
+        yield from _denoise_faults(federation, training)
+    else:
+        yield from _xgboost_faults(federation)
 
 
-def _refused(training: Training) -> Iterator[Fault]:
-    for key, (why, remedy) in _WHY[training.trainer].items():
-        if getattr(training, key):
-            yield Fault(f"training.{key}", f"is not for {training.trainer}: {why}", remedy)
-
-
-def _objective_faults(training: Training, label: Label) -> Iterator[Fault]:
+def _objective_faults(training: BoosterTraining, label: Label) -> Iterator[Fault]:
     if training.objective is not None and training.objective not in OBJECTIVES[label.task]:
         yield Fault(
             "training.objective",
             f"is {training.objective}, and the label's task is {label.task}",
             f"for it there are {', '.join(OBJECTIVES[label.task])}",
         )
-    if training.objective in _RENEWED and training.method == "exact":
-        yield Fault(
-            "training.method",
-            f"is exact, which does not minimise {training.objective}",
-            "declare hist",
-        )
 
 
-def _weight_faults(federation: Federation, label: Label) -> Iterator[Fault]:
-    training = federation.training
+def _weight_faults(
+    federation: Federation, training: BoosterTraining, label: Label
+) -> Iterator[Fault]:
     taken = {federation.id.column: "the ID column", label.column: "the label"}
     if isinstance(training.holdout, HoldoutColumn):
         taken[training.holdout.column] = "the column of held-out rows"
@@ -165,8 +118,9 @@ def _weight_faults(federation: Federation, label: Label) -> Iterator[Fault]:
             )
 
 
-def _parameter_faults(federation: Federation, label: Label | None) -> Iterator[Fault]:
-    training = federation.training
+def _parameter_faults(
+    training: LightGBMTraining | XGBoostTraining, label: Label | None
+) -> Iterator[Fault]:
     allowed = ALLOWED[training.trainer]
     given = training.parameters
     for name, value in given.items():
@@ -193,11 +147,11 @@ def _parameter_faults(federation: Federation, label: Label | None) -> Iterator[F
         yield Fault(
             f"training.parameters.{share}", "is required of objective quantile", "for example 0.9"
         )
-    together = _lightgbm_faults if training.trainer == "lightgbm" else _xgboost_faults
-    yield from together(training, given)
+    if training.trainer == "lightgbm":
+        yield from _lightgbm_faults(training, given)
 
 
-def _lightgbm_faults(training: Training, given: Mapping[str, Any]) -> Iterator[Fault]:
+def _lightgbm_faults(training: BoosterTraining, given: Mapping[str, Any]) -> Iterator[Fault]:
     where = "training.parameters."
     leaves = given.get("num_leaves", 0)
     if isinstance(leaves, int) and leaves > 2**training.depth:
@@ -226,16 +180,9 @@ def _lightgbm_faults(training: Training, given: Mapping[str, Any]) -> Iterator[F
         )
 
 
-def _xgboost_faults(training: Training, given: Mapping[str, Any]) -> Iterator[Fault]:
-    for name in ("max_leaves", "grow_policy"):
-        if name in given and training.method == "exact":
-            yield Fault(
-                f"training.parameters.{name}", "does nothing with method: exact", "declare hist"
-            )
-
-
-def _monotone_faults(federation: Federation, label: Label | None) -> Iterator[Fault]:
-    training = federation.training
+def _monotone_faults(
+    federation: Federation, training: BoosterTraining, label: Label | None
+) -> Iterator[Fault]:
     given = training.parameters.get(MONOTONE)
     if given is None:
         return
@@ -269,8 +216,9 @@ def _monotone_faults(federation: Federation, label: Label | None) -> Iterator[Fa
             yield Fault(place, "is no direction", "1 rises, -1 falls, 0 is free")
 
 
-def _search_faults(federation: Federation) -> Iterator[Fault]:
-    training = federation.training
+def _search_faults(
+    federation: Federation, training: LightGBMTraining | XGBoostTraining, label: Label | None
+) -> Iterator[Fault]:
     for key in ("early_stopping", "tuning"):
         if getattr(training, key) is None:
             continue
@@ -287,14 +235,49 @@ def _search_faults(federation: Federation) -> Iterator[Fault]:
                 "judges rows that no tree learnt from, and joint draws make several of each row",
                 "declare denoise: none",
             )
-    labels = [party.label for party in federation.parties.values() if party.label is not None]
     metric = training.tuning.metric if training.tuning else None
-    if metric is not None and labels:
-        regression = labels[0].task == "regression"
+    if metric is not None and label is not None:
+        regression = label.task == "regression"
         if regression == (metric in ("auc", "accuracy")) and metric != "loss":
             known = "r2, mae, loss" if regression else "auc, accuracy, loss"
             yield Fault(
                 "training.tuning.metric",
-                f"is {metric}, and the label's task is {labels[0].task}",
+                f"is {metric}, and the label's task is {label.task}",
                 f"for it there are {known}",
             )
+
+
+def _denoise_faults(federation: Federation, training: LightGBMTraining) -> Iterator[Fault]:
+    if training.denoise != "joint":
+        return
+    place = "training.denoise"
+    if training.engine == "dask":
+        yield Fault(
+            place,
+            "looks at all rows at once, and engine dask never does",
+            "leave one of them out",
+        )
+    if federation.scoring.mode == "desensitised":
+        yield Fault(
+            place,
+            "makes a model for clear rows, and scoring is desensitised",
+            "declare scoring: {mode: routed} or {mode: local}, or leave denoise out",
+        )
+
+
+def _xgboost_faults(federation: Federation) -> Iterator[Fault]:
+    if max(-federation.domain.lower, federation.domain.upper) > _XGBOOST_FARTHEST:
+        yield Fault(
+            "domain",
+            f"reaches beyond {_XGBOOST_FARTHEST:,}, where XGBoost's 32-bit thresholds are too "
+            "coarse",
+            "declare a smaller domain, or trainer: lightgbm",
+        )
+    for name, party in federation.parties.items():
+        for feature, declared in party.features.items():
+            if any("<" in word for word in (feature, *(declared.categories or ()))):
+                yield Fault(
+                    f"parties.{name}.features.{feature}",
+                    "has < in its name or in a category's, which XGBoost's names may not hold",
+                    "rename it in table and file, or declare trainer: lightgbm",
+                )

@@ -6,23 +6,21 @@ from typing import Literal
 
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms.channel import Channel, counts_of
-from opboost_ops.mechanisms.parameters import Epsilon, Parameters, Sampler, decay
+from opboost_ops.mechanisms.parameters import Epsilon, Parameters, decay
 
 
 class GlobalMap(Parameters):
     """Pr[y | x] is proportional to exp(-|x - y| epsilon / 2).
 
-    The bounded discrete Laplace law of scale 2 / epsilon is the same distribution, so both of
-    the paper's samplers name one channel.
+    The bounded discrete Laplace law of scale 2 / epsilon is the same distribution, so the
+    paper's two samplers are one channel.
 
     Attributes:
         epsilon: Loss per unit of distance, certified for the very channel that is built.
-        sampler: The paper's name for it; both mean the same here.
     """
 
     name: Literal["global_map"] = "global_map"
     epsilon: Epsilon
-    sampler: Sampler = "exponential"
 
     def channel(self, domain: Domain) -> Channel:
         """The exact channel on a domain; built once."""

@@ -1,7 +1,7 @@
 """What the parameters of every mechanism have in common."""
 
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 
@@ -10,10 +10,6 @@ from opboost_ops.mechanisms.channel import precise
 
 #: Nominal privacy loss; of distance-based mechanisms a loss per unit of distance.
 Epsilon = Annotated[float, Field(gt=0, le=1000)]
-
-#: The paper's two samplers. The exponential mechanism and the bounded discrete Laplace law of
-#: scale 2 / epsilon are one distribution, so both name the same channel.
-Sampler = Literal["exponential", "bounded_laplace"]
 
 
 def _make_exact(schema: Any) -> None:

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
-from opboost_ops.mechanisms.parameters import Epsilon, Parameters, Sampler
+from opboost_ops.mechanisms.parameters import Epsilon, Parameters
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,11 @@ class PartitionedParameters(Parameters):
         epsilon: Nominal loss per unit of distance.
         theta: Length of a partition, anchored at L, the last one cut at R.
         edges: Uneven partitions instead: the first value of every partition but the first.
-        sampler: The paper's name for it.
     """
 
     epsilon: Epsilon
     theta: int | None = Field(default=None, ge=1)
     edges: tuple[int, ...] | None = None
-    sampler: Sampler = "exponential"
 
     @model_validator(mode="after")
     def _one_kind_of_partition(self) -> Self:

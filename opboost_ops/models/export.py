@@ -6,7 +6,7 @@ from typing import Any
 
 from opboost_ops.boosting.trainer import READERS
 from opboost_ops.config.columns import Column, columns_of
-from opboost_ops.config.feature import Feature, Fill
+from opboost_ops.config.feature import PlainFill, SharedFeature
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.schema import Record
@@ -147,7 +147,7 @@ def _column(
     name: str,
     party: str,
     feature: str,
-    declared: Feature,
+    declared: SharedFeature,
     values: str,
     categories: tuple[str, ...] | None = None,
 ) -> ModelColumn:
@@ -165,7 +165,7 @@ def _column(
     )
 
 
-def _own(feature: Feature) -> str:
+def _own(feature: SharedFeature) -> str:
     if feature.type == "nominal":
         words = "Position in `categories`, from 0; NaN for any other category"
     elif feature.type == "ordinal":
@@ -175,7 +175,7 @@ def _own(feature: Feature) -> str:
     return words + _missing(feature)
 
 
-def _protected(column: Column, feature: Feature) -> str:
+def _protected(column: Column, feature: SharedFeature) -> str:
     if column.source != column.feature:
         return "1 where the value was missing, 0 elsewhere."
     if column.bit is not None:
@@ -191,13 +191,13 @@ def _protected(column: Column, feature: Feature) -> str:
     return f"{words}, and x is {x}, clipped to {bounds}" + _missing(feature)
 
 
-def _bit(feature: Feature, bit: int) -> str:
+def _bit(feature: SharedFeature, bit: int) -> str:
     assert feature.categories is not None
     category = json.dumps(feature.categories[bit], ensure_ascii=False)
     return f"1 where the category is {category}, 0 elsewhere" + _missing(feature)
 
 
-def _missing(feature: Feature) -> str:
-    if isinstance(feature.missing, Fill):
+def _missing(feature: SharedFeature) -> str:
+    if isinstance(feature.missing, PlainFill):
         return f"; a missing value counts as {json.dumps(feature.missing.fill)}."
     return "; NaN where missing." if feature.missing == "keep" else "."

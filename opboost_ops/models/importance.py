@@ -7,9 +7,10 @@ import numpy as np
 
 from opboost_ops.boosting.trainer import Frame, contributions, gains, model_of
 from opboost_ops.config.columns import columns_of
-from opboost_ops.config.federation import Federation, Training
+from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
 from opboost_ops.config.shared_columns import EVERYONE, shared_columns
+from opboost_ops.config.training import Training
 
 _ROWS = 10_000
 

@@ -2,6 +2,7 @@
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.private_faults import honest_of
+from opboost_ops.config.training import SumPrivacy
 
 _LINES = (
     "The trees are epsilon-differentially private for one row of {label}'s table, by {way}: "
@@ -68,7 +69,7 @@ def private_words(federation: Federation) -> tuple[str, ...]:
     private = federation.training.private
     if private is None:
         return ()
-    if federation.learning == "horizontal":
+    if isinstance(private, SumPrivacy):
         honest, count = honest_of(federation), len(federation.parties)
         facts = {
             "epsilon": private.epsilon,

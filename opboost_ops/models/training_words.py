@@ -37,7 +37,7 @@ def training_words(federation: Federation, tuned: Mapping[str, Any]) -> Iterator
             yield "So its probabilities are not those of the table's own shares of classes."
     if (stop := training.early_stopping) is not None:
         yield (
-            f"Boosting ended after {stop.rounds} rounds without a gain on {stop.share:.0%} of the "
+            f"Boosting ended after {stop.rounds} rounds without a gain on 10% of the "
             "training rows, which no tree learnt from, or when all trees were there."
         )
     if tuned:

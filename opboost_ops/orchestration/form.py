@@ -6,7 +6,8 @@ from typing import Any, get_args
 from airflow.sdk import Param
 
 from opboost_ops.config.agreement import form_epsilons
-from opboost_ops.config.federation import Denoise, Federation, Training
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.training import AnyTraining, Denoise, Training
 
 
 def training_form(federation: Federation) -> dict[str, Param]:
@@ -18,8 +19,8 @@ def training_form(federation: Federation) -> dict[str, Param]:
     if federation.learning == "horizontal":
         # All of its training decides which sums leave: that is agreed, and no form changes it.
         return {}
-    fields = _fields()
     training = federation.training
+    fields = _fields(type(training))
     epsilon = _epsilon(federation)
     return {
         **({"epsilon": epsilon} if epsilon else {}),
@@ -49,8 +50,8 @@ def training_form(federation: Federation) -> dict[str, Param]:
 
 
 @cache
-def _fields() -> dict[str, Any]:
-    return dict(Training.model_json_schema()["properties"])
+def _fields(training: type[AnyTraining]) -> dict[str, Any]:
+    return dict(training.model_json_schema()["properties"])
 
 
 def scoring_form() -> dict[str, Param]:

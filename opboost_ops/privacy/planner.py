@@ -70,8 +70,7 @@ class Candidate:
 
     def declaration(self) -> dict[str, Any]:
         """The ``mechanism`` entry of a federation file."""
-        unsaid = {"sampler", "source"}
-        return self.mechanism.model_dump(mode="json", exclude_none=True, exclude=unsaid)
+        return self.mechanism.model_dump(mode="json", exclude_none=True, exclude={"source"})
 
 
 def candidates(

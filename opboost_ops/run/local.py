@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation, sites_known
-from opboost_ops.config.private_faults import may_drop_out
+from opboost_ops.config.private_faults import may_drop_out, sum_privacy_of
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.run.form_values import with_form
 from opboost_ops.run.inbox import Run
@@ -244,7 +244,7 @@ class _Driver:
     def _may_drop_out(self, party: str) -> bool:
         """Whether a run goes on without a party that broke off its session."""
         federation, gone = self._finished.federation, self._finished.gone
-        private = federation.training.private
+        private = sum_privacy_of(federation)
         if not may_drop_out(federation) or party == federation.label_holder:
             return False
         assert private is not None and private.remain is not None

@@ -14,7 +14,7 @@ from opboost_ops.boosting.private_federboost import noise_of, rounds_of
 from opboost_ops.boosting.rounds import Phase
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
-from opboost_ops.config.private_faults import may_drop_out, patience_minutes_of
+from opboost_ops.config.private_faults import may_drop_out, patience_minutes_of, sum_privacy_of
 from opboost_ops.config.shared_columns import shared_columns
 from opboost_ops.errors import PolicyError
 from opboost_ops.exchange.books import open_books
@@ -84,7 +84,7 @@ def open_mailbox(
     conversation = Conversation(federation, run, plan, pinned, private)
     conversation.heads = heads
     open_side: Callable[..., Mailbox] = Mailbox
-    private_training = federation.training.private
+    private_training = sum_privacy_of(federation)
     if may_drop_out(federation) and private_training is not None:
         assert private_training.remain is not None
         open_side = partial(
@@ -191,7 +191,7 @@ def disclosures(me: str, federation: Federation) -> list[tuple[str, str, str]]:
     if private_of(federation) is not None:
         return []
     settings, active = settings_of(federation), federation.label_holder
-    growth = growth_of(federation.training)
+    growth = growth_of(federation)
     columns = len(shared_columns(federation))
     model = (
         "model",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.config.federation import HoldoutColumn
+from opboost_ops.config.training import HoldoutColumn
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import smallest_integers

@@ -14,9 +14,15 @@ from opboost_ops.boosting.histogram_text import ColumnText, text_of
 from opboost_ops.boosting.objectives import Objective
 from opboost_ops.boosting.private_federboost import Private, learn_private, noise_of
 from opboost_ops.boosting.rounds import LOGGER, Round
-from opboost_ops.config.federation import Federation, Training
-from opboost_ops.config.private_faults import honest_of, may_drop_out
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.private_faults import (
+    honest_of,
+    may_drop_out,
+    sum_privacy_of,
+    wait_minutes_of,
+)
 from opboost_ops.config.shared_columns import shared_columns
+from opboost_ops.config.training import FederBoostTraining
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.stages.assemble import LABEL
 from opboost_ops.stages.materialise import model_file
@@ -111,14 +117,14 @@ def settings_of(federation: Federation) -> Settings:
         federation: The plan's.
     """
     label, training = federation.label, federation.training
-    assert label is not None
+    assert label is not None and isinstance(training, FederBoostTraining)
     columns = shared_columns(federation)
     return Settings(
         objective=Objective(label.task, len(label.classes or ()), label.bounds),
         domains=tuple(column.domain for column in columns),
         trees=training.trees,
         buckets=training.buckets or 16,
-        growth=growth_of(training),
+        growth=growth_of(federation),
         keeps=tuple(column.keeps for column in columns),
     )
 
@@ -129,19 +135,21 @@ def private_of(federation: Federation) -> Private | None:
     Args:
         federation: The plan's.
     """
-    declared = federation.training.private
-    if declared is None or declared.delta is None:
+    declared = sum_privacy_of(federation)
+    if declared is None:
         return None
     honest = honest_of(federation)
     return Private(declared.epsilon, declared.delta, honest, declared.columns or 2)
 
 
-def growth_of(training: Training) -> Growth:
+def growth_of(federation: Federation) -> Growth:
     """How trees grow.
 
     Args:
-        training: As declared.
+        federation: The plan's.
     """
+    training = federation.training
+    assert isinstance(training, FederBoostTraining)
     return Growth(
         depth=training.depth,
         learning_rate=training.learning_rate,
@@ -156,4 +164,4 @@ def patience_of(federation: Federation) -> float:
     Args:
         federation: The plan's.
     """
-    return 60.0 * (federation.training.wait_minutes or 15.0)
+    return 60.0 * wait_minutes_of(federation)

@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from opboost_ops.config.federation import HoldoutColumn
 from opboost_ops.config.shared_columns import shared_columns
+from opboost_ops.config.training import HoldoutColumn
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.mechanisms import noise

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from opboost_ops.config.federation import HoldoutColumn
+from opboost_ops.config.training import HoldoutColumn
 from opboost_ops.errors import ContractError
 from opboost_ops.stages.stage import Context
 

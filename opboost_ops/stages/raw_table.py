@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from opboost_ops.config.feature import Feature, Fill
+from opboost_ops.config.feature import Feature, PlainFill, SharedFeature
 from opboost_ops.errors import ContractError
 from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.stages.column_types import require_readable, type_name
@@ -120,7 +120,7 @@ def without_forgotten(context: Context, forgotten: Forgotten, frame: pl.DataFram
     return frame
 
 
-def numbers(values: pl.Series, feature: Feature) -> np.ndarray:
+def numbers(values: pl.Series, feature: SharedFeature) -> np.ndarray:
     """A column as float64, fill applied; what is still missing is NaN.
 
     Categories become their position in the declaration.
@@ -133,7 +133,7 @@ def numbers(values: pl.Series, feature: Feature) -> np.ndarray:
         ContractError: A category is not among the declared ones.
     """
     values = declared_series(values, feature)
-    if isinstance(feature.missing, Fill):
+    if isinstance(feature.missing, PlainFill):
         if values.dtype.is_float():
             values = values.fill_nan(None)
         fill = feature.missing.fill

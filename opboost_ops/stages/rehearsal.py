@@ -11,7 +11,8 @@ from pathlib import Path
 
 import polars as pl
 
-from opboost_ops.config.federation import HoldoutColumn, Party
+from opboost_ops.config.federation import Party
+from opboost_ops.config.training import HoldoutColumn
 from opboost_ops.errors import Fault, OpBoostError
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import encode_label, own_columns

@@ -12,8 +12,13 @@ from opboost_ops.boosting.denoise import joint
 from opboost_ops.boosting.frame import Private, Stop
 from opboost_ops.boosting.trainer import Frame, Parameters, format_of
 from opboost_ops.config.columns import released_channels
-from opboost_ops.config.federation import Training
 from opboost_ops.config.parameters import MONOTONE
+from opboost_ops.config.training import (
+    BoosterTraining,
+    DPBoostTraining,
+    FederBoostTraining,
+    Training,
+)
 from opboost_ops.config.training_faults import objective_of
 from opboost_ops.privacy.charges import ModelCharge
 from opboost_ops.stages.assemble import LABEL, frame_of
@@ -148,7 +153,7 @@ def parameters_of(
         label_bounds: Declared bounds of a number; DPBoost needs them.
     """
     private = None
-    if training.private is not None:
+    if isinstance(training, DPBoostTraining):
         private = Private(
             epsilon=training.private.epsilon,
             trees_per_ensemble=training.private.trees_per_ensemble,
@@ -156,7 +161,10 @@ def parameters_of(
             label_bounds=label_bounds if task == "regression" else None,
             random=training.private.splits == "random",
         )
-    assert training.trainer != "federboost"
+    assert not isinstance(training, FederBoostTraining)
+    objective = ""
+    if isinstance(training, BoosterTraining) and training.objective:
+        objective = objective_of(training, task)
     own = {name: value for name, value in training.parameters.items() if name != MONOTONE}
     stop = training.early_stopping
     return Parameters(
@@ -167,10 +175,9 @@ def parameters_of(
         depth=training.depth,
         seed=training.seed,
         trainer=training.trainer,
-        method=training.method or "hist",
         private=private,
-        objective=objective_of(training, task) if training.objective else "",
+        objective=objective,
         own=own,
         monotone=training.parameters.get(MONOTONE, {}),
-        stop=Stop(stop.rounds, stop.share) if stop else None,
+        stop=Stop(stop.rounds) if stop else None,
     )

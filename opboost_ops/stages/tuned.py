@@ -12,8 +12,8 @@ import numpy as np
 
 from opboost_ops.boosting.frame import Frame, Parameters, Tell, unheard
 from opboost_ops.boosting.rounds import LOGGER
-from opboost_ops.boosting.tuning import Search, metric_of, tune
-from opboost_ops.config.tuning import Tuning
+from opboost_ops.boosting.tuning import FOLDS, Search, metric_of, tune
+from opboost_ops.config.training import Tuning
 from opboost_ops.stages.drawn import Drawn
 from opboost_ops.stages.stage import Home
 
@@ -69,7 +69,7 @@ def search(
         frame,
         label,
         parameters,
-        Search(declared.trials, declared.folds, metric, ends),
+        Search(declared.trials, metric, ends),
         scores,
         tell,
     )
@@ -82,7 +82,7 @@ def search(
         "depth": best.depth,
         "own": dict(best.own),
         "trials": len(found.scores),
-        "folds": declared.folds,
+        "folds": FOLDS,
         "metric": metric,
         "declared_won": found.winner == 0,
     }
@@ -115,7 +115,7 @@ def _name(frame: Frame, label: np.ndarray, parameters: Parameters, declared: Tun
     """Of a search: another one's trials are none of its own."""
     digest = hashlib.sha256(repr((frame.names, parameters)).encode())
     # How many trials there are to be changes none of them.
-    digest.update(repr((declared.folds, declared.metric)).encode())
+    digest.update(repr((FOLDS, declared.metric)).encode())
     for part in (frame.matrix, label, frame.weight):
         digest.update(b"" if part is None else np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()

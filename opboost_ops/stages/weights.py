@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from opboost_ops.config.federation import Label, Training
+from opboost_ops.config.federation import Label
+from opboost_ops.config.training import Training
 from opboost_ops.errors import ContractError
 from opboost_ops.scratch.arrays import Scratch, let_go, slices
 from opboost_ops.scratch.figures import total

@@ -93,7 +93,7 @@ def trainings(draw: st.DrawFn, trainer: str) -> tuple[dict, str, dict[str, Any],
     directed = objective not in ("multiclass", "l1", "quantile")
     more: dict[str, Any] = {
         "monotone": {"b.f0": draw(st.sampled_from([-1, 1]))} if directed and draw(FLAGS) else {},
-        "stop": Stop(2, 0.3) if draw(FLAGS) else None,
+        "stop": Stop(2) if draw(FLAGS) else None,
         "weight": draw(FLAGS),
     }
     return case, objective, own, more
@@ -226,7 +226,7 @@ def test_early_stopping_ends_where_noise_begins() -> None:
     label = (ranks[:, 0] > 5) + rng.normal(size=800)
     frame = Frame(("b.x", "b.y"), np.asfortranarray(ranks), (), ("b.x", "b.y"))
     for trainer in ("lightgbm", "xgboost"):
-        parameters = Parameters("regression", 0, 500, 0.3, 5, 0, 1, trainer, stop=Stop(5, 0.2))  # type: ignore[arg-type]
+        parameters = Parameters("regression", 0, 500, 0.3, 5, 0, 1, trainer, stop=Stop(5))  # type: ignore[arg-type]
         short = train(frame, label, parameters)
         trees = short.count("Tree=") if trainer == "lightgbm" else short.count('"base_weights"')
         assert 1 <= trees < 60

@@ -30,7 +30,7 @@ def rows() -> tuple[Frame, np.ndarray]:
 
 
 @pytest.mark.parametrize("name", ["lightgbm", "xgboost"])
-@pytest.mark.parametrize("stop", [None, Stop(2, 0.3)])
+@pytest.mark.parametrize("stop", [None, Stop(2)])
 def test_the_model_is_the_same_to_the_byte(name: str, stop: Stop | None) -> None:
     frame, label = rows()
     parameters = replace(PLAIN, trainer=name, stop=stop, trees=60 if stop else 12)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""XGBoost behind the protocol: to the bit, on every task, by both methods, with its own ``<``."""
+"""XGBoost behind the protocol: to the bit, on every task, with its own ``<``."""
 
 import itertools
 import json
@@ -26,23 +26,16 @@ from opboost_ops.boosting.xgboost_json import JsonModel
 from opboost_ops.errors import ConfigError, ContractError
 from tests.unit.boosting.test_splits import LOWER, TASKS, UPPER, dense, federations
 
-METHODS = ["hist", "exact"]
+
+def parameters(task: str, classes: int, trees: int = 8, depth: int = 4) -> Parameters:
+    return Parameters(task, classes, trees, 0.3, depth, 0, 1, "xgboost")  # type: ignore[arg-type]
 
 
-def parameters(task: str, classes: int, method: str, trees: int = 8, depth: int = 4) -> Parameters:
-    return Parameters(task, classes, trees, 0.3, depth, 0, 1, "xgboost", method)  # type: ignore[arg-type]
-
-
-def trained(
-    case: dict[str, Any], task: str, method: str
-) -> tuple[str, str, np.ndarray, np.ndarray, np.ndarray]:
+def trained(case: dict[str, Any], task: str) -> tuple[str, str, np.ndarray, np.ndarray, np.ndarray]:
     """Partial and materialised model, rows on ranks and on values, and labels."""
     rows, rng = case["rows"], case["rng"]
     ranks, tables = zip(*map(dense, case["others"]), strict=True)
-    # Method exact knows no categories.
-    own = {"a.x": case["own"][:, 0], "a.y": case["own"][:, 1]}
-    if method == "hist":
-        own["a.kind"] = case["codes"]
+    own = {"a.x": case["own"][:, 0], "a.y": case["own"][:, 1], "a.kind": case["codes"]}
     others = tuple(f"b.é{i}" for i in range(len(ranks)))
     names = (*own, *others)
     on_ranks = np.column_stack([*own.values(), *ranks]).astype(float)
@@ -58,7 +51,7 @@ def trained(
         names, np.asfortranarray(on_ranks), tuple(n for n in own if n == "a.kind"), others
     )
     label = label.astype(float)
-    partial = train(frame, label, parameters(task, classes, method))
+    partial = train(frame, label, parameters(task, classes))
     values = {
         name: dict(zip(asked, splits.split_values(asked, table), strict=True))
         for name, table in zip(others, tables, strict=True)
@@ -76,12 +69,11 @@ def fixed(rows: int = 400, seed: int = 0) -> dict[str, Any]:
     return {"own": own, "codes": codes, "others": others, "rng": rng, "rows": rows}
 
 
-@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("task", TASKS)
 @given(case=federations())
 @settings(max_examples=15, deadline=None)
-def test_predictions_are_the_same_to_the_bit(task: str, method: str, case: dict) -> None:
-    partial, model, on_ranks, on_values, _ = trained(case, task, method)
+def test_predictions_are_the_same_to_the_bit(task: str, case: dict) -> None:
+    partial, model, on_ranks, on_values, _ = trained(case, task)
     assert predict(partial, on_ranks).tobytes() == predict(model, on_values).tobytes()
     margins = [xgboost.Booster(model_file=bytearray(text.encode())).inplace_predict(
         rows, predict_type="margin", validate_features=False)
@@ -94,10 +86,9 @@ def test_predictions_are_the_same_to_the_bit(task: str, method: str, case: dict)
         assert set(used.get(f"b.é{i}", [])) <= midpoints
 
 
-@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("task", TASKS)
-def test_the_file_loads_in_stock_xgboost(task: str, method: str, tmp_path: Path) -> None:
-    _, model, _, on_values, label = trained(fixed(), task, method)
+def test_the_file_loads_in_stock_xgboost(task: str, tmp_path: Path) -> None:
+    _, model, _, on_values, label = trained(fixed(), task)
     path = tmp_path / "model.json"
     path.write_text(model, encoding="utf-8")
     booster = xgboost.Booster(model_file=path)
@@ -117,8 +108,7 @@ def test_the_file_loads_in_stock_xgboost(task: str, method: str, tmp_path: Path)
         assert (chosen == label).mean() > 0.8
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_training_on_ranks_is_training_on_values(method: str) -> None:
+def test_training_on_ranks_is_training_on_values() -> None:
     """Many ranks, so that a sketch that merged any two of them would be seen."""
     rng = np.random.RandomState(3)
     values = rng.choice(np.arange(-2500, 2500), size=20_000)
@@ -130,21 +120,20 @@ def test_training_on_ranks_is_training_on_values(method: str) -> None:
         # As many bins as for ranks; the frame reads their number off the column.
         matrix = np.column_stack([column, ranks]).astype(float)
         frame = Frame(("b.x", "b.none"), matrix * (1, 0) + (0, len(table)), (), ("b.x", "b.none"))
-        text = train(frame, label, parameters("regression", 0, method, trees=20))
+        text = train(frame, label, parameters("regression", 0, trees=20))
         found.append(predict(text, frame.matrix))
     assert found[0].tobytes() == found[1].tobytes()
     for step in (1, 37, 2222, len(table) - 1):
         frame = Frame(("b.x",), ranks.astype(float)[:, None], (), ("b.x",))
-        one = parameters("regression", 0, method, trees=1, depth=1)
+        one = parameters("regression", 0, trees=1, depth=1)
         text = train(frame, (ranks > step).astype(float), one)
         assert splits.used_splits(text, ["b.x"]) == {"b.x": [step]}
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_routed_stand_ins_go_where_every_integer_goes(method: str) -> None:
+def test_routed_stand_ins_go_where_every_integer_goes() -> None:
     """Integers on a threshold, too: XGBoost sends 4 to the right of 4.0, LightGBM to the left."""
     case = fixed()
-    _, model, _, on_values, _ = trained(case, "regression", method)
+    _, model, _, on_values, _ = trained(case, "regression")
     names = model_of(model).feature_names
     at = names.index("b.é0")
     thresholds = model_of(model).numeric_splits()["b.é0"]
@@ -166,7 +155,7 @@ def test_routed_stand_ins_go_where_every_integer_goes(method: str) -> None:
 
 
 def test_categories_are_left_alone() -> None:
-    partial, model, *_ = trained(fixed(), "binary", "hist")
+    partial, model, *_ = trained(fixed(), "binary")
     before, after = (JsonModel.parse(text) for text in (partial, model))
     assert before.split_counts() == after.split_counts()
     assert after.split_counts()["a.kind"] > 0
@@ -174,12 +163,11 @@ def test_categories_are_left_alone() -> None:
     assert before.numeric_splits()["a.x"] == after.numeric_splits()["a.x"]
 
 
-@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("task", TASKS)
-def test_trees_without_any_split(task: str, method: str) -> None:
+def test_trees_without_any_split(task: str) -> None:
     label = np.arange(30.0) % (3 if task == "multiclass" else 2)
     frame = Frame(("b.x",), np.ones((30, 1)), (), ("b.x",))
-    text = train(frame, label, parameters(task, 3 if task == "multiclass" else 2, method))
+    text = train(frame, label, parameters(task, 3 if task == "multiclass" else 2))
     assert splits.used_splits(text, ["b.x"]) == {}
     model = splits.materialise(text, {}, {"b.x": (LOWER, UPPER)})
     assert predict(model, np.full((30, 1), 7.0)).tobytes() == predict(text, frame.matrix).tobytes()
@@ -192,13 +180,12 @@ def test_the_text_is_deterministic_and_tells_nothing_local() -> None:
     label = matrix[:, 0] * matrix[:, 1] / 100 + rng.normal(size=5000)
     names = tuple(f"b.f{i}" for i in range(6))
     frame = Frame(names, matrix, (), names)
-    for method in METHODS:
-        made = {
-            train(frame, label, Parameters("regression", 0, 10, 0.3, 4, 0, n, "xgboost", method))  # type: ignore[arg-type]
-            for n in (1, 2, 2)
-        }
-        assert len(made) == 1
-        assert not {"nthread", "seed", "device"} & set(made.pop().split('"'))
+    made = {
+        train(frame, label, Parameters("regression", 0, 10, 0.3, 4, 0, n, "xgboost"))  # type: ignore[arg-type]
+        for n in (1, 2, 2)
+    }
+    assert len(made) == 1
+    assert not {"nthread", "seed", "device"} & set(made.pop().split('"'))
 
 
 def test_numbers_beyond_32_bits_are_as_far_as_can_be() -> None:
@@ -206,15 +193,14 @@ def test_numbers_beyond_32_bits_are_as_far_as_can_be() -> None:
     values = np.array([-np.inf, -1e300, -1.0, 0.0, 1.0, 1e300, np.inf, np.nan] * 20)
     label = np.nan_to_num(np.sign(values), nan=5.0)
     frame = Frame(("a.x",), values[:, None], (), ())
-    for method in METHODS:
-        text = train(frame, label, parameters("regression", 0, method, trees=30))
-        assert np.abs(predict(text, frame.matrix) - label).max() < 0.1
-        assert "Infinity" not in text
+    text = train(frame, label, parameters("regression", 0, trees=30))
+    assert np.abs(predict(text, frame.matrix) - label).max() < 0.1
+    assert "Infinity" not in text
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_contributions_add_up_to_the_raw_score(task: str) -> None:
-    _, model, _, on_values, _ = trained(fixed(), task, "hist")
+    _, model, _, on_values, _ = trained(fixed(), task)
     parts = contributions(model, on_values)
     scores = 3 if task == "multiclass" else 1
     assert parts.shape == (len(on_values), scores, on_values.shape[1])
@@ -230,7 +216,7 @@ def test_contributions_add_up_to_the_raw_score(task: str) -> None:
 
 
 def test_what_cannot_be_replaced_is_an_error() -> None:
-    partial, *_ = trained(fixed(), "binary", "hist")
+    partial, *_ = trained(fixed(), "binary")
     used = splits.used_splits(partial, ["b.é1"])["b.é1"]
     values = {rank: float(rank) for rank in used[1:]}
     with pytest.raises(ContractError, match="é1 has no value"):
@@ -249,7 +235,7 @@ def test_a_text_that_is_no_model(text: str) -> None:
 
 
 def test_parsing_and_writing_changes_nothing() -> None:
-    _, model, *_ = trained(fixed(), "multiclass", "hist")
+    _, model, *_ = trained(fixed(), "multiclass")
     assert JsonModel.parse(model).text() == model
     assert backend_of(model).name == "XGBoost"
 
@@ -258,11 +244,11 @@ def test_parsing_and_writing_changes_nothing() -> None:
 def test_nothing_to_learn_from(rows: int, features: int) -> None:
     frame = Frame(("b.x",)[:features], np.ones((rows, features)), (), ())
     with pytest.raises(ContractError, match="no row or no feature"):
-        train(frame, np.ones(rows), parameters("regression", 0, "hist"))
+        train(frame, np.ones(rows), parameters("regression", 0))
 
 
 def test_without_the_extra_there_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xgboost", None)
     frame = Frame(("b.x",), np.ones((30, 1)), (), ("b.x",))
     with pytest.raises(ConfigError, match=r"XGBoost, which is not installed"):
-        train(frame, np.arange(30.0), parameters("regression", 0, "hist"))
+        train(frame, np.arange(30.0), parameters("regression", 0))

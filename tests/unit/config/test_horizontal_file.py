@@ -27,7 +27,7 @@ def test_what_is_declared_once_is_every_partys() -> None:
     assert federation.label_holder == "bank_0" and federation.feature_holders == ()
     assert federation.scoring.mode == "local"
     for spec in federation.parties.values():
-        assert spec.features == federation.features and spec.label == federation.label
+        assert list(spec.features) == list(federation.features) and spec.label == federation.label
     # A plan is such a federation written and read again.
     assert parse_federation(federation.model_dump(mode="json"), "plan") == federation
 
@@ -57,7 +57,6 @@ def test_all_faults_come_at_once() -> None:
         "parties: are 2",
         "parties.bank_1.role",
         "parties.bank_1.features",
-        "training.trainer: is lightgbm",
         "training.active: names no party",
         "training.method",
         "scoring",
@@ -98,5 +97,5 @@ def test_vertical_learning_refuses_what_is_horizontal() -> None:
     data = good()
     data["learning"] = "vertical"
     text = faults(data)
-    for place in ("label", "features", "training.trainer", "training.active", "parties"):
+    for place in ("label", "features", "training.trainer", "parties"):
         assert f"- {place}: " in text, text

@@ -37,16 +37,6 @@ def test_the_law_is_symmetric_and_prefers_the_truth() -> None:
         assert list(row[x:]) == sorted(row[x:], reverse=True)
 
 
-def test_both_samplers_of_the_paper_are_one_law() -> None:
-    domain = Domain(1, 10)
-    one = GlobalMap(epsilon=0.5, sampler="exponential").channel(domain)
-    other = GlobalMap(epsilon=0.5, sampler="bounded_laplace").channel(domain)
-    assert one.counts == other.counts
-    assert one.digest() == other.digest()
-    assert one.digest() != GlobalMap(epsilon=0.51).channel(domain).digest()
-    assert one.digest() != GlobalMap(epsilon=0.5).channel(Domain(2, 11)).digest()
-
-
 @pytest.mark.parametrize("epsilon", [0, -1, 1001, float("nan"), float("inf")])
 def test_epsilon_must_be_positive_and_finite(epsilon: float) -> None:
     with pytest.raises(ValidationError):

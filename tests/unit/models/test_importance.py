@@ -11,7 +11,7 @@ import pytest
 
 from opboost_ops.boosting.lightgbm_backend import booster_of
 from opboost_ops.boosting.trainer import Frame, Parameters, contributions, train
-from opboost_ops.config.federation import Training
+from opboost_ops.config.training import LightGBMTraining
 from opboost_ops.models import importance
 from opboost_ops.models.importance import columns_by_feature, importance_of, rows_for
 from opboost_ops.stages.assemble import frame_of
@@ -120,7 +120,7 @@ def test_many_rows_are_thinned_out_evenly(
     ],
 )
 def test_rows_follow_from_the_model_alone(trees: int, depth: int, splits: int, rows: int) -> None:
-    assert importance.row_cap(Training(trees=trees, depth=depth), splits) == rows
+    assert importance.row_cap(LightGBMTraining(trees=trees, depth=depth), splits) == rows
 
 
 def test_a_model_without_splits_goes_by_nothing(trained_once: Workspace) -> None:

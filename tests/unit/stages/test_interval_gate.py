@@ -11,9 +11,10 @@ import pytest
 
 from opboost_ops.boosting import metrics
 from opboost_ops.boosting.intervals import Comparison
-from opboost_ops.config.federation import Federation, PrivateTraining
+from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_site
 from opboost_ops.config.site import Site
+from opboost_ops.config.training import DPBoostPrivacy, DPBoostTraining
 from opboost_ops.models.registry import Registry
 from opboost_ops.stages.gate import gate
 from opboost_ops.stages.interval_gate import ALONE, REFERENCE, interval_gate
@@ -124,8 +125,7 @@ def test_the_reference_is_what_a_person_approved_else_the_best(deciding: Decidin
     assert registry.champion() == "e" * 16
     assert reference_of(federation, registry) == "c" * 16
     assert registry.rollback("drift") == "c" * 16
-    private = PrivateTraining(epsilon=1.0)
-    training = federation.training.model_copy(update={"private": private})
+    training = DPBoostTraining(trainer="dpboost", private=DPBoostPrivacy(epsilon=1.0))
     registry.promote("a" * 16, "back to the first")
     noisy = federation.model_copy(update={"training": training})
     assert reference_of(noisy, registry) == registry.champion() == "a" * 16

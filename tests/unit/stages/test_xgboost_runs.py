@@ -96,7 +96,7 @@ def test_a_challenger_of_xgboost_in_routed_scoring(
 def test_training_rows_on_ranks_and_on_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    training = {"trees": 5, "depth": 3, "trainer": "xgboost", "method": "exact"}
+    training = {"trees": 5, "depth": 3, "trainer": "xgboost"}
     made = dataset("multiclass")
     del made.features["a"]["kind"]  # type: ignore[attr-defined]
     workspace = Workspace.write(tmp_path / "federation", made, training=training)

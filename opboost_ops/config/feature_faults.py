@@ -1,0 +1,214 @@
+"""What is wrong with a feature although each of its entries has the right form."""
+
+from collections.abc import Iterator, Sequence
+
+from opboost_ops.config.column_names import LONGEST, column_name
+from opboost_ops.config.feature import Feature, Fill, PlainFill, SharedFeature
+from opboost_ops.domain import Domain
+from opboost_ops.errors import ConfigError, Fault
+from opboost_ops.mechanisms import BucketResponse, Designed, UnaryEncoding
+
+
+def feature_faults(where: str, feature: SharedFeature) -> Iterator[Fault]:
+    """What is wrong with any feature: bounds, categories, unit, mapping, rest and fill.
+
+    Args:
+        where: Its place.
+        feature: As parsed.
+    """
+    categories, mapping = feature.categories or (), feature.mapping
+    if feature.bounds is not None and feature.bounds[0] >= feature.bounds[1]:
+        yield Fault(f"{where}.bounds", "the lower bound is not less than the upper bound")
+    if feature.type == "ordinal" and len(categories) < 2:
+        yield Fault(
+            f"{where}.categories",
+            "is required of an ordinal feature",
+            "list at least two categories, lowest first",
+        )
+    if len(set(categories)) < len(categories):
+        yield Fault(f"{where}.categories", "names a category twice")
+    fill = feature.missing.fill if isinstance(feature.missing, PlainFill) else None
+    if feature.type == "numeric":
+        if isinstance(fill, str):
+            yield Fault(f"{where}.missing.fill", "is no number", "the feature is numeric")
+        for key in ("mapping", "rest"):
+            if getattr(feature, key):
+                yield Fault(
+                    f"{where}.{key}",
+                    "is only for a feature with categories",
+                    "take it out, or declare type: nominal",
+                )
+        return
+    if fill is not None and categories and fill not in categories:
+        yield Fault(f"{where}.missing.fill", "is none of the declared categories")
+    if feature.unit is not None:
+        yield Fault(
+            f"{where}.unit",
+            f"is only for numbers, and the feature is {feature.type}",
+            "take it out",
+        )
+    if feature.rest is not None and feature.rest not in categories:
+        yield Fault(f"{where}.rest", "is none of the declared categories", "add it to categories")
+    for raw, category in mapping.items():
+        place = f"{where}.mapping.{raw}"
+        if categories and category not in categories:
+            yield Fault(place, "leads to no declared category", "add it to categories")
+        if raw in categories:
+            yield Fault(place, "is a declared category itself", "take one of the two out")
+        elif category in mapping:
+            yield Fault(place, "leads to what is mapped, too", "name the last category at once")
+
+
+def public_map_faults(where: str, feature: SharedFeature, domain: Domain) -> Iterator[Fault]:
+    """Where a numeric or ordinal feature has no public map onto the domain.
+
+    Args:
+        where: Its place.
+        feature: As parsed.
+        domain: The federation's.
+    """
+    if feature.type == "numeric" and feature.bounds is None:
+        yield Fault(
+            f"{where}.bounds",
+            "is required: public bounds, never read off the data",
+            "for example [0, 100]",
+        )
+    elif feature.type == "ordinal" and len(feature.categories or ()) < 2:
+        return
+    elif feature.span is not None and feature.span[0] < feature.span[1]:
+        try:
+            feature.domain_map(domain)
+        except ConfigError as error:
+            yield Fault(where, error.problem, error.remedy)
+
+
+def category_faults(where: str, categories: Sequence[str]) -> Iterator[Fault]:
+    """What is wrong with categories of which each becomes a column.
+
+    Args:
+        where: Place of their feature.
+        categories: As declared.
+    """
+    if len(categories) < 2:
+        yield Fault(
+            f"{where}.categories",
+            "is required of a feature holder's nominal feature, and in horizontal learning",
+            "list all its categories; they are public",
+        )
+    names: dict[str, str] = {}
+    for i, category in enumerate(categories):
+        name = column_name("", category)[1:]
+        if not name or len(name) > LONGEST:
+            yield Fault(
+                f"{where}.categories.{i}",
+                f"becomes a column's name, which has 1 to {LONGEST} characters",
+                "map it to a shorter name by `mapping`",
+            )
+        elif names.setdefault(name, category) != category:
+            yield Fault(
+                f"{where}.categories.{i}",
+                "becomes the same column's name as another category",
+                "map it to another name by `mapping`",
+            )
+
+
+def own_feature_faults(where: str, feature: Feature) -> Iterator[Fault]:
+    """What a feature of the label holder's cannot have besides.
+
+    Args:
+        where: Its place.
+        feature: As parsed.
+    """
+    if feature.epsilons and feature.mechanism is None:
+        yield Fault(f"{where}.epsilons", "is only for a feature with a mechanism", "leave it out")
+    if isinstance(feature.missing, Fill) and feature.missing.bit is not None:
+        yield Fault(
+            f"{where}.missing.bit",
+            "is only for feature holders",
+            "the booster sees what is missing in own features: declare `missing: keep`",
+        )
+
+
+def protected_feature_faults(
+    where: str, feature: Feature, domain: Domain, routed_alone: bool
+) -> Iterator[Fault]:
+    """What a feature holder's feature cannot have, or lacks.
+
+    Args:
+        where: Its place.
+        feature: As parsed.
+        domain: The federation's.
+        routed_alone: Whether scoring is routed, and held-out rows are evaluated in no other mode.
+    """
+    mechanism = feature.mechanism
+    if feature.missing == "keep":
+        yield Fault(
+            f"{where}.missing", "keep is only for the label holder's own features", "declare a fill"
+        )
+    if mechanism is None:
+        kind = "unary" if feature.type == "nominal" else "global_map"
+        yield Fault(
+            f"{where}.mechanism",
+            "is required of a feature holder",
+            f"for example {{name: {kind}, epsilon: 1.0}}",
+        )
+    if feature.epsilons and mechanism is None:
+        yield Fault(f"{where}.epsilons", "is only for a feature with a mechanism", "leave it out")
+    if feature.type == "nominal":
+        yield from _nominal_faults(where, feature)
+    elif isinstance(mechanism, UnaryEncoding):
+        yield Fault(
+            f"{where}.mechanism.name",
+            f"unary is only for nominal features, and this one is {feature.type}",
+            "for example global_map",
+        )
+    else:
+        unmapped = list(public_map_faults(where, feature, domain))
+        yield from unmapped
+        if mechanism is not None and not unmapped:
+            yield from _domain_faults(where, feature, domain)
+    if isinstance(mechanism, Designed):
+        if isinstance(mechanism.table, str):
+            yield Fault(
+                f"{where}.mechanism.table",
+                "names a file, and only federation.yaml can: here the table itself must stand",
+            )
+        if feature.epsilons:
+            yield Fault(
+                f"{where}.epsilons",
+                "is not for a designed channel, whose table is for one epsilon",
+                "leave it out",
+            )
+    private_edges = "private_table" in feature.edge_sources
+    if isinstance(mechanism, BucketResponse) and private_edges and not routed_alone:
+        yield Fault(
+            f"{where}.mechanism",
+            "has buckets read off private data, which leave no guarantee and are for experiments "
+            "with routed scoring alone",
+            "declare public edges, or scoring: {mode: routed} without evaluate",
+        )
+
+
+def _domain_faults(where: str, feature: Feature, domain: Domain) -> Iterator[Fault]:
+    assert feature.mechanism is not None
+    single = isinstance(feature.mechanism, Designed)
+    try:
+        for epsilon in (feature.mechanism.epsilon,) if single else feature.agreed_epsilons:
+            feature.mechanism.model_copy(update={"epsilon": epsilon}).require(domain)
+    except ConfigError as error:
+        yield Fault(where, error.problem, error.remedy)
+
+
+def _nominal_faults(where: str, feature: Feature) -> Iterator[Fault]:
+    if feature.mechanism is not None and not isinstance(feature.mechanism, UnaryEncoding):
+        yield Fault(
+            f"{where}.mechanism.name",
+            f"{feature.mechanism.name} needs an order, and the feature is nominal",
+            "name unary, or declare an order of its categories (ordinal)",
+        )
+    categories = feature.categories or ()
+    yield from category_faults(where, categories)
+    if "missing" in categories and isinstance(feature.missing, Fill) and feature.missing.bit:
+        yield Fault(
+            f"{where}.categories", "holds missing, which is also the name of the missing bit"
+        )

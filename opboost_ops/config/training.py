@@ -1,0 +1,298 @@
+"""``training``: one model for each trainer, each with the entries that it has and no others."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from opboost_ops.config.schema import Name, Record
+
+#: What a booster may minimise; which of them go with which task: `config/training_faults.py`.
+ObjectiveName = Literal[
+    "binary", "multiclass", "l2", "l1", "huber", "quantile", "poisson", "tweedie"
+]
+
+#: By class, or ``balanced``.
+ClassWeight = Literal["balanced"] | Mapping[str | int, Annotated[float, Field(gt=0)]]
+
+#: By what trials of tuning are compared; ``loss`` is the objective's own.
+TrialMetric = Literal["auc", "accuracy", "r2", "mae", "loss"]
+
+#: What may be done about others' noise before training.
+Denoise = Literal["none", "joint", "auto"]
+
+
+class HoldoutColumn(Record):
+    """The held-out rows are those where a boolean column of the label holder is true."""
+
+    column: str
+
+
+class EarlyStopping(Record):
+    """Boosting ends when a tenth of the training rows, which no tree learns from, gains no more.
+
+    Attributes:
+        rounds: After how many rounds without a gain in the objective's own loss.
+    """
+
+    rounds: int = Field(default=20, ge=1, le=1000)
+
+
+class Tuning(Record):
+    """Parameters are searched on released training rows; no trial sends a request to any party.
+
+    Attributes:
+        trials: How many; the first is what the file declares.
+        minutes: After how many of them no further trial begins.
+        metric: By what trials are compared, in three folds; auc, or r2 in regression, or ``loss``
+            where an objective other than l2 is declared, when absent.
+    """
+
+    trials: int = Field(default=30, ge=1, le=1000)
+    minutes: float | None = Field(default=None, gt=0, le=24 * 60)
+    metric: TrialMetric | None = None
+
+
+class AnyTraining(Record):
+    """What every trainer has.
+
+    Attributes:
+        trees: Boosting rounds.
+        holdout: A share of the rows, by a keyed hash of the ID, or a column.
+        tolerance: By how much a new model's main metric (auc, or r2 in regression) may be worse
+            than the reference's on the held-out rows, and yet become champion.
+    """
+
+    trees: int = Field(default=80, ge=1, le=10_000)
+    learning_rate: float = Field(default=0.1, gt=0, le=1)
+    depth: int = Field(default=3, ge=1, le=16)
+    holdout: Annotated[float, Field(gt=0, lt=1)] | HoldoutColumn = 0.2
+    tolerance: float = Field(default=0.01, ge=0)
+
+
+class BoosterTraining(AnyTraining):
+    """What LightGBM and XGBoost have besides.
+
+    Attributes:
+        seed: Of whatever the booster draws.
+        parameters: The booster's own, by their names there (`config/parameters.py`).
+        objective: What it minimises; the task's own when absent.
+        weight_column: A column of the label holder's table: how much each training row counts.
+        class_weight: How much each class counts, by class; ``balanced`` for as much as another.
+        early_stopping: Whether, and when, boosting ends before all trees are there.
+        tuning: Whether, and for how long, parameters are searched.
+    """
+
+    seed: int = Field(default=0, ge=0, lt=2**31)
+    parameters: Mapping[str, Any] = Field(default_factory=dict)
+    objective: ObjectiveName | None = None
+    weight_column: str | None = None
+    class_weight: ClassWeight | None = None
+    early_stopping: EarlyStopping | None = None
+    tuning: Tuning | None = None
+
+    @property
+    def private(self) -> None:
+        """The model is not differentially private."""
+
+
+class LightGBMTraining(BoosterTraining):
+    """LightGBM, which trains when no trainer is named.
+
+    Attributes:
+        engine: Where the label holder trains: in one process, or on a Dask cluster, for tables
+            that are too large for that (an extra).
+        denoise: What the label holder does about others' noise before it trains. ``joint`` samples
+            the original values of all of a row's released cells together, several times over
+            (in one process), for models of clear rows. ``auto`` is ``joint`` where that was not
+            found to be worse than ``none``: see `Federation.denoising`. ``none`` when absent.
+    """
+
+    trainer: Literal["lightgbm"] = "lightgbm"
+    engine: Literal["local", "dask"] = "local"
+    denoise: Denoise | None = None
+
+
+class XGBoostTraining(BoosterTraining):
+    """XGBoost, an extra that the label holder alone needs; with a bin for each rank."""
+
+    trainer: Literal["xgboost"]
+
+    @property
+    def engine(self) -> Literal["local"]:
+        """It trains in one process."""
+        return "local"
+
+    @property
+    def denoise(self) -> None:
+        """It trains on values as they were released."""
+
+
+class _AllRowsAlike(AnyTraining):
+    """A private model, or one of sums: nothing may be read off single rows."""
+
+    @property
+    def engine(self) -> Literal["local"]:
+        """It trains in one process."""
+        return "local"
+
+    @property
+    def denoise(self) -> None:
+        """It trains on values as they were released."""
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """None of another booster's apply."""
+        return {}
+
+    @property
+    def objective(self) -> None:
+        """It goes by the label's task."""
+
+    @property
+    def weight_column(self) -> None:
+        """All rows count alike."""
+
+    @property
+    def class_weight(self) -> None:
+        """All rows count alike."""
+
+    @property
+    def early_stopping(self) -> None:
+        """All trees are grown."""
+
+    @property
+    def tuning(self) -> None:
+        """No trials: each would be a release of its own."""
+
+
+class DPBoostPrivacy(Record):
+    """What makes a model of DPBoost differentially private.
+
+    Attributes:
+        epsilon: What one training costs a row that is added or removed.
+        trees_per_ensemble: The paper's T_e: the trees of an ensemble hold different rows, and
+            ensembles share epsilon.
+        regularisation: The paper's lambda.
+        splits: ``random`` draws splits without a look at any row, so that all of epsilon goes to
+            leaves, and every tree learns from all rows. DPBoost's way when absent.
+        metrics_epsilon: What the metrics of one training cost a held-out row: they get noise, and
+            so does what the champion's gate goes by. Without it they are exact.
+    """
+
+    epsilon: float = Field(gt=0, le=1000)
+    trees_per_ensemble: int = Field(default=50, ge=1, le=10_000)
+    regularisation: float = Field(default=0.1, gt=0, le=1000)
+    splits: Literal["random"] | None = None
+    metrics_epsilon: float | None = Field(default=None, gt=0, le=1000)
+
+    @model_validator(mode="after")
+    def _all_rows(self) -> "DPBoostPrivacy":
+        if self.splits == "random" and (self.trees_per_ensemble, self.regularisation) != (50, 0.1):
+            raise ValueError(
+                "with random splits every tree learns from all rows: take trees_per_ensemble and "
+                "regularisation out"
+            )
+        return self
+
+
+class DPBoostTraining(_AllRowsAlike):
+    """DPBoost: a differentially private model, by an extra that the label holder alone needs.
+
+    Attributes:
+        trees: 50 when absent, with random splits 20.
+        learning_rate: With random splits 0.5 when absent.
+        depth: 6 when absent, with random splits 4; a complete tree has 2^depth leaves.
+        private: What the model costs.
+        seed: Of which rows are in which tree.
+    """
+
+    trainer: Literal["dpboost"]
+    trees: int = Field(default=50, ge=1, le=10_000)
+    learning_rate: float = Field(default=0.1, gt=0, lt=1)
+    depth: int = Field(default=6, ge=1, le=10)
+    private: DPBoostPrivacy
+    seed: int = Field(default=0, ge=0, lt=2**31)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_random_splits(cls, data: Any) -> Any:
+        private = data.get("private") if isinstance(data, Mapping) else None
+        if isinstance(private, Mapping) and private.get("splits") == "random":
+            return {"trees": 20, "depth": 4, "learning_rate": 0.5, **data}
+        return data
+
+
+class SumPrivacy(Record):
+    """Noise in all sums of horizontal learning.
+
+    Attributes:
+        epsilon: What one training costs a row, of any party, that is added or removed.
+        delta: Below 1 / rows of all parties.
+        metrics_epsilon: As of DPBoost.
+        remain: t, how many parties must stay, whose noise is in every sum; all of them when
+            absent.
+        patience_minutes: How long the active party waits for a party before it goes on without it,
+            a third of ``wait_minutes`` when absent; where parties may drop out.
+        colluding: kappa, how many of them may pool what they know, the active one among them, or
+            leave their noise out; 1 when absent.
+        columns: How many columns a tree looks at, in turn; 2 when absent.
+    """
+
+    epsilon: float = Field(gt=0, le=1000)
+    delta: float = Field(gt=0, lt=0.01)
+    metrics_epsilon: float | None = Field(default=None, gt=0, le=1000)
+    remain: int | None = Field(default=None, ge=1)
+    patience_minutes: float | None = Field(default=None, gt=0)
+    colluding: int | None = Field(default=None, ge=1)
+    columns: int | None = Field(default=None, ge=1)
+
+
+class FederBoostTraining(_AllRowsAlike):
+    """FederBoost, the trainer of horizontal learning.
+
+    Attributes:
+        active: The party that opens the runs and learns the sums.
+        private: What a private model costs; sums are exact when absent.
+        buckets: At most how many buckets a feature is cut into; 16 when absent.
+        lambda_l2: What is added to each sum of hessians; 1 when absent.
+        least_node: Fewest rows, of all parties together, in a node; 20 when absent.
+        wait_minutes: How long a party waits for another in a round; 15 when absent.
+    """
+
+    trainer: Literal["federboost"]
+    active: Name
+    private: SumPrivacy | None = None
+    buckets: int | None = Field(default=None, ge=2, le=1024)
+    lambda_l2: float | None = Field(default=None, ge=0)
+    least_node: int | None = Field(default=None, ge=1)
+    wait_minutes: float | None = Field(default=None, gt=0, le=24 * 60)
+
+    @property
+    def seed(self) -> int:
+        """Nothing is drawn."""
+        return 0
+
+
+def _trainer_of(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return value.get("trainer", "lightgbm")
+    return getattr(value, "trainer", None)
+
+
+#: The trainer is known before anything else is looked at, so that a fault is named once.
+Training = Annotated[
+    Annotated[LightGBMTraining, Tag("lightgbm")]
+    | Annotated[XGBoostTraining, Tag("xgboost")]
+    | Annotated[DPBoostTraining, Tag("dpboost")]
+    | Annotated[FederBoostTraining, Tag("federboost")],
+    Discriminator(_trainer_of),
+]
+
+#: The models themselves, by trainer.
+TRAINERS: Mapping[str, type[AnyTraining]] = {
+    "lightgbm": LightGBMTraining,
+    "xgboost": XGBoostTraining,
+    "dpboost": DPBoostTraining,
+    "federboost": FederBoostTraining,
+}
