@@ -227,9 +227,10 @@ def _validated(
         except OpBoostError as error:
             return None, [*faults, Fault("", error.problem, error.remedy)]
         unknown = [one for one in found if one["type"] == "extra_forbidden"]
-        faults += _faults(model, data, [one for one in found if not (stored and one in unknown)])
         if not unknown:
-            return None, faults
+            return None, [*faults, *_faults(model, data, found)]
+        # Whatever else is wrong is found again without them.
+        faults += [] if stored else _faults(model, data, unknown)
         for one in unknown:
             data = _without(data, [*_steps(data, one)])
 

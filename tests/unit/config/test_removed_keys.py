@@ -9,6 +9,7 @@ from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.removed_keys import REMOVED, REMOVED_VALUES
 from opboost_ops.errors import ConfigError
 from tests.federation import Workspace
+from tests.unit.config.test_horizontal_file import good as horizontal
 
 
 @pytest.fixture
@@ -55,4 +56,13 @@ def test_what_lies_with_a_model_of_an_older_release_is_still_read(data: dict[str
     for path in ("training.redraw", "training.gate"):
         put(data, path, None)
     put(data, "training.denoise", "stack")
+    assert parse_federation(data, "federation.json", stored=True) == good
+
+
+def test_empty_entries_of_other_trainers_and_features_are_passed_over_where_a_model_lies() -> None:
+    data = horizontal()
+    data["features"]["debt"]["missing"] = {"fill": 1.0}
+    good = parse_federation(data, "federation.yaml")
+    data["features"]["debt"] |= {"missing": {"fill": 1.0, "bit": None}, "mechanism": None}
+    data["training"] |= {"tuning": None, "engine": "local"}
     assert parse_federation(data, "federation.json", stored=True) == good

@@ -206,9 +206,8 @@ def test_a_delta_not_below_one_in_all_rows_is_one_refusal_at_every_party(tmp_pat
         ({"remain": 4}, "training.private.remain: is 4, of 3 parties"),
         ({"remain": 2}, "is 2, and at least 3 parties have to remain"),
         ({"patience_minutes": 1}, "is declared, and no party may drop out"),
-        ({"delta": None}, "training.private.delta: is required"),
-        ({"regularisation": 0.3}, "is DPBoost's"),
-        ({"trees_per_ensemble": 3}, "is DPBoost's"),
+        ({"delta": None}, "training.private.delta: is empty"),
+        ({"trees_per_ensemble": 3}, "trees_per_ensemble: is not a known key"),
         ({"colluding": 0}, "training.private.colluding"),
     ],
 )
