@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
-from scipy.stats import chi2
+from scipy.special import gammaincinv
 
 from opboost_ops.config.feature import Feature
 from opboost_ops.config.schema import Record
@@ -160,7 +160,7 @@ def _index(then: np.ndarray, now: np.ndarray) -> tuple[float, float]:
     q = (now + 0.5) / (now.sum() + 0.5 * len(now))
     index = float(((q - p) * np.log(q / p)).sum())
     scale = 1 / max(then.sum(), 1) + 1 / max(now.sum(), 1)
-    return index, float(scale * chi2.ppf(_CHANCE, len(then) - 1))
+    return index, float(scale * 2 * gammaincinv((len(then) - 1) / 2, _CHANCE))
 
 
 def _share(count: int, histogram: Histogram) -> float:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from opboost_ops.quality.indicators import INDICATORS
 from opboost_ops.quality.words import words
 
 
@@ -39,11 +38,8 @@ class Result:
     @property
     def words(self) -> str:
         """The expectation in plain words."""
-        if self.indicator:
-            told = INDICATORS[self.indicator].words
-        else:
-            told = words(self.expectation, self.arguments)
-        return told if self.evaluated else f"{told} (could not be looked at)"
+        text = words(self.indicator or self.expectation, self.arguments)
+        return text if self.evaluated else f"{text} (could not be looked at)"
 
     @property
     def percent(self) -> float | None:

@@ -17,14 +17,14 @@ class Suite:
 
     Attributes:
         name: The boundary.
-        expectations: Great Expectations' configurations: ``type`` and ``kwargs``, and where it
-            is about a derived column, the ``indicator`` that computes it.
-        own: How many of them, the last ones, the party has added itself.
+        expectations: Great Expectations' configurations, ``type`` and ``kwargs``, and the
+            ``indicator`` of what it has no expectation for. They are measured in a profile.
+        own: Configurations that the party has added itself. They are validated on the rows.
     """
 
     name: str
     expectations: tuple[Mapping[str, Any], ...]
-    own: int = 0
+    own: tuple[Mapping[str, Any], ...] = ()
 
 
 #: A share of fewer new rows than this says nothing: of one row it is all or nothing.

@@ -88,7 +88,7 @@ def tightened(
         raise ConfigError(
             count, "Correct the file beside site.yaml.", file=TIGHTENING, faults=faults
         )
-    return replace(suite, expectations=(*kept, *added), own=len(added))
+    return replace(suite, expectations=kept, own=tuple(added))
 
 
 def _loosens(entry: Mapping[Any, Any], expectation: Mapping[str, Any]) -> bool:

@@ -7,6 +7,10 @@ from typing import Any
 LARGEST = 1.7976931348623157e308
 
 _FIXED = {
+    "category": "every value is one of the declared categories",
+    "class": "every value is one of the declared classes",
+    "not_a_number": "every value is a number",
+    "rank_gap": "every rank from 1 to the highest is there",
     "expect_column_to_exist": "the column is there",
     "expect_column_values_to_be_unique": "every value occurs once",
     "expect_column_values_to_be_in_type_list": "every value is an integer",
@@ -23,7 +27,7 @@ def words(expectation: str, arguments: Mapping[str, Any]) -> str:
     """An expectation in plain words.
 
     Args:
-        expectation: Its type.
+        expectation: Its type, or the indicator that it is about.
         arguments: Its declared arguments, without the column.
     """
     if expectation in _FIXED:
@@ -53,8 +57,8 @@ def words(expectation: str, arguments: Mapping[str, Any]) -> str:
         ).format(**arguments)
     name = expectation.removeprefix("expect_").replace("_", " ")
     name = name.removeprefix("column ").removeprefix("table ")
-    told = ", ".join(f"{key} {value}" for key, value in arguments.items())
-    return f"{name} ({told})" if told else name
+    declared = ", ".join(f"{key} {value}" for key, value in arguments.items())
+    return f"{name} ({declared})" if declared else name
 
 
 def _interval(arguments: Mapping[str, Any]) -> str:

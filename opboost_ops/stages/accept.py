@@ -12,8 +12,7 @@ from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.exchange.manifest import Kind
 from opboost_ops.quality import suites
-from opboost_ops.quality.blockwise import blocks_of
-from opboost_ops.quality.gathering import Blocks
+from opboost_ops.scratch.blocks import Blocks, blocks_of
 from opboost_ops.stages import brevity
 from opboost_ops.stages.checks import check
 from opboost_ops.stages.stage import Context, Outcome

@@ -5,8 +5,8 @@ import time
 import polars as pl
 
 from opboost_ops.quality import drift
-from opboost_ops.quality.blockwise import rows_of_block
 from opboost_ops.quality.drift import Profile
+from opboost_ops.scratch.blocks import rows_of_block
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import Context, Outcome
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.quality import suites
-from opboost_ops.quality.blockwise import rows_of_block
 from opboost_ops.scratch.arrays import let_go, slices
+from opboost_ops.scratch.blocks import rows_of_block
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.checks import check, domains_of
 from opboost_ops.stages.materialise import materialised_model

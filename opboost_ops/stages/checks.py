@@ -17,11 +17,11 @@ from opboost_ops.mechanisms import UnaryEncoding
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy import attacks
 from opboost_ops.quality import suites
-from opboost_ops.quality.checks import run_suite
-from opboost_ops.quality.gathering import Blocks
+from opboost_ops.quality.checks import run_suite, run_suites
 from opboost_ops.quality.report import Report
 from opboost_ops.quality.tightening import tightened
 from opboost_ops.scratch.arrays import let_go, slices
+from opboost_ops.scratch.blocks import Blocks
 from opboost_ops.stages import brevity, raw_table, sources
 from opboost_ops.stages.positive_class import warn_undeclared
 from opboost_ops.stages.raw_blocks import blocks
@@ -239,22 +239,22 @@ def check(
         boundaries: Suite and table, or how to read it block by block, by boundary.
         marks: Name of a document that later stages look for, written if all pass.
     """
-    files: dict[str, bytes] = {}
-    failed: list[str] = []
-    seconds = processor = 0.0
-    summary: dict[str, bool] = {}
     folder = site_file(context.party).parent
     absent = _absent(context)
-    for boundary, (suite, table) in boundaries.items():
-        begin = time.process_time()
-        report = run_suite(tightened(suite, folder, boundary, absent), table, context.home.scratch)
-        processor += time.process_time() - begin
+    begin = time.process_time()
+    suites_of = {
+        boundary: (tightened(suite, folder, boundary, absent), table)
+        for boundary, (suite, table) in boundaries.items()
+    }
+    reports = run_suites(suites_of, context.home.scratch)
+    processor = time.process_time() - begin
+    files: dict[str, bytes] = {}
+    for boundary, report in reports.items():
         files[f"quality/{boundary}.json"] = report.json()
         files[f"quality/{boundary}.html"] = report.html()
-        seconds += report.seconds
-        summary[boundary] = report.passed
-        if not report.passed:
-            failed.append(boundary)
+    seconds = sum(report.seconds for report in reports.values())
+    summary = {boundary: report.passed for boundary, report in reports.items()}
+    failed = [boundary for boundary, passed in summary.items() if not passed]
     failure = None
     if failed:
         where = f"{context.federation.name}/{context.run}/quality"

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import Artifact
-from opboost_ops.quality.blockwise import rows_of_block
+from opboost_ops.scratch.blocks import rows_of_block
 from opboost_ops.stages.home import Rows
 
 

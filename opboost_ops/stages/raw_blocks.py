@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from opboost_ops.privacy.forgotten import Forgotten
-from opboost_ops.quality.blockwise import rows_of_block
+from opboost_ops.scratch.blocks import rows_of_block
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.raw_names import declared_columns, found_names, raw_names
 from opboost_ops.stages.stage import Context

@@ -11,8 +11,8 @@ import pyarrow as pa
 from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.models.registry import Registry, model_in
-from opboost_ops.quality.blockwise import rows_of_block
 from opboost_ops.scratch.arrays import let_go, slices
+from opboost_ops.scratch.blocks import rows_of_block
 from opboost_ops.scratch.tables import in_order
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import own_columns

@@ -2,15 +2,16 @@
 
 import json
 import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
-from opboost_ops.config.feature import Feature
+from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.domain import Domain
-from opboost_ops.quality.drift import compare, profile
+from opboost_ops.quality.drift import Profile, compare, profile
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.runner import run_stage
 from tests.books import books_of
@@ -98,3 +99,40 @@ def test_what_leaves_is_nothing_or_one_bit(workspace: Workspace, tell: bool) -> 
     assert noticed == ["drift"]
     assert ("drift" in summary) is tell
     assert [line.account for line in told] == (["exact"] if tell else [])
+
+
+def test_drift_is_that_of_the_whole() -> None:
+    features = {
+        "wide": Feature(uuid="00000000-0000-4000-8000-000000000001", bounds=(0, 900)),
+        "own": Feature(uuid="00000000-0000-4000-8000-000000000002"),
+        "grade": Feature(uuid="00000000-0000-4000-8000-000000000003", type="ordinal",
+                         categories=("a", "b"), missing=Fill(fill="a")),
+        "town": Feature(uuid="00000000-0000-4000-8000-000000000004", type="nominal"),
+    }  # fmt: skip
+    then = pl.DataFrame(
+        {
+            "wide": [float(i * i % 997) for i in range(1000)],
+            "own": [None if i % 9 == 0 else i * 7 % 113 for i in range(1000)],
+            "grade": ["ab c"[i % 4] for i in range(1000)],
+            "town": [None] * 400 + [f"t{i % 5}" for i in range(600)],
+        }
+    )
+
+    def read(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        return then.select(columns).iter_slices(130)
+
+    def few(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        return then.head(300).select(columns).iter_slices(7)
+
+    for domain in (Domain(1, 10), Domain(-3, 700)):
+        whole = profile(then, features, domain)
+        assert profile(read, features, domain) == whole
+        report = compare(whole, then.head(300), features, 0.25)
+        blocks = compare(whole, few, features, 0.25)
+        assert report.results == blocks.results
+    # The quantiles are numpy's, as they were when the table was whole.
+    encoded = features["wide"].domain_map(domain).encode(then["wide"].to_numpy())
+    steps = np.unique(np.quantile(encoded, np.arange(1, 20) / 20, method="lower")) + 1
+    mapping = features["wide"].domain_map(domain)
+    expected = np.unique([mapping.boundary(int(s)) for s in steps if s <= domain.upper])
+    assert Profile.model_validate(whole).features["wide"].edges == tuple(expected.tolist())

@@ -26,10 +26,8 @@ def test_without_the_file_nothing_changes(tmp_path: Path) -> None:
 def test_expectations_are_added_and_none_taken_away(tmp_path: Path) -> None:
     (tmp_path / "expectations.yaml").write_text(MORE)
     more = tightened(SUITE, tmp_path)
-    assert more.expectations[: len(SUITE.expectations)] == SUITE.expectations
-    assert [e["kwargs"] for e in more.expectations[len(SUITE.expectations) :]] == [
-        {"column": "income", "max_value": 5}
-    ]
+    assert more.expectations == SUITE.expectations
+    assert [e["kwargs"] for e in more.own] == [{"column": "income", "max_value": 5}]
     (tmp_path / "expectations.yaml").write_text("release: []\nraw_table: []\n")
     assert tightened(SUITE, tmp_path).expectations == SUITE.expectations
 

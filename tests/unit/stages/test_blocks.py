@@ -15,8 +15,8 @@ from opboost_ops.exchange.encoding import whole_numbers
 from opboost_ops.exchange.store import open_store
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.forgotten import Forgotten
-from opboost_ops.quality import blockwise
 from opboost_ops.scratch import arrays
+from opboost_ops.scratch import blocks as sizes
 from opboost_ops.stages import checks, raw_table
 from opboost_ops.stages.rank import dense_ranks, present_values
 from opboost_ops.stages.raw_blocks import blocks
@@ -44,8 +44,8 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 
 def in_blocks(patch: pytest.MonkeyPatch, rows: int) -> None:
-    patch.setattr(blockwise, "FEWEST", rows)
-    patch.setattr(blockwise, "MOST", rows)
+    patch.setattr(sizes, "FEWEST", rows)
+    patch.setattr(sizes, "MOST", rows)
 
 
 def test_what_is_published_and_charged_is_the_same(
@@ -59,7 +59,7 @@ def test_what_is_published_and_charged_is_the_same(
         # Some hundred people: what is sorted or looked up waits on the disk.
         with (other.folder / party / "site.yaml").open("a") as file:
             file.write("block_rows: 40\n")
-    for workspace, rows in ((written, blockwise.MOST), (other, 60)):
+    for workspace, rows in ((written, sizes.MOST), (other, 60)):
         with monkeypatch.context() as patch:
             workspace.known_to(patch)
             in_blocks(patch, rows)

@@ -13,7 +13,7 @@ from opboost_ops.boosting import trainer
 from opboost_ops.boosting.lightgbm_text import TextModel
 from opboost_ops.config.federation import ScoringMode
 from opboost_ops.errors import ContractError
-from opboost_ops.quality import blockwise
+from opboost_ops.scratch import blocks
 from opboost_ops.stages import score
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.stages.scoring_data import (
@@ -109,7 +109,7 @@ def test_scores_are_the_same_to_the_byte_however_few_rows_are_held(
         # What has to wait now waits on the disk.
         site.write_text(site.read_text() + "block_rows: 40\n")
     for name, rows in (("FEWEST", 50), ("MOST", 50)):
-        monkeypatch.setattr(blockwise, name, rows)
+        monkeypatch.setattr(blocks, name, rows)
     (file,) = (p for p in score_files(few) if p.name.startswith(mode))
     seen = few.home("a").parent / "distributions" / FIRST_RUN / f"{RUNS[mode]}.json"
     before, distribution = file.read_bytes(), seen.read_bytes()

@@ -157,6 +157,6 @@ def test_new_rows_may_be_expected_to_be_other_than_the_training_table(tmp_path: 
     suite = suites.new_rows(party(), IDS, Checks(), 1)
     file = tmp_path / "expectations.yaml"
     file.write_text(f"raw_table: {more % 1000}\n")
-    assert tightened(suite, tmp_path, "raw_table").expectations[-1]["kwargs"] == {"min_value": 1000}
+    assert tightened(suite, tmp_path, "raw_table").own[-1]["kwargs"] == {"min_value": 1000}
     file.write_text(f"raw_table: {more % 1000}\nnew_rows: {more % 1}\n")
-    assert tightened(suite, tmp_path, "raw_table").expectations[-1]["kwargs"] == {"min_value": 1}
+    assert tightened(suite, tmp_path, "raw_table").own[-1]["kwargs"] == {"min_value": 1}

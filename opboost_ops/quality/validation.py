@@ -1,0 +1,169 @@
+"""Great Expectations: it judges profiles of tables, and a party's own expectations on the rows."""
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from opboost_ops.quality.profile import Expectation, Measurement
+from opboost_ops.quality.report import Result
+from opboost_ops.scratch.blocks import Blocks
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+os.environ["GX_ANALYTICS_ENABLED"] = "false"
+
+#: What a profile must keep, however many columns the table has: every value lies in its interval,
+#: and what could not be measured lies in none.
+_OF_A_PROFILE = tuple(
+    {
+        "type": "expect_column_pair_values_a_to_be_greater_than_b",
+        "kwargs": {"column_A": a, "column_B": b, "or_equal": True, "ignore_row_if": "neither"},
+    }
+    for a, b in (("value", "least"), ("most", "value"))
+)
+
+#: Which expectation a result is about.
+_PLACE = "place"
+
+
+def judge(profile: Sequence[Measurement]) -> list[bool]:
+    """Whether each measurement of a profile is within its limits."""
+    import pandas as pd
+
+    if not profile:
+        return []
+    names = ("value", "least", "most")
+    frame = pd.DataFrame({name: [float(getattr(each, name)) for each in profile] for name in names})
+    failed: set[int] = set()
+    for result in _validated(frame, _OF_A_PROFILE, {"result_format": "COMPLETE"}).values():
+        failed.update(result.result["unexpected_index_list"])
+    return [i not in failed for i in range(len(profile))]
+
+
+def validate_rows(expectations: Sequence[Expectation], read: Blocks) -> list[Result]:
+    """Ask a party's own expectations of a table's rows.
+
+    The columns that an expectation names are in memory as a whole while it is judged; all columns
+    where it names none.
+
+    Args:
+        expectations: Great Expectations' configurations.
+        read: The table.
+
+    Returns:
+        A result an expectation.
+    """
+    if not expectations:
+        return []
+    schema = next(read(())).schema
+    by_columns: dict[tuple[str, ...], list[int]] = {}
+    for i, each in enumerate(expectations):
+        by_columns.setdefault(_columns(each, schema), []).append(i)
+    results: dict[int, Result] = {}
+    quiet = {"result_format": "BASIC", "partial_unexpected_count": 0}
+    for columns, places in by_columns.items():
+        known = [name for name in columns if name in schema.names]
+        if len(known) == len(columns):
+            frame = pa.concat_tables(read(columns)).to_pandas()
+        else:
+            frame = schema.empty_table().select(known).to_pandas()
+        found = _validated(frame, [expectations[i] for i in places], quiet)
+        results |= {places[at]: _result(each) for at, each in found.items()}
+    return [results[i] for i in range(len(expectations))]
+
+
+def _columns(expectation: Expectation, schema: pa.Schema) -> tuple[str, ...]:
+    """The columns that an expectation reads; none stands for all."""
+    kwargs = expectation["kwargs"]
+    if "row_condition" in kwargs:
+        return ()
+    if expectation["type"].startswith("expect_table_row_count"):
+        return (schema.names[0],)
+    single = [kwargs[key] for key in ("column", "column_A", "column_B") if key in kwargs]
+    return tuple(dict.fromkeys([*single, *(kwargs.get("column_list") or ())]))
+
+
+def _validated(
+    frame: "pd.DataFrame", expectations: Sequence[Expectation], result_format: Mapping[str, Any]
+) -> dict[int, Any]:
+    """Great Expectations' results by place; engine and validator are this call's alone."""
+    context = _context()
+    from great_expectations.execution_engine.pandas_execution_engine import PandasExecutionEngine
+    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+    from great_expectations.validator.validator import Validator
+
+    validator = Validator(
+        execution_engine=PandasExecutionEngine(batch_data_dict={"table": frame}),
+        data_context=context,
+    )
+    configurations = [
+        ExpectationConfiguration(type=each["type"], kwargs=dict(each["kwargs"]), meta={_PLACE: i})
+        for i, each in enumerate(expectations)
+    ]
+    results: list[Any] = validator.graph_validate(
+        configurations=configurations,
+        runtime_configuration={"result_format": dict(result_format)},
+    )
+    return {each.expectation_config.meta[_PLACE]: each for each in results}
+
+
+@lru_cache(maxsize=1)
+def _context() -> Any:
+    """Settings of Great Expectations that show and keep nothing."""
+    _silence()
+    import great_expectations as gx
+    from great_expectations.data_context.types.base import (
+        DataContextConfig,
+        InMemoryStoreBackendDefaults,
+        ProgressBarsConfig,
+    )
+
+    _silence()
+    return gx.get_context(
+        mode="ephemeral",
+        project_config=DataContextConfig(
+            store_backend_defaults=InMemoryStoreBackendDefaults(),
+            analytics_enabled=False,
+            progress_bars=ProgressBarsConfig(globally=False),
+        ),
+    )
+
+
+def _silence() -> None:
+    # Some of its modules set a level of their own, so the root of its loggers is not enough.
+    for name in [*logging.root.manager.loggerDict, "great_expectations"]:
+        if name.partition(".")[0] == "great_expectations":
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def _result(validated: Any) -> Result:
+    kwargs = dict(validated.expectation_config.kwargs)
+    kwargs.pop("batch_id", None)
+    column = str(kwargs.pop("column", ""))
+    counts = validated.result or {}
+    return Result(
+        expectation=validated.expectation_config.type,
+        column=column,
+        indicator="",
+        arguments={name: value for name, value in kwargs.items() if value is not None},
+        success=bool(validated.success),
+        evaluated=not _raised(validated.exception_info or {}),
+        rows=_count(counts.get("element_count")),
+        unexpected=_count(counts.get("unexpected_count")),
+        missing=_count(counts.get("missing_count")),
+    )
+
+
+def _raised(info: Mapping[str, Any]) -> bool:
+    # One flag, or one for each metric.
+    nested = any(_raised(value) for value in info.values() if isinstance(value, dict))
+    return bool(info.get("raised_exception")) or nested
+
+
+def _count(value: Any) -> int | None:
+    return None if value is None else int(value)

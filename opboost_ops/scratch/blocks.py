@@ -1,0 +1,36 @@
+"""Tables that are read a block of rows at a time."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+
+from opboost_ops.scratch.arrays import let_go
+
+#: Reads columns of a table, all of them when none is named, as often as it is called: at least
+#: one block, each with the same columns.
+Blocks = Callable[[Sequence[str]], Iterator[pa.Table]]
+
+#: Cells of a block, and its least and most rows.
+CELLS, FEWEST, MOST = 2**23, 2**16, 2**19
+
+
+def rows_of_block(columns: int) -> int:
+    """How many rows a block has at most.
+
+    Args:
+        columns: How many columns it has.
+    """
+    return min(MOST, max(FEWEST, CELLS // max(columns, 1)))
+
+
+def blocks_of(table: pa.Table) -> Blocks:
+    """The blocks of a table that is in memory, or mapped from its file."""
+
+    def read(columns: Sequence[str]) -> Iterator[pa.Table]:
+        selected = table.select(list(columns)) if columns else table
+        rows = rows_of_block(table.num_columns)
+        for begin in range(0, max(selected.num_rows, 1), rows):
+            yield selected.slice(begin, rows)
+            let_go()
+
+    return read
