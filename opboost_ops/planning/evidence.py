@@ -11,13 +11,12 @@ import numpy as np
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.planning.earlier_runs import piloted
+from opboost_ops.planning.earlier_runs import evidence_from, piloted
 from opboost_ops.planning.files import public_numbers, public_rows, require_weights
 from opboost_ops.privacy.accountant import exact, total
 from opboost_ops.privacy.division import Evidence, independent, sampled
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.planner import Caps
-from opboost_ops.run.received import evidence_from
 from opboost_ops.stages.assemble import encode_label
 
 #: Said with what a pilot proposes: it is no more made of released values alone.

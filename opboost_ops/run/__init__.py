@@ -36,6 +36,5 @@ The life of a run, in order, and the file of each step:
 
 `local` drives a run without Airflow: a `worker` for each party, in a process or a thread of its
 own, with its own site and environment (`party_sites`). `leakage`: attacks that a
-party runs at home on the release it would make. `received`: what a finished run has
-brought the label holder, looked at again to choose a later release's columns, or a channel's prior.
+party runs at home on the release it would make.
 """

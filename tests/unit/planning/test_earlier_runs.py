@@ -12,10 +12,10 @@ from opboost_ops.config.loading import parse_federation
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms import Designed
+from opboost_ops.planning.earlier_runs import EarlierRun, evidence_from, prior_from
 from opboost_ops.privacy.design import design
 from opboost_ops.privacy.division import Divider
 from opboost_ops.privacy.planner import Caps
-from opboost_ops.run.received import Received, evidence_from, prior_from
 from tests.federation import Workspace
 
 COLUMNS = ("income", "balance", "overdrafts")
@@ -32,7 +32,7 @@ def federation(trained_once: Workspace, **mechanism: object) -> Federation:
     return parse_federation(data, "federation.yaml")
 
 
-def run(found: Federation, rows: int, shares: np.ndarray) -> Received:
+def run(found: Federation, rows: int, shares: np.ndarray) -> EarlierRun:
     """A run whose first column is a label's only cause; values are drawn by shares."""
     random = np.random.default_rng(11)
     codes = random.choice(len(shares), size=(rows, len(COLUMNS)), p=shares)
@@ -45,7 +45,7 @@ def run(found: Federation, rows: int, shares: np.ndarray) -> Received:
         columns.append(out + 1.0)
     names = tuple(f"bank.{name}" for name in COLUMNS)
     frame = Frame(names, np.asfortranarray(np.column_stack(columns)), (), names)
-    return Received(found, "0" * 16, frame, label, 2, Path())
+    return EarlierRun(found, "0" * 16, frame, label, 2, Path())
 
 
 def test_the_prior_is_that_of_the_values_and_not_of_what_was_released(

@@ -1,0 +1,75 @@
+"""Planning, attacks and models through the library, as a notebook uses them."""
+
+from pathlib import Path
+
+import lightgbm
+import polars as pl
+import pytest
+
+from opboost_ops import api
+from opboost_ops.errors import ConfigError
+from tests.federation import FIRST_RUN, Workspace
+
+
+def test_mechanisms_are_ranked_under_caps(trained_once: Workspace, tmp_path: Path) -> None:
+    ranking = api.plan(trained_once.folder, "bank", max_loss_1=0.5, out=tmp_path)
+    features = trained_once.declared.parties["bank"].features
+    assert set(ranking.mechanisms) == {n for n, f in features.items() if f.type != "nominal"}
+    for pairs in ranking.candidates.values():
+        scores = [score for score, _ in pairs]
+        assert scores == sorted(scores, reverse=True)
+        assert all(float(candidate.curve.loss[0]) <= 0.5 for _, candidate in pairs)
+    assert not ranking.public and ranking.picture.parent == tmp_path
+    assert "bank" in repr(ranking) and len(repr(ranking)) < 400
+
+
+def test_a_total_is_divided_by_importance(trained_once: Workspace, tmp_path: Path) -> None:
+    proposal = api.divide(
+        trained_once.file,
+        "bank",
+        total_loss_1=1.0,
+        importance={"income": 3, "balance": 1},
+        out=tmp_path,
+    )
+    assert sum(column["loss_1"] for column in proposal.details["columns"]) <= 1.0
+    assert set(proposal.mechanisms) <= {"income", "balance"}
+    with pytest.raises(ConfigError, match="one of them"):
+        api.divide(trained_once.file, "bank", total_loss_1=1.0)
+    compared = api.sizes(trained_once.folder, [8, 16], "bank", max_loss_1=1.0)
+    assert compared.features
+    assert all({r["values"] for r in rows} == {8, 16} for rows in compared.features.values())
+
+
+def test_a_channel_is_exact(tmp_path: Path) -> None:
+    measured = api.channel("global", 1, 4, epsilon=0.5)
+    assert [sum(map(int, row)) for row in measured.document()["counts"]] == [2**64] * 4
+    assert "Global-map" in repr(measured)
+    designed = api.channel("designed", 1, 4, epsilon=1, most=2, out=tmp_path / "table.json")
+    assert designed.design["declaration"]["table"] == "table.json"
+    assert float(designed.curve.loss[-1]) <= 2
+
+
+def test_a_release_is_attacked_before_it_is_made(trained_once: Workspace) -> None:
+    attacked = api.leakage(trained_once.folder, "shop")
+    assert attacked.party == "shop" and attacked.picture.is_file()
+    assert attacked.document()["worst"]["column"] in repr(attacked)
+
+
+def test_models_are_listed_and_exported(trained_once: Workspace, tmp_path: Path) -> None:
+    models = api.models(trained_once.folder)
+    (line,) = models.versions.iter_rows(named=True)
+    assert (line["version"], line["champion"]) == (FIRST_RUN, True) == (models.champion, True)
+    assert FIRST_RUN in repr(models) and models.card().run == FIRST_RUN
+    model, columns = models.export(tmp_path / "model.txt")
+    assert lightgbm.Booster(model_file=str(model)).num_trees() == 4 and columns.is_file()
+    with pytest.raises(ConfigError, match="exists already"):
+        models.export(tmp_path / "model.txt")
+
+
+def test_a_federation_is_simulated_from_one_table() -> None:
+    table = pl.DataFrame(
+        {"a": [i * 37 % 101 for i in range(400)], "b": [i % 7 for i in range(400)]}
+    ).with_columns(y=(pl.col("a") + pl.col("b") > 50).cast(int))
+    found = api.simulate(table, "y", {"bank": ["a"]})
+    assert found.document()["rows"] == {"training": 320, "held_out": 80}
+    assert "pays from" in repr(found)
