@@ -82,7 +82,7 @@ def show(
             result["people"] = {**people_entry(inside), "last_draw": held}
         print(json.dumps(result))
         return
-    print_statement(declared.party, forecasts, words, exact, inside)
+    print_statement(declared.party, forecasts, words, exact, inside, policy.all_features)
     for told in held:
         typer.echo(
             f"In run {told['run']} {told['held']:.1%} of the cells of {told['feature']} gave an "

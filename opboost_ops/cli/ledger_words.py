@@ -1,14 +1,17 @@
 """A party's ledger in JSON and in print."""
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from rich.console import Console
 from rich.table import Table
 
+from opboost_ops.config.policy import AllFeatures
+from opboost_ops.display.terminal import rich_table
 from opboost_ops.privacy.accountant import Forecast, total
 from opboost_ops.privacy.people import People
-from opboost_ops.views.ledger import left_of
+from opboost_ops.views.ledger_tables import columns_table
 
 #: Of a column's line in CSV, in their order.
 COLUMN_FIELDS = (
@@ -109,6 +112,7 @@ def print_statement(
     words: dict[UUID, str],
     exact: list[dict[str, Any]],
     inside: People | None,
+    caps: AllFeatures,
 ) -> None:
     """Print a party's statement.
 
@@ -118,32 +122,11 @@ def print_statement(
         words: How each column is protected.
         exact: What has no epsilon.
         inside: What cells have released, if that is asked for.
+        caps: Of the policy, on the sum over all features.
     """
     console = Console()
-    table = Table(title=f"{party}: worst case by column, seen from outside")
-    for head in (
-        "feature",
-        "draws",
-        "values a cell",
-        "loss(1)",
-        "loss(R-L)",
-        "budgets",
-        "retrainings left",
-    ):
-        table.add_column(head)
-    for uuid, found in forecasts.items():
-        entry = column_entry(uuid, found)
-        budgets = " / ".join(
-            "none" if b is None else f"{b:g}" for b in (entry["budget_1"], entry["budget_whole"])
-        )
-        left = left_of([found]).text
-        values = str(entry["worst_values"])
-        sums = (in_words(entry["loss_1"]), in_words(entry["loss_whole"]))
-        table.add_row(found.feature, str(entry["releases"]), values, *sums, budgets, left)
-        if entry["least_cell_width"] is not None:
-            width = f"{entry['least_cell_width']:g}"
-            console.print(f"{found.feature}: cells of {width} are disclosed exactly.")
-    console.print(table)
+    shown = columns_table(forecasts, caps)
+    console.print(rich_table(replace(shown, title=f"{party}: {shown.title.lower()}")))
     for found in forecasts.values():
         if found.whole is not None and found.frozen:
             console.print(f"{found.feature}: no further draw costs anything under its cap.")

@@ -220,11 +220,10 @@ def tables(blocks: "Iterable[Block]") -> "Iterator[Table]":
 
 @dataclass(frozen=True)
 class Section:
-    """A party's part of a page; `colour` is the party's in all pictures, -1 for none."""
+    """A party's part of a page."""
 
     party: str
     blocks: tuple[Block, ...] = field(default=())
-    colour: int = -1
 
 
 def number(value: float | None, digits: int = 3) -> Cell:

@@ -1,14 +1,10 @@
-"""Tables for programs: CSV, in which a spreadsheet takes no cell for a formula, and data frames."""
+"""Tables for programs: CSV, in which a spreadsheet takes no cell for a formula."""
 
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from opboost_ops.display.blocks import Table, Value
-
-if TYPE_CHECKING:
-    import polars as pl
 
 #: How spreadsheets recognise a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -38,14 +34,6 @@ def table_csv(table: Table) -> str:
     """A view's table as CSV, with all its columns."""
     rows = ([cell.plain for cell in row] for row in table.rows)
     return csv_text(table.columns, rows, table.preamble)
-
-
-def table_frame(table: Table) -> "pl.DataFrame":
-    """A view's table as a data frame, with numbers as numbers; an empty cell is null."""
-    import polars as pl
-
-    rows = [[None if cell.plain == "" else cell.plain for cell in row] for row in table.rows]
-    return pl.DataFrame(rows, schema=[*table.columns], orient="row", infer_schema_length=None)
 
 
 def _cell(value: Value) -> Value:

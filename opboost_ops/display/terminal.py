@@ -1,12 +1,9 @@
-"""Blocks on a terminal: facts and notes as lines, tables as tables."""
+"""A view's tables on a terminal."""
 
-from collections.abc import Iterable
-
-from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from opboost_ops.display.blocks import Block, Facts, Fold, Heading, Note, Table
+from opboost_ops.display.blocks import Table
 
 _COLOURS = {"good": "green", "bad": "red", "warn": "yellow", "muted": "dim"}
 
@@ -15,31 +12,6 @@ def plain(text: object, style: str = "") -> Text:
     """Text that neither colours nor moves a terminal, whatever a stranger put into it."""
     shown = (c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
     return Text("".join(shown), style)
-
-
-def print_blocks(blocks: Iterable[Block]) -> None:
-    """Print what a page shows, without its pictures and links.
-
-    Args:
-        blocks: Of a view.
-    """
-    console = Console(soft_wrap=False)
-    for block in blocks:
-        if isinstance(block, Heading):
-            console.print(plain(block.text, "bold"))
-        elif isinstance(block, Note):
-            style = _COLOURS.get(block.state, "")
-            for text in filter(None, (block.text, *block.lines, block.remedy)):
-                console.print(plain(text, style), soft_wrap=True)
-        elif isinstance(block, Facts):
-            for fact in block.facts:
-                hint = f" ({fact.hint})" if fact.hint else ""
-                line = plain(f"{fact.label}: {fact.value}{hint}", _COLOURS.get(fact.state, ""))
-                console.print(line, soft_wrap=True)
-        elif isinstance(block, Table):
-            console.print(rich_table(block))
-        elif isinstance(block, Fold):
-            print_blocks(block.blocks)
 
 
 def rich_table(table: Table) -> RichTable:
