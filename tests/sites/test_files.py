@@ -18,16 +18,10 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.orchestration.sites.keys import write_sites
 from opboost_ops.orchestration.sites.maps import write_maps
 from tests.sites import compose
-from tests.sites.conftest import BIN, PARTIES
+from tests.sites.conftest import PARTIES
 
 ROOT = Path(__file__).parents[2]
 FILES = {name: compose.FOLDER / f"compose.{name}.yaml" for name in ("coordinator", "site")}
-
-
-def test_compose_files_keep_the_specification() -> None:
-    command = [BIN / "check-jsonschema", "--builtin-schema", "vendor.compose-spec"]
-    done = subprocess.run([*command, *FILES.values()], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.slow
@@ -46,17 +40,6 @@ def test_compose_files_are_read_by_docker_compose(name: str) -> None:
         # What its reader is told it must set, it must.
         done = subprocess.run(command, capture_output=True, text=True, env=compose.bare())
         assert done.returncode != 0
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_every_container_is_hardened(name: str) -> None:
-    for service, declared in compose.services(name).items():
-        assert declared["read_only"] is True, service
-        assert declared["cap_drop"] == ["ALL"], service
-        assert declared["security_opt"] == ["no-new-privileges:true"], service
-        assert not declared["user"].startswith(("0", "root")), service
-        assert "/tmp" in declared["tmpfs"], service
-        assert not {"privileged", "cap_add", "pid", "devices"} & set(declared), service
 
 
 def test_a_site_listens_to_nobody_and_its_worker_cannot_be_the_party() -> None:
