@@ -25,7 +25,6 @@ def write_named(
     epsilon: float | None = None,
     lower: int | None = None,
     upper: int | None = None,
-    quantile_edges: bool = False,
     model_epsilon: float | None = None,
 ) -> tuple[Path, dict[str, Any]]:
     """Write a federation of a named table, all its parties.
@@ -39,7 +38,6 @@ def write_named(
         epsilon: Of all protected features.
         lower: L of the domain.
         upper: R of the domain.
-        quantile_edges: Cells from the private tables, without any guarantee.
         model_epsilon: Of noise in all sums of horizontal learning.
 
     Returns:
@@ -50,10 +48,7 @@ def write_named(
         ConfigError: An option is not for this table, or the folder is in use.
     """
     if dataset == lenders.NAME:
-        given = {
-            "epsilon": epsilon, "lower": lower, "upper": upper, "quantile-edges": quantile_edges,
-            "alignment": alignment,
-        }  # fmt: skip
+        given = {"epsilon": epsilon, "lower": lower, "upper": upper, "alignment": alignment}
         if named := [f"--{name}" for name, value in given.items() if value]:
             raise ConfigError(
                 f"{', '.join(named)} is not for {dataset}, whose learning is horizontal.",
@@ -76,7 +71,6 @@ def write_named(
         epsilon=epsilon,
         lower=lower,
         upper=upper,
-        quantile_edges=quantile_edges,
         alignment=alignment or "private",
         scoring={"mode": "routed"} if imputed else None,
     )

@@ -41,9 +41,6 @@ def command(
         str | None,
         typer.Option(help="private (when absent) or keyed, how people are found (dataset only)."),
     ] = None,
-    quantile_edges: Annotated[
-        bool, typer.Option(help="Cells from the private tables: no guarantee (dataset only).")
-    ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the parties' things (dataset only).")
     ] = None,
@@ -72,14 +69,12 @@ def command(
             epsilon=epsilon,
             lower=lower,
             upper=upper,
-            quantile_edges=quantile_edges,
             model_epsilon=model_epsilon,
         )
     else:
         only_dataset = {"--lower": lower, "--upper": upper, "--seed": seed, "--out": out,
                         "--model-epsilon": model_epsilon, "--alignment": alignment}  # fmt: skip
         given = [name for name, value in only_dataset.items() if value is not None]
-        given += ["--quantile-edges"] if quantile_edges else []
         if given:
             raise ConfigError(
                 f"{', '.join(given)} goes with --dataset only.",

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import yaml
 
 from opboost_ops.config.acts import ACTS
@@ -15,7 +14,6 @@ from opboost_ops.config.federation import AlignmentMode, Scoring
 from opboost_ops.config.loading import load_federation, load_site, parse_federation
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.datasets.limits import limits
-from opboost_ops.domain import quantile_edges as edges_of
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.encryption import new_encryption_key
 from opboost_ops.exchange.key_files import write_private
@@ -36,7 +34,6 @@ def write_workspace(
     lower: int | None = None,
     upper: int | None = None,
     seed: int | None = None,
-    quantile_edges: bool = False,
     alignment: AlignmentMode = "keyed",
     training: Mapping[str, Any] | None = None,
     scoring: Mapping[str, Any] | None = None,
@@ -51,8 +48,6 @@ def write_workspace(
         lower: L of the domain; the dataset's default when absent.
         upper: R of the domain; the dataset's default when absent.
         seed: Makes split, booster and secrets predictable, and the store a throw-away one.
-        quantile_edges: Read cells of equal shares off each protected table, which leaves no
-            guarantee: only for comparisons, and the store becomes a throw-away one.
         alignment: How the common people are found; ``keyed`` is faster, for experiments.
         training: Other entries of ``training``.
         scoring: Entries of ``scoring``; policies are written so that they allow it.
@@ -73,8 +68,6 @@ def write_workspace(
     key = _seeded(seed, dataset.name, "alignment") or secrets.token_bytes(32)
     data = _federation(dataset, public, epsilon, lower, upper)
     data |= {"alignment": alignment, "parties": data.pop("parties")}
-    if quantile_edges:
-        _read_edges(dataset, data)
     if scoring:
         data["scoring"] = dict(scoring)
     data["training"] = {"holdout": dataset.holdout, "seed": seed or 0, **(training or {})}
@@ -98,7 +91,7 @@ def write_workspace(
         dump(site / "policy.yaml", {**policy_data(party, data, capped), "acts": list(ACTS)})
         make_private(site)
     (folder / "exchange").mkdir()
-    if seed is not None or quantile_edges:
+    if seed is not None:
         (folder / "exchange" / THROWAWAY).touch()
     path = folder / "federation.yaml"
     dump(path, data)
@@ -256,16 +249,6 @@ def _federation(
         },
         "parties": parties,
     }
-
-
-def _read_edges(dataset: Dataset, data: Mapping[str, Any]) -> None:
-    cells = data["domain"]["upper"] - data["domain"]["lower"] + 1
-    for party, spec in data["parties"].items():
-        for name, feature in spec["features"].items():
-            if "mechanism" in feature and feature.get("type", "numeric") == "numeric":
-                values = dataset.tables[party].get_column(name).cast(pl.Float64)
-                edges = edges_of(values.drop_nulls().drop_nans().to_numpy(), cells)
-                feature["scale"] = {"edges": list(edges), "source": "private_table"}
 
 
 def _mechanism(feature: Mapping[str, Any], mechanism: Mapping[str, Any]) -> dict[str, Any]:
