@@ -19,7 +19,6 @@ from opboost_ops.boosting.rounds import LOGGER
 from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import site_file, site_of
 from opboost_ops.errors import ApprovalError, ConfigError, OpBoostError
-from opboost_ops.quality.tightening import TIGHTENING
 from opboost_ops.run.inbox import Run, home_of
 from opboost_ops.run.opening import open_run
 from opboost_ops.run.phases import ROUNDS
@@ -111,10 +110,9 @@ def main() -> int:
         0 at the end of the input, 1 as soon as a stage failed.
     """
     assignment = Assignment.from_json(sys.argv[1])
+    import great_expectations  # noqa: F401
     import lightgbm  # noqa: F401
 
-    if (site_file(assignment.party).parent / TIGHTENING).is_file():
-        import great_expectations  # noqa: F401
     # A full collection looks through all that the libraries have made, which is 0.4 s.
     gc.freeze()
     logger = logging.getLogger(LOGGER)
