@@ -198,6 +198,8 @@ def _parse(
     else:
         data, removed = split_removed(model.__name__, data)
         parsed, faults = _validated(model, data, stored)
+        if parsed is None and model is Federation and isinstance(data.get("training"), dict):
+            faults += _beside_training(data, faults)
         faults += [] if stored else removed
     if parsed is not None:
         faults += more(parsed)
@@ -233,6 +235,18 @@ def _validated(
         faults += [] if stored else _faults(model, data, unknown)
         for one in unknown:
             data = _without(data, [*_steps(data, one)])
+
+
+def _beside_training(data: dict[str, Any], faults: Sequence[Fault]) -> list[Fault]:
+    """What is wrong with the rest of a federation whose ``training`` alone has no right form."""
+    trainer = data["training"].get("trainer", "lightgbm")
+    least: dict[str, Any] = {"trainer": trainer}
+    least |= {"dpboost": {"private": {"epsilon": 1.0}}}.get(str(trainer), {})
+    if any(not fault.where.startswith("training") for fault in faults):
+        return []
+    parsed, _ = _validated(Federation, {**data, "training": least}, stored=True)
+    found = federation_faults(parsed) if parsed is not None else ()
+    return [fault for fault in found if not fault.where.startswith("training")]
 
 
 def _without(data: Any, steps: list[Any]) -> Any:

@@ -238,7 +238,7 @@ def not_of_trainer(trainer: str, name: str, keys: Sequence[str]) -> tuple[str, s
     alias = _ALIASES.get(trainer, {}).get(name, name)
     others = [of for of, model in TRAINERS.items() if name in model.model_fields]
     if others:
-        problem, remedy = f"is only for {', '.join(others)}", "take it out"
+        problem, remedy = f"is not for {trainer}, but for {', '.join(others)}", "take it out"
         if name in _READ_OFF and trainer in ("dpboost", "federboost"):
             why, remedy = _READ_OFF[name]
             problem = f"is not for {trainer}: {why}"

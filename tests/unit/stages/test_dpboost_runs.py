@@ -220,8 +220,7 @@ def test_random_splits_have_their_own_defaults_and_refuse_what_is_dpboosts(
     with pytest.raises(ConfigError) as caught:
         federation.declared  # noqa: B018
     assert [fault.where for fault in caught.value.faults] == [
-        "training.private.trees_per_ensemble",
-        "training.private.regularisation",
+        "training.private",
     ]
 
 

@@ -17,7 +17,7 @@ from tests.federation import FIRST_RUN, Workspace
 from tests.unit.stages.scoring_data import HOLDERS, NAME, dataset
 
 PARTIES = ("a", *HOLDERS)
-TUNING = {"trials": 4, "folds": 2}
+TUNING = {"trials": 4}
 
 
 def made(folder: Path, patch: pytest.MonkeyPatch, task: str, **training: Any) -> Workspace:
@@ -113,7 +113,7 @@ def test_a_retry_goes_on_after_the_last_trial(
 def test_minutes_end_it_and_a_retry_does_not_begin_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    short = {"trials": 50, "folds": 2, "minutes": 1e-9}
+    short = {"trials": 50, "minutes": 1e-9}
     workspace = made(tmp_path, monkeypatch, "regression", tuning=short)
     workspace.until("train")
     for _ in range(2):
