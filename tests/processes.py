@@ -62,17 +62,21 @@ class Processes:
 
     def members(self, *names: str) -> set[int]:
         """The living processes of sessions, and what they have started in other ones."""
-        leaders = {self.running[name].pid for name in names}
-        parents, found = {}, set()
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            with contextlib.suppress(OSError):
-                state, parent, _, session = stat.read_text().rpartition(")")[2].split()[:4]
-                if state != "Z":
-                    parents[int(stat.parent.name)] = int(parent)
-                    found |= {int(stat.parent.name)} if int(session) in leaders else set()
-        while more := {pid for pid, parent in parents.items() if parent in found} - found:
-            found |= more
-        return found
+        return family({self.running[name].pid for name in names})
+
+
+def family(leaders: set[int]) -> set[int]:
+    """The living processes of sessions, and what they have started in other ones."""
+    parents, found = {}, set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, parent, _, session = stat.read_text().rpartition(")")[2].split()[:4]
+            if state != "Z":
+                parents[int(stat.parent.name)] = int(parent)
+                found |= {int(stat.parent.name)} if int(session) in leaders else set()
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
 
 
 def _send(pids: set[int], number: int) -> None:

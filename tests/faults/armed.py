@@ -16,6 +16,7 @@ from typing import Any
 
 from opboost_ops.run import opening, runner
 from opboost_ops.run.inbox import Run
+from tests.processes import family
 
 #: Names the folder of the orders.
 FOLDER = "OPBOOST_DRILL"
@@ -83,16 +84,15 @@ def _strike(whom: str) -> None:
         # Alone from here on, it goes on until it wants something of its supervisor.
         time.sleep(1)
     elif whom == "worker":
-        mine = _environment(me)["TMPDIR"]
-        for process in Path("/proc").glob("[0-9]*"):
-            pid = int(process.name)
-            with suppress(OSError):
-                if pid != me and _environment(pid).get("TMPDIR") == mine:
-                    os.kill(pid, signal.SIGKILL)
+        # All that the rig has started for this party, and not the rig.
+        leader = me
+        while "pytest" not in Path(f"/proc/{_parent(leader)}/cmdline").read_text():
+            leader = _parent(leader)
+        for pid in family({leader}) - {me}:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
     os.kill(me, signal.SIGKILL)
 
 
-def _environment(pid: int) -> dict[str, str]:
-    """What a process found when it was started."""
-    text = Path(f"/proc/{pid}/environ").read_text()
-    return dict(entry.split("=", 1) for entry in text.split("\0") if "=" in entry)
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
