@@ -5,8 +5,9 @@ from importlib import metadata
 import numpy as np
 
 from opboost_ops.boosting.dp import noise
+from opboost_ops.boosting.dp.memory import Memory
 from opboost_ops.boosting.dp.text import model_text
-from opboost_ops.boosting.dp.trainer import Memory, bounds_of, fit
+from opboost_ops.boosting.dp.trainer import bounds_of, fit
 from opboost_ops.boosting.frame import Frame, Parameters, Tell, unheard
 from opboost_ops.boosting.lightgbm_backend import LightGBM
 
@@ -50,4 +51,6 @@ class DPBoost(LightGBM):
         """
         self.require()
         found = fit(frame, label, parameters, memory, tell=tell)
-        return model_text(found.trees, found.candidates, parameters, bounds_of(parameters))
+        return model_text(
+            found.trees, found.candidates, parameters, bounds_of(parameters), found.initial
+        )

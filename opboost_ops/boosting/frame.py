@@ -26,6 +26,8 @@ class Private:
         label_bounds: Public bounds of a number that is learnt; values outside are clipped.
         random: Whether splits are drawn at random and all of epsilon goes to leaves. It is not in
             the words of the others, which name trainings that an earlier version has begun.
+        delta: Where the whole model has (epsilon, delta): splits are then drawn at random, and leaf
+            sums get Skellam noise. None for epsilon alone.
     """
 
     epsilon: float
@@ -33,6 +35,7 @@ class Private:
     regularisation: float = 0.1
     label_bounds: tuple[float, float] | None = None
     random: bool = field(default=False, repr=False)
+    delta: float | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

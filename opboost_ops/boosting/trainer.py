@@ -3,7 +3,7 @@
 import numpy as np
 
 from opboost_ops.boosting.backend import Backend, Model, Reader
-from opboost_ops.boosting.dp.trainer import Memory
+from opboost_ops.boosting.dp.memory import Memory
 from opboost_ops.boosting.dp_backend import DPBoost
 from opboost_ops.boosting.frame import Frame, Parameters, Tell, Trainer, unheard
 from opboost_ops.boosting.lightgbm_backend import LightGBM

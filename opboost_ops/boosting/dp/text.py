@@ -28,6 +28,7 @@ def model_text(
     candidates: Candidates,
     parameters: Parameters,
     bounds: tuple[float, float],
+    initial: float = 0.0,
 ) -> str:
     """The model as stock LightGBM loads it.
 
@@ -36,15 +37,19 @@ def model_text(
         candidates: What their splits were chosen from.
         parameters: Of the training.
         bounds: Of the label, by which scores are laid back from [-1, 1].
+        initial: The score before all trees.
 
     Returns:
         Its predictions are numbers in the label's unit, or for two classes probabilities.
     """
     if parameters.task == "binary":
-        objective, scale, shift = f"binary sigmoid:{_SIGMOID}", 1.0, 0.0
+        logistic = parameters.private is not None and parameters.private.delta is not None
+        slope = 1 if logistic else _SIGMOID
+        objective, scale, shift = f"binary sigmoid:{slope}", 1.0, initial
     else:
         objective = "regression"
-        scale, shift = (bounds[1] - bounds[0]) / 2, (bounds[0] + bounds[1]) / 2
+        scale = (bounds[1] - bounds[0]) / 2
+        shift = (bounds[0] + bounds[1]) / 2 + initial * scale
     infos = [
         ":".join(map(str, range(count))) if count else f"[{edges[0]:.17g}:{edges[-1]:.17g}]"
         for edges, count in zip(candidates.thresholds, candidates.categories, strict=True)
@@ -63,7 +68,7 @@ def model_text(
     ]
     rate = parameters.learning_rate * scale
     for i, tree in enumerate(trees):
-        # The score before all trees is the middle of the bounds; the first tree's leaves carry it.
+        # The score before all trees: the first tree's leaves carry it.
         values = np.array(tree.leaves) / LEAF_UNITS * rate + (shift if i == 0 else 0.0)
         lines += _tree(i, tree, values, candidates, parameters.learning_rate)
     lines += [

@@ -1,11 +1,8 @@
 """DPBoost's two levels: ensembles of ensembles, tree by tree, each committed once it is drawn."""
 
-import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 
@@ -13,6 +10,7 @@ from opboost_ops.boosting.dp import (
     budget,
     gradients,
     noise,
+    noisy_leaves,
     random_tree,
     sensitivity,
     subsets,
@@ -20,26 +18,15 @@ from opboost_ops.boosting.dp import (
 )
 from opboost_ops.boosting.dp.budget import Spent
 from opboost_ops.boosting.dp.candidates import Candidates
+from opboost_ops.boosting.dp.memory import Memory, commit, digest_of, resume
 from opboost_ops.boosting.dp.sensitivity import GRADIENT_UNITS
 from opboost_ops.boosting.dp.tree import Tree
 from opboost_ops.boosting.frame import Frame, Parameters, Private, Tell, unheard
-from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.errors import ConfigError
 
 #: Called after each tree with how many rows it was given, and how many of them sat out. Both are
 #: counts of private rows: for experiments alone.
 Observer = Callable[[int, int], None]
-
-
-class Memory(Protocol):
-    """Where a training keeps what it has drawn: lines, each kept whole or not at all."""
-
-    def lines(self) -> list[bytes]:
-        """All lines so far."""
-        ...
-
-    def append(self, line: bytes) -> None:
-        """Keep one more; when this returns, it outlives a crash."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -50,11 +37,13 @@ class Trained:
         trees: In order.
         events: What each choice and release cost.
         candidates: What splits were chosen from.
+        initial: The score before all trees.
     """
 
     trees: tuple[Tree, ...]
     events: tuple[Spent, ...]
     candidates: Candidates
+    initial: float = 0.0
 
 
 def fit(
@@ -83,6 +72,11 @@ def fit(
     private = checked(parameters)
     candidates = Candidates.of(frame.names, frame.thresholds, frame.categories)
     codes = candidates.codes(frame.matrix)
+    if private.delta is not None:
+        binary = parameters.task == "binary"
+        scaled = label if binary else gradients.scaled(label, bounds_of(parameters))
+        private_model = noisy_leaves.fit(codes, scaled, candidates, parameters, memory, tell)
+        return Trained(private_model.trees, (), candidates, private_model.initial)
     target = gradients.scaled(label, bounds_of(parameters))
     key, trees, events = _remembered(memory, parameters, codes, target)
     rate = budget.exactly(parameters.learning_rate)
@@ -112,8 +106,7 @@ def fit(
                 parameters,
                 observe,
             )
-            if memory is not None:
-                memory.append(_line(tree=drawn.document(), spent=[e.model_dump() for e in spent]))
+            commit(memory, tree=drawn.document(), spent=[e.model_dump() for e in spent])
             trees.append(drawn)
             events += spent
             tell("trees", len(trees), parameters.trees)
@@ -191,27 +184,15 @@ def bounds_of(parameters: Parameters) -> tuple[float, float]:
 def _remembered(
     memory: Memory | None, parameters: Parameters, codes: np.ndarray, target: np.ndarray
 ) -> tuple[bytes, list[Tree], list[Spent]]:
-    if memory is None:
-        return noise.fresh_key(), [], []
-    digest = hashlib.sha256(repr(parameters).encode())
+    words = [repr(parameters).encode()]
     if checked(parameters).random:
-        digest.update(b"random splits")
-    digest.update(target.tobytes())
-    digest.update(codes.tobytes())
-    lines = [json.loads(line) for line in memory.lines()]
+        words.append(b"random splits")
+    training = digest_of(words, codes, target)
+    lines = resume(memory, training)
     if not lines:
         key = noise.fresh_key()
-        memory.append(_line(training=digest.hexdigest(), key=key.hex()))
+        commit(memory, training=training, key=key.hex())
         return key, [], []
-    if lines[0]["training"] != digest.hexdigest():
-        raise ContractError(
-            "This run has begun to train on another frame, and what it drew stands.",
-            "Trigger a new run.",
-        )
     trees = [Tree.of(line["tree"]) for line in lines[1:]]
     events = [Spent.model_validate(event) for line in lines[1:] for event in line["spent"]]
     return bytes.fromhex(lines[0]["key"]), trees, events
-
-
-def _line(**facts: object) -> bytes:
-    return json.dumps(facts, sort_keys=True).encode()

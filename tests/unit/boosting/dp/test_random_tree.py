@@ -11,6 +11,7 @@ from opboost_ops.boosting.dp import budget, noise, random_tree, trainer
 from opboost_ops.boosting.dp.sensitivity import GRADIENT_UNITS, LEAF_UNITS
 from opboost_ops.boosting.dp.trainer import Trained
 from opboost_ops.boosting.frame import Parameters
+from opboost_ops.errors import ContractError
 from tests.unit.boosting.dp.tables import bits, mixed, parameters
 from tests.unit.boosting.dp.test_audit import Attack
 
@@ -128,7 +129,7 @@ def test_a_retry_goes_on_and_another_kind_of_training_does_not() -> None:
     assert partly.trees[:2] == whole.trees[:2]
     assert settings.private is not None
     other = replace(settings, private=replace(settings.private, random=False))
-    with pytest.raises(trainer.ContractError, match="another frame"):
+    with pytest.raises(ContractError, match="another frame"):
         trainer.fit(frame, label, other, Kept(list(memory.kept)))
 
 

@@ -1,0 +1,180 @@
+"""Random splits with noisy leaves: what a whole model promises at a delta, and what it learns."""
+
+import math
+from dataclasses import replace
+
+import lightgbm
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.stats import beta, norm
+
+from opboost_ops.boosting import trainer as boosters
+from opboost_ops.boosting.dp import noise, noisy_leaves, random_tree, trainer
+from opboost_ops.boosting.dp.sensitivity import LEAF_UNITS
+from opboost_ops.boosting.dp.tree import Tree
+from opboost_ops.boosting.frame import Parameters
+from opboost_ops.errors import ContractError
+from tests.unit.boosting.dp.tables import bits, candidates_of, mixed, parameters
+
+#: Each confidence limit of an audit alone is wrong this often.
+ALPHA = 1e-3
+
+
+def settings(epsilon: float, delta: float, trees: int, **more: object) -> Parameters:
+    found = parameters(epsilon, trees, **{"task": "binary", "classes": 2, "depth": 6, **more})
+    assert found.private is not None
+    bounds = found.private.label_bounds if found.task == "regression" else None
+    private = replace(found.private, random=True, delta=delta, label_bounds=bounds)
+    return replace(found, private=private)
+
+
+class Lines:
+    """A memory of lines."""
+
+    def __init__(self, lines: list[bytes]) -> None:
+        self.all = lines
+
+    def lines(self) -> list[bytes]:
+        return self.all
+
+    def append(self, line: bytes) -> None:
+        self.all.append(line)
+
+
+@given(
+    epsilon=st.floats(0.05, 8),
+    exponent=st.integers(4, 9),
+    trees=st.sampled_from([1, 20, 200]),
+    task=st.sampled_from(["binary", "regression"]),
+)
+def test_a_model_spends_its_epsilon_and_hardly_less(
+    epsilon: float, exponent: int, trees: int, task: str
+) -> None:
+    delta = 10.0**-exponent
+    found = noisy_leaves.sums_of(task, trees, epsilon, delta)
+    assert 0.999 * epsilon <= found.noise.curve.epsilon <= epsilon
+
+
+@pytest.mark.parametrize("epsilon", [0.25, 1.0, 4.0])
+def test_the_noise_is_hardly_more_than_the_gaussian_mechanism_needs(epsilon: float) -> None:
+    """Against the exact law of the Gaussian mechanism (Balle and Wang, 2018)."""
+    delta, trees = 1e-6, 200
+    found = noisy_leaves.sums_of("binary", trees, epsilon, delta)
+    hessians = found.units // 4
+    square = (
+        trees * (found.units**2 + hessians**2) / found.noise.deviation("trees", 1) ** 2
+        + found.units**2 / found.noise.deviation("facts", 1) ** 2
+    )
+
+    def exceeds(mu: float) -> float:
+        first = norm.cdf(mu / 2 - epsilon / mu)
+        return float(first - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu) - delta)
+
+    exact = brentq(exceeds, 1e-3, 10)
+    assert 0.9 * exact < math.sqrt(square) <= exact
+
+
+@given(seed=st.integers(0, 2**32), depth=st.integers(1, 6))
+def test_leaves_are_those_that_rows_fall_into(seed: int, depth: int) -> None:
+    frame, _ = mixed(50, seed)
+    candidates = candidates_of(frame)
+    codes = candidates.codes(frame.matrix)
+    splits = random_tree.drawn(2**depth - 1, candidates)
+    tree = Tree(tuple(splits), tuple(i * LEAF_UNITS for i in range(2**depth)))
+    found = noisy_leaves.leaf_of(splits, codes, candidates)
+    assert found.tolist() == tree.values(codes, candidates).astype(int).tolist()
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    task=st.sampled_from(["binary", "regression"]),
+    far=st.sampled_from([-50.0, 0.0, 0.3, 50.0]),
+)
+def test_one_row_moves_one_leaf_by_a_clipped_gradient_and_hessian(
+    seed: int, task: str, far: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    score, place = rng.normal(size=30), rng.integers(0, 4, 30)
+    score[-1] = far
+    target = rng.integers(0, 2, 30) if task == "binary" else rng.uniform(-1, 1, 30)
+    whole, fewer = (
+        noisy_leaves.leaf_sums(score[:n], target[:n], place[:n], 4, task, 256) for n in (30, 29)
+    )
+    moved = whole - fewer
+    assert set(np.flatnonzero(moved) % 4) <= {place[-1]}
+    assert np.abs(moved[:4]).max() <= 256
+    assert 0 <= moved[4:].min() <= moved[4:].max() <= 64
+
+
+def test_a_retry_goes_on_and_another_training_does_not() -> None:
+    frame, label = mixed(100, 3)
+    declared = settings(2.0, 1e-6, 5, depth=2)
+    memory = Lines([])
+    whole = trainer.fit(frame, label, declared, memory)
+    assert trainer.fit(frame, label, declared, Lines(list(memory.all))).trees == whole.trees
+    partly = trainer.fit(frame, label, declared, Lines(memory.all[:3]))
+    assert partly.trees[:2] == whole.trees[:2]
+    assert partly.initial == whole.initial
+    with pytest.raises(ContractError, match="another frame"):
+        trainer.fit(frame, label, replace(declared, depth=1), Lines(list(memory.all)))
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_stock_lightgbm_predicts_what_was_trained(task: str) -> None:
+    frame, _ = mixed(3_000, 4)
+    hidden = frame.matrix[:, 0] + 3 * (frame.matrix[:, 2] == 3)
+    label = (hidden > 5).astype(float) if task == "binary" else hidden / 15
+    declared = settings(4.0, 1e-6, 100, task=task, learning_rate=0.2)
+    text = boosters.train(frame, label, declared)
+    found = lightgbm.Booster(model_str=text).predict(frame.matrix)
+    if task == "binary":
+        assert ((found > 0.5) == (label == 1)).mean() > 0.93
+        # Calibrated, as log loss is: DPBoost's own squared loss is not.
+        assert abs(found.mean() - label.mean()) < 0.03
+    else:
+        assert np.mean((found - label) ** 2) < 0.1 * np.var(label)
+
+
+def test_trees_of_a_small_table_are_shallow() -> None:
+    depths = []
+    for rows in (100, 3_000, 100_000):
+        sums = noisy_leaves.sums_of("binary", 200, 0.5, 1e-6)
+        depths.append(noisy_leaves.depth_of(rows, sums, 200, 6))
+    assert depths == sorted(depths)
+    assert depths[0] == 1
+    assert depths[-1] == 6
+
+
+def audit(epsilon: float, delta: float, models: int) -> float:
+    """A lower confidence bound on epsilon at delta, by trees that see one row or none."""
+    declared = settings(epsilon, delta, 4, task="regression", depth=1, learning_rate=1e-6)
+    # The others keep the initial score near 0, and lie in the other leaf.
+    rows, labels = [[1]] * 400, [-1.0, 1.0] * 200
+    tables = (
+        (bits(rows), np.array(labels)),
+        (bits([*rows, [0]]), np.array([*labels, 1.0])),
+    )
+
+    def statistic(index: int) -> float:
+        found = trainer.fit(*tables[index], declared)
+        return float(sum(tree.leaves[0] for tree in found.trees))
+
+    pilot = [statistic(0) for _ in range(models // 2)]
+    limit = float(np.quantile(pilot, 0.98))
+    rare, often = (sum(statistic(i) > limit for _ in range(models)) for i in (0, 1))
+    low = beta.ppf(ALPHA, often, models - often + 1)
+    high = beta.ppf(1 - ALPHA, rare + 1, models - rare)
+    return math.log(max(low - delta, 1e-12) / high)
+
+
+def test_an_attack_shows_less_than_epsilon_and_finds_half_the_noise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    epsilon, delta = 2.0, 1e-2
+    assert 0.2 * epsilon < audit(epsilon, delta, 4_000) < epsilon
+    real = noise.skellam
+    monkeypatch.setattr(noise, "skellam", lambda count, mean: real(count, max(1, mean // 4)))
+    assert audit(epsilon, delta, 4_000) > epsilon
