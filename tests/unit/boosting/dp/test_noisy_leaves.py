@@ -174,7 +174,7 @@ def test_an_attack_shows_less_than_epsilon_and_finds_half_the_noise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     epsilon, delta = 2.0, 1e-2
-    assert 0.2 * epsilon < audit(epsilon, delta, 4_000) < epsilon
+    assert 0.2 * epsilon < audit(epsilon, delta, 2_500) < epsilon
     real = noise.skellam
     monkeypatch.setattr(noise, "skellam", lambda count, mean: real(count, max(1, mean // 4)))
-    assert audit(epsilon, delta, 4_000) > epsilon
+    assert audit(epsilon, delta, 2_500) > epsilon
