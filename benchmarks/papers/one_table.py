@@ -19,6 +19,16 @@ from opboost_ops.stages.assemble import category_codes, encode_label
 #: What a dataset's label holder need not declare, and DPBoost asks of it.
 _MORE: dict[str, dict[str, dict[str, Any]]] = {
     "adult": {"capital-loss": {"bounds": [0, 5000]}},
+    "credit_default": {
+        "X2": {"bounds": [1, 2]},
+        "X3": {"bounds": [0, 6]},
+        "X4": {"bounds": [0, 3]},
+        "X5": {"bounds": [18, 90]},
+    },
+    "give_me_some_credit": {
+        "age": {"bounds": [18, 110]},
+        "NumberOfDependents": {"bounds": [0, 20], "missing": {"fill": 0}},
+    },
     "credit_scoring": {
         "age": {"bounds": [18, 90]},
         "amount": {"bounds": [0, 50_000]},
