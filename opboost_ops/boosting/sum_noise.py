@@ -5,7 +5,7 @@ masked. At least h = remaining - colluding parties are honest and stay, so each 
 variance that (epsilon, delta) takes; what the others add is surplus, and never removed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -43,11 +43,13 @@ class SumNoise:
         honest: h, of how many parties the noise is counted.
         means: By phase, the mean of a party's Poisson numbers: its noise has twice that variance.
         curve: What the whole session costs a row that is added or removed.
+        replaced: The same of a row that is replaced: it may move the same sums by twice as much.
     """
 
     honest: int
     means: dict[Phase, int]
     curve: RenyiCurve
+    replaced: RenyiCurve
 
     def deviation(self, phase: Phase, parties: int) -> float:
         """Standard deviation of a sum's noise, where so many parties added theirs.
@@ -77,14 +79,8 @@ def calibrated(releases: Sequence[Release], honest: int, epsilon: float, delta: 
             each.phase: max(1, ceil(factor * each.rounds * each.l2_squared / each.share / honest))
             for each in releases
         }
-        curves = (
-            renyi.repeated(
-                renyi.skellam(each.l1, each.l2_squared, 2 * honest * means[each.phase]),
-                each.rounds,
-            )
-            for each in releases
-        )
-        return SumNoise(honest, means, RenyiCurve(values=renyi.composed(curves), delta=delta))
+        once, twice = (_curve(releases, honest, means, delta, by) for by in (1, 2))
+        return SumNoise(honest, means, once, twice)
 
     low, high = 2.0**-40, 1.0
     while (found := noise(high)).curve.epsilon > epsilon:
@@ -100,3 +96,17 @@ def calibrated(releases: Sequence[Release], honest: int, epsilon: float, delta: 
         else:
             high = middle
     return noise(high)
+
+
+def _curve(
+    releases: Sequence[Release], honest: int, means: Mapping[Phase, int], delta: float, by: int
+) -> RenyiCurve:
+    """What all releases cost where each moves by so many rows' worth."""
+    curves = (
+        renyi.repeated(
+            renyi.skellam(by * each.l1, by**2 * each.l2_squared, 2 * honest * means[each.phase]),
+            each.rounds,
+        )
+        for each in releases
+    )
+    return RenyiCurve(values=renyi.composed(curves), delta=delta)

@@ -174,6 +174,8 @@ class DPBoostPrivacy(Record):
         trees_per_ensemble: The paper's T_e: the trees of an ensemble hold different rows, and
             ensembles share epsilon.
         regularisation: The paper's lambda.
+        delta: Below 1 / rows. The whole model is then (epsilon, delta)-differentially private, by
+            Skellam noise on leaf sums; it needs random splits. Epsilon holds alone when absent.
         splits: ``random`` draws splits without a look at any row, so that all of epsilon goes to
             leaves, and every tree learns from all rows. DPBoost's way when absent.
         metrics_epsilon: What the metrics of one training cost a held-out row: they get noise, and
@@ -181,6 +183,7 @@ class DPBoostPrivacy(Record):
     """
 
     epsilon: float = Field(gt=0, le=1000)
+    delta: float | None = Field(default=None, gt=0, lt=0.01)
     trees_per_ensemble: int = Field(default=50, ge=1, le=10_000)
     regularisation: float = Field(default=0.1, gt=0, le=1000)
     splits: Literal["random"] | None = None
@@ -188,6 +191,8 @@ class DPBoostPrivacy(Record):
 
     @model_validator(mode="after")
     def _all_rows(self) -> "DPBoostPrivacy":
+        if self.delta is not None and self.splits != "random":
+            raise ValueError("delta needs splits: random; DPBoost's own splits have epsilon alone")
         if self.splits == "random" and (self.trees_per_ensemble, self.regularisation) != (50, 0.1):
             raise ValueError(
                 "with random splits every tree learns from all rows: take trees_per_ensemble and "
@@ -200,9 +205,10 @@ class DPBoostTraining(_AllRowsAlike):
     """DPBoost: a differentially private model, by an extra that the label holder alone needs.
 
     Attributes:
-        trees: 50 when absent, with random splits 20.
-        learning_rate: With random splits 0.5 when absent.
-        depth: 6 when absent, with random splits 4; a complete tree has 2^depth leaves.
+        trees: 50 when absent, with random splits 20, with a delta 200.
+        learning_rate: With random splits 0.5 when absent, with a delta 0.2.
+        depth: 6 when absent, with random splits 4; a complete tree has 2^depth leaves. With a delta
+            at most 6: trees of small tables are shallower, by a rule of rows, epsilon and delta.
         private: What the model costs.
         seed: Of which rows are in which tree.
     """
@@ -218,6 +224,8 @@ class DPBoostTraining(_AllRowsAlike):
     @classmethod
     def _of_random_splits(cls, data: Any) -> Any:
         private = data.get("private") if isinstance(data, Mapping) else None
+        if isinstance(private, Mapping) and private.get("delta") is not None:
+            return {"trees": 200, "depth": 6, "learning_rate": 0.2, **data}
         if isinstance(private, Mapping) and private.get("splits") == "random":
             return {"trees": 20, "depth": 4, "learning_rate": 0.5, **data}
         return data

@@ -1,5 +1,6 @@
 """What a card says of a differentially private model: how much, against what, and what not."""
 
+from opboost_ops.boosting.dp.noisy_leaves import sums_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.private_faults import honest_of
 from opboost_ops.config.training import SumPrivacy
@@ -31,6 +32,18 @@ _NOISY = (
     "with the model. Not covered: row counts; which IDs all parties have; pass or fail of checks."
 )
 
+
+_NOISY_LEAVES = (
+    "The model is (epsilon, delta)-differentially private for one row of {label}'s table, by noisy "
+    "leaves of random splits: at delta {delta:g}, epsilon is {epsilon:g} if the row is added or "
+    "removed, and {replaced:.3g} if it is replaced.",
+    "So the model may be given away: everything in its file follows from sums with noise and from "
+    "the federation file. Counts, weights and gains are declared.",
+    "It is the cost of this model alone. Models trained on the same rows share one curve, also "
+    "those that never became champion: {label}'s ledger has the composed epsilon "
+    "(`opboost ledger show`).",
+    "{metrics}",
+)
 
 _SUMMED = (
     "The model is (epsilon, delta)-differentially private for one row of any party's table: at "
@@ -86,6 +99,18 @@ def private_words(federation: Federation) -> tuple[str, ...]:
     metrics = _EXACT.format(label=federation.label_holder)
     if spent is not None:
         metrics = _NOISY.format(spent=spent, twice_spent=2 * spent)
+    if private.delta is not None:
+        task = federation.parties[federation.label_holder].label
+        assert task is not None and task.task != "multiclass"
+        noise = sums_of(task.task, federation.training.trees, private.epsilon, private.delta).noise
+        words = {
+            "label": federation.label_holder,
+            "delta": private.delta,
+            "epsilon": private.epsilon,
+            "replaced": noise.replaced.epsilon,
+            "metrics": metrics,
+        }
+        return tuple(line.format(**words) for line in _NOISY_LEAVES)
     facts = {
         "metrics": metrics,
         "label": federation.label_holder,

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from opboost_ops.privacy.renyi import RenyiCurve
+
 
 @dataclass(frozen=True)
 class ModelCharge:
@@ -14,12 +16,14 @@ class ModelCharge:
         name: Of the draw; another draw is another release.
         rows: How many rows it was trained on, or evaluated on.
         what: The trees, or metrics with noise.
+        curve: Of a model that has (epsilon, delta); epsilon is then the curve's at its delta.
     """
 
     epsilon: float
     name: str
     rows: int
     what: Literal["model", "metrics"] = "model"
+    curve: RenyiCurve | None = None
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ def charge_model(party: Publisher, federation: Federation, run: str, model: Mode
         artifact=model.name,
         account="model",
         epsilon=model.epsilon,
+        curve=model.curve,
         rows=model.rows,
         discloses=f"{of}; epsilon for a row added or removed, twice as much for a row replaced",
         experiment=experiment_of(party, federation),

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from opboost_ops.boosting.dp import noisy_leaves
 from opboost_ops.boosting.private_federboost import noise_of
 from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.declared_map import Recorded
@@ -25,6 +26,7 @@ from opboost_ops.run.phases import ROUNDS, stages_of
 from opboost_ops.run.publication import Publisher
 from opboost_ops.stages.boost import private_of, settings_of
 from opboost_ops.stages.publish import disclosed_edges
+from opboost_ops.stages.train import parameters_of
 
 #: Name of what has not been made yet.
 _AHEAD = "expected"
@@ -156,6 +158,12 @@ def _models(
         curve = noise_of(settings_of(federation), sums).curve
         yield Release(**facts, kind="model", account="model", epsilon=curve.epsilon, curve=curve)
     elif "train" in stages and federation.training.trainer == "dpboost":
-        yield Release(**facts, kind="model", account="model", epsilon=private.epsilon)
+        label = federation.parties[federation.label_holder].label
+        assert label is not None
+        classes = label.classes or ()
+        parameters = parameters_of(federation.training, label.task, classes, label.bounds)
+        spent = noisy_leaves.curve_of(parameters)
+        epsilon = spent.epsilon if spent else private.epsilon
+        yield Release(**facts, kind="model", account="model", epsilon=epsilon, curve=spent)
     if {"evaluate", "evaluate_own"} & set(stages) and private.metrics_epsilon is not None:
         yield Release(**facts, kind="metrics", account="model", epsilon=private.metrics_epsilon)

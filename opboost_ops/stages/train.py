@@ -9,6 +9,7 @@ import numpy as np
 
 from opboost_ops.boosting import dask_engine, lightgbm_blocks, trainer
 from opboost_ops.boosting.denoise import joint
+from opboost_ops.boosting.dp import noisy_leaves
 from opboost_ops.boosting.frame import Private, Stop
 from opboost_ops.boosting.trainer import Frame, Parameters, format_of
 from opboost_ops.config.columns import released_channels
@@ -52,7 +53,9 @@ def train(context: Context) -> Outcome:
         memory = Drawn(context.home)
         text, found = _here(context, parameters, memory)
         if training.private is not None:
-            model = ModelCharge(training.private.epsilon, memory.name(), rows)
+            curve = noisy_leaves.curve_of(parameters)
+            epsilon = curve.epsilon if curve else training.private.epsilon
+            model = ModelCharge(epsilon, memory.name(), rows, curve=curve)
     return Outcome(
         files={_partial(context): text.encode()},
         documents={TUNED: found} if found else {},
@@ -160,6 +163,7 @@ def parameters_of(
             regularisation=training.private.regularisation,
             label_bounds=label_bounds if task == "regression" else None,
             random=training.private.splits == "random",
+            delta=training.private.delta,
         )
     assert not isinstance(training, FederBoostTraining)
     objective = ""

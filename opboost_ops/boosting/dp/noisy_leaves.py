@@ -27,6 +27,7 @@ from opboost_ops.boosting.frame import Parameters, Tell, unheard
 from opboost_ops.boosting.metrics import Task
 from opboost_ops.boosting.sum_noise import Release, SumNoise, calibrated
 from opboost_ops.errors import ConfigError
+from opboost_ops.privacy.renyi import RenyiCurve
 
 #: Trees, deepest leaf and learning rate where the federation file declares none.
 TREES, DEPTH, RATE = 200, 6, 0.2
@@ -122,6 +123,19 @@ def sums_of(task: Task, trees: int, epsilon: float, delta: float) -> Sums:
         if max(found.means.values()) <= _MEAN or exponent == _COARSEST:
             return Sums(units, found)
     raise AssertionError("unreachable")
+
+
+def curve_of(parameters: Parameters) -> RenyiCurve | None:
+    """What a training costs a row that is added or removed; None for epsilon alone.
+
+    Args:
+        parameters: As declared.
+    """
+    private = parameters.private
+    if private is None or private.delta is None or parameters.task == "multiclass":
+        return None
+    found = sums_of(parameters.task, parameters.trees, private.epsilon, private.delta)
+    return found.noise.curve
 
 
 def depth_of(rows: float, sums: Sums, trees: int, deepest: int) -> int:

@@ -22,7 +22,7 @@ from opboost_ops.boosting.dp.memory import Memory, commit, digest_of, resume
 from opboost_ops.boosting.dp.sensitivity import GRADIENT_UNITS
 from opboost_ops.boosting.dp.tree import Tree
 from opboost_ops.boosting.frame import Frame, Parameters, Private, Tell, unheard
-from opboost_ops.errors import ConfigError
+from opboost_ops.errors import ConfigError, ContractError
 
 #: Called after each tree with how many rows it was given, and how many of them sat out. Both are
 #: counts of private rows: for experiments alone.
@@ -73,6 +73,12 @@ def fit(
     candidates = Candidates.of(frame.names, frame.thresholds, frame.categories)
     codes = candidates.codes(frame.matrix)
     if private.delta is not None:
+        if private.delta * len(label) >= 1:
+            raise ContractError(
+                f"delta is {private.delta:g}, which is not below 1 / {len(label):,} rows: it would "
+                "allow a row to be published as it is.",
+                "Declare a smaller training.private.delta, and trigger a new run.",
+            )
         binary = parameters.task == "binary"
         scaled = label if binary else gradients.scaled(label, bounds_of(parameters))
         private_model = noisy_leaves.fit(codes, scaled, candidates, parameters, memory, tell)

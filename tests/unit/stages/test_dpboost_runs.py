@@ -13,7 +13,7 @@ from opboost_ops.boosting.dp.budget import Spent
 from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.cli import app
 from opboost_ops.config.loading import load_site
-from opboost_ops.errors import BudgetError, ConfigError
+from opboost_ops.errors import BudgetError, ConfigError, ContractError
 from opboost_ops.exchange.books import open_books
 from opboost_ops.privacy.accountant import model_epsilon
 from opboost_ops.privacy.events import Release
@@ -240,3 +240,56 @@ def test_a_federation_with_random_splits(federation: Workspace) -> None:
     files = federation.files("credit", "models", "credit_scoring", federation.run)
     words = " ".join(json.loads(files["card.json"])["private"])
     assert "by noisy leaves of random splits: epsilon is 3 if the row is added" in words
+
+
+def test_a_model_with_a_delta_is_charged_by_its_curve_and_shares_it_with_the_next(
+    federation: Workspace,
+) -> None:
+    def noisy_leaves(data: dict[str, Any]) -> None:
+        data["training"]["private"] = {"epsilon": 2.0, "delta": 1e-6, "splits": "random"}
+        data["training"]["trees"] = 20
+
+    federation.edit_yaml("federation.yaml", noisy_leaves)
+    federation.all()
+    charged = [r for r in ledger(federation, "credit") if r.account == "model"]
+    assert [r.kind for r in charged] == ["model"]
+    assert charged[0].curve is not None
+    assert charged[0].curve.delta == 1e-6
+    assert 1.99 < float(model_epsilon(charged)) <= 2.0
+    # Two models on the same rows cost less than the sum: sqrt(2) of it, roughly.
+    again = [charged[0], charged[0].model_copy(update={"run": "f" * 16})]
+    assert 2.5 < float(model_epsilon(again)) < 3.2
+    files = federation.files("credit", "models", "credit_scoring", federation.run)
+    words = " ".join(json.loads(files["card.json"])["private"])
+    assert "at delta 1e-06, epsilon is 2 if the row is added or removed" in words
+
+
+@pytest.mark.parametrize(
+    ("private", "where"),
+    [
+        ({"epsilon": 2.0, "delta": 1e-6}, "training.private"),
+        ({"epsilon": 2.0, "delta": 0.5, "splits": "random"}, "training.private.delta"),
+        ({"epsilon": 0.0, "delta": 1e-6, "splits": "random"}, "training.private.epsilon"),
+    ],
+)
+def test_declarations_that_promise_nothing_are_refused(
+    federation: Workspace, private: dict[str, Any], where: str
+) -> None:
+    federation.edit_yaml("federation.yaml", lambda data: data["training"].update(private=private))
+    with pytest.raises(ConfigError) as caught:
+        federation.declared  # noqa: B018
+    assert [fault.where for fault in caught.value.faults] == [where]
+
+
+def test_a_delta_that_lets_a_row_through_is_refused_before_anything_is_charged(
+    federation: Workspace,
+) -> None:
+    federation.edit_yaml(
+        "federation.yaml",
+        lambda data: data["training"].update(
+            private={"epsilon": 2.0, "delta": 0.009, "splits": "random"}, trees=20
+        ),
+    )
+    with pytest.raises(ContractError, match=r"delta is 0\.009"):
+        federation.all()
+    assert not [r for r in ledger(federation, "credit") if r.account == "model"]
