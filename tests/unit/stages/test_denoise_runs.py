@@ -6,6 +6,7 @@ import lightgbm
 import pytest
 
 from opboost_ops.config.loading import load_federation
+from opboost_ops.config.training import XGBoostTraining
 from opboost_ops.errors import ConfigError
 from opboost_ops.run.form_values import with_form
 from tests.federation import FIRST_RUN, Workspace
@@ -47,7 +48,7 @@ def test_releases_are_the_same_and_the_model_is_another(
     [
         ({"denoise": "joint"}, r"training\.denoise: makes a model for clear rows"),
         ({"denoise": "joint", "engine": "dask"}, r"training\.denoise: looks at all rows"),
-        ({"denoise": "joint", "trainer": "xgboost"}, "trains LightGBM alone"),
+        ({"denoise": "joint", "trainer": "xgboost"}, "is not for xgboost"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, training: dict[str, object], fault: str) -> None:
@@ -62,7 +63,7 @@ def test_dpboost_takes_none(tmp_path: Path, kind: str) -> None:
     workspace = Workspace.write(tmp_path, dataset("binary"))
     private = {"trainer": "dpboost", "private": {"epsilon": 1.0}, "denoise": kind}
     workspace.edit_yaml("federation.yaml", lambda d: d["training"].update(private))
-    with pytest.raises(ConfigError, match="DPBoost's noise does not cover"):
+    with pytest.raises(ConfigError, match="is not for dpboost"):
         load_federation(workspace.file)
 
 
@@ -80,5 +81,5 @@ def test_auto_is_joint_only_without_own_columns_and_for_clear_rows(tmp_path: Pat
     assert auto.model_copy(update={"scoring": routed}).denoising == "none"
     clear = auto.model_copy(update={"parties": parties, "scoring": routed})
     assert clear.denoising == "joint"
-    booster = clear.training.model_copy(update={"trainer": "xgboost"})
+    booster = XGBoostTraining(trainer="xgboost")
     assert clear.model_copy(update={"training": booster}).denoising == "none"

@@ -185,7 +185,6 @@ def test_each_line_of_the_model_is_drawn_declared_or_constant(made: Workspace) -
         ("scoring.reasons", 3),
         ("scoring.threshold.share", {"share": 0.1}),
         ("scoring.threshold.precision", {"precision": 0.9}),
-        ("training.gate", "interval"),
     ],
 )
 def test_what_would_be_read_off_rows_is_refused_with_that_reason(

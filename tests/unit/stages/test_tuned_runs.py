@@ -75,7 +75,7 @@ def test_no_trial_adds_a_line_or_says_how_good_it_was(
     winner = json.loads((home / "tuned.json").read_text())
     shown = card(tuned)
     assert shown["training"]["trees"] == winner["trees"]
-    assert "4 trials, by auc in 2 folds" in " ".join(shown["training_words"])
+    assert "4 trials, by auc in 3 folds" in " ".join(shown["training_words"])
     with books_of(tuned, "a") as books:
         asked = [e.discloses for e in books.ledger.releases() if e.kind == "split_request"]
     assert asked and all("tuning's winner" in line for line in asked)
