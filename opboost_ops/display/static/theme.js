@@ -17,3 +17,13 @@ addEventListener("click", (event) => {
   own.href = link.href;
   own.click();
 });
+// A table that is wider than its place says so.
+function measure() {
+  for (const more of document.querySelectorAll(".more")) {
+    const scroll = more.nextElementSibling;
+    more.hidden = scroll.scrollWidth <= scroll.clientWidth + 12;
+  }
+}
+addEventListener("load", measure);
+addEventListener("resize", measure);
+addEventListener("toggle", measure, true);
