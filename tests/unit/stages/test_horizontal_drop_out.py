@@ -2,15 +2,15 @@
 
 import json
 import threading
-from pathlib import Path
 
 import pytest
 import yaml
 from typer.testing import CliRunner
 
 from opboost_ops.aggregation.recovering import RecoveringMailbox
+from opboost_ops.api.experiments import run_document
 from opboost_ops.boosting.private_federboost import noise_of
-from opboost_ops.cli import app, horizontal_report
+from opboost_ops.cli import app
 from opboost_ops.config.loading import load_federation, load_site
 from opboost_ops.datasets.lenders import NAME
 from opboost_ops.errors import ConfigError
@@ -78,7 +78,7 @@ def test_a_run_ends_with_one_model_at_all_and_every_party_is_charged(lenders, mo
     }
     spent = {n: {ROUNDS: {"seconds": 1.0, "waited": 0.5, "cpu": 1.0}} for n in lenders.names[:3]}
     finished = Finished(TRAIN, lenders.federation, by_party, spent, [gone])
-    told = horizontal_report.told(finished, Path("models"))
+    told = run_document(lenders.file, finished)
     assert told["gone"] == [gone] and set(told["metrics"]) == set(lenders.names[:3])
     assert json.dumps(told)
 

@@ -2,16 +2,15 @@
 
 import json
 import threading
-from pathlib import Path
 
 import numpy as np
 import pyarrow.feather as feather
 import pytest
 import yaml
 
+from opboost_ops.api.experiments import run_document
 from opboost_ops.boosting.dp import noise
 from opboost_ops.boosting.private_federboost import noise_of
-from opboost_ops.cli import horizontal_report
 from opboost_ops.config.loading import load_federation, load_site, site_of
 from opboost_ops.datasets.lenders import NAME
 from opboost_ops.datasets.workspace import agree_for_all
@@ -89,7 +88,7 @@ def test_a_run_charges_every_party_and_tells_its_epsilon(lenders):
     }
     spent = {n: {ROUNDS: {"seconds": 1.0, "waited": 0.5, "cpu": 1.0}} for n in lenders.names}
     finished = Finished(TRAIN, lenders.federation, by_party, spent)
-    told = horizontal_report.told(finished, Path("models"))
+    told = run_document(lenders.file, finished)
     assert told["private"] == {"epsilon": added.curve.epsilon, "delta": 1e-4}
     assert set(told["metrics"]) == set(lenders.names)
 
