@@ -7,6 +7,7 @@ import lightgbm
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import beta, norm
@@ -44,6 +45,8 @@ class Lines:
         self.all.append(line)
 
 
+# Calibration takes a tenth of a second, more on a busy machine.
+@hypothesis_settings(deadline=None)
 @given(
     epsilon=st.floats(0.05, 8),
     exponent=st.integers(4, 9),
@@ -158,8 +161,12 @@ def audit(epsilon: float, delta: float, models: int) -> float:
         (bits([*rows, [0]]), np.array([*labels, 1.0])),
     )
 
+    candidates = candidates_of(tables[0][0])
+    codes = [candidates.codes(frame.matrix) for frame, _ in tables]
+
     def statistic(index: int) -> float:
-        found = trainer.fit(*tables[index], declared)
+        # Not by the trainer, which refuses a delta as large as an audit of few models needs.
+        found = noisy_leaves.fit(codes[index], tables[index][1], candidates, declared)
         return float(sum(tree.leaves[0] for tree in found.trees))
 
     pilot = [statistic(0) for _ in range(models // 2)]
