@@ -3,20 +3,16 @@
 All columns of a table in one place on [1, 32]. A seed holds one of five folds out and draws all
 noise anew; figures are means over seeds. With a delta, leaf sums get Skellam noise and the whole
 model has (epsilon, delta), see `opboost_ops.boosting.dp.noisy_leaves`; with ``--delta 0`` leaves
-get Laplace noise and epsilon holds alone. ``--pure`` and ``--ebm`` train both of the pure trainers,
-or DP-EBM (Nori et al., 2021), on the same folds.
+get Laplace noise and epsilon holds alone. ``--pure`` trains the trainers with epsilon alone, too:
+DPBoost (50 trees of depth 6, rate 0.1) and random splits (20 of depth 4, rate 0.5).
 """
 
 import argparse
-import importlib
 import json
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from statistics import fmean, stdev
-from typing import Any
 
 import numpy as np
 
@@ -35,7 +31,6 @@ LEAVES = {
     "depth": noisy_leaves.DEPTH,
     "learning_rate": noisy_leaves.RATE,
 }
-_EBM = "interpret-core==0.7.8"
 
 Scores = Callable[[OneTable, np.ndarray], np.ndarray]
 
@@ -48,7 +43,6 @@ def main() -> None:
     parser.add_argument("--delta", type=float, default=1e-6, help="0 for epsilon alone")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--pure", action="store_true", help="DPBoost and random splits, too")
-    parser.add_argument("--ebm", action="store_true", help="DP-EBM, too; installed for this run")
     parser.add_argument("--json", action="store_true", help="one line")
     options = parser.parse_args()
     found: dict[str, dict[str, dict[str, float]]] = {}
@@ -60,9 +54,6 @@ def main() -> None:
                 for kind in ("dpboost", "random"):
                     more = _measure(table, _pure(name, epsilon, kind), options.seeds)
                     line |= {f"{kind}_{key}": value for key, value in more.items()}
-            if options.ebm:
-                more = _measure(table, _ebm(epsilon, options.delta or 1e-6), options.seeds)
-                line |= {f"ebm_{key}": value for key, value in more.items()}
             found.setdefault(name, {})[f"{epsilon:g}"] = line
             print(name, epsilon, json.dumps(line), file=sys.stderr)
     print(json.dumps(found, indent=None if options.json else 1))
@@ -92,47 +83,6 @@ def _model(parameters: Parameters) -> Scores:
     def scores(table: OneTable, test: np.ndarray) -> np.ndarray:
         model = trainer.train(table.rows(~test), table.label[~test], parameters)
         return trainer.predict(model, table.frame.matrix[test])
-
-    return scores
-
-
-def _ebm(epsilon: float, delta: float) -> Scores:
-    """DP-EBM, given the same public bounds and categories."""
-    try:
-        glassbox = importlib.import_module("interpret.privacy")
-    except ImportError:
-        folder = tempfile.mkdtemp(prefix="interpret-")
-        command = ["uv", "pip", "install", "--quiet", "--target", folder, _EBM, "scikit-learn"]
-        subprocess.run(command, check=True)
-        sys.path.append(folder)
-        glassbox = importlib.import_module("interpret.privacy")
-
-    def scores(table: OneTable, test: np.ndarray) -> np.ndarray:
-        frame = table.frame
-        types = ["nominal" if n in frame.categorical else "continuous" for n in frame.names]
-        low = [min(frame.thresholds.get(n, (0.0,))) for n in frame.names]
-        high = [max(frame.thresholds.get(n, (1.0,))) for n in frame.names]
-        clipped = np.clip(frame.matrix, low, high)
-        matrix = np.where([kind == "nominal" for kind in types], frame.matrix, clipped)
-        settings: dict[str, Any] = {
-            "epsilon": epsilon,
-            "delta": delta,
-            "feature_types": types,
-            "privacy_bounds": dict(enumerate(zip(low, high, strict=True))),
-            "random_state": None,
-        }
-        columns = np.array(matrix, dtype=object)
-        for i, kind in enumerate(types):
-            if kind == "nominal":
-                columns[:, i] = [f"c{code:g}" for code in frame.matrix[:, i]]
-        if table.task == "binary":
-            model = glassbox.DPExplainableBoostingClassifier(**settings)
-            model.fit(columns[~test], table.label[~test].astype(int))
-            return np.asarray(model.predict_proba(columns[test])[:, 1])
-        settings |= {"privacy_target_min": 0.0, "privacy_target_max": 30.0}
-        model = glassbox.DPExplainableBoostingRegressor(**settings)
-        model.fit(columns[~test], table.label[~test])
-        return np.asarray(model.predict(columns[test]))
 
     return scores
 
