@@ -49,7 +49,7 @@ def test_the_ledger_tells_releases_losses_and_what_is_exact(trained_once: Worksp
     # One value of every cell was released: the person charged most is charged the worst case.
     assert inside["loss_whole"] == pytest.approx(whole)
     printed = run("ledger", "show", trained_once.folder / "shop", "--people")
-    assert "worst case by column" in printed
+    assert "what each feature has cost" in printed
     assert "Exact, no epsilon" in printed
 
 

@@ -19,6 +19,7 @@ AGREED = {
         "source": "'declared'",
     },
     "DPBoostPrivacy": {
+        "delta": "None",
         "epsilon": "required",
         "metrics_epsilon": "None",
         "regularisation": "0.1",

@@ -86,23 +86,6 @@ def test_a_worse_model_is_compared_on_the_same_rows_and_kept_aside(routed: Works
     assert "kept aside" in announced["skip"]
 
 
-def test_a_champion_put_in_place_during_the_run_stands_by_its_own_evaluation(
-    routed: Workspace,
-) -> None:
-    """Its comparisons were not asked for, and it is not compared on rows of the other's."""
-    routed.edit_yaml("federation.yaml", lambda d: d["training"].update(gate="today"))
-    routed.until("evaluate")
-    files = registry(routed).files(FIRST_RUN)
-    del files["sha256.json"]
-    registry(routed).register(OTHER, files)
-    registry(routed).promote(OTHER, "by hand")
-    routed.step("a", "evaluate")
-    gate = routed.home_json("a", "gate")
-    recorded = json.loads(files["evaluation.json"])["metrics"]["federated_routed"]["r2"]
-    assert (gate["version"], gate["value"], gate["promote"]) == (OTHER, recorded, False)
-    assert "its own held-out rows" in gate["why"]
-
-
 def test_what_a_person_approves_during_the_run_waits_for_the_next_one(routed: Workspace) -> None:
     routed.until("evaluate")
     files = registry(routed).files(FIRST_RUN)
