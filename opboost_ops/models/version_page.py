@@ -63,6 +63,7 @@ def version_parts(version: Version) -> list[Callable[[], list[Block]]]:
     limits = [*(card.get("limits") or ()), *filter(None, [card.get("centralised")])]
     return [
         lambda: _facts(version),
+        lambda: _importance(version),
         lambda: _lines("How it was trained", card.get("training_words")),
         lambda: _lines("Privacy of the model", card.get("private")),
         lambda: [_metrics(version)],
@@ -71,7 +72,6 @@ def version_parts(version: Version) -> list[Callable[[], list[Block]]]:
         lambda: _curves(version),
         lambda: _confusion(version),
         lambda: held_out_scores(version.evaluation),
-        lambda: _importance(version),
         lambda: [_features(version), _parties(version)],
         lambda: _lines("What scoring new rows in each mode discloses, and to whom", modes),
         lambda: _lines("What training disclosed, and to whom", card.get("disclosed")),

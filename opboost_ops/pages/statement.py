@@ -113,8 +113,11 @@ def _on(found: Federation, purpose: str, dags: Sequence[str]) -> list[Fact]:
             why = _why(run, own=dags[0])
             what = f"a run has failed: {airflow.PURPOSES[purpose]}"
             found.incidents.append((at.isoformat(timespec="seconds"), what, run.run, why))
-    ahead = min((at for at in airflow.next_times(dags).values() if at is not None), default=None)
     last = airflow.latest(dags, ["success"])
+    if purpose != "train" and not runs and not last:
+        # Where nothing was ever scored, scoring is no news.
+        return []
+    ahead = min((at for at in airflow.next_times(dags).values() if at is not None), default=None)
     ended = (last[0].ended or last[0].began) if last else None
     failed = sum(run.state == "failed" for run in runs)
     words = airflow.PURPOSES[purpose]

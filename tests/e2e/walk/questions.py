@@ -65,6 +65,7 @@ LEDGER, STATEMENT, MODELS = Click("Privacy ledger"), Click("Statement"), Click("
 QUALITY, MONTH = Click("Data quality"), Click("Statement")
 _VERSION = Click(FIRST_RUN, told="the version")
 _TOLD = "Disclosed exactly, with no epsilon"
+_PERIOD_COST = "What each feature has cost in the period"
 _DECIDED = "What was decided"
 _COST = "What it has cost in privacy, and what is left"
 
@@ -76,7 +77,7 @@ QUESTIONS = (
         OPERATOR,
         "what failed last, why, and what now?",
         "failed",
-        r"has failed, \d+ min ago.*bank: check_table.*out of bounds.*Mend the table",
+        r"training failed, \d+ min ago.*bank: check_table.*out of bounds.*Mend the table",
     ),
     Question(
         OPERATOR,
@@ -111,7 +112,7 @@ QUESTIONS = (
         OFFICER,
         "what is left?",
         "capped",
-        r"4 retrainings\s+until a budget of bank ends",
+        r"4\s+until the budget of income of bank ends",
         "Retrainings left",
     ),
     Question(
@@ -143,8 +144,8 @@ QUESTIONS = (
         "what left in the last thirty days, and what did it cost?",
         "one",
         r"income",
-        "What each feature has cost",
-        clicks=(STATEMENT,),
+        _PERIOD_COST,
+        clicks=(STATEMENT, Click(_PERIOD_COST)),
         row="income",
     ),
     Question(
@@ -168,7 +169,7 @@ QUESTIONS = (
         SCIENTIST,
         "is the newest version better, and by how much?",
         "twelve",
-        rf"The newest version is {run_of(12)}: kept.*auc \d\.\d{{4}}.*[+-]\d\.\d{{4}} \(95 %: ",
+        rf"The newest version is {run_of(12)}: rejected.*auc \d\.\d{{4}}.*[+-]\d\.\d{{4}} \(95 %: ",
         clicks=(MODELS,),
     ),
     Question(
