@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from opboost_ops.run.first_check import gaps_before
 
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.loading import load_federation, load_policy, load_site
 from opboost_ops.datasets import load
 from opboost_ops.datasets.workspace import write_workspace
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.books import agreements_of, open_books
 from opboost_ops.exchange.store import open_store
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.events import Release
-from opboost_ops.run import agreement_file, gaps
-from opboost_ops.run.first_check import gaps_before
+from opboost_ops.run import gaps
 from opboost_ops.run.local import run_federation
 from opboost_ops.run.publication import Publisher
 
@@ -117,7 +117,7 @@ def widen(cells: Any, site: Any, federation: Any, people: int) -> None:
     who = np.unique(rng.integers(0, 2**63, people).astype(np.uint64))
     policy = load_policy(site.home.parent / "policy.yaml")
     secret = noise.receiver_secret(site.noise_secret(), policy.noise_group(federation.label_holder))
-    for column in columns_of(federation, PARTY, agreement_file.load(site).columns):
+    for column in columns_of(federation, PARTY, agreements_of(site).columns):
         key, domain = column.noise_context(secret), column.domain
         values = rng.integers(domain.lower, domain.upper + 1, len(who))
         cells.charge(column.uuid, key, who, values, domain)

@@ -23,7 +23,7 @@ from opboost_ops.exchange.encryption import Envelope
 from opboost_ops.exchange.manifest import parse_manifest, receiver_of
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import LocalStore
-from opboost_ops.privacy.heads import Given
+from opboost_ops.privacy.checkpoints import Standing
 from opboost_ops.run.admission import REFUSED
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
@@ -245,7 +245,7 @@ class Workspace:
                 load_site(self.folder / signer / "site.yaml").noise_secret(), public
             )
         # As its party would have said it of its books, too.
-        given = Given(head=manifest.head, seen=manifest.seen) if manifest.head else None
+        given = Standing(head=manifest.head, seen=manifest.seen) if manifest.head else None
         _, new = draft.seal(
             key, manifest.federation, self.run, signer, manifest.experiment, envelope, given
         )

@@ -9,8 +9,8 @@ from opboost_ops.config.agreement import digest_of, document
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_federation, load_site
 from opboost_ops.errors import ConfigError, Fault
+from opboost_ops.exchange.books import agreements_of
 from opboost_ops.run import agreement, mailboxes
-from opboost_ops.run.agreement_file import load
 from opboost_ops.run.changes import Change, changes, leaving
 from opboost_ops.run.party_sites import federation_file
 from opboost_ops.run.site_faults import site_faults
@@ -138,7 +138,7 @@ def agree(site: str | Path, federation: str | Path, digest: str | None = None) -
         )
     if digest is not None:
         agreement.agree(mine, declared)
-    book = load(mine)
+    book = agreements_of(mine)
     newest = book.newest(declared.name)
     number = newest.number if newest is not None and newest.digest == found else None
     return Consent(mine.party, declared, found, tuple(changes(book, declared)), number)

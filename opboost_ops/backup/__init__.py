@@ -7,5 +7,5 @@
 5. `places`: where a backup is unpacked, and the way back as long as it is not all in place.
 6. `restoring`: verifies all, keeps what was there aside, puts the books back.
 
-What has happened since the backup, `run.gaps` finds.
+What has happened since the backup, `run.rollback` finds.
 """

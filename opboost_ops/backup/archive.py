@@ -27,8 +27,8 @@ MANIFEST = "backup.json"
 #: Where the entries of each kind lie.
 DATABASE, CELLS, MODELS, HOME, FILES = "database/", "cells/", "models/", "home/", "files/"
 
-#: Entries of `FILES` by which a site is found, and what it agreed to.
-SITE, AGREEMENT = "site.yaml", "agreement.json"
+#: Entry of `FILES` by which a site is found.
+SITE = "site.yaml"
 
 #: Most bytes that are read of a manifest.
 _LIMIT = 64 * 2**20

@@ -19,7 +19,6 @@ from pathlib import Path
 
 from opboost_ops import __version__
 from opboost_ops.backup.archive import (
-    AGREEMENT,
     FILES,
     SITE,
     Contents,
@@ -35,12 +34,13 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError, ConfigError, ContractError
 from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.key_files import write_private
+from opboost_ops.exchange.migrations import copy_file
 from opboost_ops.mechanisms import noise
+from opboost_ops.mechanisms.noise import read_secret
+from opboost_ops.privacy.agreements import AgreementRecords
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import VERSION, Database
 from opboost_ops.privacy.forgotten import Forgotten
-from opboost_ops.privacy.ledger import Ledger
-from opboost_ops.privacy.migrations import copy_file
 from opboost_ops.privacy.rows import copy_tables, replace_rows, table_names
 
 
@@ -102,7 +102,7 @@ def restore(
                 require_meant(present, beyond, contents.at, site.party)
             if keys is not None:
                 places.made += put_back(site, keys)
-            kept = _put_declared(folder, site, reader, places)
+            kept = _put_declared(folder, reader, places)
             _replace(site, contents, places, present)
             places.keep()
     return Restored(site, contents, tuple(places.aside), tuple(kept), tuple(beyond))
@@ -114,6 +114,12 @@ def _require_known(contents: Contents) -> None:
             f"The backup has tables of version {contents.tables}, made by release "
             f"{contents.software}; this software, {__version__}, knows {VERSION}.",
             "Upgrade this software first. Nothing was changed.",
+        )
+    if contents.tables < VERSION:
+        raise ArtifactError(
+            f"Release {contents.software} made this backup, whose tables this release migrates "
+            "only where they lie.",
+            f"Restore it with release {contents.software}, then upgrade. Nothing was changed.",
         )
 
 
@@ -181,12 +187,11 @@ def _room(party: str) -> Iterator[None]:
         )
 
 
-def _put_declared(folder: Path, site: Site, reader: Reader, places: Places) -> list[str]:
+def _put_declared(folder: Path, reader: Reader, places: Places) -> list[str]:
     """Write what people wrote where it is missing; what differs, and stays as it is."""
     kept = []
     for name in reader.below(FILES):
         path = folder / name.removeprefix(FILES)
-        path = site.agreement if path.name == AGREEMENT else path
         content = reader.read(name)
         if not path.exists():
             places.made.append(path)
@@ -221,17 +226,34 @@ def _replace(site: Site, contents: Contents, places: Places, present: Present) -
                 raise ArtifactError("The backup's audit log is not as it was. Nothing was changed.")
             places.swap()
             _stay_forgotten(site, database, present.forgotten)
+            _stay_withdrawn(site, database, present)
     finally:
         database.close()
 
 
 def _stay_forgotten(site: Site, database: Database, entries: Iterable[tuple[str, str]]) -> None:
-    forgotten = Forgotten(site.forgotten)
-    before = forgotten.entries()
-    if set(entries) - before:
+    forgotten = Forgotten(database)
+    if set(entries) - forgotten.read().entries:
         forgotten.merge(entries)
-        Cells(site.cells).forget(forgotten.hashes())
-    Ledger(database).complete(forgotten)
+        key = read_secret(site.cells_key) if site.cells_key is not None else None
+        Cells(site.cells, database, key=key).forget(forgotten.read().hashes())
+
+
+def _stay_withdrawn(site: Site, database: Database, present: Present) -> None:
+    """Nobody consents by a restore: what was withdrawn or stopped since stays so."""
+    records, audit = AgreementRecords(database, site.party), Audit(database)
+    at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    for made in records.read().agreements:
+        if made.withdrawn is None and (made.federation, made.digest) in present.withdrawn:
+            records.withdraw(frozenset({made.number}), at)
+            place = f"{made.federation}/agreement/{made.number}"
+            audit.add("withdrawn", place, site.party, made.digest, "kept through a restore")
+    entries = audit.of("stopped", "resumed")
+    for federation in sorted(present.stopped):
+        of = [entry for entry in entries if entry.place.partition("/")[0] == federation]
+        if not of or of[-1].action != "stopped":
+            place = f"{federation}/home/act"
+            audit.add("stopped", place, site.party, detail="kept through a restore")
 
 
 def _lines(path: Path) -> Iterator[bytes]:

@@ -18,7 +18,6 @@ import sqlalchemy as sa
 
 from opboost_ops import __version__
 from opboost_ops.backup.archive import (
-    AGREEMENT,
     DATABASE,
     FILES,
     SITE,
@@ -92,8 +91,6 @@ def _write(folder: Path, site: Site, writer: Writer, progress: Progress) -> Cont
             nonlocal moment
             moment = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
             names.take()
-            if site.agreement.is_file():
-                small[AGREEMENT] = site.agreement.read_bytes()
 
         with books.database.snapshot(at_rest) as view:
             rows = _tables(writer, view)

@@ -74,7 +74,7 @@ def restore(
 ) -> None:
     """Put a party's books back; all is verified before anything is changed."""
     from opboost_ops.backup.restoring import restore as put_back
-    from opboost_ops.run.gaps import check
+    from opboost_ops.run.rollback import check
 
     keys = _keys(keys_from, passphrase_file, private_key)
     with _bytes("verified") as progress:
@@ -90,7 +90,7 @@ def restore(
             "What was released since the backup is charged by `opboost ledger recover`; until "
             "then no run releases anything.",
         )
-    print("Nothing is missing in them, as far as cells, homes and store tell.")
+    print("Nothing is missing in them, as far as cell files and signed checkpoints tell.")
 
 
 def _tell(done: "Restored") -> None:

@@ -85,6 +85,8 @@ def load_site(path: Path, folder: Path | None = None) -> Site:
     update: dict[str, Any] = {
         name: folder / getattr(site, name) for name in paths if in_a_file(getattr(site, name))
     }
+    if site.cells_key is not None:
+        update["cells_key"] = folder / site.cells_key
     elsewhere = "://" in site.store or site.store.startswith((ENVIRONMENT, AIRFLOW))
     update["store"] = site.store if elsewhere else str(folder / site.store)
     prefix = "sqlite:///"

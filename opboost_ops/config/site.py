@@ -48,7 +48,9 @@ class Site(Record):
         dask: Address of the scheduler of the label holder's own Dask cluster, or ``env:NAME`` for
             an environment variable that holds it; absent, ``training.engine: dask`` starts workers
             on this machine.
-        agreement: What the party has agreed to, which `opboost agree` writes.
+        cells_key: File of 32 bytes under which cell files are encrypted at rest; absent, they lie
+            in the clear.
+        agreement: Where 0.2.0 kept agreements, which are migrated into the database.
         models: Where the label holder keeps its models.
         scores: Where the label holder keeps the scores of new rows.
         secret: File of the 32 secret bytes from which all noise comes. Or ``env:NAME`` for an
@@ -72,6 +74,7 @@ class Site(Record):
     store: str
     ledger: str = "sqlite:///ledger.sqlite"
     cells: Path = Path("cells")
+    cells_key: Path | None = None
     dask: str = ""
     retention_days: float | None = Field(default=None, gt=0)
     agreement: Path = Path("agreement.json")
@@ -100,11 +103,6 @@ class Site(Record):
             ConfigError: The environment variable that should hold it is not set.
         """
         return _resolved("dask", self.dask)
-
-    @property
-    def forgotten(self) -> Path:
-        """Where the list of forgotten persons lies."""
-        return self.cells / "forgotten.json"
 
     def noise_secret(self) -> noise.Secret:
         """The party's noise secret, 32 bytes.

@@ -32,7 +32,7 @@ from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.salting import salted
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.spool import Spool
-from opboost_ops.privacy.heads import Given
+from opboost_ops.privacy.checkpoints import Standing
 from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.scratch.arrays import let_go
 
@@ -84,7 +84,7 @@ class Draft:
         party: str,
         experiment: bool,
         envelope: Envelope | None = None,
-        given: Given | None = None,
+        standing: Standing | None = None,
         spool: Spool | None = None,
     ) -> tuple[Manifest, Mapping[str, bytes]]:
         """Sign the draft, and encrypt its files.
@@ -96,7 +96,7 @@ class Draft:
             party: Who publishes.
             experiment: Whether it carries no guarantee.
             envelope: How to encrypt to the receiver; None leaves the files as they are.
-            given: Where the party's books stand.
+            standing: Where the party's state stands.
             spool: Where parts of a table wait, which take long to make; without one, they are made
                 each time.
 
@@ -145,8 +145,8 @@ class Draft:
             encrypted_to=envelope.name if envelope else None,
             experiment=experiment,
             software=__version__,
-            head=given.head if given else None,
-            seen=given.seen if given else {},
+            head=standing.head if standing else None,
+            seen=standing.seen if standing else {},
         )
         head = manifest.to_bytes()
         digest, end = hashlib.sha256(head).hexdigest(), SUFFIX if envelope else ""

@@ -11,8 +11,8 @@ from typing import Any
 from opboost_ops.config.agreement import differences, document
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
+from opboost_ops.privacy.agreements import Agreements
 from opboost_ops.privacy.loss import LossCurve, column_losses
-from opboost_ops.run.agreement_file import Agreements
 
 _INSIDE_VERTICAL = {
     "holdout": "which rows a model is judged by: the label holder's own affair, and it decides "

@@ -17,7 +17,7 @@ from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.errors import BudgetError
 from opboost_ops.exchange.books import Books
 from opboost_ops.mechanisms import noise
-from opboost_ops.privacy.accountant import Budget
+from opboost_ops.privacy.accountant import Budget, Totals
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.pilot import still_to_come
@@ -87,9 +87,9 @@ def require_within(
     mine = features if party.name in federation.feature_holders else {}
     budget = Budget(party.policy, mine, still_to_come(federation, party.name))
 
-    def rule(before: Sequence[Release], new: Sequence[Release]) -> None:
+    def rule(before: Totals, new: Sequence[Release]) -> None:
         # A run that is cleared has been charged for its models.
-        mine = {line.kind for line in before if line.run == run and line.account == "model"}
+        mine = {line.kind for line in before.models if line.run == run}
         budget(before, [line for line in new if line.kind not in mine])
 
     books.ledger.require(found.surely, rule)

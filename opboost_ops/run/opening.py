@@ -17,12 +17,13 @@ from opboost_ops.config.loading import load_federation, parse_federation, site_o
 from opboost_ops.config.public_keys import PublicKeys
 from opboost_ops.errors import BudgetError, ConfigError, ContractError, OpBoostError
 from opboost_ops.exchange.artifact import DOCUMENT, Draft
+from opboost_ops.exchange.books import agreements_of
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.models.registry import Registry, backend_in
 from opboost_ops.privacy.charges import Charges
-from opboost_ops.run import agreement_file, clock, timings
+from opboost_ops.run import clock, timings
 from opboost_ops.run.form_values import asked_for, with_form
 from opboost_ops.run.inbox import Run, acceptance_of, home_of, keep, note_refused
 from opboost_ops.run.preflight import require_ready, together
@@ -133,7 +134,7 @@ def resolved(
         if model is None:
             # New rows may well be there before the first model is.
             return party, f"{declared.name} has no champion to score with: train a model first"
-        book = agreement_file.load(site)
+        book = agreements_of(site)
         federation = for_model(
             declared,
             model,

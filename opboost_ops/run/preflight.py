@@ -14,12 +14,11 @@ from typing import Any
 from opboost_ops.boosting.dp import noise as model_noise
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.errors import BudgetError, ContractError, OpBoostError, PolicyError
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.books import agreements_of, open_books
 from opboost_ops.exchange.encryption import private_key
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.mechanisms import noise
-from opboost_ops.privacy.heads import Head
-from opboost_ops.run import agreement_file
+from opboost_ops.privacy.checkpoints import Checkpoint
 from opboost_ops.run.admission import admit
 from opboost_ops.run.expected_cost import require_within
 from opboost_ops.run.phases import ROUNDS, stages_of
@@ -38,7 +37,7 @@ def require_ready(
     digest: str,
     home: Home,
     day: date,
-    seen: Mapping[str, Head] = MappingProxyType({}),
+    seen: Mapping[str, Checkpoint] = MappingProxyType({}),
     also: Sequence[OpBoostError] = (),
 ) -> None:
     """Refuse a run that the party could not do its part of, before it begins it.
@@ -50,7 +49,7 @@ def require_ready(
         digest: The plan's digest.
         home: The party's folder for the run.
         day: As of when keys are judged.
-        seen: By party, the last head that the label holder had seen when it opened the run.
+        seen: By party, the latest checkpoint that the plan says to have received.
         also: What is in the way besides.
 
     Raises:
@@ -89,7 +88,7 @@ def lacking(
         # What is published is charged; a run that is cleared then repeats it.
         if home.has(f"{FOLDER}/publish"):
             return
-        recorded = agreement_file.load(site).columns
+        recorded = agreements_of(site).columns
         with open_books(site) as books:
             perhaps = require_within(books, party, federation, run, purpose, recorded)
         if perhaps:

@@ -18,7 +18,6 @@ from opboost_ops.exchange.store import open_store
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.database import has_tables
-from opboost_ops.privacy.lost import lost_states
 from opboost_ops.run import mailboxes
 from opboost_ops.run.party_sites import site_files
 from opboost_ops.stages.rehearsal import common_people, rehearse, table_fault
@@ -95,14 +94,14 @@ def _lost(party: str, site: Site) -> list[Fault]:
     if not has_tables(site.ledger_url()):
         return []
     with open_books(site) as books:
-        lost = lost_states(books.ledger.releases(), books.cells)
+        lost = books.lost_states()
     return [
         Fault(
             f"{party}/cells",
-            f"the state of {state.last.feature} is lost or older than the ledger",
-            "put the newest one back, or see `opboost ledger recover`",
+            f"the cell state of {feature} is lost",
+            "put the newest files back, or see `opboost ledger recover`",
         )
-        for state in lost
+        for feature in lost
     ]
 
 

@@ -12,8 +12,9 @@ import pytest
 from opboost_ops.config.agreement import digest_of, document
 from opboost_ops.config.loading import load_site, parse_federation
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
+from opboost_ops.exchange.books import agreements_of
 from opboost_ops.exchange.signing import new_signing_key
-from opboost_ops.run import agreement, agreement_file
+from opboost_ops.run import agreement
 from opboost_ops.stages.stage import SKIP
 from tests.bad_input.faults import CANARY_TEXT, failing, message_is_right
 from tests.bad_input.test_tables import first_rows
@@ -210,7 +211,7 @@ def test_a_version_is_scored_under_the_agreement_under_which_it_was_trained(
     run: Workspace, change: Callable[[Any], None]
 ) -> None:
     """Nightly scoring goes on after a new agreement, on the features that the model knows."""
-    first = agreement_file.load(load_site(run.folder / "bank" / "site.yaml")).agreements
+    first = agreements_of(load_site(run.folder / "bank" / "site.yaml")).agreements
     trained = run.declared
     run.edit_yaml("federation.yaml", change)
     assert digest_of(document(run.declared)) != first[0].digest

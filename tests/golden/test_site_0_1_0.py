@@ -95,7 +95,7 @@ def test_ledger_and_audit_log_say_what_they_said(site: Site, party: str) -> None
         releases, step, whole = expected["income"]
         expected["income"] = (releases, pytest.approx(step - 1), pytest.approx(whole - 1))
     assert losses(shown) == expected
-    backup = site.folder / party / "ledger.sqlite.before-2"
+    backup = site.folder / party / "ledger.sqlite.before-3"
     assert (backup.stat().st_mode & 0o077, backup.stat().st_size > 0) == (0, True)
     assert shown["models"]["epsilon"] == before["models"]["epsilon"]
     assert [line["kind"] for line in shown["exact"]] == [line["kind"] for line in before["exact"]]

@@ -16,8 +16,7 @@ import pytest
 
 from opboost_ops.alignment import oprf
 from opboost_ops.errors import ContractError
-from opboost_ops.exchange.books import open_books
-from opboost_ops.privacy.forgotten import Forgotten
+from opboost_ops.exchange.books import forgotten_of, open_books
 from opboost_ops.stages import align, catalogue, digest_ids, keyed, raw_table, write_scores
 from opboost_ops.stages.stage import Context, Outcome, Stage
 from tests.noninterference.rewriting import STRANGERS
@@ -267,7 +266,7 @@ PLANTED: dict[str, Planted] = {
         _at("check_table", _summary(_ledger_lines)), "other federations", NEXT
     ),
     "how many are forgotten": Planted(
-        _at("check_table", _summary(lambda c: len(Forgotten(c.site.forgotten)))),
+        _at("check_table", _summary(lambda c: len(forgotten_of(c.site)))),
         "others forgotten", NEXT,
     ),
     "seconds": Planted(

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.books import open_books
 from opboost_ops.mechanisms import noise
+from opboost_ops.privacy.checkpoints import Checkpoint
 from opboost_ops.privacy.events import Release
-from opboost_ops.privacy.forgotten import Forgotten
-from opboost_ops.privacy.heads import Head
+from tests.books import forget
 from tests.federation import Workspace
 
 #: A column of every table that no file declares.
@@ -208,8 +208,9 @@ def _other_federations(workspace: Workspace, party: str) -> None:
         for number in range(7):
             # Towards the same receiver, too: numbers and heads are of one federation alone.
             run = f"{number:016x}"
-            books.heads.take(key, "elsewhere", "a", run, ("ranks",), (), "a")
-            books.heads.see("elsewhere", "a", party, run, Head(number=number + 1, head="0" * 64))
+            books.checkpoints.take(key, "elsewhere", "a", run, ("ranks",), {})
+            other = Checkpoint(number=number + 1, head="0" * 64)
+            books.checkpoints.receive("elsewhere", "a", party, other)
     folder = site.home / "elsewhere" / ("f" * 16)
     folder.mkdir(parents=True)
     (folder / "table.json").write_text(json.dumps({"sha256": "00", "rows": 12345}))
@@ -220,7 +221,7 @@ def _other_federations(workspace: Workspace, party: str) -> None:
 
 def _others_forgotten(workspace: Workspace, party: str) -> None:
     site = load_site(workspace.folder / party / "site.yaml")
-    Forgotten(site.forgotten).add(site.noise_secret(), "nobody whom a table has")
+    forget(site, "nobody whom a table has")
 
 
 REWRITINGS: dict[str, Rewriting] = {

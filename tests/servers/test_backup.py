@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 def told(workspace: Workspace) -> Any:
     with books_of(workspace, "bank") as books:
-        states = {p.name: p.read_bytes() for ps in books.cells.columns().values() for p in ps}
+        states = {p.name: p.read_bytes() for p in books.cells.paths()}
         return books.ledger.dated(), books.audit.verify(), states
 
 

@@ -9,13 +9,13 @@ import sqlalchemy as sa
 import yaml
 
 from opboost_ops.domain import Domain
+from opboost_ops.exchange.migrations import upgrade
 from opboost_ops.mechanisms import GlobalMap
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.privacy.loss import loss_curve
-from opboost_ops.privacy.migrations import upgrade
 from tests.books import books_of
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.older_books import OLDER, PARTY, drill, found, put_back, two_nights

@@ -96,7 +96,6 @@ BANNED = {
     r"hold-out": "holdout",
     r"test set": "held-out rows",
     r"(current|production) model\b": "champion",
-    r"checkpoints?\b": "boundary",
     r"privacy budget": "budget",
     r"home director": "home",
     r"coordination (server|service)": "coordinator",
@@ -171,6 +170,10 @@ class Memory:
         if reference not in self.places:
             raise ArtifactError("Nothing was published there in time.")
         return self.places[reference]
+
+    def runs(self, federation: str) -> list[str]:
+        found = {place.split("/")[1] for place in self.places if place.startswith(federation)}
+        return sorted(found)
 
     def list(self, prefix: str) -> list[str]:
         return sorted(place for place in self.places if place.startswith(prefix))

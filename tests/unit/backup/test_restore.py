@@ -5,6 +5,7 @@ import sqlite3
 import zipfile
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import polars as pl
 import pytest
@@ -16,9 +17,8 @@ from opboost_ops.backup.writing import back_up
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.audit import Audit
+from opboost_ops.exchange.books import Books, agreements_of
 from opboost_ops.models.registry import Registry
-from opboost_ops.privacy.cells import Cells
-from opboost_ops.run import agreement_file
 from opboost_ops.run.agreement import withdraw
 from tests.books import books_of
 from tests.federation import SECOND_RUN, Workspace
@@ -30,7 +30,7 @@ def told(workspace: Workspace, party: str = "bank") -> Any:
     """All that the books say."""
     with books_of(workspace, party) as books:
         lines = books.ledger.dated()
-        states = {p.name: p.read_bytes() for ps in books.cells.columns().values() for p in ps}
+        states = {p.name: p.read_bytes() for p in books.cells.paths()}
         return lines, books.audit.verify(), states, books.ledger.uncommitted()
 
 
@@ -157,6 +157,12 @@ def test_a_password_in_site_yaml_is_not_taken_along(
     assert "env:NAME" in str(left_out)
 
 
+def people_of(books: Books) -> dict[tuple[UUID, str], int]:
+    """How many people each cell state has."""
+    states = {place: books.cells.load(*place) for place in books.cells.generations()}
+    return {place: len(state.people) for place, state in states.items() if state is not None}
+
+
 def test_who_was_forgotten_since_stays_forgotten(
     workspace: Workspace, tmp_path: Path, opboost: Opboost
 ) -> None:
@@ -164,15 +170,12 @@ def test_who_was_forgotten_since_stays_forgotten(
     person = str(pl.read_parquet(bank / "tables" / "train.parquet")["id"][0])
     back_up(bank, tmp_path / "b")
     opboost("forget", bank, person)
-    site = load_site(bank / "site.yaml")
-    listed = site.forgotten.read_bytes()
-    people = {p.name: len(Cells(site.cells).load(p).people) for p in site.cells.glob("*.parquet")}
-    restore(bank, tmp_path / "b", over=True)
-    assert site.forgotten.read_bytes() == listed
     with books_of(workspace, "bank") as books:
-        assert books.ledger.forgotten()
-        paths = [path for paths in books.cells.columns().values() for path in paths]
-        assert {path.name: len(books.cells.load(path).people) for path in paths} == people
+        listed, people = books.forgotten.read(), people_of(books)
+    restore(bank, tmp_path / "b", over=True)
+    with books_of(workspace, "bank") as books:
+        assert books.forgotten.read() == listed
+        assert people_of(books) == people
 
 
 def test_what_was_withdrawn_since_stays_withdrawn(workspace: Workspace, tmp_path: Path) -> None:
@@ -180,9 +183,8 @@ def test_what_was_withdrawn_since_stays_withdrawn(workspace: Workspace, tmp_path
     site = load_site(bank / "site.yaml")
     back_up(bank, tmp_path / "b")
     withdraw(site, 1)
-    done = restore(bank, tmp_path / "b", over=True)
-    assert done.kept == ("agreement.json",)
-    assert agreement_file.load(site).newest("credit_scoring") is None
+    restore(bank, tmp_path / "b", over=True)
+    assert agreements_of(site).newest("credit_scoring") is None
 
 
 def test_a_damaged_database_is_set_aside(workspace: Workspace, backup: Path) -> None:

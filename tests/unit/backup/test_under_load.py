@@ -17,8 +17,7 @@ from opboost_ops.backup.writing import back_up
 from opboost_ops.config.loading import load_site
 from opboost_ops.datasets.workspace import site_data, write_keys
 from opboost_ops.exchange.books import open_books
-from opboost_ops.privacy.lost import lost_states
-from opboost_ops.run.gaps import check
+from opboost_ops.run.rollback import check
 from tests.federation import Workspace
 from tests.unit.backup import drawing
 
@@ -117,7 +116,7 @@ def test_eight_runs_and_an_empty_machine(workspace: Workspace, tmp_path: Path) -
     back_up(bank, tmp_path / "last")
     with open_books(site) as books:
         everything = {line.artifact for line in books.ledger.releases()}
-        states = {p.name: p.read_bytes() for ps in books.cells.columns().values() for p in ps}
+        states = {p.name: p.read_bytes() for p in books.cells.paths()}
     backups.append((tmp_path / "last", everything))
     shutil.move(bank, tmp_path / "gone")
     for number, (backup, charged) in enumerate(backups):
@@ -126,7 +125,7 @@ def test_eight_runs_and_an_empty_machine(workspace: Workspace, tmp_path: Path) -
         restore(bank, backup)
         with open_books(site) as books:
             assert charged <= {line.artifact for line in books.ledger.releases()}
-            assert lost_states(books.ledger.releases(), books.cells) == []
+            assert books.lost_states() == []
         found = check(site)
         assert not [gap for gap in found if gap.lacks in ("cells", "audit")], number
     # The last one was taken when all had ended: nothing at all is missing.

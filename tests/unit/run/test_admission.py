@@ -16,9 +16,9 @@ from opboost_ops.config.agreement import PROTOCOL, digest_of, document, fields
 from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import load_site, parse_federation
 from opboost_ops.errors import ConfigError, PolicyError
+from opboost_ops.exchange.books import agreements_of
 from opboost_ops.exchange.encryption import new_encryption_key
 from opboost_ops.exchange.signing import new_signing_key
-from opboost_ops.run import agreement_file
 from opboost_ops.run.admission import REFUSED
 from opboost_ops.run.agreement import withdraw
 from opboost_ops.run.phases import stages_of
@@ -163,7 +163,7 @@ def test_a_thousand_epsilons_just_below_are_no_release(honest: Workspace) -> Non
     place = f"credit_scoring/{honest.run}/plan/credit"
     plan = json.loads((honest.store.get(place) or {})["document.json"])
     party = honest.folder / "bank"
-    book = agreement_file.load(load_site(party / "site.yaml"))
+    book = agreements_of(load_site(party / "site.yaml"))
     pinned = book.agreements[0]
     epsilon = bank(plan["federation"])["income"]["mechanism"]["epsilon"]
     for step in range(1, 1001):
@@ -216,7 +216,7 @@ def test_an_agreement_that_was_edited_by_hand(honest: Workspace, where: str) -> 
     path.write_text(path.read_text().replace('"upper": 10', '"upper": 11'))
     site = load_site(honest.folder / where / "site.yaml")
     with pytest.raises(ConfigError, match="changed outside this software"):
-        agreement_file.load(site)
+        agreements_of(site)
     step, error = honest.first_failure()
     assert step == ("open_run" if where == "credit" else "bank.check_table")
     assert isinstance(error, PolicyError) and "changed outside" not in str(error)
@@ -254,7 +254,7 @@ def test_what_is_free_to_change_runs_under_the_same_agreement(honest: Workspace)
     honest.edit_yaml("federation.yaml", change, agree=False)
     honest.all({"trees": 3})
     site = load_site(honest.folder / "bank" / "site.yaml")
-    assert [made.number for made in agreement_file.load(site).agreements] == [1]
+    assert [made.number for made in agreements_of(site).agreements] == [1]
 
 
 def redrawn(

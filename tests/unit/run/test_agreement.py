@@ -1,6 +1,5 @@
 """What a party has agreed to, at its site: numbered, dated, sealed, withdrawn."""
 
-import json
 import uuid
 from pathlib import Path
 
@@ -10,9 +9,9 @@ from opboost_ops.config.declared_map import first_declared
 from opboost_ops.config.loading import load_site, parse_federation
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.books import agreements_of as load
 from opboost_ops.exchange.books import open_books
 from opboost_ops.run.agreement import agree, lacking, withdraw
-from opboost_ops.run.agreement_file import load
 from opboost_ops.run.changes import changes, leaving
 from tests.unit.config.test_agreement import INCOME, data, federation
 
@@ -181,20 +180,3 @@ def test_a_change_says_what_it_costs(
     assert [c.field for c in found] == [f"federation.parties.bank.features.income.{field}"]
     assert words in found[0].means
     assert not [c for c in changes(load(bank), federation(**change)) if "columns" in c.field]
-
-
-def test_a_formula_that_was_mended_is_another_agreement(bank: Site) -> None:
-    """Nothing declared is new, but this version computes another channel."""
-    agree(bank, federation())
-    raw = json.loads(bank.agreement.read_text())
-    from opboost_ops.mechanisms import noise
-    from opboost_ops.run import agreement_file
-
-    raw.pop("seal")
-    raw["agreements"][0]["content"]["columns"]["bank.income"]["channels"]["1.0"] = "0" * 64
-    book = agreement_file.Agreements.model_validate(raw)
-    bank.agreement.write_bytes(agreement_file.sealed(book, bank.noise_secret()))
-    assert noise.fingerprint(bank.noise_secret())
-    assert lacking(bank, federation()).endswith("columns.bank.income.channels.1.0")
-    (change,) = changes(load(bank), federation())
-    assert "computes another sampled table; a fresh draw of every cell of bank" in change.means

@@ -15,16 +15,17 @@ from opboost_ops.config.agreement import document
 from opboost_ops.config.loading import load_site
 from opboost_ops.datasets.lenders import write_lenders
 from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
+from opboost_ops.exchange.books import agreements_of as load
 from opboost_ops.exchange.encryption import key_name, new_encryption_key
 from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Manifest, parse_manifest
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer, new_signing_key, signed_by
+from opboost_ops.privacy.agreements import Agreed, Agreements
 from opboost_ops.run import agreement, clock
-from opboost_ops.run.agreement_file import Agreed, Agreements, load
-from opboost_ops.run.gaps import check
 from opboost_ops.run.known_keys import replaced
 from opboost_ops.run.local import run_federation
+from opboost_ops.run.rollback import check
 from tests.federation import SECOND_RUN, Workspace
 
 LABEL, BANK, SHOP = "credit", "bank", "shop"

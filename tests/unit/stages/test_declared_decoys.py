@@ -9,12 +9,12 @@ import yaml
 from opboost_ops.config.agreement import PROTOCOL
 from opboost_ops.config.loading import load_site, parse_federation
 from opboost_ops.errors import ConfigError, OpBoostError
+from opboost_ops.exchange.books import agreements_of as agreements
 from opboost_ops.exchange.manifest import Manifest
 from opboost_ops.exchange.order import Memory, Remembered, require_order, require_rows
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.models.alignment_words import alignment_words
-from opboost_ops.run.agreement_file import load as agreements
 from opboost_ops.run.changes import changes
 from opboost_ops.stages.alignments import alignment_of
 from opboost_ops.stages.keyed import MEMBERSHIP

@@ -12,11 +12,11 @@ import yaml
 from opboost_ops.alignment import epochs
 from opboost_ops.config.loading import load_site, parse_federation
 from opboost_ops.errors import ConfigError, ContractError, PolicyError
+from opboost_ops.exchange.books import agreements_of as agreements
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.plan import parse_plan
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.models.alignment_words import alignment_words
-from opboost_ops.run.agreement_file import load as agreements
 from opboost_ops.run.changes import changes
 from tests.federation import SECOND_RUN, Workspace
 from tests.unit.stages.private_federation import private, published

@@ -12,7 +12,6 @@ import pytest
 from opboost_ops.config.loading import load_policy, load_site, parse_federation
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.manifest import parse_manifest
-from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.run import table_watch
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.runner import run_stage
@@ -22,6 +21,7 @@ from opboost_ops.stages.list_shards import DISCLOSES
 from opboost_ops.stages.stage import Context, Home
 from tests.bad_input.faults import CANARY_TEXT, message_is_right
 from tests.books import books_of
+from tests.books import forget as forget_person
 from tests.federation import Workspace, small_credit
 
 PARTY = "bank"
@@ -67,7 +67,7 @@ def forget(workspace: Workspace, rows: tuple[int, ...]) -> None:
     site = load_site(workspace.folder / PARTY / "site.yaml")
     ids = pl.read_parquet(workspace.table_path(PARTY))["id"]
     for row in rows:
-        Forgotten(site.forgotten).add(site.noise_secret(), ids[row])
+        forget_person(site, ids[row])
 
 
 def sharded(workspace: Workspace) -> None:
@@ -293,7 +293,7 @@ def test_a_file_that_changes_after_it_was_listed(listed: Workspace, what: str) -
         pl.read_parquet(path).head(3).write_parquet(folder / "part-10.parquet")
     else:
         site = load_site(listed.folder / PARTY / "site.yaml")
-        Forgotten(site.forgotten).add(site.noise_secret(), pl.read_parquet(path)["id"][0])
+        forget_person(site, pl.read_parquet(path)["id"][0])
     told = "missing" if what == "gone" else "was rewritten"
     with pytest.raises(ContractError, match=told):
         of_shard(listed, "preprocess", 2)
