@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.domain import Domain
-from opboost_ops.exchange.encoding import smallest_integers, table_to_bytes
+from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.exchange.encryption import Envelope, PrivateKey, new_encryption_key
 from opboost_ops.exchange.signing import Signer, new_signing_key, signed_by
 from opboost_ops.mechanisms import GlobalMap
@@ -82,15 +82,17 @@ def exchange(rows: int, columns: int, rng: np.random.Generator) -> dict[str, flo
         path.write_text(private)
         path.chmod(0o600)
         receiver = PrivateKey.from_file(path)
-    content, encoded = timed(lambda: table_to_bytes(table), 3)
+    content, encoded = timed(
+        lambda: np.column_stack([c.to_numpy() for c in table.columns]).tobytes(), 3
+    )
     digest = hashlib.sha256(content).hexdigest()
 
     def protect() -> bytes:
         hashlib.sha256(content).hexdigest()
-        sealed = Envelope(SECRET, public).encrypt(content, digest, "table.parquet")
+        sealed = Envelope(SECRET, public).encrypt(content, digest, "entries.bin")
         signature = signer.sign(digest.encode())
         assert signed_by(signer.public, digest.encode(), signature)
-        plain = receiver.decrypt(sealed, digest, "table.parquet")
+        plain = receiver.decrypt(sealed, digest, "entries.bin")
         assert hashlib.sha256(plain).hexdigest() == digest
         return plain
 

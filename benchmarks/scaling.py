@@ -55,7 +55,6 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=10)
     parser.add_argument("--files", type=int, default=1, help="of the feature holder; more: shards")
     parser.add_argument("--holders", type=int, default=1, help="feature holders, of one size")
-    parser.add_argument("--alignment", choices=["keyed", "private"], default="keyed")
     parser.add_argument("--block-rows", type=int, help="of each site; as by default when absent")
     parser.add_argument("--until", default="answer_splits", help="the feature holder's last stage")
     parser.add_argument(
@@ -81,7 +80,6 @@ def main() -> None:
         "features": options.features,
         "files": options.files,
         "holders": options.holders,
-        "alignment": options.alignment,
         "block_rows": options.block_rows,
         "sizes": found,
     }
@@ -178,15 +176,12 @@ def workspace(folder: Path, rows: int, options: argparse.Namespace) -> Path:
         notes="",
         new_rows=tables if options.score else {},
     )
-    alignment = options.alignment
     scoring = {"mode": options.score} if options.score else {}
-    file = write_workspace(
-        dataset, folder, training={"trees": 20}, scoring=scoring, alignment=alignment
-    )
+    file = write_workspace(dataset, folder, training={"trees": 20}, scoring=scoring)
     for party in (LABELS, *holders):
         with (folder / party / "site.yaml").open("a") as site:
             # Of processes that multiply points beside a stage, its own peak would say nothing.
-            site.write("alignment_processes: 1\n" if alignment == "private" else "")
+            site.write("alignment_processes: 1\n")
             site.write(f"block_rows: {options.block_rows}\n" if options.block_rows else "")
         path = folder / party / "tables" / "train.parquet"
         path.unlink()

@@ -15,7 +15,7 @@ from opboost_ops.run.changes import Change, changes, leaving
 from opboost_ops.run.party_sites import federation_file
 from opboost_ops.run.site_faults import site_faults
 from opboost_ops.stages import list_shards, request_splits
-from opboost_ops.stages.alignments import alignment_of
+from opboost_ops.stages.disclosures import disclosures
 
 
 @dataclass(frozen=True, repr=False)
@@ -107,12 +107,11 @@ def exact_releases(federation: Federation) -> list[tuple[str, str, str]]:
             for party in federation.parties
             for _, to, discloses in mailboxes.disclosures(party, federation)
         ]
-    found = list(alignment_of(federation.alignment_mode).disclosures(federation))
+    found = list(disclosures(federation))
     for party in federation.feature_holders:
         if federation.parties[party].shards:
             found.append((party, "everyone who sees the run", list_shards.DISCLOSES))
-        if not federation.has_decoys:
-            found.append((federation.label_holder, party, request_splits.DISCLOSES))
+        found.append((federation.label_holder, party, request_splits.DISCLOSES))
     return found
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from opboost_ops.boosting.trainer import format_of
-from opboost_ops.config.federation import AlignmentMode
 from opboost_ops.config.loading import load_site
 from opboost_ops.datasets import centralised, lenders, load
 from opboost_ops.datasets.workspace import write_workspace
@@ -21,7 +20,6 @@ def write_named(
     form: Mapping[str, Any],
     *,
     seed: int | None = None,
-    alignment: AlignmentMode | None = None,
     epsilon: float | None = None,
     lower: int | None = None,
     upper: int | None = None,
@@ -35,7 +33,6 @@ def write_named(
         folder: An empty or new one.
         form: As in the trigger form.
         seed: Makes split, booster and noise predictable.
-        alignment: How the common people are found; private when absent.
         epsilon: Of all protected features.
         lower: L of the domain.
         upper: R of the domain.
@@ -52,7 +49,6 @@ def write_named(
     if dataset == lenders.NAME:
         given = {
             "epsilon": epsilon, "lower": lower, "upper": upper, "quantile-edges": quantile_edges,
-            "alignment": alignment,
         }  # fmt: skip
         if named := [f"--{name}" for name, value in given.items() if value]:
             raise ConfigError(
@@ -77,7 +73,6 @@ def write_named(
         lower=lower,
         upper=upper,
         quantile_edges=quantile_edges,
-        alignment=alignment or "private",
         scoring={"mode": "routed"} if imputed else None,
     )
     return file, dict(form)

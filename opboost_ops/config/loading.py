@@ -11,6 +11,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from opboost_ops.config.alignment_faults import new_alignment_faults
 from opboost_ops.config.channel_files import read_tables
 from opboost_ops.config.fault_groups import grouped
 from opboost_ops.config.faults import federation_faults
@@ -68,6 +69,7 @@ def parse_federation(
 def _new_faults(federation: Federation) -> Iterator[Fault]:
     if excess := federation.domain.to_domain().excess(federation.most_values):
         yield Fault("domain", excess, "bring lower and upper nearer to each other and to zero")
+    yield from new_alignment_faults(federation)
     yield from federation_faults(federation)
 
 

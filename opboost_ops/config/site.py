@@ -56,11 +56,9 @@ class Site(Record):
             worker's Airflow, that holds them in base64.
         signing_key: File of the Ed25519 private key, or ``env:NAME`` or ``airflow:NAME`` likewise.
         encryption_key: File of the X25519 private key, for a party that declares one, likewise.
-        alignment_key: File of the key that all parties of the federation share, in ``alignment:
-            keyed``. In ``private`` only the label holder may have one, of its own: common order and
-            held-out rows follow from it. Without the file they follow from its secret.
-        alignment_processes: How many processes private alignment takes; all processors when
-            absent.
+        alignment_key: File of a key of the label holder's own, from which common order and
+            held-out rows follow. Without the file they follow from its secret.
+        alignment_processes: How many processes multiply points; all processors when absent.
         block_rows: How many rows a stage holds in memory at once where it sorts people or looks
             them up; more wait on the disk of ``home`` meanwhile.
         tables: Its tables by federation.
@@ -100,6 +98,12 @@ class Site(Record):
             ConfigError: The environment variable that should hold it is not set.
         """
         return _resolved("dask", self.dask)
+
+    @property
+    def month_keys(self) -> Path:
+        """Where keys of months lie: beside the secret, or beside the home where that is no file."""
+        keys = self.secret.parent if in_a_file(self.secret) else self.home.parent / "keys"
+        return keys / "psi"
 
     @property
     def forgotten(self) -> Path:

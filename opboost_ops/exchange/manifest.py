@@ -21,12 +21,10 @@ from opboost_ops.privacy.loss import LossCurve
 #: Kinds of artifact, in protocol order.
 Kind = Literal[
     "plan",
-    "digests",
     "psi_query",
     "psi_answer",
-    "alignment",
+    "shares",
     "ranks",
-    "holdout",
     "split_request",
     "split_values",
     "values",
@@ -50,7 +48,7 @@ ROUND_KINDS: tuple[Kind, ...] = (
 _FOR_ALL = frozenset(ROUND_KINDS) - {"masked"}
 
 #: Kinds that the label holder signs, and addresses to the party they are about.
-_ADDRESSED = ("psi_query", "alignment", "split_request", "route_request")
+_ADDRESSED = ("psi_query", "split_request", "route_request")
 
 _RUN_ID = r"^[0-9a-f]{16}$"
 RunId = Annotated[str, Field(pattern=_RUN_ID)]

@@ -23,8 +23,8 @@ def artifact_sizes(site: Path, federation: str, run: str) -> dict[str, Any]:
 
     Returns:
         Bytes by artifact; ``feature_holders_total`` (training releases and split answers);
-        ``align`` and ``holdout`` apart; ``ranks_entropy``, the entropy of the ranks in bytes, and
-        ``ranked``, how many columns of ranks there are.
+        ``align``, and routes of held-out rows, ``holdout``, apart; ``ranks_entropy``, the entropy
+        of the ranks in bytes, and ``ranked``, how many columns of ranks there are.
     """
     own = load_site(site)
     store = open_store(own.store)
@@ -32,15 +32,11 @@ def artifact_sizes(site: Path, federation: str, run: str) -> dict[str, Any]:
     totals = {"feature_holders_total": 0, "align": 0, "holdout": 0}
     kinds = {
         "ranks": "feature_holders_total",
-        # In training, with decoys alone.
-        "values": "feature_holders_total",
         "split_values": "feature_holders_total",
         "routes": "holdout",
-        "digests": "align",
         "psi_query": "align",
         "psi_answer": "align",
-        "alignment": "align",
-        "holdout": "holdout",
+        "shares": "align",
     }
     for place in store.list(f"{federation}/{run}"):
         artifact = read_artifact(store, place)

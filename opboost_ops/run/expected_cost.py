@@ -24,7 +24,7 @@ from opboost_ops.privacy.pilot import still_to_come
 from opboost_ops.run.phases import ROUNDS, stages_of
 from opboost_ops.run.publication import Publisher
 from opboost_ops.stages.boost import private_of, settings_of
-from opboost_ops.stages.publish import disclosed_edges
+from opboost_ops.stages.seal import disclosed_edges
 
 #: Name of what has not been made yet.
 _AHEAD = "expected"

@@ -23,7 +23,7 @@ from opboost_ops.run import agreement_file
 from opboost_ops.run.evidence import HomeRun, Published
 from opboost_ops.run.known_keys import signed_as
 from opboost_ops.stages.boost import private_of, settings_of
-from opboost_ops.stages.publish import disclosed_edges
+from opboost_ops.stages.seal import disclosed_edges
 
 
 @dataclass(frozen=True)

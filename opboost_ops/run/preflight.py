@@ -17,7 +17,6 @@ from opboost_ops.errors import BudgetError, ContractError, OpBoostError, PolicyE
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.encryption import private_key
 from opboost_ops.exchange.plan import Plan
-from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.heads import Head
 from opboost_ops.run import agreement_file
 from opboost_ops.run.admission import admit
@@ -87,7 +86,7 @@ def lacking(
 
     def budget() -> None:
         # What is published is charged; a run that is cleared then repeats it.
-        if home.has(f"{FOLDER}/publish"):
+        if home.has(f"{FOLDER}/seal"):
             return
         recorded = agreement_file.load(site).columns
         with open_books(site) as books:
@@ -108,8 +107,6 @@ def lacking(
     ]
     if stages:
         checks.append(lambda: table_of(site, federation.name, purpose))
-    if "digest_ids" in stages and federation.alignment_mode == "keyed":
-        checks.append(lambda: noise.read_secret(site.alignment_key))
     private = federation.training.private
     if ROUNDS in stages and private is not None:
         checks.append(lambda: model_noise.require("training.private is declared"))

@@ -17,12 +17,10 @@ from opboost_ops.exchange.encryption import Envelope
 from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.manifest import Kind, Manifest, head_towards, receiver_of
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.exchange.spool import spooling
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.accountant import Budget
 from opboost_ops.privacy.charges import Charges
-from opboost_ops.privacy.consent import require_asked_allowed
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.heads import Given
 from opboost_ops.privacy.ledger import Ledger
@@ -35,9 +33,6 @@ SEEDED = b"opboost-seeded:"
 
 #: Where a run's home keeps by which key the party signs, where it could be several.
 _SIGNED_BY = "signed_by"
-
-#: Where in a run's home parts wait until they are sent.
-_SENDING = "sending"
 
 
 class Published(NamedTuple):
@@ -105,8 +100,7 @@ def publish(
     spans = {column.charge: declared[column.feature].span for column in columns}
     sealed: list[tuple[Draft, Manifest, Mapping[str, bytes], str]] = []
     reserved: list[Release] = []
-    waiting = party.site.home / federation.name / run / _SENDING
-    with open_books(party.site) as books, spooling(waiting, party.name) as spool:
+    with open_books(party.site) as books:
         for draft in drafts:
             addressed = receiver_of(draft.kind, draft.about, federation.label_holder)
             # The plan is for all, and says which keys there are.
@@ -115,7 +109,7 @@ def publish(
             envelope = Envelope(party.site.noise_secret(), key) if key else None
             given = standing(books, party, federation, run, draft.kind, draft.about)
             manifest, files = draft.seal(
-                signer, federation.name, run, party.name, experiment, envelope, given, spool
+                signer, federation.name, run, party.name, experiment, envelope, given
             )
             shared: dict[str, Any] = {
                 "federation": federation.name,
@@ -142,9 +136,7 @@ def publish(
         # were charged before, when they were drawn.
         _require_charged(books.ledger, party.name, reserved)
         with books.together():
-            _require_asked(books, party, reserved)
-            if federation.has_epoch:
-                _require_one_table(books.ledger, party.name, reserved)
+            _require_one_table(books.ledger, party.name, reserved)
             if reserved:
                 books.ledger.reserve(reserved, Budget(party.policy, features))
         published: list[Published] = []
@@ -207,38 +199,21 @@ def standing(
     )
 
 
-def _require_asked(books: Books, party: Publisher, lines: list[Release]) -> None:
-    """Ask once more how many people were asked about: another run may have answered meanwhile.
-
-    What is asked in an epoch was counted by then.
-    """
-    for line in lines:
-        if (
-            line.kind == "psi_answer"
-            and not books.ledger.known([line.artifact])
-            and not books.asked.has(line.federation, line.receiver, line.run)
-        ):
-            before = books.asked.before(
-                books.ledger.releases(), line.receiver, line.federation, line.run
-            )
-            require_asked_allowed(party.policy, party.name, line.receiver, line.rows, before)
-
-
 def _require_one_table(ledger: Ledger, party: str, lines: list[Release]) -> None:
-    """In an epoch exponents do not follow from the table, so a run has one table for ever.
+    """Exponents do not follow from the table, so a run has one table of shares, for ever.
 
-    Of two layouts of one run, whoever knows points of the epoch could see who is in both.
+    Of two of one run, whoever knows points of the month could see who is in both.
     """
     for line in lines:
         place = (line.federation, line.run, line.receiver)
-        if line.kind == "digests" and any(
-            earlier.kind == "digests"
+        if line.kind == "shares" and any(
+            earlier.kind == "shares"
             and (earlier.federation, earlier.run, earlier.receiver) == place
             and earlier.artifact != line.artifact
             for earlier in ledger.releases()
         ):
             raise ContractError(
-                f"{party} has laid out another table in this run, which has an epoch.",
+                f"{party} has laid out another table in this run.",
                 "Trigger a new run.",
             )
 

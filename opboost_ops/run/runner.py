@@ -17,7 +17,7 @@ In the order of the calls, with every party's site in this process's environment
 >>> summary = run_stage("bank", "digest_ids", this)
 >>> run_stage("bank", "digest_ids", this) == summary  # A retry.
 True
->>> run_stage("bank", "publish", this)
+>>> run_stage("bank", "seal", this)
 Traceback (most recent call last):
     ...
 opboost_ops.errors.ContractError: checked_release of this run is not in the party's home. Run ...

@@ -67,7 +67,7 @@ def _of_party(federation: Federation, party: str, file: Path) -> tuple[list[Faul
         faults.append(Fault(f"{party}/site.yaml:secret", error.problem, error.remedy))
     if federation.learning == "vertical":
         try:
-            if federation.alignment_mode == "keyed" or site.alignment_key.is_file():
+            if site.alignment_key.is_file():
                 noise.read_secret(site.alignment_key)
         except OpBoostError as error:
             faults.append(Fault(f"{party}/site.yaml:alignment_key", error.problem, error.remedy))

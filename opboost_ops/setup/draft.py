@@ -115,7 +115,6 @@ def draft_federation(
         "name": name,
         "learning": "vertical",
         "id": {"column": public, "type": kind},
-        "alignment": "private",
         "domain": {"lower": 1, "upper": 10},
         "parties": parties,
         "training": {"trees": 80, "learning_rate": 0.1, "depth": 3, "holdout": 0.2},
@@ -124,7 +123,8 @@ def draft_federation(
     (folder / "exchange").mkdir()
     for party, draft in drafts.items():
         own = identities[party] if identities[party] != public else None
-        _write_party(folder / party, party, data, draft, places[party], own)
+        asked = 2 * frames[holder].height
+        _write_party(folder / party, party, data, draft, places[party], own, asked)
     blanks = {party: draft.blank for party, draft in drafts.items()}
     return Drafted(
         folder,
@@ -141,12 +141,13 @@ def _write_party(
     draft: FirstColumns,
     place: Path | dict[str, Any],
     id_column: str | None,
+    queries: int,
 ) -> None:
     name = data["name"]
     site = site_data(party, name, Path())
     site["tables"][name]["train"] = place if isinstance(place, dict) else str(place)
     dump(folder / "site.yaml", site)
-    policy = policy_data(party, data)
+    policy = policy_data(party, data, queries=queries)
     if id_column is not None:
         policy["id_column"] = id_column
     for feature, raw in draft.columns.items():

@@ -20,12 +20,11 @@ from opboost_ops.run.agreement import changing
 from opboost_ops.run.disclosures import record_rotation, renewal
 
 
-def make_keys(folder: Path, *, alignment: bool = False) -> dict[str, str]:
+def make_keys(folder: Path) -> dict[str, str]:
     """Make noise secret, signing key and encryption key of a new party.
 
     Args:
         folder: Of the party's ``site.yaml``, which need not be there yet.
-        alignment: Also the key of ``alignment: keyed``, which all parties share.
 
     Returns:
         The public keys as the federation file names them.
@@ -35,7 +34,6 @@ def make_keys(folder: Path, *, alignment: bool = False) -> dict[str, str]:
     """
     keys = folder / "keys"
     made = ["noise.secret", "signing.key", "encryption.key"]
-    made += ["alignment.key"] if alignment else []
     existing = [name for name in made if (keys / name).exists()]
     if existing:
         raise ConfigError(
@@ -43,8 +41,6 @@ def make_keys(folder: Path, *, alignment: bool = False) -> dict[str, str]:
             "A new noise secret redraws all noise, which is another charged release.",
         )
     public = write_keys(keys)
-    if alignment:
-        write_private(keys / "alignment.key", noise.secret_file(secrets.token_bytes(32)))
     make_private(folder)
     return public
 

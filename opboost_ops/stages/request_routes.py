@@ -2,7 +2,6 @@
 
 from opboost_ops.boosting.trainer import model_of
 from opboost_ops.exchange.artifact import Draft
-from opboost_ops.exchange.manifest import Kind
 from opboost_ops.models.registry import Registry, model_in
 from opboost_ops.stages import brevity
 from opboost_ops.stages.gate import same_columns
@@ -35,7 +34,6 @@ def request_routes(context: Context) -> Outcome:
     for text in texts:
         for name, thresholds in model_of(text).integer_comparisons().items():
             wanted.setdefault(name, set()).update(thresholds)
-    asked_after: Kind = "split_values" if context.purpose == "train" else "alignment"
     drafts = []
     counts: dict[str, int] = {}
     for party in context.federation.feature_holders:
@@ -52,7 +50,9 @@ def request_routes(context: Context) -> Outcome:
                 document={"thresholds": asked},
                 rows=counts[party],
                 columns=tuple(asked),
-                answers=context.receive(asked_after, party).digest,
+                answers=context.receive("split_values", party).digest
+                if context.purpose == "train"
+                else context.plan,
                 discloses=DISCLOSES,
             )
         )

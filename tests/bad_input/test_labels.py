@@ -7,15 +7,8 @@ import pyarrow.feather as feather
 import pytest
 
 from opboost_ops.errors import ContractError
-from tests.bad_input.faults import CANARY_TEXT, failing, refused
+from tests.bad_input.faults import CANARY_TEXT, PLAN, SEALED, failing, refused
 from tests.federation import Workspace
-
-PLAN = {"plan/credit"}
-BEFORE_ASSEMBLE = {
-    *PLAN,
-    *(f"{kind}/{p}" for kind in ("digests", "alignment", "ranks", "holdout")
-      for p in ("shop", "bank")),
-}  # fmt: skip
 
 
 def test_one_class(workspace: Workspace) -> None:
@@ -35,7 +28,7 @@ def test_one_class_among_the_training_rows(workspace: Workspace) -> None:
         ContractError,
         "default",
         "1 of 2 classes",
-        published=BEFORE_ASSEMBLE,
+        published=SEALED,
     )
 
 

@@ -155,7 +155,7 @@ def until_published(file: Path, run: str, holder: str) -> None:
     asked = Run(federation.name, run, federation.label_holder)
     for party, stage in steps(federation, "train"):
         run_stage(party, stage, asked)
-        if (party, stage) == (holder, "publish"):
+        if (party, stage) == (holder, "seal"):
             return
 
 

@@ -47,7 +47,7 @@ AGREED = {
         "uuid": "required",
     },
     "Federation": {
-        "alignment": "'keyed'",
+        "alignment": "members='all'",
         "domain": "required",
         "features": "{}",
         "id": "required",
@@ -125,11 +125,7 @@ AGREED = {
         "total_loss_1": "None",
         "total_loss_whole": "None",
     },
-    "PrivateAlignment": {
-        "decoys": "None",
-        "epoch": "None",
-        "mode": "required",
-    },
+    "Members": {"members": "'all'"},
     "PrivateTraining": {
         "colluding": "None",
         "columns": "None",

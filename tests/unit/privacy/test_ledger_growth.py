@@ -33,7 +33,7 @@ def history(seed: int) -> list[Release]:
             edges = (1.0, float(rng.integers(2, 9))) if rng.random() < 0.2 else ()
             name = {"artifact": f"a{column.int}.{night}", "kind": "ranks", "edges": edges}
             found.append(Release(**of, **name, span=(0.0, 10.0) if edges else None))
-        exact = {"account": "exact", "kind": "digests", "artifact": f"e{night}"}
+        exact = {"account": "exact", "kind": "psi_answer", "artifact": f"e{night}"}
         found.append(Release(**FACTS, **exact))
         if rng.random() < 0.2:
             more = {"account": "structural", "kind": "split_values", "artifact": f"s{night}"}

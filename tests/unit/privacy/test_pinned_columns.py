@@ -134,7 +134,7 @@ def test_raw_names_stay_at_home_and_change_nothing_that_leaves(
             workspace.known_to(patch)
             told.append(workspace.all())
     run = f"credit_scoring/{plain.run}"
-    for kind in ("digests", "ranks", "holdout", "split_values"):
+    for kind in ("psi_answer", "shares", "ranks", "split_values"):
         place = f"{run}/{kind}/bank"
         assert renamed.store.get(place) == plain.store.get(place)
     public = [*renamed.files("exchange").values(), str(told[1]).encode()]

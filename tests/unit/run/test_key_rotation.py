@@ -110,7 +110,7 @@ def test_keys_are_replaced_in_the_middle_of_a_run(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = workspace.declared.parties
-    workspace.until("accept")
+    workspace.until("open_rows")
     first = artifact(workspace, f"ranks/{BANK}")
     for party in (LABEL, BANK):
         for use in ("signing", "encryption"):
@@ -118,9 +118,9 @@ def test_keys_are_replaced_in_the_middle_of_a_run(
     pin(workspace, LABEL)
     after = workspace.declared.parties
     # A retry is the same to the byte, and the run ends with the keys with which it began.
-    workspace.step(BANK, "publish")
+    workspace.step(BANK, "seal")
     assert artifact(workspace, f"ranks/{BANK}") == first
-    go_on(workspace, "accept")
+    go_on(workspace, "open_rows")
     for party, place in ((LABEL, f"split_request/{BANK}"), (BANK, f"split_values/{BANK}")):
         manifest, raw, signature = artifact(workspace, place)
         assert signed_by(before[party].signing_key, raw, signature)
@@ -133,7 +133,7 @@ def test_keys_are_replaced_in_the_middle_of_a_run(
             for path in workspace.folder.glob("*/keys/*.until-*"):
                 path.unlink()
         now = Workspace(workspace.folder, run)
-        now.until("accept")
+        now.until("open_rows")
         for place, party in ((f"plan/{LABEL}", LABEL), (f"ranks/{BANK}", BANK)):
             manifest, raw, signature = artifact(now, place)
             assert signed_by(after[party].signing_key, raw, signature)
@@ -174,16 +174,16 @@ def test_in_the_overlap_either_key_signs_and_after_it_the_new_one_alone(
     lines = renewed(workspace, BANK, "signing")
     declare(workspace, BANK, lines)
     new, old = signers(workspace, BANK)
-    workspace.until("align")
+    workspace.until("open_rows")
     # The site with the old key alone, as if the new one had not come there yet.
     for signer in (old, new):
-        sign_again(workspace, f"digests/{BANK}", signer)
-        workspace.step(LABEL, "align") if signer is old else None
+        sign_again(workspace, f"psi_answer/{BANK}", signer)
+        workspace.step(LABEL, "open_rows") if signer is old else None
     late = later(monkeypatch, 15)
     third = Workspace(workspace.folder, THIRD)
-    third.until("align")
-    sign_again(third, f"digests/{BANK}", old)
-    error = failure(lambda: third.step(LABEL, "align"))
+    third.until("open_rows")
+    sign_again(third, f"psi_answer/{BANK}", old)
+    error = failure(lambda: third.step(LABEL, "open_rows"))
     assert isinstance(error, Rejected)
     assert error.reason == "expired_key"
     assert str(lines["former_keys"][0]["until"]) in str(error)
@@ -204,28 +204,28 @@ def test_what_was_signed_in_time_is_taken_after_it(
 ) -> None:
     last = clock.today() + timedelta(days=1)
     declare(workspace, BANK, {"signing_key_expires": last})
-    workspace.until("align")
+    workspace.until("open_rows")
     plan = artifact(workspace, f"plan/{LABEL}")
     later(monkeypatch, 3)
     # Also what is cleared, the plan itself among it, is the same to the byte.
     workspace.open()
     assert artifact(workspace, f"plan/{LABEL}") == plan
     workspace.step(BANK, "digest_ids")
-    workspace.step(LABEL, "align")
+    workspace.step(LABEL, "open_rows")
     # A run that nobody finished is no way around the date for ever.
     later(monkeypatch, 8)
     with pytest.raises(ConfigError, match="has expired on"):
         workspace.step(BANK, "digest_ids")
-    workspace.step(LABEL, "align")
+    workspace.step(LABEL, "open_rows")
 
 
 def test_a_revoked_key_is_refused_at_once_by_who_has_agreed(workspace: Workspace) -> None:
-    workspace.until("align")
+    workspace.until("open_rows")
     declare(workspace, BANK, renewed(workspace, BANK, "signing", "--revoke"), agree=False)
-    workspace.step(LABEL, "align")
+    workspace.step(LABEL, "open_rows")
     agreement.agree(load_site(workspace.folder / LABEL / "site.yaml"), workspace.declared)
     with pytest.raises(PolicyError):
-        workspace.step(LABEL, "align")
+        workspace.step(LABEL, "open_rows")
     assert "is revoked: a new run under the newest agreement" in workspace.reason(LABEL)
 
 

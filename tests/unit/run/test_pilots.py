@@ -177,7 +177,7 @@ def test_pilot_and_final_are_charged_and_drawn_apart(
     final.edit_yaml("federation.yaml", federation)
     with pytest.MonkeyPatch.context() as patch:
         final.known_to(patch)
-        final.until("publish", "bank")
+        final.until("seal", "bank")
     curves = column_losses(columns_of(final.declared, "bank"))
     after = spent(final)
     for name, (step, whole) in before.items():

@@ -71,7 +71,7 @@ def test_what_is_published_and_charged_is_the_same(
     assert other.files("exchange") == written.files("exchange")
     assert other.files(PARTY, "cells") == written.files(PARTY, "cells")
     assert len(other.files(PARTY, "cells")) >= 3
-    for party, least in ((PARTY, 6), ("credit", 5)):
+    for party, least in ((PARTY, 5), ("credit", 5)):
         home, whole = other.files(party, "home"), written.files(party, "home")
         tables = [name for name in whole if name.endswith(".arrow")]
         assert len(tables) >= least

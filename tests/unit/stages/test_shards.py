@@ -156,16 +156,16 @@ def test_training_and_scoring_are_the_same_to_the_byte(
         workspace = copied(in_shards)
         workspace.all()
         models.append(workspace.files("credit", "models", NAME, workspace.run)["model.txt"])
-        workspace.scoring().until("accept")
+        workspace.scoring().until("open_rows")
         workspace.edit_yaml("federation.yaml", lambda d: d["scoring"].update(mode="desensitised"))
-        workspace.scoring("0" * 15 + "b").until("accept")
+        workspace.scoring("0" * 15 + "b").until("open_rows")
         told.append(sent(workspace))
         cells.append(workspace.files(PARTY, "cells"))
         ledger, listed = books(workspace)
         kept.append(ledger)
         lines.append(listed)
         homes.append(workspace.files(PARTY, "home", NAME))
-    assert {name.split("/")[1] for name in told[0]} >= {"ranks", "holdout", "routes", "values"}
+    assert {name.split("/")[1] for name in told[0]} >= {"ranks", "shares", "routes", "values"}
     assert told[0] == told[1]
     assert models[0] == models[1]
     assert cells[0] == cells[1]
@@ -173,8 +173,8 @@ def test_training_and_scoring_are_the_same_to_the_byte(
     assert lines == [[], [DISCLOSES] * 3]
     # Nobody of the first file is in a release, and yet it was treated like the others.
     parts = {name.split("/")[1] for name in homes[1]} - {n.split("/")[1] for n in homes[0]}
-    assert {f"{what}-{i}.arrow" for what in ("randomised", "positions") for i in range(3)} <= parts
-    for name in ("preprocessed.arrow", "positions.arrow", "randomised.arrow", "held.arrow"):
+    assert {f"randomised-{i}.arrow" for i in range(3)} <= parts
+    for name in ("preprocessed.arrow", "randomised.arrow", "held.arrow"):
         assert homes[0][f"{workspace.run}/{name}"] == homes[1][f"{workspace.run}/{name}"]
 
 
@@ -308,10 +308,10 @@ def test_parts_that_do_not_make_up_the_rows_are_not_merged(listed: Workspace) ->
     for shard in (2, 0, 1):
         of_shard(listed, "preprocess", shard)
         of_shard(listed, "desensitize", shard)
-    path = listed.home(PARTY) / "positions-2.arrow"
+    path = listed.home(PARTY) / "preprocessed-2.arrow"
     kept = feather.read_table(path)
     feather.write_feather(kept.slice(1), path)
-    with pytest.raises(ContractError, match="do not make up the aligned rows"):
+    with pytest.raises(ContractError, match="do not make up the table"):
         listed.step(PARTY, "merge_shards")
     assert not (listed.home(PARTY) / "randomised.arrow").exists()
     feather.write_feather(kept, path)
