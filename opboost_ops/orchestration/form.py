@@ -127,6 +127,8 @@ def _number(
     limits = {name: schema[name] for name in names if name in schema}
     lowest = limits.get("minimum")
     start = f"above {limits['exclusiveMinimum']:g}" if lowest is None else f"{lowest:g}"
+    highest = limits.get("maximum")
+    end = f"below {limits['exclusiveMaximum']:g}" if highest is None else f"{highest:g}"
     whole = schema["type"] == "integer"
     form = "A whole number" if whole else "A number, with a point before decimals,"
     return Param(
@@ -134,7 +136,7 @@ def _number(
         title=title,
         description=(
             f"Declared: {declared:g}. Empty: as declared. {form} from {start} to "
-            f"{limits['maximum']:g}. Adds no epsilon to a run."
+            f"{end}. Adds no epsilon to a run."
         ),
         type=["null", "string", schema["type"]],
         examples=[f"{e:g}" for e in sorted({declared, *examples})],

@@ -23,7 +23,6 @@ PAGES = {
     "Models": ("models", "Champion"),
     "Exchange": ("exchange", "unbroken"),
     "Data quality": ("quality", "Checks"),
-    "Month": ("statement", "What it has cost in privacy, and what is left"),
     "Statement": ("statement", "Disclosed exactly in the period, with no epsilon"),
 }
 
