@@ -6,7 +6,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from opboost_ops.errors import ContractError
-from opboost_ops.quality.profile import Expectation, Measurement, profile
+from opboost_ops.quality.measures import Measurement
+from opboost_ops.quality.profile import Expectation, profile
 from opboost_ops.quality.report import Report, Result
 from opboost_ops.quality.suites import Suite
 from opboost_ops.quality.validation import judge, validate_rows
