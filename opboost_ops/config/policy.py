@@ -135,8 +135,6 @@ class Checks(Record):
     Attributes:
         max_clipped_share: Of values outside a feature's bounds.
         max_missing_share: Of missing values.
-        max_attack_gain: By how much the best guess of a feature's values may beat guessing their
-            median, once the release is known; no gate when absent.
         max_drift: The greatest population stability index, between the champion's training table
             and a later one, that is no drift; 0.1 and 0.25 are customary. Not a share.
         tell_drift: Whether everybody who sees a run may know that there is drift.
@@ -144,7 +142,6 @@ class Checks(Record):
 
     max_clipped_share: Share = 0.05
     max_missing_share: Share = 0.5
-    max_attack_gain: Share | None = None
     max_drift: float = Field(default=0.25, gt=0)
     tell_drift: bool = False
 

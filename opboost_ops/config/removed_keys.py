@@ -16,6 +16,10 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "training.tuning.folds": "take it out: there are three",
         "parties.*.features.*.mechanism.sampler": "take it out: both samplers were one law",
     },
+    "Policy": {
+        "checks.max_attack_gain": "take it out: `opboost leakage --gate` attacks a release at "
+        "home, before it is made",
+    },
 }
 
 #: The same of values that a key no longer takes.

@@ -20,7 +20,6 @@ from opboost_ops.display.blocks import (
     Table,
     count,
     moment,
-    number,
 )
 from opboost_ops.errors import ContractError
 from opboost_ops.pages.deployment import Query
@@ -38,7 +37,6 @@ _ORDER = (
     "raw_table",
     "preprocessed_table",
     "release",
-    "attacks",
     "acceptance",
     "training_frame",
     "model",
@@ -79,13 +77,12 @@ def build(party: str, query: Query) -> list[Block]:
         party: Whose.
         query: What is asked for.
     """
-    site, policy = site_of(party)
+    site, _ = site_of(party)
     runs = [run for run in _runs(site.home, query.run) if query.wants(run.federation, run.run)]
     if not runs:
         return [Note("muted", "No check has run yet.")]
     page, pager = query.paged(runs, _RUNS)
-    most = policy.checks.max_attack_gain
-    found = [(run, _verdicts(run.folder, most)) for run in page]
+    found = [(run, _verdicts(run.folder)) for run in page]
     names = sorted({name for _, verdicts in found for name in verdicts}, key=_rank)
     failed = sum(verdict is not True for _, verdicts in found for verdict in verdicts.values())
     checks = sum(len(verdicts) for _, verdicts in found)
@@ -162,8 +159,6 @@ def report(party: str, federation: str, run: str, boundary: str) -> list[Block]:
         boundary: Which.
     """
     data = json.loads(report_file(party, federation, run, boundary, "json"))
-    if not isinstance(data, dict) or "results" not in data:
-        return [_gains(data)]
     results: Sequence[Mapping[str, Any]] = data["results"]
     start = f"quality/{party}/{federation}/{run}/{boundary}"
     if results and all(result["expectation"] == INDEX for result in results):
@@ -234,18 +229,6 @@ def report_file(party: str, federation: str, run: str, boundary: str, suffix: st
     raise ContractError("There is no such report.", "Its run may have been removed.")
 
 
-def _gains(data: Any) -> Block:
-    rows = tuple((Cell(str(name)), number(float(gain), 4)) for name, gain in dict(data).items())
-    return Table(
-        "attacks",
-        "What an attack on the release gains",
-        ("column", "gain"),
-        rows,
-        "By how much the best guess of a feature's values beats guessing their median, once the "
-        "release is known.",
-    )
-
-
 def _runs(home: Path, run: str | None = None) -> list[Checked]:
     """Runs with reports, newest first, or one of them; only folders are looked at."""
     found = []
@@ -265,20 +248,15 @@ def _folders(parent: Path, form: re.Pattern[str]) -> list[str]:
         return [entry.name for entry in entries if form.fullmatch(entry.name) and entry.is_dir()]
 
 
-def _verdicts(folder: Path, most: float | None) -> dict[str, bool | None]:
+def _verdicts(folder: Path) -> dict[str, bool | None]:
     """Whether each boundary's check passed; None where its report is damaged."""
     found: dict[str, bool | None] = {}
     for path in folder.glob("*.json"):
         if not _BOUNDARY.fullmatch(path.stem):
             continue
         try:
-            data = json.loads(path.read_bytes())
-            if "results" in data:
-                found[path.stem] = bool(data["passed"])
-            else:
-                gain = max(map(float, data.values()), default=0.0)
-                found[path.stem] = most is None or gain <= most
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            found[path.stem] = bool(json.loads(path.read_bytes())["passed"])
+        except (OSError, ValueError, KeyError, TypeError):
             found[path.stem] = None
     return found
 

@@ -5,7 +5,6 @@ the exact distribution of the true values. None is given the secret.
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -181,31 +180,6 @@ def median_success(
     return float(np.mean(near) if rows is None else rows[near].sum() / rows.sum())
 
 
-def counted(blocks: Iterable[tuple[np.ndarray, np.ndarray]], channel: Channel) -> np.ndarray:
-    """How often each output was released for each input, int64, shape (inputs, outputs).
-
-    It takes as much memory as the channel does, whatever the number of rows.
-
-    Args:
-        blocks: True domain integers and their releases, int64, both of shape (n,) in each.
-        channel: What released them.
-
-    Raises:
-        ContractError: There are no rows, or a value or a release is none of the channel's.
-    """
-    shape = len(channel.inputs), len(channel.outputs)
-    pairs = np.zeros(shape[0] * shape[1], dtype=np.int64)
-    rows = 0
-    for values, released in blocks:
-        rows += require_rows(values, released)
-        inputs = positions(values, channel.inputs)
-        at = inputs * shape[1] + positions(released, channel.outputs)
-        pairs += np.bincount(at, minlength=len(pairs))
-    if not rows:
-        raise ContractError(_NO_ROWS)
-    return pairs.reshape(shape)
-
-
 def guess(
     values: np.ndarray,
     released: np.ndarray,
@@ -226,28 +200,18 @@ def guess(
         tolerance: Steps within which a guess is right.
 
     Raises:
-        ContractError: There are no rows, or a release is none of the channel's outputs.
+        ContractError: There are no rows, or a value or a release is none of the channel's.
     """
-    return guess_of(counted([(values, released)], channel), channel, marginal, tolerance)
-
-
-def guess_of(pairs: np.ndarray, channel: Channel, marginal: np.ndarray, tolerance: int) -> Attack:
-    """The same as ``guess``, of rows that were counted.
-
-    Args:
-        pairs: What ``counted`` counted, shape (inputs, outputs), at least one row.
-        channel: What released them.
-        marginal: Probabilities of the inputs, shape (inputs,).
-        tolerance: Steps within which a guess is right.
-    """
+    require_rows(values, released)
+    inputs, outputs = positions(values, channel.inputs), positions(released, channel.outputs)
     by_output, _ = best_windows(channel.probabilities().T * marginal, tolerance)
-    near = np.abs(channel.inputs[:, None] - channel.inputs[by_output]) <= tolerance
-    of_inputs = pairs.sum(axis=1)
+    near = np.abs(values - channel.inputs[by_output[outputs]]) <= tolerance
+    rows = np.bincount(inputs, minlength=len(channel.inputs))
     return measured(
         "guess",
-        int(pairs[near].sum()),
-        int(of_inputs.sum()),
-        median_success(channel.inputs, channel.inputs, marginal, tolerance, of_inputs),
+        int(near.sum()),
+        len(values),
+        median_success(channel.inputs, channel.inputs, marginal, tolerance, rows),
         f"each value from its release, within {tolerance} steps, the distribution being known",
     )
 

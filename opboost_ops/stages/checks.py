@@ -3,24 +3,18 @@
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from opboost_ops.config.loading import site_file
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
-from opboost_ops.exchange.encoding import whole_numbers
-from opboost_ops.mechanisms import UnaryEncoding
 from opboost_ops.models.registry import Registry
-from opboost_ops.privacy import attacks
 from opboost_ops.quality import suites
 from opboost_ops.quality.checks import run_suite, run_suites
 from opboost_ops.quality.report import Report
 from opboost_ops.quality.tightening import tightened
-from opboost_ops.scratch.arrays import let_go, slices
 from opboost_ops.scratch.blocks import Blocks
 from opboost_ops.stages import brevity, raw_table, sources
 from opboost_ops.stages.positive_class import warn_undeclared
@@ -122,7 +116,7 @@ def check_release(context: Context) -> Outcome:
     else:
         values = context.home.table("randomised")
         leaves = (suites.preprocessed_table(released, values.num_rows), values)
-    outcome = check(
+    return check(
         context,
         {
             "preprocessed_table": (
@@ -133,50 +127,6 @@ def check_release(context: Context) -> Outcome:
         },
         marks="checked_release",
     )
-    most = context.policy.checks.max_attack_gain
-    return outcome if most is None or outcome.failure else _gated(context, outcome, most)
-
-
-def _gated(context: Context, outcome: Outcome, most: float) -> Outcome:
-    preprocessed, released = (context.home.table(t) for t in ("preprocessed", "randomised"))
-    gains: dict[str, float] = {}
-    for column in context.columns():
-        if isinstance(column.mechanism, UnaryEncoding):
-            continue
-        channel = column.mechanism.channel(column.domain)
-        both = _in_blocks(preprocessed.column(column.source), released.column(column.name))
-        pairs = attacks.counted(both, channel)
-        marginal = pairs.sum(axis=1) / pairs.sum()
-        near = attacks.tolerance_of(column.domain)
-        gains[column.name] = attacks.guess_of(pairs, channel, marginal, near).gain
-    files = {**outcome.files, "quality/attacks.json": json.dumps(gains, indent=1).encode()}
-    passed = max(gains.values(), default=0.0) <= most
-    where = f"{context.federation.name}/{context.run}/quality/attacks.json"
-    failure = ContractError(
-        f"{context.party}: an attack on the release gains more than the policy's "
-        "checks.max_attack_gain; nothing of this stage was published.",
-        f"What each gains is in {where} in the home folder of {context.party}.",
-    )
-    return replace(
-        outcome,
-        documents=outcome.documents if passed else {},
-        files=files,
-        summary={
-            "checks": brevity.verdicts({**outcome.documents["checked_release"], "attacks": passed})
-        },
-        failure=None if passed else failure,
-    )
-
-
-def _in_blocks(
-    values: pa.ChunkedArray, released: pa.ChunkedArray
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Some rows of integer columns at a time, of which a mapped file is let go."""
-    for rows in slices(max(len(values), len(released))):
-        size = rows.stop - rows.start
-        parts = (values.slice(rows.start, size), released.slice(rows.start, size))
-        yield whole_numbers(parts[0]), whole_numbers(parts[1])
-        let_go()
 
 
 def check_frame(context: Context) -> Outcome:

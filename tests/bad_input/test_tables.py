@@ -350,24 +350,6 @@ def test_a_damaged_training_frame_is_not_trained_on(workspace: Workspace) -> Non
     assert (untouched(workspace), workspace.published()) == (before, published)
 
 
-def test_a_release_that_an_attack_reads_too_well(workspace: Workspace) -> None:
-    def gate(most: float) -> Callable[[dict], None]:
-        return lambda policy: policy["checks"].__setitem__("max_attack_gain", most)
-
-    workspace.edit_yaml("bank/policy.yaml", lambda policy: policy.setdefault("checks", {}))
-    workspace.edit_yaml("bank/policy.yaml", gate(0.0))
-    step, error = workspace.first_failure()
-    assert step == "bank.check_release"
-    assert "max_attack_gain" in str(error)
-    assert "ranks/bank" not in workspace.published()
-    gains = json.loads((workspace.home("bank") / "quality" / "attacks.json").read_text())
-    assert set(gains) == set(workspace.declared.parties["bank"].features)
-    workspace.edit_yaml("bank/policy.yaml", gate(max(gains.values())))
-    workspace.step("bank", "check_release")
-    workspace.step("bank", "publish")
-    assert "ranks/bank" in workspace.published()
-
-
 def test_an_undeclared_category_of_a_protected_feature(workspace: Workspace) -> None:
     workspace.edit_table("shop", first_rows("payment", CANARY_TEXT))
     error = refused(

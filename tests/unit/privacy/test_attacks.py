@@ -121,15 +121,10 @@ def test_guess_by_hand_on_two_values() -> None:
 
 
 @pytest.mark.parametrize("tolerance", [0, 1])
-def test_counted_rows_tell_what_rows_tell(tolerance: int) -> None:
-    """In blocks of any size; and each row's guess looked up by itself succeeds as often."""
+def test_each_guess_looked_up_by_itself_succeeds_as_often(tolerance: int) -> None:
     channel = GlobalMap(epsilon=2.0).channel(TEN)
     out, prior = released(GlobalMap(epsilon=2.0)), attacks.marginal_of(VALUES, channel)
     whole = attacks.guess(VALUES, out, channel, prior, tolerance)
-    blocks = [(VALUES[a : a + 17], out[a : a + 17]) for a in range(0, len(VALUES), 17)]
-    pairs = attacks.counted(blocks, channel)
-    assert np.array_equal(pairs.sum(axis=1) / pairs.sum(), prior)
-    assert attacks.guess_of(pairs, channel, prior, tolerance) == whole
     best = attacks.best_windows(channel.probabilities().T * prior, tolerance)[0]
     guessed = channel.inputs[best[np.searchsorted(channel.outputs, out)]]
     assert whole.successes == np.count_nonzero(np.abs(guessed - VALUES) <= tolerance)
@@ -274,7 +269,6 @@ def test_refusals() -> None:
         lambda: attacks.guess(none, none, channel, flat, 0),
         lambda: attacks.guess(VALUES, VALUES[1:], channel, flat, 0),
         lambda: attacks.guess(VALUES, VALUES + 1, channel, flat, 0),
-        lambda: attacks.counted([], channel),
         lambda: attacks.rank_match(none, none, 0),
         lambda: correlated(none, none, none, channel, 0),
         lambda: attacks.marginal_of(none, channel),
