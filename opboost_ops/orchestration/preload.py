@@ -1,7 +1,7 @@
 """What a process of Airflow imports before it forks tasks, so that each of them has it for nothing.
 
-`airflow_local_settings.py` of schedulers and workers calls `preload`. It imports, and uses nothing
-but Great Expectations: thread pools that are used before a fork do not survive it.
+`airflow_local_settings.py` of schedulers and workers calls `preload`. It imports, and makes
+the settings of Great Expectations; beyond that it uses nothing, as threads do not survive a fork.
 """
 
 import gc
@@ -50,13 +50,8 @@ def preload() -> None:
     for name in AIRFLOWS:
         with suppress(ImportError):
             import_module(name)
-    _judge_once()
+    from opboost_ops.quality.validation import context
+
+    # A judgement would start a thread, of a progress bar that is not shown; its settings do not.
+    context()
     gc.freeze()
-
-
-def _judge_once() -> None:
-    """Make the settings of Great Expectations, which a process's first judgement would make."""
-    from opboost_ops.quality.measures import Measurement
-    from opboost_ops.quality.validation import judge
-
-    judge([Measurement(1.0, least=0.0)])

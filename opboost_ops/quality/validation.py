@@ -90,14 +90,14 @@ def _validated(
     frame: "pd.DataFrame", expectations: Sequence[Expectation], result_format: Mapping[str, Any]
 ) -> dict[int, Any]:
     """Great Expectations' results by place; engine and validator are this call's alone."""
-    context = _context()
+    settings = context()
     from great_expectations.execution_engine.pandas_execution_engine import PandasExecutionEngine
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
     from great_expectations.validator.validator import Validator
 
     validator = Validator(
         execution_engine=PandasExecutionEngine(batch_data_dict={"table": frame}),
-        data_context=context,
+        data_context=settings,
     )
     configurations = [
         ExpectationConfiguration(type=each["type"], kwargs=dict(each["kwargs"]), meta={_PLACE: i})
@@ -111,7 +111,7 @@ def _validated(
 
 
 @lru_cache(maxsize=1)
-def _context() -> Any:
+def context() -> Any:
     """Settings of Great Expectations that show and keep nothing."""
     _silence()
     import great_expectations as gx
