@@ -69,12 +69,6 @@ def test_intervals_of_ninety_per_cent_hold_ninety_of_a_hundred() -> None:
     assert 0.88 <= np.mean(covered) <= 0.92
 
 
-def test_too_few_rows_have_no_width() -> None:
-    nine = np.arange(9.0)
-    assert decisions.half_width(0.9, nine, np.zeros(9)) == 8.0
-    assert decisions.half_width(0.9, nine[:8], np.zeros(8)) is None
-
-
 def area(points: list[list[float]]) -> float:
     x, y = np.array(points).T
     return float(np.trapezoid(y, x))

@@ -1,7 +1,5 @@
 """Trees from integer histograms: like a plain booster, and the same for any number of parties."""
 
-from itertools import pairwise
-
 import lightgbm
 import numpy as np
 import pytest
@@ -252,17 +250,6 @@ def test_equal_gains_go_to_the_first_feature_and_the_lowest_bin():
     sums = np.array([[*part, *part]], dtype=np.int64)
     _, (split,) = histogram.decide(sums.ravel(), [3, 3], [False] * 2, growth)
     assert (split.feature, split.bin) == (0, 0)
-
-
-def test_no_node_is_smaller_than_the_least_one():
-    _, columns, labels = table()
-    ensemble = learn(columns, labels["binary"], declared(BINARY, depth=6), Alone())
-    rows = [leaf.rows for trees in ensemble.trees for tree in trees for leaf in tree.leaves]
-    assert min(rows) >= 15
-    for trees in ensemble.trees:
-        for split, left, right in trees[0].splits.values():
-            assert split.gain > 0 and left < right
-        assert all(a < b for a, b in pairwise(sorted(trees[0].splits)))
 
 
 def test_sums_that_might_overflow_are_refused_before_anything_is_summed():

@@ -5,7 +5,7 @@ import pytest
 
 from opboost_ops.boosting import metrics
 from opboost_ops.boosting.bootstrap import replicates
-from opboost_ops.boosting.influence import enough, influences
+from opboost_ops.boosting.influence import enough
 from opboost_ops.boosting.intervals import Comparison
 from opboost_ops.boosting.metrics import all_metrics
 
@@ -156,18 +156,3 @@ def test_few_rows_or_few_of_a_class_are_drawn_and_the_method_says_so() -> None:
     assert not enough("binary", label[:-1]) and not enough("binary", np.zeros(20_000))
     few = Comparison("binary", label[:200], {"new": predictions["new"][:200]})
     assert few.method() == "paired bootstrap of the held-out rows, 1,000 draws"
-
-
-def test_influences_have_no_mean_and_their_order_changes_nothing() -> None:
-    label, predictions = _large("binary", 10_000)
-    for of in influences("binary", label, predictions)["new"].values():
-        assert abs(of.mean()) < 1e-9 * np.abs(of).max()
-    turned = np.random.default_rng(9).permutation(10_000)
-    one = Comparison("binary", label, predictions)
-    two = Comparison("binary", label[turned], {n: of[turned] for n, of in predictions.items()})
-    assert one.gain("new", "old", "auc") == two.gain("new", "old", "auc")
-    twin = Comparison("binary", label, {"new": predictions["new"], "twin": predictions["new"]})
-    gain = twin.gain("new", "twin", "auc")
-    assert (gain.value, gain.low, gain.high) == (0.0, 0.0, 0.0)
-    sure = Comparison("binary", label, {"new": label * 1.0}).interval("new", "auc")
-    assert (sure.value, sure.low, sure.high) == (1.0, 1.0, 1.0)

@@ -15,11 +15,6 @@ def test_regression_by_hand() -> None:
     assert found == {"mse": pytest.approx(4 / 3), "r2": pytest.approx(1 - 4 / 2)}
 
 
-def test_binary_by_hand_with_a_tie() -> None:
-    label, score = np.array([0, 0, 1, 1]), np.array([0.1, 0.6, 0.6, 0.9])
-    assert evaluate("binary", label, score) == {"accuracy": 0.75, "auc": 3.5 / 4}
-
-
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), min_size=2, max_size=40))
 def test_auc_is_the_share_of_ordered_pairs(pairs: list[tuple[bool, int]]) -> None:
     label = np.array([p for p, _ in pairs])

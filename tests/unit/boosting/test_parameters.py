@@ -1,7 +1,6 @@
 """Values give what ranks give, to the bit, whatever a booster is told to do."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+import itertools
 from typing import Any
 
 import numpy as np
@@ -9,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opboost_ops.boosting import splits
 from opboost_ops.boosting.frame import Stop
-from opboost_ops.boosting.trainer import Frame, Parameters, predict, train
+from opboost_ops.boosting.trainer import Frame, Parameters, model_of, predict, train
 from opboost_ops.config.parameters import LIGHTGBM, XGBOOST
-from tests.unit.boosting.test_splits import LOWER, UPPER, dense, federations
+from tests.unit.boosting.rank_models import TRAINERS, federations, fit
 
 REGRESSION = ("l2", "l1", "huber", "quantile", "poisson", "tweedie")
 
@@ -92,71 +90,30 @@ def trainings(draw: st.DrawFn, trainer: str) -> tuple[dict, str, dict[str, Any],
         own["is_unbalance"] = draw(FLAGS)
     directed = objective not in ("multiclass", "l1", "quantile")
     more: dict[str, Any] = {
-        "monotone": {"b.f0": draw(st.sampled_from([-1, 1]))} if directed and draw(FLAGS) else {},
+        "monotone": {"b.é0": draw(st.sampled_from([-1, 1]))} if directed and draw(FLAGS) else {},
         "stop": Stop(2) if draw(FLAGS) else None,
-        "weight": draw(FLAGS),
+        "weighted": draw(FLAGS),
     }
     return case, objective, own, more
 
 
-def fitted(
-    trainer: str, case: dict, objective: str, own: Mapping[str, Any], more: Mapping[str, Any]
-) -> tuple[str, str, np.ndarray, np.ndarray, np.ndarray]:
-    """Partial and materialised model, rows on ranks and on values, and labels."""
-    rows, rng = case["rows"], case["rng"]
-    ranks, tables = zip(*map(dense, case["others"]), strict=True)
-    names = ("a.x", "a.y", "a.kind", *(f"b.f{i}" for i in range(len(ranks))))
-    on_ranks = np.column_stack([case["own"], case["codes"], *ranks]).astype(float)
-    on_values = np.column_stack([case["own"], case["codes"], *case["others"]]).astype(float)
-    signal = sum(np.asarray(v, float) for v in case["others"]) / UPPER
-    noisy = signal + np.nan_to_num(case["own"][:, 0]) + 0.3 * rng.normal(size=rows)
-    classes = {"binary": 2, "multiclass": 3}.get(objective, 0)
-    label = noisy
-    if classes:
-        label = np.searchsorted(np.quantile(noisy, np.arange(1, classes) / classes), noisy)
-        label[:classes] = range(classes)
-    elif objective in ("poisson", "tweedie"):
-        label = np.floor(np.exp(noisy - noisy.mean()))
-        label[0] = 1.0
-    task = objective if classes else "regression"
-    weight = rng.randint(0, 4, size=rows) + 0.5 if more["weight"] else None
-    frame = Frame(names, np.asfortranarray(on_ranks), ("a.kind",), names[3:], weight=weight)
-    parameters = Parameters(
-        task=task,  # type: ignore[arg-type]
-        classes=classes,
-        trees=6,
-        learning_rate=0.3,
-        depth=4,
-        seed=0,
-        threads=1,
-        trainer=trainer,  # type: ignore[arg-type]
-        objective=objective,
-        own=own,
-        monotone=more["monotone"],
-        stop=more["stop"],
-    )
-    partial = train(frame, label.astype(float), parameters)
-    assert partial == train(frame, label.astype(float), replace(parameters))
-    used = splits.used_splits(partial, names[3:])
-    by_name = dict(zip(names[3:], tables, strict=True))
-    values = {
-        name: dict(zip(asked, splits.split_values(asked, by_name[name]), strict=True))
-        for name, asked in used.items()
-    }
-    model = splits.materialise(partial, values, dict.fromkeys(names[3:], (LOWER, UPPER)))
-    return partial, model, on_ranks, on_values, label
-
-
-@pytest.mark.parametrize("trainer", ["lightgbm", "xgboost"])
+@pytest.mark.parametrize("trainer", TRAINERS)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_predictions_are_the_same_to_the_bit(trainer: str, data: st.DataObject) -> None:
-    training = data.draw(trainings(trainer))
-    partial, model, on_ranks, on_values, _ = fitted(trainer, *training)
-    assert predict(partial, on_ranks).tobytes() == predict(model, on_values).tobytes()
+    case, objective, own, more = data.draw(trainings(trainer))
+    fitted = fit(trainer, case, objective, own, **more)
+    on_ranks = predict(fitted.partial, fitted.on_ranks)
+    assert on_ranks.tobytes() == predict(fitted.model, fitted.on_values).tobytes()
+    # Thresholds lie between neighbours in the table, not merely in the domain: gaps are halved.
+    used = model_of(fitted.model).numeric_splits()
+    for i, values in enumerate(case["others"]):
+        present = np.unique(values).tolist()
+        midpoints = {(a + b) / 2 for a, b in itertools.pairwise(present)}
+        assert set(used.get(f"b.é{i}", [])) <= midpoints
 
 
-@pytest.mark.parametrize("trainer", ["lightgbm", "xgboost"])
+@pytest.mark.parametrize("trainer", TRAINERS)
 @pytest.mark.parametrize("objective", ["binary", "l2", "huber", "poisson"])
 @pytest.mark.parametrize("direction", [1, -1])
 def test_a_direction_is_kept_on_values(trainer: str, objective: str, direction: int) -> None:
@@ -164,12 +121,11 @@ def test_a_direction_is_kept_on_values(trainer: str, objective: str, direction: 
     rng = np.random.RandomState(4)
     present = np.array([-7, -6, -2, 0, 1, 5, 6, 20, 21, 30])
     case = {"own": rng.normal(size=(600, 2)), "codes": rng.randint(0, 3, 600).astype(float),
-            "others": [rng.choice(present, 600), rng.randint(1, 9, 600)], "rng": rng,
-            "rows": 600}  # fmt: skip
+            "others": [rng.choice(present, 600), rng.randint(1, 9, 600)], "rng": rng}  # fmt: skip
     case["others"][1] = (case["others"][0] // 9) ** 2 + case["others"][1]
     free, bound = (
-        fitted(trainer, case, objective, {}, {"monotone": m, "stop": None, "weight": False})[1]
-        for m in ({}, {"b.f0": direction})
+        fit(trainer, case, objective, monotone=monotone).model
+        for monotone in ({}, {"b.é0": direction})
     )
     grid = np.arange(-10, 35)
     for row in range(0, 600, 60):
@@ -181,7 +137,7 @@ def test_a_direction_is_kept_on_values(trainer: str, objective: str, direction: 
         assert (np.diff(predict(free, rows)) > 0).any()
 
 
-@pytest.mark.parametrize("trainer", ["lightgbm", "xgboost"])
+@pytest.mark.parametrize("trainer", TRAINERS)
 def test_objectives_predict_what_they_say(trainer: str) -> None:
     """On one feature with many rows a level: medians, quantiles and means of each level."""
     rng = np.random.RandomState(1)
@@ -204,7 +160,7 @@ def test_objectives_predict_what_they_say(trainer: str) -> None:
         np.testing.assert_allclose(found, expected, rtol=0.06, atol=0.6)
 
 
-@pytest.mark.parametrize("trainer", ["lightgbm", "xgboost"])
+@pytest.mark.parametrize("trainer", TRAINERS)
 def test_a_weight_is_that_many_rows(trainer: str) -> None:
     rng = np.random.RandomState(2)
     ranks, label = rng.randint(1, 20, 300), rng.normal(size=300)

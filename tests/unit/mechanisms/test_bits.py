@@ -9,12 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from opboost_ops.domain import Domain
-from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.mechanisms import MissingBit, UnaryEncoding, noise
-from opboost_ops.mechanisms.bits import BIT
+from opboost_ops.errors import ContractError
+from opboost_ops.mechanisms import UnaryEncoding, noise
 from opboost_ops.mechanisms.release import randomise_bit
-from opboost_ops.privacy.loss import category_loss, loss_curve
+from opboost_ops.privacy.loss import category_loss
 
 EPSILONS = (0.01, 0.1, 0.5, 1.0, 2.5, 10.0)
 SECRET = bytes(range(32))
@@ -44,13 +42,6 @@ def test_a_changed_category_costs_epsilon_over_all_rows_of_bits(
     assert float(curve.loss[0]) == pytest.approx(epsilon, rel=1e-6)
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_a_missing_bit_costs_epsilon(epsilon: float) -> None:
-    curve = loss_curve(MissingBit(epsilon=epsilon), BIT)
-    assert curve.certificate
-    assert float(curve.loss[0]) == pytest.approx(epsilon, rel=1e-6)
-
-
 def released(codes: np.ndarray, bit: int, epsilon: float = 1.0) -> np.ndarray:
     mechanism = UnaryEncoding(epsilon=epsilon)
     return randomise_bit(codes, 3, bit, KEYS, mechanism, b"map", SECRET, uuid.UUID(int=1))
@@ -77,8 +68,3 @@ def test_bits_of_one_row_are_independent() -> None:
 def test_an_undeclared_category_is_never_released(code: int) -> None:
     with pytest.raises(ContractError, match="outside the declared"):
         released(np.full(PEOPLE, code, dtype=np.int64), 0)
-
-
-def test_unary_encoding_is_for_bits_alone() -> None:
-    with pytest.raises(ConfigError, match="nominal"):
-        UnaryEncoding(epsilon=1).channel(Domain(1, 10))

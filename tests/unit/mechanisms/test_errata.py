@@ -44,12 +44,6 @@ def test_half_of_the_same_partition_is_no_lower_bound() -> None:
     )
 
 
-def test_multiplication_is_not_exact() -> None:
-    counts = [((j + 1) * 2**64 - 1) // 10 - (j * 2**64 - 1) // 10 for j in range(10)]
-    assert sum(counts) == 2**64
-    assert sorted(counts).count(2**64 // 10 + 1) == 2**64 % 10 == 6
-
-
 def test_bounds_of_the_data_move_everybody() -> None:
     values, changed = np.arange(10.0), np.array([*range(9), 90.0])
     before = DomainMap(TEN, (values.min(), values.max())).encode(values)

@@ -13,8 +13,6 @@ import pytest
 
 from opboost_ops import mechanisms
 from opboost_ops.domain import Domain
-from opboost_ops.mechanisms import Piecewise
-from opboost_ops.mechanisms.alias import TOTAL
 
 GOLDEN: list[dict[str, Any]] = json.loads(
     Path(__file__).with_name("golden_channels.json").read_text()
@@ -32,13 +30,3 @@ def test_no_count_of_version_0_1_0_has_changed(entry: dict[str, Any]) -> None:
     mechanism = getattr(mechanisms, entry["mechanism"])(**entry["parameters"])
     channel = mechanism.channel(Domain(entry["lower"], entry["upper"]))
     assert channel.digest().hex() == entry["digest"]
-
-
-@pytest.mark.parametrize("epsilon", [199.0, 200.0, 365.0, 366.0, 370.0, 700.0, 1000.0])
-@pytest.mark.parametrize("size", [2, 3, 64])
-def test_piecewise_stays_where_it_is_at_a_large_epsilon(size: int, epsilon: float) -> None:
-    """From about 366 on it had become uniform: 80 digits do not hold `reach - 1`."""
-    counts = Piecewise(epsilon=epsilon).channel(Domain(1, size)).counts
-    for x, row in enumerate(counts):
-        assert row[x] == TOTAL - 4096 * (size - 1)
-        assert set(row[:x] + row[x + 1 :]) <= {4096}

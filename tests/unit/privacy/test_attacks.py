@@ -1,6 +1,5 @@
 """Attacks on a release, each where the answer is known: by hand, exactly, or as a planted fact."""
 
-import dataclasses
 import uuid
 
 import numpy as np
@@ -66,12 +65,6 @@ def test_the_interval_is_wilsons(successes: int, trials: int) -> None:
     assert attacks.wilson(successes, trials) == pytest.approx(tuple(expected), abs=1e-12)
 
 
-def test_the_interval_takes_fractions_in_between() -> None:
-    low, high = attacks.wilson(2.5, 10)
-    assert attacks.wilson(2, 10)[0] < low < attacks.wilson(3, 10)[0]
-    assert attacks.wilson(2, 10)[1] < high < attacks.wilson(3, 10)[1]
-
-
 @pytest.mark.parametrize(
     ("successes", "baseline", "verdict"),
     [
@@ -88,20 +81,6 @@ def test_verdicts(successes: int, baseline: float, verdict: str) -> None:
     attack = attacks.measured("any", successes, 1000, baseline, "rows")
     assert attack.verdict == verdict
     assert attack.gain == pytest.approx(successes / 1000 - baseline)
-
-
-def test_the_verdict_names_the_baseline() -> None:
-    attack = attacks.measured("any", 1, 1000, 0.001, "rows", "a random pick")
-    assert attack.verdict == "tells hardly more than a random pick"
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        attack.success = 1.0  # type: ignore[misc]
-
-
-@pytest.mark.parametrize(
-    ("domain", "steps"), [(TEN, 0), (Domain(0, 20), 1), (THOUSAND, 49), (Domain(-500, 500), 50)]
-)
-def test_the_tolerance_is_five_percent_rounded_down(domain: Domain, steps: int) -> None:
-    assert attacks.tolerance_of(domain) == steps
 
 
 # Guess
@@ -170,16 +149,6 @@ def test_guess_knows_all_and_nothing() -> None:
     assert attack.verdict == "tells hardly more than the median"
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
-def test_guess_on_rows_agrees_with_its_expectation(epsilon: float) -> None:
-    mechanism = GlobalMap(epsilon=epsilon)
-    channel = mechanism.channel(TEN)
-    prior = attacks.marginal_of(VALUES, channel)
-    attack = attacks.guess(VALUES, released(mechanism), channel, prior, 1)
-    error = (attack.high - attack.low) / 4
-    assert abs(attack.success - attacks.expected_guess(channel, prior, 1)) < 4 * error
-
-
 def test_the_baseline_is_the_lower_median() -> None:
     channel = SURE.channel(TEN)
     values = np.array([1, 1, 4, 9])  # half lies up to 1
@@ -196,15 +165,6 @@ def test_rank_matching_on_the_identity() -> None:
     for scores in (VALUES, VALUES * 3 - 5):  # only order counts
         attack = attacks.rank_match(VALUES, scores, 0)
         assert (attack.success, attack.baseline) == (1.0, 0.1)
-
-
-def test_rank_matching_on_reversed_and_on_one_rank() -> None:
-    values = np.array([1, 2, 3, 4, 5])
-    assert attacks.rank_match(values, -values, 0).successes == 1
-    assert attacks.rank_match(values, -values, 2).successes == 3
-    # Rows stand in the order of their values: that order is no release, and must not count.
-    same = attacks.rank_match(values, np.ones(5), 0)
-    assert (same.successes, same.gain) == (1, 0.0)
 
 
 def test_rank_matching_shares_ties() -> None:
@@ -245,18 +205,6 @@ def test_half_known_by_the_column_half_by_the_release() -> None:
     channel, y = mechanism.channel(TEN), released(mechanism)
     plain = attacks.guess(VALUES, y, channel, attacks.marginal_of(VALUES, channel), 0)
     assert correlated(VALUES, y, z, channel, 0).low > plain.success
-
-
-def test_a_fine_column_is_cut_at_quantiles() -> None:
-    """Of 1000 equally frequent values, ten levels leave 100 each, and a window of 9 of them."""
-    values = np.arange(1, 4001, dtype=np.int64) % 1000 + 1
-    channel = Channel(
-        THOUSAND.values(), np.array([0]), ((TOTAL,),) * 1000
-    )  # one output: it tells nothing
-    attack = correlated(values, np.zeros(4000, dtype=np.int64), values / 7, channel, 4)
-    assert attack.success == attack.baseline == pytest.approx(0.09)
-    finer = correlated(values, np.zeros(4000, dtype=np.int64), values, channel, 4, levels=50)
-    assert finer.success == pytest.approx(0.45)
 
 
 # Refusals

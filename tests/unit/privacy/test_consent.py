@@ -23,12 +23,6 @@ def policy(trained_once: Workspace, **changes: Any) -> Policy:
     return Policy.model_validate({**data, **changes})
 
 
-def test_what_is_allowed_passes(trained_once: Workspace, federation: Federation) -> None:
-    require_consent(policy(trained_once), federation, "bank")
-    require_splits_allowed(policy(trained_once), federation, "bank", {"income": [1, 2]})
-    require_splits_allowed(policy(trained_once), federation, "bank", {})
-
-
 def test_all_refusals_come_at_once(trained_once: Workspace, federation: Federation) -> None:
     rules = policy(trained_once).features
     features = {name: rule.model_dump() for name, rule in rules.items() if name != "income"}

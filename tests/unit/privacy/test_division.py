@@ -75,23 +75,6 @@ def test_a_small_total_goes_to_the_strong_column_alone(evidence: Evidence) -> No
     assert divider.best(divider.units).shares == {"strong": divider.units}
 
 
-def test_more_keeps_more_and_never_more_than_without_noise(evidence: Evidence) -> None:
-    divider = Divider(evidence, SIX, Caps(step=40.0))
-    kept = [divider.best(k).kept for k in (1, 4, 16)]
-    assert kept == sorted(kept)
-    assert kept[-1] <= divider.unprotected() + 1e-3
-    assert kept[-1] == pytest.approx(divider.unprotected(), abs=0.02)
-
-
-def test_classes_are_divided_by_as_well() -> None:
-    codes, label = sample()
-    classes = np.digitize(label, np.quantile(label, [0.3, 0.7])).astype(float)
-    found = sampled(("strong", "copy", "weak"), codes, classes, 3, SIX.size)
-    assert found.means.shape == (3, 3, 6)
-    divider = Divider(found, SIX, Caps(step=2.0))
-    assert "strong" in divider.best(divider.units).shares
-
-
 def test_declared_importances_are_shares_of_the_variance() -> None:
     divider = Divider(independent({"a": 3.0, "b": 1.0}, 6), SIX, Caps(step=60.0))
     assert divider.unprotected() == pytest.approx(1.0, abs=1e-6)
@@ -117,7 +100,3 @@ def test_a_column_s_mechanism_keeps_its_part(caps: Caps, kind: type) -> None:
     step, whole = end_losses(mechanism.channel(SIX))
     assert caps.step is None or 0.99 * min(caps.step, whole) <= step <= caps.step
     assert caps.whole is None or whole <= caps.whole
-
-
-def test_a_part_that_is_too_small_has_no_channel() -> None:
-    assert mechanism_under(SIX, Caps(step=0.0009)) is None

@@ -39,17 +39,3 @@ def test_a_cap_across_the_domain_holds_too() -> None:
     assert found[1].error == pytest.approx(found[2].error, rel=0.03)
     # Too few values lose what is allowed.
     assert found[0].error > 1.4 * found[1].error
-
-
-def test_a_sample_is_what_is_kept_of() -> None:
-    narrow = np.random.default_rng(1).normal(450, 20, 5000)
-    wide = compare(BOUNDS, 100.0, Caps(step=1.0), (91,))
-    (line,) = compare(BOUNDS, 100.0, Caps(step=1.0), (91,), narrow)
-    assert line.kept < wide[0].kept / 2
-    assert line.error < 20.5
-
-
-def test_sizes_without_a_channel_are_left_out() -> None:
-    assert compare(BOUNDS, 100.0, Caps(step=0.005), (10, 91)) == compare(
-        BOUNDS, 100.0, Caps(step=0.005), (10,)
-    )

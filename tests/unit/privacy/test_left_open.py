@@ -88,14 +88,3 @@ def test_all_that_is_open_is_named(workspace: Workspace, opboost: Opboost) -> No
         assert line in told["left_open"]
         assert line in shown
         assert f"bank/policy.yaml: {line}" in checked
-
-
-def test_only_what_is_missing_is_named() -> None:
-    assert left_open(policy(caps=["budget_1", "max_changes"])) == [
-        "features.spend has no budget_1, max_changes.",
-        "features.late_payments has no budget_1, max_changes.",
-    ]
-    # A column that is only read at home costs nothing, and a policy of nothing leaves nothing open.
-    home = {"version": 1, "party": "lender", "features": {"age": {"column": "AGE"}}}
-    assert left_open(Policy.model_validate({**home, "require_encryption": True})) == []
-    assert left_open(Policy.model_validate({"version": 1, "party": "lender"})) == []

@@ -8,7 +8,7 @@ import pytest
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import BucketResponse
 from opboost_ops.mechanisms.global_map import GlobalMap
-from opboost_ops.privacy.loss import LossCurve, loss_curve
+from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.privacy.ratios import worst_ratios
 
 EPSILONS = [0.01, 0.08, 0.64, 1.0, 2.56, 5.12, 40.0]
@@ -26,13 +26,6 @@ def brute_force(counts: tuple[tuple[int, ...], ...], t: int) -> Fraction:
     )
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("size", [2, 3, 7, 10])
-def test_the_ratios_are_the_definition(size: int, epsilon: float) -> None:
-    counts = GlobalMap(epsilon=epsilon).channel(Domain(1, size)).counts
-    assert worst_ratios(counts) == [brute_force(counts, t) for t in range(1, size)]
-
-
 def test_inputs_of_one_bucket_are_compared_once_and_rightly() -> None:
     """Neighbours are in one bucket first, and equal rows come back on the other side of it."""
     counts = BucketResponse(epsilon=1, edges=(4, 5)).channel(Domain(1, 9)).counts
@@ -42,22 +35,6 @@ def test_inputs_of_one_bucket_are_compared_once_and_rightly() -> None:
     whole = worst_ratios(BucketResponse(epsilon=1).channel(Domain(1, 1024)).counts)
     assert len(whole) == 1023
     assert len(set(whole)) == 1
-
-
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("domain", [Domain(1, 2), Domain(1, 10), Domain(-8, 40)])
-def test_global_map_keeps_t_epsilon(domain: Domain, epsilon: float) -> None:
-    curve = loss_curve(GlobalMap(epsilon=epsilon), domain)
-    assert curve.certificate is True
-    assert len(curve.loss) == domain.size - 1
-    assert all(loss <= t * epsilon for t, loss in enumerate(curve.loss, 1))
-    assert list(curve.loss) == sorted(curve.loss)
-
-
-def test_the_designs_figure() -> None:
-    """On [1, 10] at epsilon 1, loss(1) is 0.712 and not the nominal 1."""
-    loss = loss_curve(GlobalMap(epsilon=1.0), Domain(1, 10)).loss[0]
-    assert round(float(loss), 3) == 0.712
 
 
 def test_the_curve_is_never_below_the_truth() -> None:
@@ -83,13 +60,6 @@ def _exp_up(x: Fraction) -> Fraction:
     return (total + term) ** n
 
 
-def test_a_zero_on_one_side_only_is_infinite() -> None:
-    half = 2**63
-    ratios = worst_ratios(((half, half, 0), (half, half, 0), (0, half, half)))
-    assert ratios == [None, None]
-    assert worst_ratios(((half, half, 0), (half, half, 0))) == [Fraction(1)]
-
-
 def test_a_curve_that_breaks_its_epsilon_is_not_certified() -> None:
     class Lying(GlobalMap):
         def channel(self, domain: Domain):  # type: ignore[no-untyped-def]
@@ -98,6 +68,11 @@ def test_a_curve_that_breaks_its_epsilon_is_not_certified() -> None:
     assert loss_curve(Lying(epsilon=1.0), Domain(1, 10)).certificate is False
 
 
-def test_it_survives_json() -> None:
-    curve = LossCurve(mechanism="m", epsilon=1.0, loss=(0.5, "inf"), certificate=False)
-    assert LossCurve.model_validate_json(curve.model_dump_json()) == curve
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("domain", [Domain(1, 2), Domain(1, 10), Domain(-8, 40)])
+def test_global_map_keeps_t_epsilon(domain: Domain, epsilon: float) -> None:
+    curve = loss_curve(GlobalMap(epsilon=epsilon), domain)
+    assert curve.certificate is True
+    assert len(curve.loss) == domain.size - 1
+    assert all(loss <= t * epsilon for t, loss in enumerate(curve.loss, 1))
+    assert list(curve.loss) == sorted(curve.loss)

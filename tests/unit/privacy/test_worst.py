@@ -64,17 +64,6 @@ def test_nobody_releases_more_after_a_state_was_lost(caps: tuple[int | None, ...
             assert cells.most() <= worst.values <= VALUES
 
 
-def test_absence_and_people_who_come_later_do_not_matter() -> None:
-    """Any part of the people has released at most what all of them may have."""
-    cells, worst = Cells(), Worst()
-    late = np.flatnonzero((EVERYBODY[:, :2] == -1).all(axis=1))
-    for night, most in enumerate((2, 2, 2, 2)):
-        cells.night(night, most)
-        worst = worst.after_draw(most, VALUES)
-    assert worst.values == 2
-    assert cells.released[late].sum(axis=1).max() == 2
-
-
 def test_a_raised_cap_lets_it_grow_and_a_lowered_one_does_not() -> None:
     worst = Worst()
     told = []
@@ -87,6 +76,14 @@ def test_a_raised_cap_lets_it_grow_and_a_lowered_one_does_not() -> None:
     assert Worst(2).steps_left(None, 10) == 8
 
 
+def test_the_sum_of_a_lost_state_is_its_base_and_the_cap() -> None:
+    worst = Worst(2, 0, 365).after_loss(2, 0, 10)
+    assert (worst.values, worst.base) == (4, 2)
+    # The cap is raised: cells of the new state may grow, and the account grows with them.
+    assert worst.after_draw(4, 10).values == 5
+    assert worst.after_draw(2, 10).values == 4
+
+
 def test_a_bit_never_costs_more_than_twice() -> None:
     worst = Worst()
     for _ in range(9):
@@ -94,11 +91,3 @@ def test_a_bit_never_costs_more_than_twice() -> None:
     assert worst.values == 2
     # Taken over from a ledger that had charged more: it stays, and does not grow.
     assert Worst(7, 0, 1).after_draw(None, 2).values == 7
-
-
-def test_the_sum_of_a_lost_state_is_its_base_and_the_cap() -> None:
-    worst = Worst(2, 0, 365).after_loss(2, 0, 10)
-    assert (worst.values, worst.base) == (4, 2)
-    # The cap is raised: cells of the new state may grow, and the account grows with them.
-    assert worst.after_draw(4, 10).values == 5
-    assert worst.after_draw(2, 10).values == 4

@@ -11,8 +11,7 @@ from opboost_ops.boosting.denoise.draws import Draws
 from opboost_ops.boosting.denoise.imputation import impute
 from opboost_ops.boosting.denoise.rows import Rows, drawable, quantile_levels, rows_of
 from opboost_ops.boosting.denoise.seen import Seen
-from opboost_ops.boosting.denoise.selection import _weights
-from opboost_ops.boosting.denoise.starts import Start, classes_of, grid, smoothing_of
+from opboost_ops.boosting.denoise.starts import Start, classes_of, smoothing_of
 from opboost_ops.mechanisms import Piecewise
 from tests.unit.boosting.denoise.planted import CHANNEL, CHANNELS, DOMAIN, planted, released
 
@@ -167,35 +166,6 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(np.array_equal(drawn[n], same[n]) for n in drawn)
 
 
-def test_free_classes_must_be_better_by_more_than_chance() -> None:
-    rng = np.random.default_rng(0)
-    tied = rng.normal(size=1_000)
-    chance, clearly = tied + rng.normal(0.01, 1.0, 1_000), tied + rng.normal(0.5, 1.0, 1_000)
-    assert _weights([True, False], [tied, chance]).tolist() == [1.0, 0.0]
-    assert _weights([True, False], [tied, clearly]).tolist() == [0.0, 1.0]
-    near = _weights([True, True, True], [tied, tied + 1e-4, tied - 1.0])
-    assert near.sum() == pytest.approx(1)
-    assert near[1] > near[0] > 0.4
-    assert near[2] == 0.0
-
-
-def test_own_columns_have_codes_for_what_is_missing() -> None:
-    frame = released(planted(200)[0])
-    own = np.column_stack([np.arange(200.0), np.arange(200.0) % 3])
-    own[::10] = np.nan
-    with_own = replace(
-        frame,
-        names=("a.n", "a.c", *frame.names),
-        matrix=np.asfortranarray(np.column_stack([own, frame.matrix])),
-        categorical=("a.c",),
-    )
-    rows = rows_of(with_own, drawable(with_own, CHANNELS))
-    assert rows.sizes == {"a.n": 9, "a.c": 4}
-    assert set(rows.own["a.n"][::10]) == {8}
-    assert len(set(rows.own["a.c"][::10])) == 1
-    assert list(rows.noisy) == list(frame.names)
-
-
 def test_what_cannot_be_drawn_back_is_left_out() -> None:
     frame = released(planted(300)[0])
     frame.matrix[:, 0] = np.minimum(frame.matrix[:, 0], 9)
@@ -203,11 +173,3 @@ def test_what_cannot_be_drawn_back_is_left_out() -> None:
     wide = Piecewise(epsilon=1.0).channel(DOMAIN)
     assert np.allclose(drawable(frame, {"b.v": CHANNEL})["b.v"], CHANNEL.probabilities())
     assert len(drawable(frame, {"b.u": wide})) == 1
-
-
-def test_the_grid_of_a_classification_has_no_start_twice() -> None:
-    for own in (False, True):
-        for regression in (False, True):
-            starts = grid(own, regression)
-            assert len(set(starts)) == len(starts)
-            assert starts[0].kind == "tied"

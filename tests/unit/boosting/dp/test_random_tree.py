@@ -11,7 +11,6 @@ from opboost_ops.boosting.dp import budget, noise, random_tree, trainer
 from opboost_ops.boosting.dp.sensitivity import GRADIENT_UNITS, LEAF_UNITS
 from opboost_ops.boosting.dp.trainer import Trained
 from opboost_ops.boosting.frame import Parameters
-from opboost_ops.errors import ContractError
 from tests.unit.boosting.dp.tables import bits, mixed, parameters
 from tests.unit.boosting.dp.test_audit import Attack
 
@@ -86,53 +85,6 @@ def test_one_row_moves_one_sum_by_a_gradient_and_one_count_by_one(
     assert sorted(counts) == [0] * 7 + [1]
 
 
-def test_gradients_are_clipped_and_no_row_sits_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[list[int]] = []
-    monkeypatch.setattr(noise, "laplace", lambda values, *_: asked.append(values) or values)
-    monkeypatch.setattr(trainer.gradients, "scaled", lambda label, _: np.asarray(label))
-    trainer.fit(bits([[0], [0], [1]]), np.array([5.0, 0.5, -5.0]), random(1.0))
-    assert asked == [[-GRADIENT_UNITS * 3 // 2, GRADIENT_UNITS], [2, 1]]
-
-
-def test_leaves_follow_from_noisy_numbers_alone() -> None:
-    spend = Fraction(1, 2)
-    variance = 2 / float(spend * random_tree.SUMS) ** 2
-    sums, counts = [-500 * GRADIENT_UNITS, 40 * GRADIENT_UNITS, -GRADIENT_UNITS], [1000, 100, -3]
-    wanted = [
-        500 * 1000 / (1000**2 + variance / 0.09),
-        -40 * 100 / (100**2 + variance / 0.09),
-        1 / (1 + variance / 0.09),
-    ]
-    found = random_tree.values(sums, counts, spend)
-    assert np.array(found) / LEAF_UNITS == pytest.approx(wanted, abs=1e-6)
-    assert random_tree.values([-10 * GRADIENT_UNITS], [1], Fraction(1000)) == (LEAF_UNITS,)
-
-
-def test_a_retry_goes_on_and_another_kind_of_training_does_not() -> None:
-    class Kept:
-        def __init__(self, lines: list[bytes]) -> None:
-            self.kept = lines
-
-        def lines(self) -> list[bytes]:
-            return self.kept
-
-        def append(self, line: bytes) -> None:
-            self.kept.append(line)
-
-    frame, label = mixed(100, 3)
-    settings = replace(random(2.0, 5), task="binary", classes=2, depth=2)
-    memory = Kept([])
-    whole = trainer.fit(frame, label, settings, memory)
-    again = trainer.fit(frame, label, settings, Kept(list(memory.kept)))
-    assert again.trees == whole.trees
-    partly = trainer.fit(frame, label, settings, Kept(memory.kept[:3]))
-    assert partly.trees[:2] == whole.trees[:2]
-    assert settings.private is not None
-    other = replace(settings, private=replace(settings.private, random=False))
-    with pytest.raises(ContractError, match="another frame"):
-        trainer.fit(frame, label, other, Kept(list(memory.kept)))
-
-
 def test_the_model_learns_and_stock_lightgbm_reads_it() -> None:
     frame, _ = mixed(2_000, 4)
     label = (frame.matrix[:, 0] + frame.matrix[:, 1] > 10).astype(float)
@@ -166,3 +118,11 @@ def test_sums_without_noise_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noise, "laplace", laplace)
     attack = replace(ALONE, event=lambda found: leaf(found) > 0, models=300)
     assert attack.bound() > ALONE.declared
+
+
+def test_gradients_are_clipped_and_no_row_sits_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[int]] = []
+    monkeypatch.setattr(noise, "laplace", lambda values, *_: asked.append(values) or values)
+    monkeypatch.setattr(trainer.gradients, "scaled", lambda label, _: np.asarray(label))
+    trainer.fit(bits([[0], [0], [1]]), np.array([5.0, 0.5, -5.0]), random(1.0))
+    assert asked == [[-GRADIENT_UNITS * 3 // 2, GRADIENT_UNITS], [2, 1]]

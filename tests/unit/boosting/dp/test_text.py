@@ -53,11 +53,3 @@ def test_nothing_but_splits_and_noisy_leaves_depends_on_the_data() -> None:
     assert texts[0] == texts[1]
     assert "leaf_count=1 1 1 1" in texts[0]
     assert "feature_infos=[0.5:9.5] [0.5:9.5] 0:1:2:3:4 0:1" in texts[0]
-
-
-def test_it_learns() -> None:
-    frame, label = mixed(20_000, 2)
-    settings = Parameters("binary", 2, 20, 0.2, 4, 0, trainer="dpboost", private=Private(20.0, 20))
-    text = trainer.train(frame, label, settings)
-    test, truth = mixed(2000, 3)
-    assert ((trainer.predict(text, test.matrix) > 0.5) == truth).mean() > 0.9
