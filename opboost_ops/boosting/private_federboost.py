@@ -76,23 +76,34 @@ def noise_of(settings: Settings, private: Private) -> SumNoise:
     """
     columns = min(private.columns, len(settings.domains))
     counted = len(_counted(settings))
-    each = GRADIENT_UNITS**2 + HESSIAN_UNITS**2
-    square = GRADIENT_UNITS**2 * (2 if settings.objective.task == "regression" else 1)
-    absolute = GRADIENT_UNITS * (2 if settings.objective.task == "regression" else 1)
+    square = GRADIENT_UNITS**2 + HESSIAN_UNITS**2
+    number = settings.objective.task == "regression"
+    count, units = COUNT_UNITS, GRADIENT_UNITS
+    # A replaced row leaves the row count as it is, and changes its class or its label; it moves to
+    # another cell of each column, and stays in its bin with the opposite gradient or leaves it.
+    bins = (2 * (units + HESSIAN_UNITS), max(4 * units**2 + HESSIAN_UNITS**2, 2 * square))
     releases = [
-        Release("facts", 1, absolute, square, FACTS),
+        Release(
+            "facts",
+            1,
+            units * (2 if number else 1),
+            units**2 * (2 if number else 1),
+            FACTS,
+            (units, units**2) if number else (2 * units, 2 * units**2),
+        ),
         Release(
             "trees",
             settings.trees * settings.growth.depth,
-            columns * (GRADIENT_UNITS + HESSIAN_UNITS),
-            columns * each,
+            columns * (units + HESSIAN_UNITS),
+            columns * square,
             1 - FACTS - (LOOKUP if counted else 0),
+            (columns * bins[0], columns * bins[1]),
         ),
     ]
     if counted:
-        releases.insert(
-            1, Release("lookup", 1, COUNT_UNITS * counted, COUNT_UNITS**2 * counted, LOOKUP)
-        )
+        moved = (2 * count * counted, 2 * count**2 * counted)
+        lookup = Release("lookup", 1, count * counted, count**2 * counted, LOOKUP, moved)
+        releases.insert(1, lookup)
     return calibrated(releases, private.honest, private.epsilon, private.delta)
 
 

@@ -27,7 +27,6 @@ from opboost_ops.boosting.frame import Parameters, Tell, unheard
 from opboost_ops.boosting.metrics import Task
 from opboost_ops.boosting.sum_noise import Release, SumNoise, calibrated
 from opboost_ops.errors import ConfigError
-from opboost_ops.privacy.renyi import RenyiCurve
 
 #: Trees, deepest leaf and learning rate where the federation file declares none.
 TREES, DEPTH, RATE = 200, 6, 0.2
@@ -109,9 +108,14 @@ def sums_of(task: Task, trees: int, epsilon: float, delta: float) -> Sums:
     for exponent in range(_FINEST, _COARSEST - 1, -1):
         units = 2**exponent
         hessians = units // _RATIO
+        # A replaced row changes its class, or its label from one bound to the other; in a tree it
+        # stays in its leaf with the opposite gradient, or moves to another one.
+        square = units**2 + hessians**2
+        facts = (2 * units, (4 if task == "regression" else 2) * units**2)
+        leaves = (2 * (units + hessians), max(4 * units**2 + hessians**2, 2 * square))
         releases = (
-            Release("facts", 1, first * units, first * units**2, _FACTS),
-            Release("trees", trees, units + hessians, units**2 + hessians**2, 1 - _FACTS),
+            Release("facts", 1, first * units, first * units**2, _FACTS, facts),
+            Release("trees", trees, units + hessians, square, 1 - _FACTS, leaves),
         )
         try:
             found = calibrated(releases, 1, epsilon, delta)
@@ -125,8 +129,8 @@ def sums_of(task: Task, trees: int, epsilon: float, delta: float) -> Sums:
     raise AssertionError("unreachable")
 
 
-def curve_of(parameters: Parameters) -> RenyiCurve | None:
-    """What a training costs a row that is added or removed; None for epsilon alone.
+def noise_of(parameters: Parameters) -> SumNoise | None:
+    """The noise of a training, and what it costs; None for epsilon alone.
 
     Args:
         parameters: As declared.
@@ -134,8 +138,7 @@ def curve_of(parameters: Parameters) -> RenyiCurve | None:
     private = parameters.private
     if private is None or private.delta is None or parameters.task == "multiclass":
         return None
-    found = sums_of(parameters.task, parameters.trees, private.epsilon, private.delta)
-    return found.noise.curve
+    return sums_of(parameters.task, parameters.trees, private.epsilon, private.delta).noise
 
 
 def depth_of(rows: float, sums: Sums, trees: int, deepest: int) -> int:
@@ -177,7 +180,9 @@ def fit(
     private, task = parameters.private, parameters.task
     assert private is not None and private.delta is not None and task != "multiclass"
     sums = sums_of(task, parameters.trees, private.epsilon, private.delta)
-    training = digest_of([b"noisy leaves", repr(parameters).encode()], codes, target)
+    # The parameters' own words leave delta out, by which the noise is made.
+    words = [b"noisy leaves", repr(parameters).encode(), repr(private.delta).encode()]
+    training = digest_of(words, codes, target)
     lines = resume(memory, training)
     if not lines:
         facts = _facts(target, task, sums)

@@ -17,7 +17,7 @@ from opboost_ops.datasets.workspace import agree_for_all
 from opboost_ops.errors import BudgetError, ConfigError
 from opboost_ops.exchange.books import open_books
 from opboost_ops.models.registry import Registry
-from opboost_ops.privacy.accountant import model_delta, model_epsilon
+from opboost_ops.privacy.model_account import account_of
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.local import Finished
 from opboost_ops.run.phases import ROUNDS
@@ -157,20 +157,21 @@ def test_a_broken_session_stays_charged_and_a_new_one_is_charged_anew(lenders):
     assert not errors
     lines = models(lenders, name)
     assert len(lines) == 2 and lines[0] == broken and lines[1].artifact != broken.artifact
-    spent = float(model_epsilon(lines))
+    account = account_of(lines)
+    spent = float(account.epsilon)
     assert broken.epsilon < spent < 2 * broken.epsilon
-    assert model_delta(lines) == 1e-4
+    assert account.delta == 1e-4
 
 
 def test_a_budget_that_would_be_passed_refuses_before_anything_leaves(lenders):
     name = lenders.names[2]
     path = lenders.folder / name / "policy.yaml"
-    policy = {**yaml.safe_load(path.read_text()), "models": {"budget_epsilon": 3.0}}
+    policy = {**yaml.safe_load(path.read_text()), "model_budget": {"epsilon": 3.0}}
     # It allows the run when it begins, and no longer when the rounds do.
     lenders.run(until=ROUNDS)
     path.write_text(yaml.safe_dump(policy, sort_keys=False))
     _, errors = together(lenders, [name])
-    assert "models.budget_epsilon is 3, and would be 4.0" in str(errors[name])
+    assert "model_budget.epsilon at delta 0.0001 is 3, and would be 4.0" in str(errors[name])
     assert not list((lenders.folder / "exchange" / NAME / TRAIN).glob(f"round_key/{name}"))
     assert models(lenders, name) == []
 
@@ -178,9 +179,11 @@ def test_a_budget_that_would_be_passed_refuses_before_anything_leaves(lenders):
 def test_noisy_sums_that_pass_a_budget_end_the_run_at_the_partys_first_task(lenders):
     name = lenders.names[2]
     path = lenders.folder / name / "policy.yaml"
-    policy = {**yaml.safe_load(path.read_text()), "models": {"budget_epsilon": 3.0}}
+    policy = {**yaml.safe_load(path.read_text()), "model_budget": {"epsilon": 3.0}}
     path.write_text(yaml.safe_dump(policy, sort_keys=False))
-    with pytest.raises(BudgetError, match=r"models\.budget_epsilon is 3, and would be 4\.0"):
+    with pytest.raises(
+        BudgetError, match=r"model_budget\.epsilon at delta 0\.0001 is 3, and would be 4\.0"
+    ):
         lenders.run()
     assert not list((lenders.folder / "exchange" / NAME / TRAIN).glob("round_key/*"))
     assert models(lenders, name) == []
