@@ -2,7 +2,7 @@
 
 import pytest
 
-from opboost_ops.boosting.dp import noisy_leaves
+from opboost_ops.boosting.dp import leaf_sums
 from opboost_ops.config.policy import ModelBudget
 from opboost_ops.privacy import renyi
 from opboost_ops.privacy.events import Release
@@ -18,7 +18,7 @@ def entry(run: str, kind: str = "model", **of: object) -> Release:
 
 
 def nightly(nights: int, epsilon: float = 1.0, delta: float = 1e-6) -> list[Release]:
-    curve = noisy_leaves.sums_of("binary", 200, epsilon, delta).noise.curve
+    curve = leaf_sums.sums_of("binary", 200, epsilon, delta).noise.curve
     return [entry(str(night), epsilon=curve.epsilon, curve=curve) for night in range(nights)]
 
 

@@ -15,8 +15,8 @@ from opboost_ops.cli import app
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import BudgetError, ConfigError, ContractError
 from opboost_ops.exchange.books import open_books
-from opboost_ops.privacy.model_account import account_of
 from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.model_account import account_of
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.drawn import Drawn
 from opboost_ops.stages.stage import Home

@@ -24,8 +24,8 @@ from opboost_ops.run.phases import ROUNDS
 from opboost_ops.stages.boost import private_of, settings_of
 from tests.unit.stages.test_horizontal_runs import TRAIN, Lenders
 
-PRIVATE = {"epsilon": 4.0, "delta": 1e-4, "colluding": 1, "columns": 2}
-TRAINING = {"trees": 3, "depth": 2, "learning_rate": 0.3, "private": PRIVATE}
+PRIVATE = {"epsilon": 4.0, "delta": 1e-4, "colluding": 1}
+TRAINING = {"trees": 25, "depth": 2, "private": PRIVATE}
 SECOND = "0" * 15 + "3"
 
 
@@ -80,7 +80,11 @@ def test_a_run_charges_every_party_and_tells_its_epsilon(lenders):
             (load_site(lenders.folder / name / "site.yaml").models / NAME / TRAIN / "card.json")
             .read_text()
         )  # fmt: skip
-        assert "epsilon 4 at delta 0.0001" in card["private"][0]
+        assert "(epsilon 4, delta 0.0001)-differentially private" in card["private"][0]
+        assert (
+            f"{added.replaced.epsilon:.3g} at the same delta if it is replaced"
+            in card["private"][0]
+        )
         assert not [one for one in card["limits"] if "not differentially private" in one]
     by_party = {
         name: {stage: told for (n, stage), told in said.items() if n == name}
