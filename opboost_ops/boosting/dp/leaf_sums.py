@@ -52,6 +52,9 @@ _SIGNAL = 0.5
 #: Greatest step, in tau.
 _LONGEST = 4
 
+#: How far the initial score can be off: log odds of one in a hundred, or half of the label's range.
+_FARTHEST: dict[Task, float] = {"binary": 4.6, "regression": 1.0}
+
 #: Rows in a leaf, in standard deviations of the noise of one row's whole sum, at the least.
 _ROWS = 4.5
 
@@ -137,9 +140,14 @@ def depth_of(rows: float, sums: Sums, trees: int, deepest: int) -> int:
         trees: How many.
         deepest: As declared.
     """
+    return max(1, min(deepest, DEEPEST, _levels(rows, sums, trees)))
+
+
+def _levels(rows: float, sums: Sums, trees: int) -> int:
+    """For how many levels rows suffice; none for a table that its noise drowns."""
     noise_of_all = sums.noise.deviation("trees", sums.noise.honest) / sums.units
     signal = rows / noise_of_all * sqrt(trees / 2)
-    return max(1, min(deepest, DEEPEST, round(log2(max(signal, 1.0)) - _ROWS)))
+    return round(log2(max(signal, 1.0)) - _ROWS)
 
 
 def leaf_of(splits: list[int], codes: np.ndarray, candidates: Candidates) -> np.ndarray:
@@ -267,3 +275,35 @@ def leaf_values(noisy: np.ndarray, task: Task, sums: Sums, spread: float) -> tup
 def signal_of(task: Task) -> float:
     """tau, in scores: of log odds, or of half of the label's range."""
     return _SIGNAL * _CLIP[task] / _HESSIAN[task]
+
+
+def noise_error(rows: float, task: Task, sums: Sums, trees: int, rate: float) -> float | None:
+    """How far noise alone moves a score, about, where the table is too small for the noise.
+
+    It follows from the row count and declarations: the standard deviation of the noise of all
+    leaves in trees of one split, each leaf with half of the rows, and of what is left of the
+    initial score's.
+
+    Args:
+        rows: How many there are.
+        task: ``binary`` or ``regression``.
+        sums: Of the model.
+        trees: How many.
+        rate: Learning rate.
+
+    Returns:
+        In log odds, or in halves of the label's range; None where even small trees have a signal.
+    """
+    if _levels(rows, sums, trees) >= 1:
+        return None
+    spread = sums.noise.deviation("trees", sums.noise.honest) / sums.units
+    facts = sums.noise.deviation("facts", sums.noise.honest) / sums.units
+    first = (2 * sqrt(2) if task == "binary" else 1.0) * facts / max(rows, 1.0)
+    gradient, tau = spread * _CLIP[task], signal_of(task)
+    # A hessian below its noise is taken for its noise.
+    hessian = max(rows / 2, spread * _RATIO) * _HESSIAN[task]
+    trust = hessian**2 + (gradient / tau) ** 2
+    leaf = gradient * hessian / trust
+    # Trees correct the initial score by as much as they see of it.
+    left = (1 - rate * rows / 2 * _HESSIAN[task] * hessian / trust) ** trees
+    return sqrt((min(first, _FARTHEST[task]) * left) ** 2 + trees * (rate * leaf) ** 2)
