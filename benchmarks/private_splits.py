@@ -3,24 +3,32 @@
 All columns of a table in one place on [1, 32]. A seed holds one of five folds out and draws all
 noise anew; figures are means over seeds. With a delta, leaf sums get Skellam noise and the whole
 model has (epsilon, delta), see `opboost_ops.boosting.dp.noisy_leaves`; with ``--delta 0`` leaves
-get Laplace noise and epsilon holds alone. ``--pure`` trains the trainers with epsilon alone, too:
-DPBoost (50 trees of depth 6, rate 0.1) and random splits (20 of depth 4, rate 0.5).
+get Laplace noise and epsilon holds alone.
+
+``--beside`` adds other trainers on the same folds: ``pure`` (DPBoost, 50 trees of depth 6, rate
+0.1, and random splits, 20 of depth 4, rate 0.5) and ``ebm`` (DP-EBM, see `benchmarks.dp_ebm`).
+``--protocol sbdt`` is that of S-BDT (arXiv 2309.12041): delta 5e-8, its epsilons, rows without
+missing values, five random folds anew in each repetition. ``--seconds ROWS`` measures training
+time beside plain LightGBM of the same size instead.
 """
 
 import argparse
 import json
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from statistics import fmean, stdev
+from typing import Any
 
 import numpy as np
 
+from benchmarks import dp_ebm
 from benchmarks.papers.dpboost import DOMAIN, FOLDS, parameters_of
 from benchmarks.papers.one_table import OneTable
 from opboost_ops.boosting import trainer
 from opboost_ops.boosting.dp import noisy_leaves
-from opboost_ops.boosting.frame import Parameters
+from opboost_ops.boosting.frame import Frame, Parameters
 from opboost_ops.boosting.metrics import evaluate
 from opboost_ops.datasets import load
 
@@ -32,6 +40,22 @@ LEAVES = {
     "learning_rate": noisy_leaves.RATE,
 }
 
+#: S-BDT's delta and epsilons, and its mean metric at each: of the paper, and the best of all the
+#: settings that its repository's results (`*_rerun_results.csv`) chose by the same test folds.
+SBDT_DELTA = 5e-8
+SBDT: dict[str, dict[float, float]] = {
+    "abalone": {
+        0.05: 2.920,
+        0.1: 2.754,
+        0.105: 2.745,
+        0.2: 2.664,
+        0.25: 2.64,
+        0.3: 2.620,
+        0.5: 2.582,
+    },
+    "adult": {0.01: 0.787, 0.02: 0.831, 0.03: 0.849, 0.053: 0.853, 0.1: 0.876, 0.5: 0.893},
+}
+
 Scores = Callable[[OneTable, np.ndarray], np.ndarray]
 
 
@@ -39,37 +63,95 @@ def main() -> None:
     """Run the study and print its figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", type=lambda text: text.split(","), default=["abalone"])
-    parser.add_argument("--epsilon", type=_numbers, default=[0.5, 1.0, 2.0, 4.0])
+    parser.add_argument("--epsilon", type=_numbers)
     parser.add_argument("--delta", type=float, default=1e-6, help="0 for epsilon alone")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--pure", action="store_true", help="DPBoost and random splits, too")
+    parser.add_argument("--beside", type=lambda text: text.split(","), default=[])
+    parser.add_argument("--protocol", choices=("folds", "sbdt"), default="folds")
+    parser.add_argument("--seconds", type=int, help="rows; measures time alone")
     parser.add_argument("--json", action="store_true", help="one line")
     options = parser.parse_args()
+    if options.seconds:
+        print(json.dumps(seconds(options.seconds)))
+        return
+    sbdt = options.protocol == "sbdt"
+    delta = SBDT_DELTA if sbdt else options.delta
     found: dict[str, dict[str, dict[str, float]]] = {}
     for name in options.dataset:
         table = OneTable(load(name), DOMAIN, FOLDS)
-        for epsilon in options.epsilon:
-            line = _measure(table, _ours(name, epsilon, options.delta), options.seeds)
-            if options.pure:
-                for kind in ("dpboost", "random"):
-                    more = _measure(table, _pure(name, epsilon, kind), options.seeds)
-                    line |= {f"{kind}_{key}": value for key, value in more.items()}
+        if sbdt:
+            table = complete(table)
+        known = SBDT[name] if sbdt else {}
+        for epsilon in options.epsilon or [*known] or [0.5, 1.0, 2.0, 4.0]:
+            others: dict[str, Scores] = {"": _ours(name, epsilon, delta)}
+            if "pure" in options.beside:
+                others |= {k: _pure(name, epsilon, k) for k in ("dpboost", "random")}
+            line: dict[str, Any] = {}
+            for kind, scores in others.items():
+                more = _measure(table, scores, options.seeds, sbdt)
+                line |= {f"{kind}_{key}" if kind else key: value for key, value in more.items()}
+            if "ebm" in options.beside:
+                line |= dp_ebm.measure(table, epsilon, delta, options.seeds, FOLDS)
+            if epsilon in known:
+                line["sbdt"] = known[epsilon]
             found.setdefault(name, {})[f"{epsilon:g}"] = line
             print(name, epsilon, json.dumps(line), file=sys.stderr)
     print(json.dumps(found, indent=None if options.json else 1))
+
+
+def seconds(rows: int, features: int = 10) -> dict[str, float]:
+    """Training time with a delta beside plain LightGBM of the same trees, depth and columns.
+
+    Args:
+        rows: Of a generated table.
+        features: Its columns.
+    """
+    random = np.random.default_rng(0)
+    matrix = np.asfortranarray(random.integers(1, DOMAIN.size + 1, (rows, features)).astype(float))
+    label = (matrix[:, 0] + matrix[:, 1] + random.normal(0, 8, rows) > DOMAIN.size).astype(float)
+    names = tuple(f"x{i}" for i in range(features))
+    cuts = dict.fromkeys(names, tuple(np.arange(1, DOMAIN.size) + 0.5))
+    frame = Frame(names, matrix, (), (), cuts)
+    ours = replace(_parameters("adult", 1.0, 1e-7), seed=0)
+    found: dict[str, float] = {"rows": rows, "features": features}
+    for kind, parameters in (
+        ("private", ours),
+        ("lightgbm", replace(ours, trainer="lightgbm", private=None)),
+    ):
+        begin = time.perf_counter(), time.process_time()
+        trainer.train(frame, label, parameters)
+        found[f"{kind}_wall"] = round(time.perf_counter() - begin[0], 1)
+        found[f"{kind}_processor"] = round(time.process_time() - begin[1], 1)
+    return found
+
+
+def complete(table: OneTable) -> OneTable:
+    """A table without the rows that miss a category, which stand for S-BDT's missing values.
+
+    Args:
+        table: Of this project; it gives a missing category a code of its own, or none.
+    """
+    frame = table.frame
+    kept = ~np.isnan(frame.matrix).any(axis=1)
+    table.frame, table.label, table.fold = table.rows(kept), table.label[kept], table.fold[kept]
+    return table
 
 
 def _numbers(text: str) -> list[float]:
     return [float(part) for part in text.split(",")]
 
 
-def _ours(name: str, epsilon: float, delta: float) -> Scores:
-    if not delta:
-        return _pure(name, epsilon, "random")
+def _parameters(name: str, epsilon: float, delta: float) -> Parameters:
     known = parameters_of({"dataset": name, "epsilon": epsilon, "trees": 1})
     assert known.private is not None
     private = replace(known.private, random=True, delta=delta)
-    return _model(replace(known, private=private, **LEAVES))
+    return replace(known, private=private, **LEAVES)
+
+
+def _ours(name: str, epsilon: float, delta: float) -> Scores:
+    if not delta:
+        return _pure(name, epsilon, "random")
+    return _model(_parameters(name, epsilon, delta))
 
 
 def _pure(name: str, epsilon: float, kind: str) -> Scores:
@@ -87,19 +169,38 @@ def _model(parameters: Parameters) -> Scores:
     return scores
 
 
-def _measure(table: OneTable, scores: Scores, seeds: int) -> dict[str, float]:
+def _measure(table: OneTable, scores: Scores, seeds: int, anew: bool = False) -> dict[str, float]:
     found: dict[str, list[float]] = {}
     for seed in range(seeds):
-        test = table.fold == seed % FOLDS
-        for key, value in _errors(table, scores(table, test), test).items():
+        fold = table.fold
+        if anew:
+            fold = np.random.default_rng(seed // FOLDS).permutation(len(fold)) % FOLDS
+        test = fold == seed % FOLDS
+        for key, value in errors(table, scores(table, test), test).items():
             found.setdefault(key, []).append(value)
+    return summed(found)
+
+
+def summed(found: dict[str, list[float]]) -> dict[str, float]:
+    """Means and standard deviations of metrics.
+
+    Args:
+        found: A value a seed, by metric.
+    """
     line = {key: round(fmean(values), 4) for key, values in found.items()}
-    if seeds > 1:
+    if min(map(len, found.values())) > 1:
         line |= {f"{key}_sd": round(stdev(values), 4) for key, values in found.items()}
     return line
 
 
-def _errors(table: OneTable, found: np.ndarray, test: np.ndarray) -> dict[str, float]:
+def errors(table: OneTable, found: np.ndarray, test: np.ndarray) -> dict[str, float]:
+    """The metrics of one fold.
+
+    Args:
+        table: With its labels.
+        found: Predictions of the fold.
+        test: Which rows it has.
+    """
     truth = table.label[test]
     if table.task == "binary":
         wrong = float(((found > 0.5) != (truth == 1)).mean())

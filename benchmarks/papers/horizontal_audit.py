@@ -64,7 +64,7 @@ class Setting:
     def noise(self) -> SumNoise:
         """What each party adds."""
         honest = self.remain - self.colluding
-        return noise_of(SETTINGS, Private(self.epsilon, self.delta, honest, 1))
+        return noise_of(SETTINGS, Private(self.epsilon, self.delta, honest))
 
 
 @dataclass
@@ -177,7 +177,7 @@ def guess(setting: Setting, added: SumNoise, present: bool) -> float:
     column, label = (
         np.concatenate(both) if present else both[0] for both in zip(KNOWN, ROW, strict=True)
     )
-    private = Private(setting.epsilon, setting.delta, added.honest, 1)
+    private = Private(setting.epsilon, setting.delta, added.honest)
 
     def learn(column: np.ndarray, label: np.ndarray, rounds: Any) -> None:
         # Too many rows for delta, by noisy counts: what was seen was seen.

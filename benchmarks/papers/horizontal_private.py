@@ -22,9 +22,10 @@ from opboost_ops.boosting.rounds import Alone, Phase, Round
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 PARTIES = (3, 8)
 DELTA = 1e-6
-#: Few small trees, because each level of each is a release; the exact model has the same.
+#: Trees from noisy sums have the defaults of a session; those from exact sums are few and small.
+NOISY = Growth(private_federboost.DEPTH, private_federboost.RATE, penalty=1.0, least_node=20)
 GROWTH = Growth(depth=2, learning_rate=0.3, penalty=1.0, least_node=20)
-TREES, BUCKETS, COLUMNS = 20, 16, 2
+TREES, BUCKETS = 20, 16
 _OBJECTIVE = horizontal.OBJECTIVE
 _TRAIN = 2 / 3
 
@@ -61,14 +62,15 @@ def run(options: Options) -> dict[str, Any]:
     ]
     rows = measure_all(cells, measure, "horizontal-private", options)
     return {
-        "trees": TREES,
-        "depth": GROWTH.depth,
-        "learning_rate": GROWTH.learning_rate,
-        "columns": COLUMNS,
-        "buckets": BUCKETS,
+        "exact": {"trees": TREES, "depth": GROWTH.depth, "learning_rate": GROWTH.learning_rate},
+        "noisy": {
+            "trees": private_federboost.TREES,
+            "depth": NOISY.depth,
+            "learning_rate": NOISY.learning_rate,
+            "trees_of_a_round": private_federboost.BATCH,
+        },
         "delta": DELTA,
         "colluding": 1,
-        "shares": {"facts": private_federboost.FACTS, "lookup": private_federboost.LOOKUP},
         "rows": summary(rows, ("dataset", "method", "parties", "epsilon"), ("auc",)),
     }
 
@@ -98,7 +100,9 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float]:
     if cell["method"] == "exact":
         ensemble = federboost.learn(mine, known, settings, Alone())
     else:
-        private = Private(cell["epsilon"], DELTA, cell["parties"] - 1, COLUMNS)
+        private = Private(cell["epsilon"], DELTA, cell["parties"] - 1)
+        trees, buckets = private_federboost.TREES, private_federboost.BUCKETS
+        settings = Settings(_OBJECTIVE, (DOMAIN,) * len(columns), trees, buckets, NOISY)
         rounds = NoisyAlone(cell["parties"], noise_of(settings, private).means)
         ensemble = learn_private(mine, known, settings, private, rounds)
     return {"auc": horizontal.auc(truth, _scores(ensemble, held))}
@@ -128,11 +132,10 @@ def section(found: Mapping[str, Any], _: Path) -> str:
     lines = [
         "## Horizontal learning from noisy sums",
         "",
-        f"AUC in percent on a held-out third, {found['trees']} trees of {found['depth']} levels, "
-        f"{found['columns']} columns a tree, learning rate {found['learning_rate']:g}, delta "
-        f"{found['delta']:g}, {found['colluding']} party may collude. Mean and standard deviation "
-        "over splits. `exact` is without noise, `alone` a party with its own rows, `noisy` from "
-        "noisy sums, `dpboost` DPBoost on the pooled rows.",
+        f"AUC in percent on a held-out third, delta {found['delta']:g}, {found['colluding']} party "
+        "may collude. Mean and standard deviation over splits. `exact` is without noise and "
+        f"`alone` a party with its own rows, both with {_words(found['exact'])}; `noisy` is from "
+        f"noisy sums, {_words(found['noisy'])}; `dpboost` is DPBoost on the pooled rows.",
         "",
         "| dataset | method | parties | epsilon | seeds | AUC |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -144,6 +147,13 @@ def section(found: Mapping[str, Any], _: Path) -> str:
         lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
     lines.append("")
     return "\n".join(lines)
+
+
+def _words(grown: Mapping[str, Any]) -> str:
+    return (
+        f"{grown['trees']} trees of depth {grown['depth']}, learning rate "
+        f"{grown['learning_rate']:g}"
+    )
 
 
 EXPERIMENTS = (

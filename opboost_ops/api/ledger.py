@@ -8,7 +8,7 @@ import polars as pl
 from opboost_ops.config.loading import POLICY, load_policy, load_site
 from opboost_ops.exchange.books import open_books
 from opboost_ops.privacy import statement
-from opboost_ops.privacy.accountant import model_epsilon
+from opboost_ops.privacy.model_account import ModelAccount, account_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -22,13 +22,13 @@ class Statement:
             ``retrainings_left``, null where they never end.
         exact: A row for each kind of release that has no epsilon: ``receiver``, ``kind``,
             ``times`` and what it ``discloses``.
-        model_epsilon: Of all private models.
+        models: What all private models have cost together.
     """
 
     party: str
     columns: pl.DataFrame
     exact: pl.DataFrame
-    model_epsilon: float
+    models: ModelAccount
 
     def __repr__(self) -> str:
         return f"Statement({self.party}: {self.columns.height} columns charged)"
@@ -65,5 +65,5 @@ def ledger(site: str | Path) -> Statement:
         party=declared.party,
         columns=pl.DataFrame(columns, infer_schema_length=None),
         exact=pl.DataFrame(exact, infer_schema_length=None),
-        model_epsilon=float(model_epsilon(releases)),
+        models=account_of(releases, policy.model_budget),
     )

@@ -1,49 +1,69 @@
-"""Horizontal boosting from noisy sums: what is decided follows from sums with noise, and no more.
+"""Horizontal boosting from noisy sums: the private tree learner, with every party's noise.
 
-Beside `federboost`, of which it keeps the rounds, the trees and the file. What differs, because
-every sum costs: buckets come from one histogram of each column over fixed cells and not from a
-search; a level's histograms hold gradients and hessians, no row counts; and each tree looks at a
-few columns, in turn, whatever the data (as in DP-EBM, Nori et al., 2021, and Maddock et al., 2022).
+The trees are those of `dp.noisy_leaves`: splits are drawn without a look at any row, and only leaf
+sums cost. What differs is how sums come about: each party adds its rows and its share of the noise,
+and `Rounds` brings the vectors together. A round costs time and no privacy of its own, so the trees
+of a round are grown from the same scores. Splits are drawn among bucket ends that follow from one
+noisy histogram of each column over fixed cells. Beside `federboost`, of which it keeps the file.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from math import ceil
 
 import numpy as np
 
-from opboost_ops.boosting import histogram
-from opboost_ops.boosting.federboost import Ensemble, Facts, Level, Settings
-from opboost_ops.boosting.histogram import Derivatives, Rows, Tree
-from opboost_ops.boosting.noisy_splits import (
-    GRADIENT_UNITS,
-    HESSIAN_UNITS,
-    Scale,
-    decide_noisy,
-)
-from opboost_ops.boosting.objectives import ONE
+from opboost_ops.boosting.dp import leaf_sums, noise
+from opboost_ops.boosting.dp.candidates import Candidates
+from opboost_ops.boosting.dp.leaf_sums import COUNT_UNITS, DEEPEST, Sums
+from opboost_ops.boosting.dp.sensitivity import LEAF_UNITS
+from opboost_ops.boosting.federboost import Ensemble, Facts, Settings
+from opboost_ops.boosting.histogram import Leaf, Split, Tree
+from opboost_ops.boosting.metrics import Task
 from opboost_ops.boosting.rounds import Phase, Round, Rounds
-from opboost_ops.boosting.sum_noise import Release, SumNoise, calibrated
+from opboost_ops.boosting.sum_noise import SumNoise
 from opboost_ops.config.schema import Record
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
 
-#: Steps of a row where rows are counted by cell: whole rows would round small noise up by much.
-COUNT_UNITS = 16
+#: Trees, deepest leaf and learning rate where the federation file declares none.
+TREES, DEPTH, RATE = 200, DEEPEST, 0.1
+
+#: Trees that are grown in one round, all from the same scores: their steps add up.
+BATCH = 10
+
+#: Buckets of a column where the federation file declares none.
+BUCKETS = 32
 
 #: Cells of a column in which its rows are counted to find bucket ends.
 CELLS = 256
 
-#: Shares of the divergence: of row counts, of bucket ends; the rest is the trees'.
-FACTS, LOOKUP = 0.02, 0.08
+
+class Start(Record):
+    """First decision.
+
+    Attributes:
+        rows: Training rows of all parties, as told with noise.
+        initial: The score before all trees, in the learner's own unit.
+        seed: 32 bytes in hex, from which all parties draw the same splits; nothing secret.
+    """
+
+    rows: int
+    initial: float
+    seed: str
 
 
 class Ends(Record):
     """Decision of the one round of bucket ends."""
 
     edges: tuple[tuple[int, ...], ...]
+
+
+class Leaves(Record):
+    """Decision of a round of trees: of each, its leaf values from the left, in leaf units."""
+
+    values: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -54,18 +74,15 @@ class Private:
         epsilon: For a row that is added or removed.
         delta: Below 1 / rows.
         honest: h = remaining - colluding.
-        columns: How many columns a tree looks at.
     """
 
     epsilon: float
     delta: float
     honest: int
-    columns: int
 
 
-@lru_cache(maxsize=16)
-def noise_of(settings: Settings, private: Private) -> SumNoise:
-    """The noise of a session; it follows from declarations alone.
+def sums_of(settings: Settings, private: Private) -> Sums:
+    """The sums of a session and their noise; it follows from declarations alone.
 
     Args:
         settings: What is learnt.
@@ -74,36 +91,28 @@ def noise_of(settings: Settings, private: Private) -> SumNoise:
     Raises:
         ConfigError: The noise would be out of range.
     """
-    columns = min(private.columns, len(settings.domains))
-    counted = len(_counted(settings))
-    each = GRADIENT_UNITS**2 + HESSIAN_UNITS**2
-    square = GRADIENT_UNITS**2 * (2 if settings.objective.task == "regression" else 1)
-    absolute = GRADIENT_UNITS * (2 if settings.objective.task == "regression" else 1)
-    releases = [
-        Release("facts", 1, absolute, square, FACTS),
-        Release(
-            "trees",
-            settings.trees * settings.growth.depth,
-            columns * (GRADIENT_UNITS + HESSIAN_UNITS),
-            columns * each,
-            1 - FACTS - (LOOKUP if counted else 0),
-        ),
-    ]
-    if counted:
-        releases.insert(
-            1, Release("lookup", 1, COUNT_UNITS * counted, COUNT_UNITS**2 * counted, LOOKUP)
-        )
-    return calibrated(releases, private.honest, private.epsilon, private.delta)
+    return leaf_sums.sums_of(
+        _task(settings),
+        settings.trees,
+        private.epsilon,
+        private.delta,
+        private.honest,
+        len(_counted(settings)),
+    )
+
+
+def noise_of(settings: Settings, private: Private) -> SumNoise:
+    """The noise of a session; see `sums_of`."""
+    return sums_of(settings, private).noise
 
 
 def rounds_of(settings: Settings) -> list[Round]:
-    """All rounds that there may be, in their order; it follows from declarations alone.
+    """All rounds, in their order; it follows from declarations alone.
 
     Args:
         settings: What is learnt.
     """
-    levels = range(settings.growth.depth)
-    trees = [Round("trees", tree, level) for tree in range(settings.trees) for level in levels]
+    trees = [Round("trees", first) for first in range(0, settings.trees, BATCH)]
     return [Round("facts"), *([Round("lookup")] if _counted(settings) else []), *trees]
 
 
@@ -123,86 +132,181 @@ def learn_private(
         settings: What is learnt, and how; two classes or a number.
         private: What it may cost.
         rounds: The way to the others. Its vectors must get noise of `noise_of`.
-        progress: Called with the number of trees finished, after each boosting round.
+        progress: Called with the number of trees finished, after each round of trees.
 
     Raises:
         ContractError: Labels are out of their bounds, a decision does not fit its round, or delta
             is not below 1 / rows.
     """
-    objective = settings.objective
-    truth = objective.scaled(label)
-    noise = noise_of(settings, private)
+    task, sums = _task(settings), sums_of(settings, private)
+    truth = settings.objective.scaled(label)
+    target = 2 * truth - 1 if task == "regression" else truth
+    parties = rounds.parties
 
-    def open_run(sums: np.ndarray) -> Facts:
-        return _facts(sums, objective.task == "regression")
+    def open_run(told: np.ndarray) -> Start:
+        rows, initial = leaf_sums.initial_of(told, task, sums.units)
+        return Start(rows=round(rows), initial=initial, seed=noise.fresh_key().hex())
 
-    facts = rounds.step(Round("facts"), 2, lambda: _told(truth, settings), open_run, Facts)
-    if private.delta * facts.rows >= 1:
+    start = rounds.step(
+        Round("facts"), 2, lambda: leaf_sums.facts_of(target, task, sums.units), open_run, Start
+    )
+    if private.delta * start.rows >= 1:
         raise ContractError(
             f"delta is {private.delta:g}, which is not below 1 / rows: it would allow a row to be "
             "told as it is.",
             "Declare a smaller training.private.delta, and trigger a new run.",
         )
-    parties = rounds.parties
 
     def bound(phase: Phase, units: int) -> int:
         """What no noisy sum passes, but by a chance below e^-100; it follows from declarations."""
-        rows = 1 / private.delta + 32 * noise.deviation("facts", parties) / GRADIENT_UNITS
-        return ceil(units * rows + 16 * noise.deviation(phase, parties))
+        rows = 1 / private.delta + 32 * sums.noise.deviation("facts", parties) / sums.units
+        return ceil(units * rows + 16 * sums.noise.deviation(phase, parties))
 
-    counted = bound("lookup", COUNT_UNITS) if "lookup" in noise.means else 0
+    counted = bound("lookup", COUNT_UNITS) if "lookup" in sums.noise.means else 0
     edges = _edges(columns, settings, rounds, counted)
-    most = (bound("trees", GRADIENT_UNITS), bound("trees", HESSIAN_UNITS))
-    everything = settings.binned(columns, edges)
-    ensemble = Ensemble(facts, edges)
-    scores = np.repeat(np.array(facts.initial)[:, None], len(label), axis=1)
-    unit = _greatest_hessian(settings) / HESSIAN_UNITS
-    for number in range(settings.trees):
-        spread = noise.deviation("trees", rounds.parties)
-        scale = Scale(unit, (spread / GRADIENT_UNITS, spread * unit))
-        used = looked_at(number, len(columns), private.columns)
-        rows = everything.only(used)
-        tree, nodes = _grow(rows, scores, truth, settings, scale, facts, rounds, number, most)
-        renamed = {
-            node: (split.model_copy(update={"feature": used[split.feature]}), left, right)
-            for node, (split, left, right) in tree.splits.items()
-        }
-        tree.splits.update(renamed)
-        scores[0] += np.array([leaf.value for leaf in tree.leaves])[nodes]
-        ensemble.trees.append([tree])
-        progress(number + 1)
+    binned = settings.binned(columns, edges)
+    candidates = candidates_of(binned.widths, binned.keeps)
+    codes = np.asfortranarray(binned.bins.T.astype(np.uint16))
+    depth = leaf_sums.depth_of(start.rows, sums, settings.trees, settings.growth.depth)
+    most = (bound("trees", sums.units), bound("trees", sums.hessian_units))
+    step = settings.growth.learning_rate / LEAF_UNITS
+    ensemble = Ensemble(_facts(start, task), edges)
+    scores = np.full(len(label), start.initial)
+    for first in range(0, settings.trees, BATCH):
+        numbers = range(first, min(first + BATCH, settings.trees))
+        splits = [drawn_splits(start.seed, number, depth, candidates) for number in numbers]
+        places = [leaf_sums.leaf_of(each, codes, candidates) for each in splits]
+        values = _grow(Round("trees", first), places, 2**depth, scores, target, sums, task,
+                       rounds, most)  # fmt: skip
+        for each, place, leaves in zip(splits, places, values, strict=True):
+            raw = np.array(leaves) * step
+            scores += raw[place]
+            # In the unit of `Objective`: shares of the label's range.
+            scale = 0.5 if task == "regression" else 1.0
+            ensemble.trees.append([_tree(each, raw * scale, candidates)])
+        progress(numbers[-1] + 1)
     return ensemble
 
 
-def looked_at(number: int, count: int, most: int) -> list[int]:
-    """Which columns a tree looks at: so many, in turn, whatever the data.
+def _grow(
+    name: Round,
+    places: Sequence[np.ndarray],
+    leaves: int,
+    scores: np.ndarray,
+    target: np.ndarray,
+    sums: Sums,
+    task: Task,
+    rounds: Rounds,
+    most: tuple[int, int],
+) -> tuple[tuple[int, ...], ...]:
+    """The leaf values of a round's trees."""
+
+    def vector() -> np.ndarray:
+        found = (
+            leaf_sums.leaf_sums(scores, target, place, leaves, task, sums.units) for place in places
+        )
+        # Gradient and hessian of a leaf side by side, as their bounds are.
+        return np.concatenate([each.reshape(2, leaves).T.ravel() for each in found])
+
+    def decide(total: np.ndarray) -> Leaves:
+        spread = sums.noise.deviation("trees", rounds.parties)
+        parts = total.reshape(len(places), leaves, 2)
+        return Leaves(
+            values=tuple(
+                leaf_sums.leaf_values(part.T.ravel(), task, sums, spread) for part in parts
+            )
+        )
+
+    found = rounds.step(name, 2 * leaves * len(places), vector, decide, Leaves, most).values
+    if [len(each) for each in found] != [leaves] * len(places):
+        raise ContractError(
+            f"{name}: the decision does not fit the round.",
+            "Bring all parties to the same release of this software, and trigger a new run.",
+        )
+    return found
+
+
+def drawn_splits(seed: str, number: int, depth: int, candidates: Candidates) -> list[int]:
+    """The splits of a tree: each column as likely as any other, and each of its candidates.
 
     Args:
+        seed: `Start.seed`; who chose it learns nothing by it, since leaf sums cost the same on any
+            tree.
         number: Of the tree.
-        count: How many columns there are.
-        most: How many it looks at.
+        depth: Of its leaves.
+        candidates: What is drawn from.
     """
-    return sorted({(number * most + i) % count for i in range(min(most, count))})
+    inner = 2**depth - 1
+    words = noise.words(bytes.fromhex(seed), number, 2 * inner)
+    count = np.bincount(candidates.feature)
+    begin = np.concatenate([[0], np.cumsum(count)[:-1]])
+    feature = (words[:inner] % np.uint64(len(count))).astype(np.int64)
+    within = words[inner:] % count[feature].astype(np.uint64)
+    return [int(each) for each in begin[feature] + within.astype(np.int64)]
+
+
+def candidates_of(widths: Sequence[int], keeps: Sequence[bool]) -> Candidates:
+    """Each bucket end; where values may be missing, twice: these rows go with either side.
+
+    Args:
+        widths: How many bins each column has.
+        keeps: Whether a column's last bin holds rows whose value is missing.
+    """
+    found = []
+    for i, (width, keep) in enumerate(zip(widths, keeps, strict=True)):
+        last = width - 1 - keep
+        found += [(i, 0, cut) for cut in range(last)]
+        if keep:
+            # All that is there on one side; then what lies above a cut, and nothing missing.
+            found += [(i, 0, last), *((i, cut + 1, last) for cut in range(last))]
+    feature, low, high = np.array(found, dtype=np.int64).T
+    starts = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
+    names = tuple(str(i) for i in range(len(widths)))
+    empty = (np.empty(0),) * len(names)
+    return Candidates(names, empty, (0,) * len(names), feature, low, high, starts)
+
+
+def _tree(splits: Sequence[int], values: np.ndarray, candidates: Candidates) -> Tree:
+    """A complete tree as `federboost` has them: what lies above a cut is always on the right.
+
+    Weights and counts are constants: of the rows it knows nothing but its leaves.
+    """
+    leaves = len(values)
+
+    def known(node: int) -> Leaf:
+        below = leaves >> ((node + 1).bit_length() - 1)
+        value = float(values[node + 1 - leaves]) if below == 1 else 0.0
+        return Leaf(value=value, hessian=float(below), rows=below)
+
+    tree = Tree([known(node) for node in range(2 * leaves - 1)])
+    for node, split in enumerate(splits):
+        feature, low = int(candidates.feature[split]), int(candidates.low[split])
+        left, right = 2 * node + 1, 2 * node + 2
+        if low:
+            # Its left side is what lies above the cut; missing values go with the others.
+            left, right = right, left
+        cut = low - 1 if low else int(candidates.high[split])
+        tree.splits[node] = (
+            Split(feature=feature, bin=cut, gain=0.0, left=tree.leaves[left],
+                  right=tree.leaves[right], missing="left" if low else "right"),
+            left,
+            right,
+        )  # fmt: skip
+    return tree
+
+
+def _facts(start: Start, task: Task) -> Facts:
+    initial = (start.initial + 1) / 2 if task == "regression" else start.initial
+    return Facts(rows=start.rows, initial=(initial,))
+
+
+def _task(settings: Settings) -> Task:
+    return settings.objective.task
 
 
 def _counted(settings: Settings) -> list[int]:
     """Columns whose buckets are not one for each value of the domain."""
     return [i for i, domain in enumerate(settings.domains) if domain.size > settings.buckets]
-
-
-def _told(truth: np.ndarray, settings: Settings) -> np.ndarray:
-    if settings.objective.task == "regression":
-        units = np.rint(np.clip(truth, 0, 1) * GRADIENT_UNITS).astype(np.int64)
-        return np.array([len(truth) * GRADIENT_UNITS, units.sum()], dtype=np.int64)
-    counts = np.bincount(truth.astype(np.int64), minlength=2)
-    return np.asarray(counts * GRADIENT_UNITS, dtype=np.int64)
-
-
-def _facts(sums: np.ndarray, number: bool) -> Facts:
-    first, second = (max(float(s) / GRADIENT_UNITS, 1.0) for s in sums)
-    if number:
-        return Facts(rows=round(first), initial=(min(second / first, 1.0),))
-    return Facts(rows=round(first + second), initial=(float(np.log(second / first)),))
 
 
 def _edges(
@@ -275,86 +379,3 @@ def bucket_ends(counts: np.ndarray, ends: np.ndarray, buckets: int) -> tuple[int
     wanted = np.arange(1, buckets) * max(below[-1], 1.0) / buckets
     at = np.minimum(np.searchsorted(below, wanted), len(ends) - 2)
     return tuple(int(ends[i]) for i in sorted(set(at.tolist())))
-
-
-def _greatest_hessian(settings: Settings) -> float:
-    return 1.0 if settings.objective.task == "regression" else 0.25
-
-
-def _integers(
-    scores: np.ndarray, truth: np.ndarray, settings: Settings
-) -> tuple[np.ndarray, np.ndarray]:
-    """A row's gradient and hessian in whole units, clipped: so much it can change, and no more."""
-    gradient, hessian = (each[0] / ONE for each in settings.objective.derivatives(scores, truth))
-    units = HESSIAN_UNITS / _greatest_hessian(settings)
-    return (
-        np.rint(np.clip(gradient, -1, 1) * GRADIENT_UNITS).astype(np.int64),
-        np.clip(np.rint(hessian * units), 0, HESSIAN_UNITS).astype(np.int64),
-    )
-
-
-def _grow(
-    rows: Rows,
-    scores: np.ndarray,
-    truth: np.ndarray,
-    settings: Settings,
-    scale: Scale,
-    facts: Facts,
-    rounds: Rounds,
-    number: int,
-    most: tuple[int, int],
-) -> tuple[Tree, np.ndarray]:
-    growth = settings.growth
-    derivatives: list[Derivatives] = []
-    tree: Tree | None = None
-    nodes = np.zeros(rows.count, dtype=np.int64)
-    opened = [0]
-    mean = _mean_hessian(facts, settings)
-    for level in range(growth.depth):
-        if not opened:
-            break
-
-        def vector(opened: list[int] = opened, nodes: np.ndarray = nodes) -> np.ndarray:
-            if not derivatives:
-                derivatives.append(Derivatives.of(*_integers(scores, truth, settings)))
-            table = histogram.histograms(rows, derivatives[0], nodes, opened)
-            return table.reshape(-1, histogram.SUMS)[:, :2].ravel()
-
-        def decide(sums: np.ndarray, level: int = level) -> Level:
-            found, splits = decide_noisy(sums, rows.widths, rows.keeps, growth, scale, mean)
-            return Level(splits=(tuple(splits),), roots=(found[0],) if level == 0 else ())
-
-        name = Round("trees", number, level)
-        size = len(opened) * sum(rows.widths) * 2
-        decision = rounds.step(name, size, vector, decide, Level, most)
-        if not _fits(decision, len(opened), rows.widths, level == 0):
-            raise ContractError(
-                f"{name}: the decision does not fit the round.",
-                "Bring all parties to the same release of this software, and trigger a new run.",
-            )
-        tree = tree or Tree.planted(decision.roots[0])
-        before = opened
-        tree.grow(decision.splits[0], growth, last=level + 1 == growth.depth)
-        nodes = histogram.apply(rows, nodes, tree, before)
-        opened = tree.open
-    assert tree is not None
-    return tree, nodes
-
-
-def _mean_hessian(facts: Facts, settings: Settings) -> float:
-    if settings.objective.task == "regression":
-        return 1.0
-    chance = 1 / (1 + np.exp(-facts.initial[0]))
-    return float(max(chance * (1 - chance), 1e-6))
-
-
-def _fits(decision: Level, opened: int, widths: Sequence[int], root: bool) -> bool:
-    return (
-        [len(splits) for splits in decision.splits] == [opened]
-        and len(decision.roots) == int(root)
-        and all(
-            split is None
-            or (0 <= split.feature < len(widths) and 0 <= split.bin < widths[split.feature] - 1)
-            for split in decision.splits[0]
-        )
-    )

@@ -5,7 +5,7 @@ masked. At least h = remaining - colluding parties are honest and stay, so each 
 variance that (epsilon, delta) takes; what the others add is surplus, and never removed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -26,6 +26,8 @@ class Release:
         l1: By how much one row changes the vector of one round at most: sum of absolute changes.
         l2_squared: The same, sum of squared changes.
         share: Of the divergence, how much goes to all its rounds together.
+        replaced: l1 and l2_squared of a row that is replaced by another one: it may move fewer
+            numbers, or some of them less, than two rows do.
     """
 
     phase: Phase
@@ -33,6 +35,7 @@ class Release:
     l1: int
     l2_squared: int
     share: float
+    replaced: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class SumNoise:
         honest: h, of how many parties the noise is counted.
         means: By phase, the mean of a party's Poisson numbers: its noise has twice that variance.
         curve: What the whole session costs a row that is added or removed.
-        replaced: The same of a row that is replaced: it may move the same sums by twice as much.
+        replaced: The same of a row that is replaced by another one, at the same delta.
     """
 
     honest: int
@@ -79,8 +82,9 @@ def calibrated(releases: Sequence[Release], honest: int, epsilon: float, delta: 
             each.phase: max(1, ceil(factor * each.rounds * each.l2_squared / each.share / honest))
             for each in releases
         }
-        once, twice = (_curve(releases, honest, means, delta, by) for by in (1, 2))
-        return SumNoise(honest, means, once, twice)
+        once = _curve(releases, honest, means, delta, lambda each: (each.l1, each.l2_squared))
+        replaced = _curve(releases, honest, means, delta, lambda each: each.replaced)
+        return SumNoise(honest, means, once, replaced)
 
     low, high = 2.0**-40, 1.0
     while (found := noise(high)).curve.epsilon > epsilon:
@@ -99,14 +103,15 @@ def calibrated(releases: Sequence[Release], honest: int, epsilon: float, delta: 
 
 
 def _curve(
-    releases: Sequence[Release], honest: int, means: Mapping[Phase, int], delta: float, by: int
+    releases: Sequence[Release],
+    honest: int,
+    means: Mapping[Phase, int],
+    delta: float,
+    moved: Callable[[Release], tuple[int, int]],
 ) -> RenyiCurve:
-    """What all releases cost where each moves by so many rows' worth."""
+    """What all releases cost where each moves by so much: sums of absolute and squared changes."""
     curves = (
-        renyi.repeated(
-            renyi.skellam(by * each.l1, by**2 * each.l2_squared, 2 * honest * means[each.phase]),
-            each.rounds,
-        )
+        renyi.repeated(renyi.skellam(*moved(each), 2 * honest * means[each.phase]), each.rounds)
         for each in releases
     )
     return RenyiCurve(values=renyi.composed(curves), delta=delta)

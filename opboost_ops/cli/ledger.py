@@ -36,14 +36,15 @@ def show(
         COLUMN_FIELDS,
         both_readings,
         column_entry,
+        models_words,
         people_entry,
         print_statement,
     )
     from opboost_ops.config.loading import POLICY, load_policy, load_site
     from opboost_ops.exchange.books import open_books
     from opboost_ops.privacy import statement
-    from opboost_ops.privacy.accountant import model_delta, model_epsilon
     from opboost_ops.privacy.left_open import left_open, too_narrow
+    from opboost_ops.privacy.model_account import account_of, more_such
     from opboost_ops.privacy.people import people as of_people
     from opboost_ops.stages.held import last_held
 
@@ -56,6 +57,9 @@ def show(
     forecasts = statement.forecasts(releases, policy)
     words = statement.protections(releases)
     exact = [asdict(line) for line in statement.exact_lines(releases)]
+    budget = policy.model_budget
+    models = account_of(releases, budget)
+    more = None if budget is None else more_such(releases, budget)
     weak = [*left_open(policy), *filter(None, (too_narrow(f) for f in forecasts.values()))]
     columns = [
         {**column_entry(uuid, found), "mechanism": words.get(uuid)}
@@ -70,10 +74,9 @@ def show(
             "columns": columns,
             **both_readings(forecasts),
             "models": {
-                "trainings": sum(release.kind == "model" for release in releases),
-                "epsilon": float(model_epsilon(releases)),
-                "delta": model_delta(releases),
-                "budget_epsilon": policy.models.budget_epsilon,
+                **models.document,
+                "budget": None if budget is None else budget.model_dump(),
+                "more": more,
             },
             "exact": exact,
             "left_open": weak,
@@ -90,16 +93,8 @@ def show(
         )
     for line in weak:
         typer.secho(line, fg="red")
-    spent = model_epsilon(releases)
-    if spent:
-        cap = policy.models.budget_epsilon
-        limit = "" if cap is None else f" of {cap:g}"
-        delta = model_delta(releases)
-        at = f" at delta {delta:g}" if delta else ""
-        print(
-            f"Models: epsilon {float(spent):g}{limit}{at} for a row added or removed, "
-            f"{2 * float(spent):g} for a row replaced."
-        )
+    for line in models_words(models, budget, more):
+        print(line)
 
 
 @app.command("check")

@@ -1,5 +1,6 @@
 """A party's ledger in JSON and in print."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -7,9 +8,10 @@ from uuid import UUID
 from rich.console import Console
 from rich.table import Table
 
-from opboost_ops.config.policy import AllFeatures
+from opboost_ops.config.policy import AllFeatures, ModelBudget
 from opboost_ops.display.terminal import rich_table
 from opboost_ops.privacy.accountant import Forecast, total
+from opboost_ops.privacy.model_account import ModelAccount
 from opboost_ops.privacy.people import People
 from opboost_ops.views.ledger_tables import columns_table
 
@@ -59,6 +61,31 @@ def column_entry(uuid: UUID, found: Forecast) -> dict[str, Any]:
         "end_loss_whole": None if found.whole is None else plain(found.whole),
         "least_cell_width": account.least_cell,
     }
+
+
+def models_words(
+    account: ModelAccount, budget: ModelBudget | None, more: int | None
+) -> Iterator[str]:
+    """What private models have cost together, in print; nothing where there are none.
+
+    Args:
+        account: What they have cost.
+        budget: The policy's.
+        more: How many more models like the last one it allows; None without an end.
+    """
+    if not account.sum_epsilon:
+        return
+    at = f" at delta {account.delta:g}" if account.delta else ""
+    models = "1 model" if account.trainings == 1 else f"{account.trainings:,} models"
+    deltas = f", delta {account.sum_delta:g}" if account.sum_delta else ""
+    yield f"Models: {models}; the sum is epsilon {float(account.sum_epsilon):g}{deltas}."
+    yield (
+        f"Composed: epsilon {float(account.epsilon):g}{at} for a row added or removed, "
+        f"{account.replaced:g}{at} for a row replaced."
+    )
+    if budget is not None:
+        left = "unlimited" if more is None else f"{more:,}"
+        yield f"Budget: epsilon {budget.epsilon:g}{at}; more models like the last one: {left}."
 
 
 def both_readings(forecasts: dict[UUID, Forecast]) -> dict[str, Any]:

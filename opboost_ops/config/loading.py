@@ -20,6 +20,7 @@ from opboost_ops.config.parameters import not_of_trainer
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.policy_faults import policy_faults
 from opboost_ops.config.removed_keys import split_removed
+from opboost_ops.config.renamed_keys import with_new_names
 from opboost_ops.config.site import Site
 from opboost_ops.config.source import ENVIRONMENT, Source
 from opboost_ops.config.yaml_text import read_yaml
@@ -196,6 +197,7 @@ def _parse(
         # In Python, true is 1.
         faults.append(Fault("version", "is true or false, where a number is needed", "write 1"))
     else:
+        data = with_new_names(model.__name__, data, file)
         data, removed = split_removed(model.__name__, data)
         parsed, faults = _validated(model, data, stored)
         if parsed is None and model is Federation and isinstance(data.get("training"), dict):

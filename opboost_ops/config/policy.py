@@ -79,15 +79,18 @@ class AllFeatures(Record):
     budget_whole: float | None = Field(default=None, gt=0)
 
 
-class Models(Record):
-    """What the label holder's models may cost its rows.
+class ModelBudget(Record):
+    """What all private models of the party's rows may cost together, metrics with noise included.
 
     Attributes:
-        budget_epsilon: Cap on the sum of epsilon over all models ever trained by DPBoost, also
-            those that never became champion.
+        epsilon: Cap on the composed epsilon of a row added or removed, over all models ever
+            trained, also those that never became champion.
+        delta: At which the models' shared curve is turned into epsilon; the least delta that any
+            of them was declared with when absent.
     """
 
-    budget_epsilon: float | None = Field(default=None, gt=0)
+    epsilon: float = Field(gt=0)
+    delta: float | None = Field(default=None, gt=0, lt=0.01)
 
 
 class LeastCommon(Record):
@@ -189,7 +192,7 @@ class Policy(Record):
         receivers: Who may receive releases.
         features: Which features may go, and how.
         all_features: Caps on their sum.
-        models: A cap on the label holder's models.
+        model_budget: Cap on what private models cost together; no cap when absent.
         scoring: Modes of scoring in which this party takes part.
         alignment: How the label holder may find the people that all parties have.
         checks: Thresholds of its checks.
@@ -205,7 +208,7 @@ class Policy(Record):
     receivers: Mapping[Name, Receiver] = Field(default_factory=dict)
     features: Mapping[FeatureName, FeatureRule] = Field(default_factory=dict)
     all_features: AllFeatures = AllFeatures()
-    models: Models = Models()
+    model_budget: ModelBudget | None = None
     scoring: tuple[ScoringMode, ...] = ("local", "desensitised")
     alignment: AlignmentRules = AlignmentRules()
     checks: Checks = Checks()

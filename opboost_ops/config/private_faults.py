@@ -10,6 +10,9 @@ from opboost_ops.errors import Fault
 #: Every edge between two values is a candidate split of every feature.
 _WIDEST = 4096
 
+#: Greatest learning rate of private sums: ten trees of a round take their steps together.
+_STEEPEST = 0.2
+
 #: With two parties the sum gives the other one away.
 _FEWEST = 3
 
@@ -71,6 +74,16 @@ def sum_faults(federation: Federation) -> Iterator[Fault]:
         )
     else:
         yield from _drop_out_faults(federation, private)
+    training = federation.training
+    assert isinstance(training, FederBoostTraining)
+    for name in ("lambda_l2", "least_node"):
+        if getattr(training, name) is not None:
+            yield Fault(f"training.{name}", "is for exact sums: with noise, leaves follow from it",
+                        "take it out")  # fmt: skip
+    if training.learning_rate > _STEEPEST:
+        yield Fault("training.learning_rate",
+                    f"is {training.learning_rate:g}, and private trees take ten steps at once",
+                    f"declare at most {_STEEPEST:g}, or take it out")  # fmt: skip
     if federation.label is not None and federation.label.task == "multiclass":
         yield Fault("label.task", "is multiclass, and private sums learn two classes or a number",
                     "leave training.private out, or declare another label")  # fmt: skip

@@ -13,6 +13,7 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "decide",
         "training.method": "take it out: XGBoost has a bin for each rank, as hist had",
         "training.early_stopping.share": "take it out: it is a tenth of the training rows",
+        "training.private.columns": "take it out: splits are drawn at random among all columns",
         "training.tuning.folds": "take it out: there are three",
         "parties.*.features.*.mechanism.sampler": "take it out: both samplers were one law",
     },

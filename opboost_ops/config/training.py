@@ -244,7 +244,6 @@ class SumPrivacy(Record):
             a third of ``wait_minutes`` when absent; where parties may drop out.
         colluding: kappa, how many of them may pool what they know, the active one among them, or
             leave their noise out; 1 when absent.
-        columns: How many columns a tree looks at, in turn; 2 when absent.
     """
 
     epsilon: float = Field(gt=0, le=1000)
@@ -253,7 +252,6 @@ class SumPrivacy(Record):
     remain: int | None = Field(default=None, ge=1)
     patience_minutes: float | None = Field(default=None, gt=0)
     colluding: int | None = Field(default=None, ge=1)
-    columns: int | None = Field(default=None, ge=1)
 
 
 class FederBoostTraining(_AllRowsAlike):
@@ -261,8 +259,9 @@ class FederBoostTraining(_AllRowsAlike):
 
     Attributes:
         active: The party that opens the runs and learns the sums.
-        private: What a private model costs; sums are exact when absent.
-        buckets: At most how many buckets a feature is cut into; 16 when absent.
+        private: What a private model costs; sums are exact when absent. Trees are then 200 of
+            depth 6 at learning rate 0.1 when absent, and shallower for few rows.
+        buckets: At most how many buckets a feature is cut into; 16 when absent, 32 with noise.
         lambda_l2: What is added to each sum of hessians; 1 when absent.
         least_node: Fewest rows, of all parties together, in a node; 20 when absent.
         wait_minutes: How long a party waits for another in a round; 15 when absent.
@@ -275,6 +274,13 @@ class FederBoostTraining(_AllRowsAlike):
     lambda_l2: float | None = Field(default=None, ge=0)
     least_node: int | None = Field(default=None, ge=1)
     wait_minutes: float | None = Field(default=None, gt=0, le=24 * 60)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_noise(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and data.get("private") is not None:
+            return {"trees": 200, "depth": 6, "learning_rate": 0.1, **data}
+        return data
 
     @property
     def seed(self) -> int:

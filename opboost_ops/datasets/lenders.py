@@ -118,8 +118,8 @@ def private_training(epsilon: float) -> dict[str, Any]:
         epsilon: Of a training, for a row that is added or removed.
     """
     # Few small trees: every level of each is a release.
-    private = {"epsilon": epsilon, "delta": 1e-5, "colluding": 1, "columns": 2}
-    return {"private": private, "trees": 20, "depth": 2, "learning_rate": 0.3}
+    private = {"epsilon": epsilon, "delta": 1e-5, "colluding": 1}
+    return {"private": private}
 
 
 def _declared(numeric: int) -> dict[str, dict[str, Any]]:

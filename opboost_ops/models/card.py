@@ -13,7 +13,7 @@ from opboost_ops.config.schema import Record
 from opboost_ops.models.alignment_words import alignment_words
 from opboost_ops.models.importance import Importance, ImportanceLine, columns_by_feature
 from opboost_ops.models.modes import CENTRALISED, POOLED, ModeLine, modes_of
-from opboost_ops.models.private_words import private_words
+from opboost_ops.models.private_words import Promise, private_words
 from opboost_ops.models.training_words import training_words
 from opboost_ops.privacy.loss import LossCurve
 
@@ -214,6 +214,7 @@ def make_card(
     importance: Importance | None = None,
     tuned: Mapping[str, Any] | None = None,
     classes: Sequence[str | int] = (),
+    promise: Promise | None = None,
 ) -> Card:
     """Put a card together.
 
@@ -228,11 +229,12 @@ def make_card(
         importance: Of the features; None leaves it off the card.
         tuned: What tuning has found.
         classes: Of the label, in order.
+        promise: Of a private model, in figures.
     """
     label = federation.parties[federation.label_holder].label
     assert label is not None
     backend = format_of(federation.training.trainer)
-    private = private_words(federation)
+    private = private_words(federation, promise)
     limits = _LIMITS if federation.learning == "vertical" else _HORIZONTAL_LIMITS
     lines: list[FeatureLine] = []
     for (party, name), columns in columns_by_feature(federation).items():

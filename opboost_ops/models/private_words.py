@@ -1,9 +1,25 @@
 """What a card says of a differentially private model: how much, against what, and what not."""
 
-from opboost_ops.boosting.dp.noisy_leaves import sums_of
+from dataclasses import dataclass
+from typing import Any
+
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.private_faults import honest_of
 from opboost_ops.config.training import SumPrivacy
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What only the party that registers a model can say of it.
+
+    Attributes:
+        replaced: Epsilon of a row that is replaced, at the declared delta.
+        left: How many more such models the party's budget allows, in words; empty without one.
+    """
+
+    replaced: float
+    left: str = ""
+
 
 _LINES = (
     "The trees are epsilon-differentially private for one row of {label}'s table, by {way}: "
@@ -12,7 +28,7 @@ _LINES = (
     "So the model may be given away: nothing else in its file depends on the rows. Counts, weights "
     "and gains are declared, ranges of features are those of the federation file.",
     "It is epsilon of this model alone. Models trained on the same rows add up, also those that "
-    "never became champion; {label}'s ledger has the sum (`opboost ledger show`).",
+    "never became champion; {label}'s ledger has the sum (`opboost ledger show`), and {budget}.",
     "{metrics}",
     "Together with the features' protection: towards {label} a value of {holders} has the loss of "
     "its own curve below. Whoever is given the model alone learns of a person no more than "
@@ -34,28 +50,24 @@ _NOISY = (
 
 
 _NOISY_LEAVES = (
-    "The model is (epsilon, delta)-differentially private for one row of {label}'s table, by noisy "
-    "leaves of random splits: at delta {delta:g}, epsilon is {epsilon:g} if the row is added or "
-    "removed, and {replaced:.3g} if it is replaced.",
-    "So the model may be given away: everything in its file follows from sums with noise and from "
-    "the federation file. Counts, weights and gains are declared.",
-    "It is the cost of this model alone. Models trained on the same rows share one curve, also "
-    "those that never became champion: {label}'s ledger has the composed epsilon "
-    "(`opboost ledger show`).",
+    "The model is (epsilon {epsilon:g}, delta {delta:g})-differentially private for each row of "
+    "{label}'s table, towards whoever has its file and whatever else they know: epsilon is "
+    "{epsilon:g} if one row is added or removed and {replaced:.3g} at the same delta if it is "
+    "replaced; exact row counts and the declared bounds and categories are outside; {budget}.",
+    "So the model may be given away: splits are drawn without a look at any row, and leaves and "
+    "the initial score follow from sums with noise. Counts, weights and gains are declared.",
     "{metrics}",
 )
 
 _SUMMED = (
-    "The model is (epsilon, delta)-differentially private for one row of any party's table: at "
-    "most epsilon {epsilon:g} at delta {delta:g} if it is added or removed; epsilon {twice:g}, and "
-    "1 + e^epsilon times that delta, if it is replaced. Who has rows at several parties pays at "
-    "each of them.",
-    "It holds where {honest} parties add their noise as they should: towards whoever reads model, "
-    "decisions and store, and towards all other parties together, {active} among them.",
-    "All in the model follows from sums with noise: bucket ends, splits, leaves; rows of nodes are "
-    "told from noisy hessians.",
-    "It is the cost of this training alone. Trainings on the same rows add up, also one that broke "
-    "off; each party's ledger has the sum (`opboost ledger show`).",
+    "The model is (epsilon {epsilon:g}, delta {delta:g})-differentially private for each row of "
+    "any party's table, towards whoever has its file, the decisions or the store and towards all "
+    "other parties together, {label} among them: epsilon is {epsilon:g} if one row is added or "
+    "removed and {replaced:.3g} at the same delta if it is replaced; the declared bounds and "
+    "categories are outside; {budget}.",
+    "It holds where {honest} parties add their noise as they should. Who has rows at several "
+    "parties pays at each of them. A training that broke off is charged, too.",
+    "Everything in the model follows from sums with noise and from declarations.",
     "{metrics}",
 )
 
@@ -73,50 +85,37 @@ _SUMMED_NOISY = (
 )
 
 
-def private_words(federation: Federation) -> tuple[str, ...]:
+def private_words(federation: Federation, promise: Promise | None = None) -> tuple[str, ...]:
     """Lines for the card; none for a booster without differential privacy.
 
     Args:
         federation: As it was run.
+        promise: Of a private model; without it, a replaced row costs twice the epsilon at a
+            greater delta, and nothing is said of budgets.
     """
-    private = federation.training.private
+    private, label = federation.training.private, federation.label_holder
     if private is None:
         return ()
-    if isinstance(private, SumPrivacy):
-        honest, count = honest_of(federation), len(federation.parties)
-        facts = {
-            "epsilon": private.epsilon,
-            "delta": private.delta,
-            "twice": 2 * private.epsilon,
-            "honest": f"{honest} of {count}",
-            "active": federation.label_holder,
-            "metrics": _SUMMED_EXACT,
-        }
-        if (spent := private.metrics_epsilon) is not None:
-            facts["metrics"] = _SUMMED_NOISY.format(spent=spent, twice_spent=2 * spent)
-        return tuple(line.format(**facts) for line in _SUMMED)
+    promise = promise or Promise(2 * private.epsilon)
     spent = private.metrics_epsilon
-    metrics = _EXACT.format(label=federation.label_holder)
-    if spent is not None:
-        metrics = _NOISY.format(spent=spent, twice_spent=2 * spent)
-    if private.delta is not None:
-        task = federation.parties[federation.label_holder].label
-        assert task is not None and task.task != "multiclass"
-        noise = sums_of(task.task, federation.training.trees, private.epsilon, private.delta).noise
-        words = {
-            "label": federation.label_holder,
-            "delta": private.delta,
-            "epsilon": private.epsilon,
-            "replaced": noise.replaced.epsilon,
-            "metrics": metrics,
-        }
-        return tuple(line.format(**words) for line in _NOISY_LEAVES)
-    facts = {
-        "metrics": metrics,
-        "label": federation.label_holder,
-        "holders": ", ".join(federation.feature_holders),
+    facts: dict[str, Any] = {
+        "label": label,
         "epsilon": private.epsilon,
+        "delta": private.delta,
         "twice": 2 * private.epsilon,
-        "way": "noisy leaves of random splits" if private.splits == "random" else "DPBoost",
+        "spent": spent,
+        "twice_spent": 2 * (spent or 0.0),
+        "replaced": promise.replaced,
+        "budget": promise.left or "no budget limits further models",
+        "holders": ", ".join(federation.feature_holders),
     }
+    if isinstance(private, SumPrivacy):
+        facts["honest"] = f"{honest_of(federation)} of {len(federation.parties)}"
+        facts["metrics"] = (_SUMMED_EXACT if spent is None else _SUMMED_NOISY).format(**facts)
+        return tuple(line.format(**facts) for line in _SUMMED)
+    facts["metrics"] = (_EXACT if spent is None else _NOISY).format(**facts)
+    if private.delta is not None:
+        return tuple(line.format(**facts) for line in _NOISY_LEAVES)
+    random = private.splits == "random"
+    facts["way"] = "noisy leaves of random splits" if random else "DPBoost"
     return tuple(line.format(**facts) for line in _LINES)

@@ -55,7 +55,7 @@ def _page(site: Site, policy: Policy, query: Query) -> list[Block]:
         curves = (r for r in view.protected if r.federation in wanted)
         drawn = curves if query.run is None else (release for _, release in shown)
         blocks += [history(view.heights, found), loss_curves(drawn)]
-    blocks += ledger_tables.models_blocks(view.lines, shown.numbers, policy.models.budget_epsilon)
+    blocks += ledger_tables.models_blocks(view.lines, shown.numbers, policy.model_budget)
     return [*blocks, ledger_tables.exact_table(shown), entries(shown, query, view)]
 
 

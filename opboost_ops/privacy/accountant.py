@@ -8,11 +8,11 @@ from functools import lru_cache
 from uuid import UUID
 
 from opboost_ops.config.columns import MISSING
-from opboost_ops.config.policy import FeatureRule, Policy
+from opboost_ops.config.policy import FeatureRule, ModelBudget, Policy
 from opboost_ops.errors import BudgetError
-from opboost_ops.privacy import renyi
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.loss import LossCurve
+from opboost_ops.privacy.model_account import account_of
 from opboost_ops.privacy.structure import Structure
 from opboost_ops.privacy.worst import Worst
 
@@ -277,8 +277,7 @@ class Budget:
             over += _over(f"all_features.{name}_whole", getattr(caps, f"{name}_whole"), whole)
         # Only a new model is refused for what models have cost.
         if any(release.account == "model" for release in new):
-            spent = model_epsilon([*before, *new])
-            over += _over("models.budget_epsilon", self._policy.models.budget_epsilon, spent)
+            over += _over_models(self._policy.model_budget, [*before, *new])
         if over:
             pilot = ""
             if any(later):
@@ -293,33 +292,6 @@ class Budget:
                 "Nothing was published. Its owner may raise the budget in policy.yaml, or end the "
                 "retraining.",
             )
-
-
-def model_epsilon(releases: Iterable[Release]) -> Fraction:
-    """What all differentially private models have cost a row that is added or removed.
-
-    Trained on the same rows, they add up; a row that is replaced costs twice as much. Models
-    without a delta add their epsilons. As soon as there is one that was learnt from noisy sums, the
-    curves of all are added instead, and turned into epsilon once, at `model_delta`.
-
-    Args:
-        releases: Of one party.
-    """
-    models = [release for release in releases if release.account == "model"]
-    delta = model_delta(models)
-    if not delta:
-        return sum((Fraction(repr(m.epsilon)) for m in models if m.epsilon), Fraction(0))
-    curves = (m.curve.values if m.curve else renyi.pure(m.epsilon or 0.0) for m in models)
-    return Fraction(repr(renyi.epsilon_of(renyi.composed(curves), delta)))
-
-
-def model_delta(releases: Iterable[Release]) -> float:
-    """The delta that goes with `model_epsilon`: the least that was declared, 0 without any.
-
-    Args:
-        releases: Of one party.
-    """
-    return min((release.curve.delta for release in releases if release.curve), default=0.0)
 
 
 @lru_cache(maxsize=4096)
@@ -347,6 +319,14 @@ def _at_once(new: Sequence[Release]) -> tuple[Loss, Loss]:
 def _sums(ends: Iterable[tuple[Loss, Loss]]) -> tuple[Loss, Loss]:
     pairs = list(ends)
     return total(step for step, _ in pairs), total(whole for _, whole in pairs)
+
+
+def _over_models(budget: ModelBudget | None, releases: Sequence[Release]) -> list[str]:
+    if budget is None:
+        return []
+    account = account_of(releases, budget)
+    at = f" at delta {account.delta:g}" if account.delta else ""
+    return _over(f"model_budget.epsilon{at}", budget.epsilon, account.epsilon)
 
 
 def _over(name: str, cap: float | None, asked: Loss) -> list[str]:

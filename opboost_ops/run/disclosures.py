@@ -49,7 +49,7 @@ def charge_model(party: Publisher, federation: Federation, run: str, model: Mode
         epsilon=model.epsilon,
         curve=model.curve,
         rows=model.rows,
-        discloses=f"{of}; epsilon for a row added or removed, twice as much for a row replaced",
+        discloses=f"{of}; epsilon for a row added or removed, more for a row replaced",
         experiment=experiment_of(party, federation),
     )
     with open_books(party.site) as books:

@@ -17,7 +17,7 @@ from opboost_ops.config.declared_map import Recorded
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.errors import BudgetError
 from opboost_ops.exchange.books import Books
-from opboost_ops.mechanisms import noise
+from opboost_ops.mechanisms import noise as feature_noise
 from opboost_ops.privacy.accountant import Budget
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.loss import column_losses
@@ -114,7 +114,7 @@ def _add_draws(
     columns = columns_of(federation, party.name, recorded)
     losses = column_losses(columns)
     group = party.policy.noise_group(federation.label_holder)
-    secret = noise.receiver_secret(party.site.noise_secret(), group)
+    secret = feature_noise.receiver_secret(party.site.noise_secret(), group)
     first: dict[str, Column] = {}
     for column in columns:
         first.setdefault(column.charge, column)
@@ -162,7 +162,8 @@ def _models(
         assert label is not None
         classes = label.classes or ()
         parameters = parameters_of(federation.training, label.task, classes, label.bounds)
-        spent = noisy_leaves.curve_of(parameters)
+        noise = noisy_leaves.noise_of(parameters)
+        spent = noise.curve if noise else None
         epsilon = spent.epsilon if spent else private.epsilon
         yield Release(**facts, kind="model", account="model", epsilon=epsilon, curve=spent)
     if {"evaluate", "evaluate_own"} & set(stages) and private.metrics_epsilon is not None:

@@ -12,7 +12,7 @@ from opboost_ops.boosting.federboost import Settings
 from opboost_ops.boosting.histogram import Growth
 from opboost_ops.boosting.histogram_text import ColumnText, text_of
 from opboost_ops.boosting.objectives import Objective
-from opboost_ops.boosting.private_federboost import Private, learn_private, noise_of
+from opboost_ops.boosting.private_federboost import BATCH, BUCKETS, Private, learn_private, noise_of
 from opboost_ops.boosting.rounds import LOGGER, Round
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.private_faults import (
@@ -48,15 +48,17 @@ def boost(context: Context) -> Outcome:
         # Before anything is charged, not when the model is to be evaluated.
         noise.require("training.private.metrics_epsilon is declared")
     mailbox = context.open_mailbox()
+    private = private_of(federation)
 
     def progress(done: int) -> None:
         context.tell("trees", done, settings.trees)
         if done == settings.trees or done % max(settings.trees // 20, 1) == 0:
             _LOG.info("%s: tree %d of %d", context.party, done, settings.trees)
         rounds = (Round("trees", done - 1, level) for level in range(settings.growth.depth))
+        if private is not None:
+            rounds = (Round("trees", first) for first in [(done - 1) // BATCH * BATCH])
         mailbox.forget(each.name for each in rounds)
 
-    private = private_of(federation)
     if private is None:
         ensemble = federboost.learn(columns, label, settings, mailbox, progress)
     else:
@@ -123,7 +125,7 @@ def settings_of(federation: Federation) -> Settings:
         objective=Objective(label.task, len(label.classes or ()), label.bounds),
         domains=tuple(column.domain for column in columns),
         trees=training.trees,
-        buckets=training.buckets or 16,
+        buckets=training.buckets or (16 if training.private is None else BUCKETS),
         growth=growth_of(federation),
         keeps=tuple(column.keeps for column in columns),
     )
@@ -138,8 +140,7 @@ def private_of(federation: Federation) -> Private | None:
     declared = sum_privacy_of(federation)
     if declared is None:
         return None
-    honest = honest_of(federation)
-    return Private(declared.epsilon, declared.delta, honest, declared.columns or 2)
+    return Private(declared.epsilon, declared.delta, honest_of(federation))
 
 
 def growth_of(federation: Federation) -> Growth:

@@ -12,6 +12,7 @@ from opboost_ops.models.version_page import card_page
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.held_out import SCORING
 from opboost_ops.stages.materialise import materialised_model, model_file
+from opboost_ops.stages.promise import promise_of
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.tuned import TUNED
 from opboost_ops.stages.untold import WORDS
@@ -57,6 +58,7 @@ def register(context: Context) -> Outcome:
         if noisy
         else importance_of(context.federation, model, _explained(context, model)),
         tuned=context.home.json(TUNED) if context.home.has(TUNED) else None,
+        promise=promise_of(context),
     )
     file = model_file(context)
     evaluation, decision = context.home.json("evaluation"), context.home.json("gate")

@@ -53,7 +53,8 @@ def train(context: Context) -> Outcome:
         memory = Drawn(context.home)
         text, found = _here(context, parameters, memory)
         if training.private is not None:
-            curve = noisy_leaves.curve_of(parameters)
+            noise = noisy_leaves.noise_of(parameters)
+            curve = noise.curve if noise else None
             epsilon = curve.epsilon if curve else training.private.epsilon
             model = ModelCharge(epsilon, memory.name(), rows, curve=curve)
     return Outcome(

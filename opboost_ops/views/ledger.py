@@ -16,9 +16,10 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.display.blocks import State
 from opboost_ops.exchange.books import open_books
-from opboost_ops.privacy.accountant import Account, Forecast, add, model_epsilon, total
+from opboost_ops.privacy.accountant import Account, Forecast, add, total
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.lines import Lines
+from opboost_ops.privacy.model_account import account_of
 from opboost_ops.privacy.statement import forecasts_of
 
 #: Fewer retrainings left than this are a warning, everywhere: a week of nights.
@@ -179,7 +180,8 @@ class LedgerView:
     def models_epsilon(self, end: str = "") -> float:
         """What private models have cost a row that is added or removed, up to a moment."""
         drawn = self.lines.of_forms(lambda line: line.account == "model")
-        return float(model_epsilon(r for _, r in (drawn.between("", end) if end else drawn)))
+        inside = drawn.between("", end) if end else drawn
+        return float(account_of((r for _, r in inside), self.policy.model_budget).epsilon)
 
     @cached_property
     def heights(self) -> Sequence[tuple[str, Mapping[UUID, Sums]]]:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from uuid import UUID
 
-from opboost_ops.config.policy import AllFeatures, Policy
+from opboost_ops.config.policy import AllFeatures, ModelBudget, Policy
 from opboost_ops.display.blocks import (
     Block,
     Cell,
@@ -17,10 +17,11 @@ from opboost_ops.display.blocks import (
     moment,
     number,
 )
-from opboost_ops.privacy.accountant import Account, Forecast, Loss, model_epsilon, total
+from opboost_ops.privacy.accountant import Account, Forecast, Loss, total
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.left_open import left_open, too_narrow
 from opboost_ops.privacy.lines import Lines
+from opboost_ops.privacy.model_account import account_of
 from opboost_ops.privacy.statement import exact_counted
 from opboost_ops.views.ledger import LedgerView, Left, left_of
 
@@ -266,24 +267,29 @@ def open_notes(policy: Policy, forecasts: Mapping[UUID, Forecast]) -> list[Block
     return [Note("bad", text, remedy, lines)] if lines else []
 
 
-def models_blocks(everything: Lines, numbers: Collection[int], cap: float | None) -> list[Block]:
+def models_blocks(
+    everything: Lines, numbers: Collection[int], budget: ModelBudget | None
+) -> list[Block]:
     """What differentially private models have cost together, and an entry for each that is shown.
 
     Args:
         everything: All of the ledger: the budget is for all federations.
         numbers: Places in the ledger of the entries that are shown.
-        cap: The policy's budget.
+        budget: The policy's.
     """
     drawn = everything.of_forms(lambda line: line.account == "model")
     if not drawn:
         return []
-    spent = float(model_epsilon(release for _, release in drawn))
-    trained = sum(times for line, times in everything.counted if line.kind == "model")
-    worst = "worst case" if cap is None else f"worst case, of {cap:g}"
+    account = account_of((release for _, release in drawn), budget)
+    spent, cap = float(account.epsilon), None if budget is None else budget.epsilon
+    at = f" at delta {account.delta:g}" if account.delta else ""
+    worst = f"composed{at}" if cap is None else f"composed{at}, of {cap:g}"
+    added = f"delta {account.sum_delta:g}" if account.sum_delta else "epsilon alone"
     facts = [
         Fact("Models: epsilon, a row added or removed", number(spent).text, worst),
-        Fact("Models: epsilon, a row replaced", number(2 * spent).text, "twice as much"),
-        Fact("Models trained", f"{trained:,}", "champions or not"),
+        Fact("Models: epsilon, a row replaced", number(account.replaced).text, f"composed{at}"),
+        Fact("Models: sum of epsilons", number(float(account.sum_epsilon)).text, added),
+        Fact("Models trained", f"{account.trainings:,}", "champions or not"),
     ]
     if cap is not None:
         left = max(0.0, cap - spent)
@@ -300,7 +306,7 @@ def models_blocks(everything: Lines, numbers: Collection[int], cap: float | None
                 Cell(release.run, href=f"run?id={release.run}"),
                 Cell(release.kind),
                 number(release.epsilon),
-                _so_far(model_epsilon(before for _, before in drawn[: i + 1]), cap),
+                _so_far(account_of((old for _, old in drawn[: i + 1]), budget).epsilon, cap),
                 count(release.rows),
                 Cell(release.receiver),
             )
@@ -308,8 +314,8 @@ def models_blocks(everything: Lines, numbers: Collection[int], cap: float | None
     heads = ("reserved (UTC)", "federation", "run", "what", "epsilon", "epsilon so far", "rows")
     note = (
         "Differentially private models, and metrics with noise, of the label holder's own rows. "
-        "Trained on the same rows they add up, also those that never became champion. Epsilon is "
-        "for a row added or removed; a row replaced costs twice as much."
+        "Trained on the same rows they share one curve, also those that never became champion. "
+        "Epsilon is for a row added or removed."
     )
     title = "What models have cost"
     table = Table("models", title, (*heads, "receiver"), tuple(reversed(rows)), note)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 TRAIN = f"{NAME}_train"
 PRIVATE = {"epsilon": 8.0, "delta": 1e-4, "remain": 3, "patience_minutes": 0.3}
-TRAINING = {"trees": 30, "depth": 2, "learning_rate": 0.3, "wait_minutes": 4, "private": PRIVATE}
+TRAINING = {"trees": 600, "depth": 2, "wait_minutes": 4, "private": PRIVATE}
 
 
 def test_a_task_that_is_killed_drops_out_and_reads_the_model_when_it_is_cleared(
@@ -37,7 +37,7 @@ def test_a_task_that_is_killed_drops_out_and_reads_the_model_when_it_is_cleared(
         run = client.trigger(TRAIN)
         version = run_id(TRAIN, run)
         decided = tmp_path / "parties" / "exchange" / NAME / version / "decision" / names[0]
-        until(lambda: (decided / "trees-00002-00").exists(), "the third tree", 240)
+        until(lambda: (decided / "trees-00020-00").exists(), "the third round", 240)
         # Its process dies; and so that no second try comes, nobody wants it any more.
         place = f"dags/{TRAIN}/dagRuns/{run}/taskInstances/{task}"
         os.kill(client.get(place)["pid"], signal.SIGKILL)

@@ -18,7 +18,8 @@ from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.models.registry import Registry
-from opboost_ops.privacy.accountant import accounts, model_epsilon
+from opboost_ops.privacy.accountant import accounts
+from opboost_ops.privacy.model_account import account_of
 from opboost_ops.privacy.statement import exact_counted, exact_lines
 from tests.archives import unpack
 from tests.federation import Workspace
@@ -171,7 +172,7 @@ def test_a_private_model_is_trained_again_and_charged_again(site: Site) -> None:
     registry = site.registry("loans_private")
     assert set(registry.versions()) == {PRIVATE, retrain.run}
     with open_books(load_site(site.folder / "credit" / "site.yaml")) as books:
-        assert model_epsilon(books.ledger.releases()) == 10
+        assert account_of(books.ledger.releases()).epsilon == 10
     assert site.shown("ledger", "show", "credit")["models"]["epsilon"] == 10
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.papers import horizontal_audit
 from benchmarks.papers.horizontal_audit import KNOWN, SETTINGS, Private, Session, Setting, audit
-from opboost_ops.boosting.private_federboost import learn_private
+from opboost_ops.boosting.private_federboost import learn_private, sums_of
 
 
 def test_bounds_are_clopper_and_pearsons():
@@ -23,10 +23,11 @@ def test_the_box_gives_the_exact_sums_where_no_noise_is_added(monkeypatch):
     )
     setting = Setting()
     session = Session(setting, setting.noise)
-    private = Private(setting.epsilon, setting.delta, 2, 1)
+    private = Private(setting.epsilon, setting.delta, 2)
     learn_private([KNOWN[0]], KNOWN[1].astype(float), SETTINGS, private, session)
     assert session.parties == 3
-    assert session.seen["facts-00000-00"].tolist() == [3 * 256, 3 * 256]
+    units = sums_of(SETTINGS, private).units
+    assert session.seen["facts-00000-00"].tolist() == [3 * units, 3 * units]
     assert session.seen["lookup-00000-00"].tolist() == [16, 32, 32, 16]
     assert len(session.seen["trees-00000-00"]) == 4
 

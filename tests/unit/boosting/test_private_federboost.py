@@ -1,13 +1,16 @@
 """Learning from noisy sums: what one row can change, what the noise costs, what is decided."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import settings as options
 from hypothesis import strategies as st
 
+from opboost_ops.boosting import histogram
 from opboost_ops.boosting import private_federboost as learner
-from opboost_ops.boosting.dp import noise
+from opboost_ops.boosting.dp import leaf_sums, noise
 from opboost_ops.boosting.federboost import Settings
 from opboost_ops.boosting.histogram import Growth
 from opboost_ops.boosting.objectives import Objective
@@ -57,34 +60,51 @@ class Recorder:
         return self.decisions[name.name]
 
 
-PRIVATE = Private(epsilon=2.0, delta=1e-4, honest=2, columns=2)
+PRIVATE = Private(epsilon=2.0, delta=1e-4, honest=2)
 
 
 @options(max_examples=15, deadline=None)
 @given(
     st.integers(0, 2**31),
     st.sampled_from(["binary", "regression"]),
-    st.integers(1, 3),
     st.sampled_from([None, 0.0, 0.3]),
 )
-def test_one_row_changes_a_round_by_no_more_than_is_counted(seed, task, columns, missing):
+def test_one_row_changes_a_round_by_no_more_than_is_counted(seed, task, missing):
     """Whatever was decided before: the other run hears the same decisions, and has a row less."""
     x, label, settings = problem(120, seed, task, missing)
-    private = Private(2.0, 1e-4, 2, columns)
-    first = Recorder(noise_of(settings, private).means)
-    learn_private(x, label, settings, private, first)
+    first = Recorder(noise_of(settings, PRIVATE).means)
+    learn_private(x, label, settings, PRIVATE, first)
     gone = seed % 120
     less = [np.delete(column, gone) for column in x]
     second = Recorder(decided=first.decisions)
-    learn_private(less, np.delete(label, gone), settings, private, second)
-    counted = {r.phase: r for r in releases(settings, private)}
+    learn_private(less, np.delete(label, gone), settings, PRIVATE, second)
+    counted = {r.phase: r for r in releases(settings, PRIVATE)}
     assert set(second.vectors) == set(first.vectors)
     for name, vector in first.vectors.items():
-        moved = np.abs(vector - second.vectors[name])
         phase = counted[name.split("-")[0]]
-        assert moved.sum() <= phase.l1 and (moved**2).sum() <= phase.l2_squared
-    rounds = [sum(n.startswith(phase) for n in first.vectors) for phase in counted]
-    assert all(n <= r.rounds for n, r in zip(rounds, counted.values(), strict=True))
+        # A round of trees holds several, each of which is counted once.
+        for moved in releases_in(np.abs(vector - second.vectors[name]), name, settings):
+            assert moved.sum() <= phase.l1 and (moved**2).sum() <= phase.l2_squared
+
+
+@options(max_examples=15, deadline=None)
+@given(st.integers(0, 2**31), st.sampled_from(["binary", "regression"]))
+def test_a_replaced_row_changes_a_round_by_no_more_than_is_counted_for_it(seed, task):
+    x, label, settings = problem(120, seed, task)
+    first = Recorder(noise_of(settings, PRIVATE).means)
+    learn_private(x, label, settings, PRIVATE, first)
+    random, at = np.random.default_rng(seed), seed % 120
+    other, changed = [column.copy() for column in x], label.copy()
+    for column, domain in zip(other, DOMAINS, strict=True):
+        column[at] = random.integers(domain.lower, domain.upper + 1)
+    changed[at] = 1 - label[at] if task == "binary" else 10 - label[at]
+    second = Recorder(decided=first.decisions)
+    learn_private(other, changed, settings, PRIVATE, second)
+    counted = {r.phase: r.replaced for r in releases(settings, PRIVATE)}
+    for name, vector in first.vectors.items():
+        l1, l2_squared = counted[name.split("-")[0]]
+        for moved in releases_in(np.abs(vector - second.vectors[name]), name, settings):
+            assert moved.sum() <= l1 and (moved**2).sum() <= l2_squared
 
 
 def test_a_bin_of_missing_values_costs_nothing_and_is_there_whoever_misses_any():
@@ -97,35 +117,60 @@ def test_a_bin_of_missing_values_costs_nothing_and_is_there_whoever_misses_any()
         recorder = Recorder(noise_of(kept, PRIVATE).means)
         learn_private(x, label, kept, PRIVATE, recorder)
         edges = recorder.decisions["lookup-00000-00"].edges
-        root = recorder.vectors["trees-00000-00"]
-        assert root.size == 2 * sum(len(edges[at]) + 1 + KEEPS[at] for at in (0, 1))
-        sizes[missing] = {name: each.size for name, each in recorder.vectors.items() if name < "t"}
+        assert all(len(ends) > 0 for ends in edges)
+        sizes[missing] = {name: each.size for name, each in recorder.vectors.items()}
         if missing == 1.0:
             assert not recorder.vectors["lookup-00000-00"][:256].any(), "a row in no cell"
     assert sizes[0.0] == sizes[0.3] == sizes[1.0]
 
 
 @pytest.mark.parametrize("way", ["left", "right"])
-def test_with_little_noise_missing_values_go_where_they_gain(way):
+def test_missing_values_are_learnt_from_whichever_class_they_are(way):
     x, label, settings = problem(4000, missing=0.3)
+    settings = replace(settings, trees=100)
     gone = x[0] == DOMAINS[0].upper + 1
     label[gone] = way == "right"
     label[~gone] = x[0][~gone] > 128
-    private = Private(200.0, 1e-6, 2, 1)
-    ensemble = learn_private(
-        x, label, settings, private, Recorder(noise_of(settings, private).means)
-    )
-    first = ensemble.trees[0][0].splits[0][0]
-    assert first.feature == 0 and first.missing == way
+    private = Private(50.0, 1e-6, 2)
+    recorder = Recorder(noise_of(settings, private).means)
+    scores = scores_of(learn_private(x, label, settings, private, recorder), x, settings)
+    assert ((scores > 0) == (label == 1))[gone].mean() > 0.95
+    assert ((scores > 0) == (label == 1)).mean() > 0.9
+
+
+def scores_of(ensemble, columns, settings):
+    """What the finished trees say of rows: the model that a session ends with."""
+    rows = settings.binned(columns, ensemble.edges)
+    found = np.full(len(columns[0]), ensemble.facts.initial[0])
+    for (tree,) in ensemble.trees:
+        nodes = np.zeros(len(found), dtype=np.int64)
+        for _ in range(settings.growth.depth):
+            opened = [int(node) for node in np.unique(nodes) if int(node) in tree.splits]
+            nodes = histogram.apply(rows, nodes, tree, opened)
+        found += np.array([leaf.value for leaf in tree.leaves])[nodes]
+    return found
+
+
+def releases_in(vector, name, settings):
+    """The parts of a round's vector that are counted as releases of their own."""
+    if not name.startswith("trees"):
+        return [vector]
+    first = int(name.split("-")[1])
+    return np.split(vector, min(learner.BATCH, settings.trees - first))
 
 
 def releases(settings, private):
     """What the noise is calibrated for."""
     seen = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learner, "calibrated", lambda found, *_: seen.extend(found))
-        noise_of.__wrapped__(settings, private)  # What is kept of earlier calls is not counted.
-    return seen
+        real = leaf_sums.calibrated
+        patch.setattr(
+            leaf_sums, "calibrated", lambda found, *more: seen.append(found) or real(found, *more)
+        )
+        # What is kept of earlier calls is not counted.
+        leaf_sums.sums_of.cache_clear()
+        noise_of(settings, private)
+    return seen[-1]
 
 
 def test_a_single_row_can_reach_what_is_counted():
@@ -134,63 +179,70 @@ def test_a_single_row_can_reach_what_is_counted():
     columns = [np.array([domain.upper]) for domain in DOMAINS]
     recorder = Recorder(decided=None)
     recorder.parties = 1
-    learn_private(columns, np.array([1.0]), settings, Private(2.0, 1e-9, 1, 2), recorder)
-    counted = {r.phase: r for r in releases(settings, PRIVATE)}
+    one = Private(2.0, 1e-9, 1)
+    learn_private(columns, np.array([1.0]), settings, one, recorder)
+    counted = {r.phase: r for r in releases(settings, one)}
     assert np.abs(recorder.vectors["facts-00000-00"]).sum() == counted["facts"].l1
     assert recorder.vectors["lookup-00000-00"].sum() == counted["lookup"].l1
-    # A chance of one half: the gradient is half of what it may be, the hessian all of it.
-    assert np.abs(recorder.vectors["trees-00000-00"]).sum() == 2 * (128 + 128)
-    assert counted["trees"].l1 == 2 * (256 + 128)
+    # A chance next to 0 or 1 never has both at once: the gradient alone is reached.
+    units = learner.sums_of(settings, one).units
+    assert np.abs(recorder.vectors["trees-00000-00"]).max() <= units
+    assert counted["trees"].l1 == units + units // 4
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_the_noise_is_the_least_that_keeps_epsilon(epsilon):
     _, _, settings = problem()
-    found = noise_of(settings, Private(epsilon, 1e-6, 2, 2))
+    found = noise_of(settings, Private(epsilon, 1e-6, 2))
     assert 0.98 * epsilon < found.curve.epsilon <= epsilon
     # Fewer who are honest: each adds more, in proportion.
-    alone = noise_of(settings, Private(epsilon, 1e-6, 1, 2)).means["trees"]
+    alone = noise_of(settings, Private(epsilon, 1e-6, 1)).means["trees"]
     assert alone == pytest.approx(2 * found.means["trees"], rel=0.01)
 
 
 def test_an_epsilon_that_takes_too_much_noise_is_refused():
     _, _, settings = problem()
     with pytest.raises(ConfigError, match="greater epsilon"):
-        noise_of(settings, Private(1e-7, 1e-6, 1, 2))
+        noise_of(settings, Private(1e-7, 1e-6, 1))
 
 
 @pytest.mark.parametrize("task", ["binary", "regression"])
-def test_with_little_noise_it_learns(task):
-    x, label, settings = problem(4000, task=task)
-    private = Private(200.0, 1e-6, 2, 2)
-    ensemble = learn_private(
-        x, label, settings, private, Recorder(noise_of(settings, private).means)
-    )
-    assert abs(ensemble.facts.rows - 4000) < 40
-    assert len(ensemble.trees) == 4
-    used = {split.feature for (tree,) in ensemble.trees for split, _, _ in tree.splits.values()}
-    assert {0, 1} & used
-    # The root's value follows the gradient: rows of the upper half score higher.
-    best = max((s.gain, s) for (t,) in ensemble.trees for s, _, _ in t.splits.values())[1]
-    assert best.right.value > best.left.value
+def test_it_learns(task):
+    x, label, settings = problem(20_000, task=task)
+    settings = replace(settings, trees=100, growth=replace(GROWTH, depth=5, learning_rate=0.1))
+    private = Private(4.0, 1e-6, 2)
+    recorder = Recorder(noise_of(settings, private).means)
+    ensemble = learn_private(x, label, settings, private, recorder)
+    assert abs(ensemble.facts.rows - 20_000) < 200
+    assert len(ensemble.trees) == 100
+    assert len(recorder.vectors) == 12, "facts, bucket ends, and ten rounds of ten trees"
+    scores = scores_of(ensemble, x, settings)
+    if task == "binary":
+        assert ((scores > 0) == (label == 1)).mean() > 0.75
+    else:
+        truth = label / 10
+        assert np.mean((scores - truth) ** 2) < 0.5 * np.var(truth)
 
 
 def test_a_delta_that_is_not_below_one_in_all_rows_is_refused():
     x, label, settings = problem()
-    private = Private(50.0, 1 / 300, 2, 2)
+    private = Private(50.0, 1 / 300, 2)
     with pytest.raises(ContractError, match="not below 1 / rows"):
         learn_private(x, label, settings, private, Recorder(noise_of(settings, private).means))
 
 
-def test_trees_look_at_columns_in_turn_whatever_the_data():
-    assert [learner.looked_at(i, 5, 2) for i in range(5)] == [
-        [0, 1],
-        [2, 3],
-        [0, 4],
-        [1, 2],
-        [3, 4],
-    ]
-    assert learner.looked_at(3, 2, 9) == [0, 1]
+def test_splits_follow_from_the_seed_alone_and_use_all_columns_alike():
+    x, label, settings = problem()
+    recorder = Recorder(noise_of(settings, PRIVATE).means)
+    learn_private(x, label, settings, PRIVATE, recorder)
+    rows = settings.binned(x, recorder.decisions["lookup-00000-00"].edges)
+    candidates = learner.candidates_of(rows.widths, rows.keeps)
+    seed = recorder.decisions["facts-00000-00"].seed
+    drawn = [learner.drawn_splits(seed, number, 6, candidates) for number in range(100)]
+    assert drawn == [learner.drawn_splits(seed, number, 6, candidates) for number in range(100)]
+    used = np.bincount(candidates.feature[np.concatenate(drawn)]) / 6300
+    assert (np.abs(used - 1 / 3) < 0.05).all()
+    assert drawn[0] != learner.drawn_splits("00" * 32, 0, 6, candidates)
 
 
 @options(max_examples=50, deadline=None)
@@ -211,7 +263,7 @@ def test_a_decision_that_does_not_fit_is_refused():
     for name, wrong in (
         ("lookup-00000-00", learner.Ends(edges=((9, 9), (1,), (2,)))),
         ("lookup-00000-00", learner.Ends(edges=((256,), (1, 2, 3), (2,)))),
-        ("trees-00000-00", first.decisions["trees-00000-00"].model_copy(update={"roots": ()})),
+        ("trees-00000-00", learner.Leaves(values=((0, 0),))),
     ):
         with pytest.raises(ContractError, match="does not fit"):
             learn_private(

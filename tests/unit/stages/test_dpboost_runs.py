@@ -15,8 +15,8 @@ from opboost_ops.cli import app
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import BudgetError, ConfigError, ContractError
 from opboost_ops.exchange.books import open_books
-from opboost_ops.privacy.accountant import model_epsilon
 from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.model_account import account_of
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.drawn import Drawn
 from opboost_ops.stages.stage import Home
@@ -94,8 +94,16 @@ def test_a_federation_with_both_protections(federation: Workspace) -> None:
     site = str(federation.folder / "credit")
     shown = CliRunner().invoke(app, ["ledger", "show", site, "--json"])
     told = json.loads(shown.output)
-    models = {"trainings": 1, "epsilon": 3.0, "delta": 0.0, "budget_epsilon": None}
-    assert told["models"] == models
+    assert told["models"] == {
+        "trainings": 1,
+        "sum_epsilon": 3.0,
+        "sum_delta": 0,
+        "epsilon": 3.0,
+        "delta": 0.0,
+        "epsilon_replaced": 6.0,
+        "budget": None,
+        "more": None,
+    }
     assert not any(line["kind"] == "model" for line in told["exact"])
     for party in ("shop", "bank"):
         curves = [r.loss for r in ledger(federation, party) if r.account == "local_dp"]
@@ -125,7 +133,7 @@ def test_a_retry_draws_nothing_again_and_costs_nothing_again(
     federation: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     federation.edit_yaml(
-        "credit/policy.yaml", lambda policy: policy.update(models={"budget_epsilon": 5.0})
+        "credit/policy.yaml", lambda policy: policy.update(model_budget={"epsilon": 5.0})
     )
     federation.until("train", "credit")
     federation.step("credit", "train")
@@ -145,12 +153,12 @@ def test_a_retry_draws_nothing_again_and_costs_nothing_again(
     assert (len(drawn), again[:5], len(again)) == (2, whole[:5], len(whole))
     assert path.stat().st_mode & 0o077 == 0
     lines = ledger(federation, "credit")
-    assert model_epsilon(lines) == 3
+    assert account_of(lines).epsilon == 3
     # Lost, it is drawn once more: that is another release, and passes the policy's cap.
     path.unlink()
-    with pytest.raises(BudgetError, match=r"models\.budget_epsilon"):
+    with pytest.raises(BudgetError, match=r"model_budget\.epsilon is 5"):
         federation.step("credit", "train")
-    assert model_epsilon(ledger(federation, "credit")) == 3
+    assert account_of(ledger(federation, "credit")).epsilon == 3
     assert not any("split_request" in place for place in federation.published())
 
 
@@ -159,7 +167,7 @@ def test_a_budget_of_models_that_training_would_pass_opens_no_run(
     federation: Workspace, budget: float, passed: bool
 ) -> None:
     federation.edit_yaml(
-        "credit/policy.yaml", lambda policy: policy.update(models={"budget_epsilon": budget})
+        "credit/policy.yaml", lambda policy: policy.update(model_budget={"epsilon": budget})
     )
     if not passed:
         federation.open()
@@ -167,7 +175,7 @@ def test_a_budget_of_models_that_training_would_pass_opens_no_run(
         return
     where, error = federation.first_failure()
     assert (where, type(error)) == ("open_run", BudgetError)
-    assert "models.budget_epsilon is 2.99, and would be 3" in str(error)
+    assert "model_budget.epsilon is 2.99, and would be 3" in str(error)
     assert federation.published() == []
     assert ledger(federation, "credit") == []
 
@@ -255,13 +263,13 @@ def test_a_model_with_a_delta_is_charged_by_its_curve_and_shares_it_with_the_nex
     assert [r.kind for r in charged] == ["model"]
     assert charged[0].curve is not None
     assert charged[0].curve.delta == 1e-6
-    assert 1.99 < float(model_epsilon(charged)) <= 2.0
+    assert 1.99 < float(account_of(charged).epsilon) <= 2.0
     # Two models on the same rows cost less than the sum: sqrt(2) of it, roughly.
     again = [charged[0], charged[0].model_copy(update={"run": "f" * 16})]
-    assert 2.5 < float(model_epsilon(again)) < 3.2
+    assert 2.5 < float(account_of(again).epsilon) < 3.2
     files = federation.files("credit", "models", "credit_scoring", federation.run)
     words = " ".join(json.loads(files["card.json"])["private"])
-    assert "at delta 1e-06, epsilon is 2 if the row is added or removed" in words
+    assert "(epsilon 2, delta 1e-06)-differentially private for each row of credit's table" in words
 
 
 @pytest.mark.parametrize(

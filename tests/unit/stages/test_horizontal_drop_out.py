@@ -24,7 +24,7 @@ from tests.unit.stages.test_horizontal_private import models, together
 from tests.unit.stages.test_horizontal_runs import TRAIN, Lenders
 
 PRIVATE = {"epsilon": 8.0, "delta": 1e-4, "remain": 3, "patience_minutes": 0.03}
-TRAINING = {"trees": 3, "depth": 2, "learning_rate": 0.3, "private": PRIVATE}
+TRAINING = {"trees": 25, "depth": 2, "private": PRIVATE}
 
 
 @pytest.fixture
@@ -38,8 +38,8 @@ def test_a_run_ends_with_one_model_at_all_and_every_party_is_charged(lenders, mo
     real = RecoveringMailbox.step
 
     def step(box, name, *rest):
-        # Its process ends in the second tree.
-        if box._me.party == gone and name.tree == 1 and threading.current_thread().name != "back":
+        # Its process ends in the second round of trees.
+        if box._me.party == gone and name.tree == 10 and threading.current_thread().name != "back":
             raise ConfigError("killed")
         return real(box, name, *rest)
 

@@ -17,15 +17,15 @@ from opboost_ops.datasets.workspace import agree_for_all
 from opboost_ops.errors import BudgetError, ConfigError
 from opboost_ops.exchange.books import open_books
 from opboost_ops.models.registry import Registry
-from opboost_ops.privacy.accountant import model_delta, model_epsilon
+from opboost_ops.privacy.model_account import account_of
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.local import Finished
 from opboost_ops.run.phases import ROUNDS
 from opboost_ops.stages.boost import private_of, settings_of
 from tests.unit.stages.test_horizontal_runs import TRAIN, Lenders
 
-PRIVATE = {"epsilon": 4.0, "delta": 1e-4, "colluding": 1, "columns": 2}
-TRAINING = {"trees": 3, "depth": 2, "learning_rate": 0.3, "private": PRIVATE}
+PRIVATE = {"epsilon": 4.0, "delta": 1e-4, "colluding": 1}
+TRAINING = {"trees": 25, "depth": 2, "private": PRIVATE}
 SECOND = "0" * 15 + "3"
 
 
@@ -80,7 +80,11 @@ def test_a_run_charges_every_party_and_tells_its_epsilon(lenders):
             (load_site(lenders.folder / name / "site.yaml").models / NAME / TRAIN / "card.json")
             .read_text()
         )  # fmt: skip
-        assert "epsilon 4 at delta 0.0001" in card["private"][0]
+        assert "(epsilon 4, delta 0.0001)-differentially private" in card["private"][0]
+        assert (
+            f"{added.replaced.epsilon:.3g} at the same delta if it is replaced"
+            in card["private"][0]
+        )
         assert not [one for one in card["limits"] if "not differentially private" in one]
     by_party = {
         name: {stage: told for (n, stage), told in said.items() if n == name}
@@ -157,20 +161,21 @@ def test_a_broken_session_stays_charged_and_a_new_one_is_charged_anew(lenders):
     assert not errors
     lines = models(lenders, name)
     assert len(lines) == 2 and lines[0] == broken and lines[1].artifact != broken.artifact
-    spent = float(model_epsilon(lines))
+    account = account_of(lines)
+    spent = float(account.epsilon)
     assert broken.epsilon < spent < 2 * broken.epsilon
-    assert model_delta(lines) == 1e-4
+    assert account.delta == 1e-4
 
 
 def test_a_budget_that_would_be_passed_refuses_before_anything_leaves(lenders):
     name = lenders.names[2]
     path = lenders.folder / name / "policy.yaml"
-    policy = {**yaml.safe_load(path.read_text()), "models": {"budget_epsilon": 3.0}}
+    policy = {**yaml.safe_load(path.read_text()), "model_budget": {"epsilon": 3.0}}
     # It allows the run when it begins, and no longer when the rounds do.
     lenders.run(until=ROUNDS)
     path.write_text(yaml.safe_dump(policy, sort_keys=False))
     _, errors = together(lenders, [name])
-    assert "models.budget_epsilon is 3, and would be 4.0" in str(errors[name])
+    assert "model_budget.epsilon at delta 0.0001 is 3, and would be 4.0" in str(errors[name])
     assert not list((lenders.folder / "exchange" / NAME / TRAIN).glob(f"round_key/{name}"))
     assert models(lenders, name) == []
 
@@ -178,9 +183,11 @@ def test_a_budget_that_would_be_passed_refuses_before_anything_leaves(lenders):
 def test_noisy_sums_that_pass_a_budget_end_the_run_at_the_partys_first_task(lenders):
     name = lenders.names[2]
     path = lenders.folder / name / "policy.yaml"
-    policy = {**yaml.safe_load(path.read_text()), "models": {"budget_epsilon": 3.0}}
+    policy = {**yaml.safe_load(path.read_text()), "model_budget": {"epsilon": 3.0}}
     path.write_text(yaml.safe_dump(policy, sort_keys=False))
-    with pytest.raises(BudgetError, match=r"models\.budget_epsilon is 3, and would be 4\.0"):
+    with pytest.raises(
+        BudgetError, match=r"model_budget\.epsilon at delta 0\.0001 is 3, and would be 4\.0"
+    ):
         lenders.run()
     assert not list((lenders.folder / "exchange" / NAME / TRAIN).glob("round_key/*"))
     assert models(lenders, name) == []

@@ -12,7 +12,7 @@ from opboost_ops.exchange.books import open_books
 from opboost_ops.models.card import Card
 from opboost_ops.models.registry import Registry
 from opboost_ops.models.version_page import card_page
-from opboost_ops.privacy.accountant import model_epsilon
+from opboost_ops.privacy.model_account import account_of
 from tests.unit.stages.test_horizontal_private import TRAINING, models
 from tests.unit.stages.test_horizontal_runs import TRAIN, Lenders
 from tests.unit.stages.test_private_version import ENTRIES as VERTICAL
@@ -82,7 +82,7 @@ def test_each_number_at_each_party_is_charged_declared_or_said_to_be_exact(
             continue
         # What is charged is what was drawn; whatever follows from it, the decision too, is free.
         assert charged["metrics"] == epsilon and set(charged) == {"model", "metrics"}
-        assert model_epsilon(models(lenders, name)) > charged["model"]
+        assert account_of(models(lenders, name)).epsilon > charged["model"]
         assert not {"evaluate_own", "register"} & set(exact)
         drawn = json.loads((lenders.home(name) / "drawn_metrics.jsonl").read_bytes())
         found = noisy_metric("binary", drawn["sums"][0], evaluation["rows"], (0.0, 1.0))

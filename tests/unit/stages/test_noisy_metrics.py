@@ -99,13 +99,13 @@ def test_nothing_exact_of_held_out_rows_leaves(
 def test_a_budget_and_another_draw_refuse_before_anything_is_told(federation: Workspace) -> None:
     federation.until("evaluate", "credit")
     federation.edit_yaml(
-        "credit/policy.yaml", lambda policy: policy.update(models={"budget_epsilon": 3.25})
+        "credit/policy.yaml", lambda policy: policy.update(model_budget={"epsilon": 3.25})
     )
-    with pytest.raises(BudgetError, match=r"models\.budget_epsilon"):
+    with pytest.raises(BudgetError, match=r"model_budget\.epsilon is 3\.25"):
         federation.step("credit", "evaluate")
     assert not (federation.home("credit") / "evaluation.json").exists()
     federation.edit_yaml(
-        "credit/policy.yaml", lambda policy: policy.update(models={"budget_epsilon": 3.5})
+        "credit/policy.yaml", lambda policy: policy.update(model_budget={"epsilon": 3.5})
     )
     federation.step("credit", "evaluate")
     drawn = federation.home("credit") / "drawn_metrics.jsonl"

@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.stats import beta, norm
 
 from opboost_ops.boosting import trainer as boosters
-from opboost_ops.boosting.dp import noise, noisy_leaves, random_tree, trainer
+from opboost_ops.boosting.dp import leaf_sums, noise, noisy_leaves, random_tree, trainer
 from opboost_ops.boosting.dp.sensitivity import LEAF_UNITS
 from opboost_ops.boosting.dp.tree import Tree
 from opboost_ops.boosting.frame import Parameters
@@ -57,7 +57,7 @@ def test_a_model_spends_its_epsilon_and_hardly_less(
     epsilon: float, exponent: int, trees: int, task: str
 ) -> None:
     delta = 10.0**-exponent
-    found = noisy_leaves.sums_of(task, trees, epsilon, delta)
+    found = leaf_sums.sums_of(task, trees, epsilon, delta)
     assert 0.999 * epsilon <= found.noise.curve.epsilon <= epsilon
 
 
@@ -65,7 +65,7 @@ def test_a_model_spends_its_epsilon_and_hardly_less(
 def test_the_noise_is_hardly_more_than_the_gaussian_mechanism_needs(epsilon: float) -> None:
     """Against the exact law of the Gaussian mechanism (Balle and Wang, 2018)."""
     delta, trees = 1e-6, 200
-    found = noisy_leaves.sums_of("binary", trees, epsilon, delta)
+    found = leaf_sums.sums_of("binary", trees, epsilon, delta)
     hessians = found.units // 4
     square = (
         trees * (found.units**2 + hessians**2) / found.noise.deviation("trees", 1) ** 2
@@ -87,7 +87,7 @@ def test_leaves_are_those_that_rows_fall_into(seed: int, depth: int) -> None:
     codes = candidates.codes(frame.matrix)
     splits = random_tree.drawn(2**depth - 1, candidates)
     tree = Tree(tuple(splits), tuple(i * LEAF_UNITS for i in range(2**depth)))
-    found = noisy_leaves.leaf_of(splits, codes, candidates)
+    found = leaf_sums.leaf_of(splits, codes, candidates)
     assert found.tolist() == tree.values(codes, candidates).astype(int).tolist()
 
 
@@ -104,7 +104,7 @@ def test_one_row_moves_one_leaf_by_a_clipped_gradient_and_hessian(
     score[-1] = far
     target = rng.integers(0, 2, 30) if task == "binary" else rng.uniform(-1, 1, 30)
     whole, fewer = (
-        noisy_leaves.leaf_sums(score[:n], target[:n], place[:n], 4, task, 256) for n in (30, 29)
+        leaf_sums.leaf_sums(score[:n], target[:n], place[:n], 4, task, 256) for n in (30, 29)
     )
     moved = whole - fewer
     assert set(np.flatnonzero(moved) % 4) <= {place[-1]}
@@ -144,8 +144,8 @@ def test_stock_lightgbm_predicts_what_was_trained(task: str) -> None:
 def test_trees_of_a_small_table_are_shallow() -> None:
     depths = []
     for rows in (100, 3_000, 100_000):
-        sums = noisy_leaves.sums_of("binary", 200, 0.5, 1e-6)
-        depths.append(noisy_leaves.depth_of(rows, sums, 200, 6))
+        sums = leaf_sums.sums_of("binary", 200, 0.5, 1e-6)
+        depths.append(leaf_sums.depth_of(rows, sums, 200, 6))
     assert depths == sorted(depths)
     assert depths[0] == 1
     assert depths[-1] == 6
