@@ -36,19 +36,25 @@ def test_from_two_tables_to_scores(tmp_path: Path) -> None:
     everybody[:1500].select("customer", "orders", "arrears").write_parquet(shop)
     everybody[300:].select("customer", "income", "debt").write_parquet(bank)
 
-    # 2. Draft the files of the federation. The shop has the label, so it keeps the model.
-    folder = tmp_path / "credit"
-    tables = {"shop": shop, "bank": bank}
-    api.init(folder, tables, "shop.arrears", "customer", name="credit", epsilon=2, positive="yes")
+    # 2. Each party makes its keys, its site, its policy and an offer, which is public. The shop has
+    #    the label, so it keeps the model.
+    folder, tables = tmp_path / "credit", {"shop": shop, "bank": bank}
+    home = {party: folder / party for party in tables}
+    api.init(home["shop"], "shop", shop, "customer", label="arrears", positive="yes", name="credit")
+    api.init(home["bank"], "bank", bank, "customer", name="credit", epsilon=2)
 
     # 3. Declare the bounds of the bank's columns. They are public, so nobody reads them off data.
-    blank = pl.read_csv(folder / "bounds.csv", infer_schema=False)
+    blank = pl.read_csv(home["bank"] / "bounds.csv", infer_schema=False)
     bounds = {"income": ("0", "8000"), "debt": ("0", "1")}
     lower, upper = zip(*(bounds[name] for name in blank["feature"]), strict=True)
     blank.with_columns(lower=pl.Series(lower), upper=pl.Series(upper)).write_csv(
-        folder / "bounds.csv"
+        home["bank"] / "bounds.csv"
     )
-    api.bounds(folder)
+    api.bounds(home["bank"])
+
+    #    The offers make the federation file.
+    offers = [home[party] / f"{party}-offer.yaml" for party in tables]
+    api.federate(offers, folder / "federation.yaml")
 
     # 4. Look at what will leave the bank, and what it costs. Then each party agrees.
     checked = api.check(folder)

@@ -73,10 +73,11 @@ def test_the_wheel_without_airflow_makes_checks_and_runs_a_federation(
     pl.DataFrame({**people, "income": income}).write_parquet(tmp_path / "bank.parquet")
     lender = pl.DataFrame({**people, "debt": debt, "default": default})
     lender.write_parquet(tmp_path / "lender.parquet")
-    tables = ["--table", "bank=bank.parquet", "--table", "lender=lender.parquet"]
-    about = ["--label", "lender.default", "--id", "customer_id", "--name", "credit"]
-    _run([opboost, "init", "credit", *tables, *about], tmp_path)
-    bounds = tmp_path / "credit" / "bounds.csv"
+    for party, more in (("lender", ["--label", "default"]), ("bank", [])):
+        about = ["--party", party, "--table", f"{party}.parquet", "--id", "customer_id"]
+        folder = f"credit/{party}"
+        _run([opboost, "init", folder, *about, *more, "--name", "credit"], tmp_path)
+    bounds = tmp_path / "credit" / "bank" / "bounds.csv"
     with bounds.open(newline="") as file:
         lines = list(csv.DictReader(file))
     assert [line["feature"] for line in lines] == ["income"]
@@ -84,7 +85,9 @@ def test_the_wheel_without_airflow_makes_checks_and_runs_a_federation(
         writer = csv.DictWriter(file, list(lines[0]))
         writer.writeheader()
         writer.writerows({**line, "lower": 500, "upper": 6000} for line in lines)
-    _run([opboost, "bounds", "credit"], tmp_path)
+    _run([opboost, "bounds", "credit/bank"], tmp_path)
+    offers = [f"credit/{party}/{party}-offer.yaml" for party in ("lender", "bank")]
+    _run([opboost, "federate", *offers, "--out", "credit/federation.yaml"], tmp_path)
     for party in ("bank", "lender"):
         agree = [opboost, "agree", f"credit/{party}", "credit/federation.yaml"]
         shown = json.loads(_run([*agree, "--json"], tmp_path).stdout)

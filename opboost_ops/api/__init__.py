@@ -21,7 +21,7 @@ from opboost_ops.api.ledger import Statement, ledger
 from opboost_ops.api.models import Models, card, models
 from opboost_ops.api.plans import channel, divide, leakage, plan, simulate, sizes
 from opboost_ops.api.runs import Scored, Trained, run, score
-from opboost_ops.api.setup import bounds, init
+from opboost_ops.api.setup import bounds, federate, init
 
 __all__ = [
     "Checked",
@@ -36,6 +36,7 @@ __all__ = [
     "channel",
     "check",
     "divide",
+    "federate",
     "init",
     "leakage",
     "ledger",

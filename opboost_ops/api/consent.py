@@ -14,6 +14,7 @@ from opboost_ops.run.agreement_file import load
 from opboost_ops.run.changes import Change, changes, leaving
 from opboost_ops.run.party_sites import federation_file
 from opboost_ops.run.site_faults import site_faults
+from opboost_ops.setup.receivers import pin_receiver
 from opboost_ops.stages import list_shards, request_splits
 from opboost_ops.stages.alignments import alignment_of
 
@@ -137,6 +138,7 @@ def agree(site: str | Path, federation: str | Path, digest: str | None = None) -
             "Nothing was agreed to. Read what is new, and name the digest that was read.",
         )
     if digest is not None:
+        pin_receiver(Path(site), declared)
         agreement.agree(mine, declared)
     book = load(mine)
     newest = book.newest(declared.name)

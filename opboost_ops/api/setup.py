@@ -1,71 +1,87 @@
-"""The files of a new federation."""
+"""A party's first files, and the federation file that offers make."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from opboost_ops.run.party_sites import federation_file
+from opboost_ops.config.loading import load_site
 from opboost_ops.setup import bounds as bounds_table
-from opboost_ops.setup.draft import Drafted, draft_federation
+from opboost_ops.setup.federation_file import Federated
+from opboost_ops.setup.federation_file import federate as join_offers
+from opboost_ops.setup.offers import STORE, Offered, offer_file, write_offer
 
 
 def init(
     folder: str | Path,
-    tables: Mapping[str, str | Path],
-    label: str,
-    identity: str | Mapping[str, str],
+    party: str,
+    table: str | Path,
+    identity: str,
     *,
-    public_id: str | None = None,
+    label: str | None = None,
     name: str = "federation",
+    store: str = STORE,
     epsilon: float = 1.0,
-    policies: Mapping[str, Path] | None = None,
-    queries: Mapping[str, str] | None = None,
+    policy: Path | None = None,
+    query: str | None = None,
     positive: str | None = None,
     ask: Callable[[str, list[str]], str | None] | None = None,
-) -> Drafted:
-    """Write the files of a new federation from the parties' tables.
+) -> Offered:
+    """Write a party's keys, site, policy and public offer from its own table.
 
     Args:
-        folder: A new or empty folder.
-        tables: By party: a Parquet or CSV file, a pattern, a URL, or ``env:NAME`` of one.
-        label: The label as ``party.column``.
-        identity: The column that names a person; by party where it differs.
-        public_id: Its name in the federation file, where it differs.
+        folder: The party's own, new or empty.
+        party: Its name.
+        table: A Parquet or CSV file, a pattern, a URL, or ``env:NAME`` of one.
+        identity: The column that names a person.
+        label: The label's column, at the label holder alone.
         name: Of the federation.
+        store: URL or folder of the exchange.
         epsilon: Of every protected feature.
-        policies: By party, a ``policy.yaml`` that pins columns of its table already.
-        queries: By party, what a database is asked.
+        policy: A ``policy.yaml`` that pins columns of the table already.
+        query: What a database is asked.
         positive: Which of two classes of the label is the positive one.
         ask: Returns the positive class of a label, by its name and classes.
 
     Raises:
-        ConfigError: All faults of the tables at once; nothing was written.
+        ConfigError: All faults of the table at once; nothing was written.
     """
-    own = dict.fromkeys(tables, identity) if isinstance(identity, str) else identity
-    return draft_federation(
+    return write_offer(
         Path(folder),
-        {party: str(at) for party, at in tables.items()},
-        label,
-        own,
-        public_id=public_id,
+        party,
+        str(table),
+        identity,
+        label=label,
         name=name,
+        store=store,
         epsilon=epsilon,
-        policies=policies,
-        queries=queries,
+        policy=policy,
+        query=query,
         positive=positive,
         ask=ask,
     )
 
 
-def bounds(federation: str | Path) -> bounds_table.FilledIn:
-    """Write the filled-in ``bounds.csv`` of a federation into its ``federation.yaml``.
+def bounds(site: str | Path) -> bounds_table.FilledIn:
+    """Write a party's filled-in ``bounds.csv`` into its offer.
 
     Args:
-        federation: The folder or file of the federation, or the table itself.
+        site: Folder of the party's ``site.yaml``.
 
     Raises:
         ConfigError: All faults of the table at once; nothing was written.
     """
-    path = Path(federation)
-    if path.suffix != ".csv":
-        path = federation_file(path).with_name(bounds_table.TEMPLATE)
-    return bounds_table.fill_in(path)
+    folder = Path(site)
+    offer = offer_file(folder, load_site(folder / "site.yaml").party)
+    return bounds_table.fill_in(folder / bounds_table.TEMPLATE, offer)
+
+
+def federate(offers: Sequence[str | Path], file: str | Path = "federation.yaml") -> Federated:
+    """Write a federation file of the parties that offer.
+
+    Args:
+        offers: The parties' offers.
+        file: The ``federation.yaml``; one that is there keeps what no offer says.
+
+    Raises:
+        ConfigError: With all faults; nothing was written.
+    """
+    return join_offers([Path(offer) for offer in offers], Path(file))

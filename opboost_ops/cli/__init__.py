@@ -18,6 +18,7 @@ from opboost_ops.cli import (
     datasets,
     demo,
     edges,
+    federate,
     forget,
     init,
     keys,
@@ -62,6 +63,7 @@ def _commands(
 
 app.command("init")(init.command)
 app.command("bounds")(bounds.command)
+app.command("federate")(federate.command)
 app.command("agree", cls=agree.YesWithDigest)(agree.command)
 app.command("approve")(approve.command)
 app.command("stop")(stop.stop)

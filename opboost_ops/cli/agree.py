@@ -62,6 +62,7 @@ def command(
     from opboost_ops.run import agreement
     from opboost_ops.run.agreement_file import load
     from opboost_ops.run.changes import changes
+    from opboost_ops.setup.receivers import pin_receiver
 
     mine = load_site(site / "site.yaml")
     if withdraw is not None:
@@ -107,6 +108,8 @@ def command(
                 f"{mine.party} has not agreed to {declared.name}.",
                 "Nothing was changed. Without a terminal, --yes DIGEST agrees.",
             )
+    if (holder := pin_receiver(site, declared)) is not None:
+        print(f"The signing key of {holder} is pinned in policy.yaml.")
     made = agreement.agree(mine, declared)
     print(f"{mine.party} agrees: number {made.number}, {made.at}, in {mine.agreement.name}.")
 
@@ -155,9 +158,11 @@ def _show(
     from rich.console import Console
     from rich.table import Table
 
+    from opboost_ops.config.fingerprints import fingerprint
     from opboost_ops.config.loading import POLICY, load_policy
     from opboost_ops.errors import OpBoostError
     from opboost_ops.privacy.consent import require_consent
+    from opboost_ops.privacy.receivers import with_receiver
     from opboost_ops.run.changes import leaving
 
     console = Console()
@@ -185,9 +190,15 @@ def _show(
         console.print(f"  {change.field}: {was}{now}", soft_wrap=True, markup=False)
         console.print(f"    {change.means}", soft_wrap=True, markup=False, style="dim")
     try:
-        require_consent(load_policy(folder / POLICY), declared, mine.party)
+        policy = with_receiver(load_policy(folder / POLICY), declared)
+        require_consent(policy, declared, mine.party)
     except OpBoostError as error:
         console.print(error.problem, style="red", markup=False, soft_wrap=True)
+    console.print("Fingerprints of the keys; compare each with what its party reads out to you:")
+    for party, spec in declared.parties.items():
+        own = " (your own)" if party == mine.party else ""
+        known = fingerprint(spec.signing_key, spec.encryption_key)
+        console.print(f"  {party}: {known}{own}", highlight=False, soft_wrap=True)
 
 
 def _short(value: Any) -> str:

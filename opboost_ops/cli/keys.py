@@ -30,7 +30,7 @@ def init(
 
 @app.command("show")
 def show(site: Site, as_json: AsJson = False) -> None:
-    """Print a party's public keys and all keys' fingerprints; never a secret."""
+    """Print a party's public keys and their fingerprint, to be read out; never a secret."""
     import json
 
     from opboost_ops.setup.keys import show_keys
@@ -54,7 +54,8 @@ def trust(
 ) -> None:
     """Pin a receiver's public signing key in a party's policy.yaml.
 
-    Compare the fingerprint with the one that its people read to you from `opboost keys show`.
+    `opboost agree` pins the first key by itself; this is for a later one. Compare it over another
+    channel with the one that `opboost keys show` prints at its party.
     """
     from opboost_ops.config.loading import POLICY
     from opboost_ops.exchange.encryption import key_name

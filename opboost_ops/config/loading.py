@@ -16,6 +16,7 @@ from opboost_ops.config.fault_groups import grouped
 from opboost_ops.config.faults import federation_faults
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.key_sources import AIRFLOW, in_a_file
+from opboost_ops.config.offer import Offer
 from opboost_ops.config.parameters import not_of_trainer
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.policy_faults import policy_faults
@@ -115,6 +116,15 @@ def load_policy(path: Path) -> Policy:
         ConfigError: With all its faults.
     """
     return _parse(Policy, read_yaml(path), path.name, policy_faults)
+
+
+def load_offer(path: Path) -> Offer:
+    """Read a party's offer.
+
+    Raises:
+        ConfigError: With all its faults.
+    """
+    return _parse(Offer, read_yaml(path), path.name, lambda _: iter(()))
 
 
 @contextmanager

@@ -19,7 +19,8 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.database import has_tables
 from opboost_ops.privacy.lost import lost_states
-from opboost_ops.run import mailboxes
+from opboost_ops.privacy.receivers import unpinned_receiver, with_receiver
+from opboost_ops.run import agreement, mailboxes
 from opboost_ops.run.party_sites import site_files
 from opboost_ops.stages.rehearsal import common_people, rehearse, table_fault
 from opboost_ops.stages.sources import borrowed
@@ -79,6 +80,9 @@ def _of_party(federation: Federation, party: str, file: Path) -> tuple[list[Faul
             faults.append(Fault(f"{party}/policy.yaml:receivers", error.problem, error.remedy))
     faults += key_faults(federation, party, site)
     try:
+        if unpinned_receiver(policy, federation) and agreement.lacking(site, federation):
+            # Agreeing pins the key; until then `require_agreed` says what is missing.
+            policy = with_receiver(policy, federation)
         require_consent(policy, federation, party)
     except OpBoostError as error:
         faults.append(Fault(f"{party}/policy.yaml", error.problem, error.remedy))

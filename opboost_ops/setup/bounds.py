@@ -14,26 +14,15 @@ from opboost_ops.errors import ConfigError, Fault
 #: The file that `opboost init` writes.
 TEMPLATE = "bounds.csv"
 
-_HEAD = (
-    "party",
-    "feature",
-    "unit",
-    "needs",
-    "lower",
-    "upper",
-    "scale",
-    "categories",
-    "rest",
-    "fill",
-)
+_HEAD = ("feature", "unit", "needs", "lower", "upper", "scale", "categories", "rest", "fill")
 
 
 @dataclass(frozen=True)
 class FilledIn:
-    """Lines of a table that went into a federation file.
+    """Lines of a table that went into an offer.
 
     Attributes:
-        file: The ``federation.yaml``.
+        file: The offer.
         filled: How many lines say anything.
         lines: How many there are.
     """
@@ -43,25 +32,25 @@ class FilledIn:
     lines: int
 
 
-def fill_in(table: Path) -> FilledIn:
-    """Write bounds, categories and fills of a table into the ``federation.yaml`` beside it.
+def fill_in(table: Path, offer: Path) -> FilledIn:
+    """Write bounds, categories and fills of a table into the party's offer.
 
     Args:
         table: The CSV table.
+        offer: The ``<party>-offer.yaml``.
 
     Raises:
         ConfigError: All faults of the table at once; nothing was written.
     """
-    path = table.with_name("federation.yaml")
-    data = read_yaml(path)
+    data = read_yaml(offer)
     lines = _lines(table)
     faults: list[Fault] = []
     filled = 0
     for number, line in enumerate(lines, start=2):
-        feature = _feature(data, line)
-        place = f"line {number}, {line.get('party')}.{line.get('feature')}"
-        if feature is None:
-            faults.append(Fault(place, "is no feature of the federation file"))
+        feature = (data.get("features") or {}).get(line.get("feature"))
+        place = f"line {number}, {line.get('feature')}"
+        if not isinstance(feature, dict):
+            faults.append(Fault(place, f"is no feature of {offer.name}"))
             continue
         change, problems = _change(feature, line)
         faults += [Fault(place, problem, suggestion) for problem, suggestion in problems]
@@ -70,26 +59,25 @@ def fill_in(table: Path) -> FilledIn:
     if faults:
         count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
         raise ConfigError(count, "Nothing was written.", file=table.name, faults=faults)
-    dump(path, data)
-    return FilledIn(path, filled, len(lines))
+    dump(offer, data)
+    return FilledIn(offer, filled, len(lines))
 
 
-def write_template(path: Path, blanks: Mapping[str, Mapping[str, Sequence[str]]], data: Any) -> int:
+def write_template(path: Path, blanks: Mapping[str, Sequence[str]], data: Any) -> int:
     """Write a table with a line for each feature of which something is still blank.
 
     Args:
         path: Where.
-        blanks: What is blank, by party and feature.
-        data: The federation file's content.
+        blanks: What is blank, by feature.
+        data: The offer's content.
 
     Returns:
         How many lines it has; no file is written for none.
     """
-    rows = []
-    for party, features in blanks.items():
-        for name, needs in features.items():
-            entry = data["parties"][party]["features"][name]
-            rows.append([party, name, entry.get("unit", ""), " ".join(needs), *[""] * 6])
+    rows = [
+        [name, data["features"][name].get("unit", ""), " ".join(needs), *[""] * 6]
+        for name, needs in blanks.items()
+    ]
     if rows:
         with path.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([_HEAD, *rows])
@@ -105,7 +93,7 @@ def _lines(path: Path) -> list[dict[str, str]]:
     # Spreadsheets of some countries save with semicolons.
     separator = ";" if text.partition("\n")[0].count(";") > 1 else ","
     lines = list(csv.DictReader(text.splitlines(), delimiter=separator))
-    if not lines or not {"party", "feature"} <= set(lines[0]):
+    if not lines or "feature" not in lines[0]:
         raise ConfigError(
             f"{path.name} is missing, or no CSV table with the columns {', '.join(_HEAD)}.",
             "`opboost init` writes one.",
@@ -114,13 +102,6 @@ def _lines(path: Path) -> list[dict[str, str]]:
     for line in found if separator == ";" else ():
         line |= {key: line.get(key, "").replace(",", ".") for key in ("lower", "upper")}
     return found
-
-
-def _feature(data: Any, line: Mapping[str, str]) -> dict[str, Any] | None:
-    inside: Any = data
-    for key in ("parties", line.get("party"), "features", line.get("feature")):
-        inside = inside.get(key) if isinstance(inside, dict) else None
-    return inside if isinstance(inside, dict) else None
 
 
 def _change(

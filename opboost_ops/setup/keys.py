@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
+from opboost_ops.config.fingerprints import fingerprint
 from opboost_ops.config.key_sources import in_a_file
 from opboost_ops.config.loading import load_site
 from opboost_ops.config.public_keys import KeyUse
@@ -64,13 +65,14 @@ def show_keys(folder: Path) -> dict[str, str | list[str]]:
     found: dict[str, str | list[str]] = {}
     if site.party != _UNNAMED:
         found["party"] = site.party
-    found |= {"signing_key": signing, "signing_key_fingerprint": key_name(signing)}
+    encryption = None
+    found |= {"signing_key": signing}
     if site.encryption_key.exists() or not in_a_file(site.encryption_key):
         keys = each(site.encryption_key, PrivateKey.from_file)
         encryption, *opening = (key.public for key in keys)
         former += opening
         found["encryption_key"] = encryption
-        found["encryption_key_fingerprint"] = key_name(encryption)
+    found["fingerprint"] = fingerprint(signing, encryption)
     found["noise_secret_fingerprint"] = noise.fingerprint(site.noise_secret())
     if former:
         found["former_keys"] = former

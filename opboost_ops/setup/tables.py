@@ -1,9 +1,8 @@
-"""The tables that `opboost init` is given, refused where `opboost check` would refuse them."""
+"""The table that `opboost init` is given, refused where `opboost check` would refuse it."""
 
 import glob
 import gzip
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -49,7 +48,7 @@ def read_table(
     except ValidationError as error:
         raise ConfigError(
             f"The table of {party}: {error.errors()[0]['msg'].removeprefix('Value error, ')}.",
-            f"Give --query {party}='SELECT ...' with a database.",
+            "Give --query 'SELECT ...' with a database.",
         ) from None
     with TemporaryDirectory(prefix="opboost-init-") as folder:
         target = Path(folder) / "table.parquet"
@@ -72,87 +71,68 @@ def _require_no_password(party: str, at: str) -> None:
             f"The table of {party} is named by a URL with a password, which would be written into "
             "site.yaml.",
             f"Put the URL into the environment variable {name} of this party's processes alone, "
-            f"and give --table {party}={ENVIRONMENT}{name}.",
+            f"and give --table {ENVIRONMENT}{name}.",
         )
 
 
 def require_sound(
-    frames: Mapping[str, pl.DataFrame],
-    places: Mapping[str, Path | dict[str, Any]],
-    identities: Mapping[str, str],
-    holder: str,
-    label: str,
-) -> str:
-    """Refuse tables that `opboost check` would refuse, all faults at once.
+    party: str,
+    frame: pl.DataFrame,
+    place: Path | dict[str, Any],
+    identity: str,
+    label: str | None,
+) -> set[str]:
+    """Refuse a table that `opboost check` would refuse, all faults at once.
 
     Args:
-        frames: By party.
-        places: Where each comes from, as `read_table` says.
-        identities: Raw name of each party's ID column.
-        holder: The label holder.
-        label: Its label.
+        party: Whose.
+        frame: The table.
+        place: Where it comes from, as `read_table` says.
+        identity: Raw name of its ID column.
+        label: The label's column, at the label holder.
 
     Returns:
-        The type of IDs: ``integer`` or ``string``.
+        What IDs may be declared as: ``integer``, ``string``, or either.
 
     Raises:
-        ConfigError: A column is not there; IDs are missing, twice there, or of two types; the label
-            has gaps or one class; nobody is in all tables.
+        ConfigError: A column is not there; IDs are missing, twice there, or of another type; the
+            label has gaps or one class.
     """
-    faults: list[Fault] = []
-    for party, frame in frames.items():
-        for needed in (identities[party], *([label] if party == holder else [])):
-            if needed not in frame.columns:
-                listed = ", ".join(frame.columns)
-                known = f"its columns are {listed}"
-                faults.append(Fault(party, f"its table has no column {needed}", known))
-    _raise(faults)
-    kinds = [
-        _id_types(frame.get_column(identities[party]), places[party])
-        for party, frame in frames.items()
+    faults = [
+        Fault(
+            party,
+            f"its table has no column {needed}",
+            f"its columns are {', '.join(frame.columns)}",
+        )
+        for needed in (identity, *([] if label is None else [label]))
+        if needed not in frame.columns
     ]
-    if not (both := set.intersection(*kinds)):
-        raise ConfigError(
-            "The ID column is an integer in one table and a string in another.",
-            "Convert one of them; all parties need the same type.",
-        )
-    common: pl.Series | None = None
-    for party, frame in frames.items():
-        ids = frame.get_column(identities[party])
-        place = f"{party}, {identities[party]}"
-        if gaps := ids.null_count():
-            faults.append(
-                Fault(place, f"{gaps:,} of {len(ids):,} rows have no ID", "leave them out")
-            )
-        if twice := int(ids.drop_nulls().is_duplicated().sum()):
-            faults.append(
-                Fault(
-                    place,
-                    f"{twice:,} of {len(ids):,} rows have an ID that another row has, too",
-                    "keep one row a person, or name another column by --id",
-                )
-            )
-        text = ids.cast(str)
-        common = text.unique() if common is None else common.filter(common.is_in(text.implode()))
-    if common is not None and not len(common.drop_nulls()):
-        faults.append(
-            Fault("tables", "nobody is in all of them", "look at the ID columns: --id PARTY=COLUMN")
-        )
-    values = frames[holder].get_column(label)
-    if gaps := values.null_count():
+    _raise(faults)
+    ids = frame.get_column(identity)
+    types = _id_types(ids, place)
+    column = f"{party}, {identity}"
+    if not types <= {"integer", "string"}:
+        faults.append(Fault(column, f"is of type {types.pop()}", "make it an integer or a string"))
+    if gaps := ids.null_count():
+        faults.append(Fault(column, f"{gaps:,} of {len(ids):,} rows have no ID", "leave them out"))
+    if twice := int(ids.drop_nulls().is_duplicated().sum()):
         faults.append(
             Fault(
-                f"{holder}, {label}",
-                f"{gaps:,} of {len(values):,} rows have no label",
-                "leave those rows out",
+                column,
+                f"{twice:,} of {len(ids):,} rows have an ID that another row has, too",
+                "keep one row a person, or name another column by --id",
             )
         )
-    if values.n_unique() < 2:
-        faults.append(
-            Fault(f"{holder}, {label}", "it has one value only", "name another label by --label")
-        )
+    if label is not None:
+        values = frame.get_column(label)
+        place_of = f"{party}, {label}"
+        if gaps := values.null_count():
+            problem = f"{gaps:,} of {len(values):,} rows have no label"
+            faults.append(Fault(place_of, problem, "leave those rows out"))
+        if values.n_unique() < 2:
+            faults.append(Fault(place_of, "it has one value only", "name another label by --label"))
     _raise(faults)
-    return "integer" if "integer" in both else both.pop()
+    return types
 
 
 def _raise(faults: list[Fault]) -> None:

@@ -1,7 +1,9 @@
 """`opboost init`: policies that allow what is declared and no more, and one UUID for a column."""
 
+import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -14,63 +16,65 @@ import yaml
 
 from opboost_ops.config.loading import load_policy, parse_federation
 from opboost_ops.errors import PolicyError
+from opboost_ops.exchange.signing import new_signing_key
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.left_open import left_open
 from opboost_ops.privacy.loss import loss_curve
+from opboost_ops.privacy.receivers import with_receiver
 from tests.unit.cli.conftest import Opboost
 
 
 @pytest.fixture
-def tables(tmp_path: Path) -> list[str]:
+def tables(tmp_path: Path) -> Path:
+    """A folder with a table of each party."""
     ids = [f"P{i}" for i in range(40)]
     pl.DataFrame({"id": ids, "income": range(40), "town": ["a", "b"] * 20}).write_parquet(
         tmp_path / "bank.parquet"
     )
     pl.DataFrame({"id": ids, "default": [0, 1] * 20}).write_parquet(tmp_path / "lender.parquet")
-    return [f"--table={party}={tmp_path / party}.parquet" for party in ("bank", "lender")]
+    return tmp_path
 
 
-def init(opboost: Opboost, folder: Path, tables: list[str], *more: str) -> Any:
-    """What it wrote as federation file, with the blanks filled in."""
-    done = opboost(
-        "init",
-        folder,
-        *tables,
-        "--label",
-        "lender.default",
-        "--id",
-        "id",
-        "--name",
-        "credit",
-        *more,
-    )
-    assert done.code == 0, done
-    data = yaml.safe_load((folder / "federation.yaml").read_text())
-    for feature in data["parties"]["bank"]["features"].values():
+def arguments(folder: Path, tables: Path, party: str, *more: str) -> list[str]:
+    about = ["--party", party, "--table", str(tables / f"{party}.parquet"), "--id", "id"]
+    label = ["--label", "default"] if party == "lender" else []
+    return ["init", str(folder / party), *about, *label, "--name", "credit", *more]
+
+
+def init(opboost: Opboost, folder: Path, tables: Path, **more: tuple[str, ...]) -> Any:
+    """What both parties' offers make as a federation file, with the blanks filled in."""
+    for party in ("lender", "bank"):
+        done = opboost(*arguments(folder, tables, party, *more.get(party, ())))
+        assert done.code == 0, done
+    path = folder / "bank" / "bank-offer.yaml"
+    offer = yaml.safe_load(path.read_text())
+    for feature in offer["features"].values():
         if "bounds" in feature:
             feature["bounds"] = [0, 40]
         if "categories" in feature:
             feature["categories"] = ["a", "b"]
-    return data
+    path.write_text(yaml.safe_dump(offer))
+    offers = [folder / party / f"{party}-offer.yaml" for party in ("lender", "bank")]
+    done = opboost("federate", *offers, "--out", folder / "federation.yaml")
+    assert done.code == 0, done
+    return yaml.safe_load((folder / "federation.yaml").read_text())
 
 
 def refused(folder: Path, data: Any) -> str:
+    declared = parse_federation(data, "federation.yaml")
+    policy = with_receiver(load_policy(folder / "bank" / "policy.yaml"), declared)
     with pytest.raises(PolicyError) as caught:
-        require_consent(
-            load_policy(folder / "bank" / "policy.yaml"),
-            parse_federation(data, "federation.yaml"),
-            "bank",
-        )
+        require_consent(policy, declared, "bank")
     return str(caught.value)
 
 
 def test_what_init_writes_allows_what_is_declared_and_no_more(
-    tmp_path: Path, tables: list[str], opboost: Opboost
+    tmp_path: Path, tables: Path, opboost: Opboost
 ) -> None:
     data = init(opboost, tmp_path / "new", tables)
     policy = load_policy(tmp_path / "new" / "bank" / "policy.yaml")
     declared = parse_federation(data, "federation.yaml")
-    require_consent(policy, declared, "bank")
+    require_consent(with_receiver(policy, declared), declared, "bank")
     assert policy.require_encryption
     for name, rule in policy.features.items():
         feature = declared.parties["bank"].features[name]
@@ -92,21 +96,21 @@ def test_what_init_writes_allows_what_is_declared_and_no_more(
         assert f"features.{name}.max_loss_whole is" in told
 
 
-def test_a_larger_domain_does_not_fit(tmp_path: Path, tables: list[str], opboost: Opboost) -> None:
+def test_a_larger_domain_does_not_fit(tmp_path: Path, tables: Path, opboost: Opboost) -> None:
     data = init(opboost, tmp_path / "new", tables)
     data["domain"]["upper"] = 200
     assert "features.income.max_loss_whole is" in refused(tmp_path / "new", data)
 
 
 def test_a_second_init_keeps_the_uuid_that_a_policy_pins(
-    tmp_path: Path, tables: list[str], opboost: Opboost
+    tmp_path: Path, tables: Path, opboost: Opboost
 ) -> None:
     first = init(opboost, tmp_path / "first", tables)["parties"]["bank"]["features"]
     path = tmp_path / "first" / "bank" / "policy.yaml"
     policy = yaml.safe_load(path.read_text())
     policy["features"]["salary"] = {**policy["features"].pop("income"), "column": "income"}
     path.write_text(yaml.safe_dump(policy))
-    second = init(opboost, tmp_path / "second", tables, f"--policy=bank={path}")
+    second = init(opboost, tmp_path / "second", tables, bank=("--policy", str(path)))
     features = second["parties"]["bank"]["features"]
     assert features["town"]["uuid"] == first["town"]["uuid"]
     # The column that the party calls salary by now, whatever its table says.
@@ -116,55 +120,53 @@ def test_a_second_init_keeps_the_uuid_that_a_policy_pins(
     assert (str(rule.uuid), rule.column) == (first["income"]["uuid"], "income")
 
 
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [("lender={}", "is of bank, not of lender"), ("post={}", ""), ("bank=", "PARTY=PATH")],
-)
-def test_a_policy_that_is_none_of_the_partys(
-    tmp_path: Path, tables: list[str], opboost: Opboost, given: str, told: str
+def test_a_policy_of_another_party_is_refused(
+    tmp_path: Path, tables: Path, opboost: Opboost
 ) -> None:
     init(opboost, tmp_path / "first", tables)
     path = tmp_path / "first" / "bank" / "policy.yaml"
-    error = opboost(
-        "init", tmp_path / "second", *tables, "--label", "lender.default", "--id", "id",
-        f"--policy={given.format(path)}",
-    ).error  # fmt: skip
-    assert told in error
+    error = opboost(*arguments(tmp_path / "second", tables, "lender", "--policy", str(path))).error
+    assert "is of bank, not of lender" in error
     assert not (tmp_path / "second").exists()
 
 
-def test_an_epsilon_that_is_none_is_told_by_check(
-    tmp_path: Path, tables: list[str], opboost: Opboost
+def test_an_epsilon_that_is_none_is_refused_by_federate(
+    tmp_path: Path, tables: Path, opboost: Opboost
 ) -> None:
-    init(opboost, tmp_path / "new", tables, "--epsilon=-1")
-    assert "mechanism" in opboost("check", tmp_path / "new").error
+    offers = []
+    for party in ("lender", "bank"):
+        done = opboost(*arguments(tmp_path / "new", tables, party, "--epsilon=-1"))
+        assert done.code == 0, done
+        offers.append(tmp_path / "new" / party / f"{party}-offer.yaml")
+    assert "mechanism" in opboost("federate", *offers, "--out", tmp_path / "f.yaml").error
+    assert not (tmp_path / "f.yaml").exists()
 
 
 @pytest.mark.parametrize("positive", ["default", "no"])
 def test_init_declares_which_class_is_positive(
-    opboost: Opboost, tmp_path: Path, tables: list[str], positive: str
+    opboost: Opboost, tmp_path: Path, tables: Path, positive: str
 ) -> None:
     path = tmp_path / "lender.parquet"
     classes = ["default", "no"]
     pl.DataFrame({"id": [f"P{i}" for i in range(40)], "default": classes * 20}).write_parquet(path)
-    data = init(opboost, tmp_path / "new", tables, "--positive", positive)
+    data = init(opboost, tmp_path / "new", tables, lender=("--positive", positive))
     declared = data["parties"]["lender"]["label"]["classes"]
     assert sorted(declared) == classes
     assert declared[-1] == positive
-    done = opboost("init", tmp_path / "other", *tables, "--label", "lender.default", "--id", "id")
+    done = opboost(*arguments(tmp_path / "other", tables, "lender"))
     assert done.code != 0
     assert "which one is the positive" in f"{done}"
 
 
-def test_at_a_terminal_init_asks_which_class_is_positive(tmp_path: Path, tables: list[str]) -> None:
+def test_at_a_terminal_init_asks_which_class_is_positive(tmp_path: Path, tables: Path) -> None:
     """Again where the answer is none of them; nobody is asked where no terminal is."""
     classes = ["default", "no"]
     pl.DataFrame({"id": [f"P{i}" for i in range(40)], "default": classes * 20}).write_parquet(
         tmp_path / "lender.parquet"
     )
     entry = "import sys; from opboost_ops.cli import main; sys.argv[0] = 'opboost'; main()"
-    command = [sys.executable, "-c", entry, "init", str(tmp_path / "new"), *tables,
-               "--label", "lender.default", "--id", "id"]  # fmt: skip
+    program = [sys.executable, "-c", entry]
+    command = [*program, *arguments(tmp_path / "new", tables, "lender")]
     ours, theirs = pty.openpty()
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
@@ -176,31 +178,95 @@ def test_at_a_terminal_init_asks_which_class_is_positive(tmp_path: Path, tables:
         assert process.wait(60) == 0, said
     os.close(ours)
     assert said.count(b"Which: default or no") == 2 and b"it is default or no" in said
-    data = yaml.safe_load((tmp_path / "new" / "federation.yaml").read_text())
-    assert data["parties"]["lender"]["label"]["classes"] == ["no", "default"]
+    data = yaml.safe_load((tmp_path / "new" / "lender" / "lender-offer.yaml").read_text())
+    assert data["label"]["classes"] == ["no", "default"]
     silent = subprocess.run(
-        [*command[:4], str(tmp_path / "other"), *command[5:]],
+        [*program, *arguments(tmp_path / "other", tables, "lender")],
         stdin=subprocess.PIPE, capture_output=True, timeout=60, check=False,
     )  # fmt: skip
     assert silent.returncode == 1 and b"--positive no" in silent.stderr
 
 
 def test_a_password_on_the_command_line_is_refused_and_nothing_is_written(
-    tmp_path: Path, tables: list[str], opboost: Opboost
+    tmp_path: Path, tables: Path, opboost: Opboost
 ) -> None:
     url = "postgresql://bank:hunter2@db.example/bank"
-    given = (f"--table=bank={url}", "--query=bank=SELECT 1", tables[1])
-    done = opboost("init", tmp_path / "new", *given, "--label", "lender.default", "--id", "id")
-    assert "--table bank=env:BANK_TABLE" in " ".join(done.error.split())
+    given = ("--party", "bank", "--table", url, "--query", "SELECT 1", "--id", "id")
+    done = opboost("init", tmp_path / "new", *given)
+    assert "--table env:BANK_TABLE" in " ".join(done.error.split())
     assert "hunter2" not in done.out + done.err
     assert not (tmp_path / "new").exists()
 
 
 def test_a_site_is_readable_by_its_owner_alone(
-    tmp_path: Path, tables: list[str], opboost: Opboost
+    tmp_path: Path, tables: Path, opboost: Opboost
 ) -> None:
     init(opboost, tmp_path / "new", tables)
     for party in ("bank", "lender"):
         site = tmp_path / "new" / party
         assert site.stat().st_mode & 0o077 == 0
         assert [p.name for p in site.rglob("*") if p.stat().st_mode & 0o077] == []
+
+
+def test_a_party_joins_and_leaves_by_the_same_files(
+    tmp_path: Path, tables: Path, opboost: Opboost
+) -> None:
+    """What no offer says stays in the file: training, queues, and keys that were renewed since."""
+    new = tmp_path / "new"
+    data = init(opboost, new, tables)
+    path = new / "federation.yaml"
+    bank, renewed = data["parties"]["bank"], new_signing_key()[1]
+    bank["queue"] = "vault"
+    bank["former_keys"] = [{"use": "signing", "key": bank["signing_key"], "until": "2030-01-01"}]
+    bank["signing_key"] = renewed
+    data["training"]["trees"] = 5
+    path.write_text(yaml.safe_dump(data))
+    ids = [f"P{i}" for i in range(40)]
+    pl.DataFrame({"id": ids, "old": [True, False] * 20}).write_parquet(tables / "shop.parquet")
+    assert opboost(*arguments(new, tables, "shop")).code == 0
+    offers = {p: new / p / f"{p}-offer.yaml" for p in ("lender", "bank", "shop")}
+    told = opboost("federate", *offers.values(), "--out", path).output
+    assert "Joins: shop." in told
+    joined = yaml.safe_load(path.read_text())
+    assert list(joined["parties"]) == ["lender", "bank", "shop"]
+    assert joined["training"]["trees"] == 5
+    assert joined["parties"]["bank"]["queue"] == "vault"
+    assert joined["parties"]["bank"]["signing_key"] == renewed
+    told = opboost("federate", offers["lender"], offers["shop"], "--out", path).output
+    assert "Leaves: bank." in told
+    assert list(yaml.safe_load(path.read_text())["parties"]) == ["lender", "shop"]
+
+
+def test_offers_that_make_no_federation_are_refused_with_all_faults(
+    tmp_path: Path, tables: Path, opboost: Opboost
+) -> None:
+    init(opboost, tmp_path, tables)
+    path = tmp_path / "bank" / "bank-offer.yaml"
+    offer = {**yaml.safe_load(path.read_text()), "federation": "other"}
+    offer["id"]["types"] = ["integer"]
+    path.write_text(yaml.safe_dump(offer))
+    out = tmp_path / "federation.yaml"
+    before = out.read_bytes()
+    error = " ".join(opboost("federate", path, path, "--out", out).error.split())
+    for fault in ("the offers are of bank, bank", "nobody offers one", "for other"):
+        assert fault in error
+    lender = tmp_path / "lender" / "lender-offer.yaml"
+    error = opboost("federate", lender, path, "--out", out).error
+    assert "credit and other" in error and "integer in one table" in error
+    assert out.read_bytes() == before
+
+
+def test_agreeing_pins_the_label_holders_key_and_shows_fingerprints_of_one_form(
+    tmp_path: Path, tables: Path, opboost: Opboost
+) -> None:
+    init(opboost, tmp_path, tables)
+    told = {p: json.loads(opboost("keys", "show", tmp_path / p, "--json").out)
+            for p in ("bank", "lender")}  # fmt: skip
+    shown = json.loads(opboost("agree", tmp_path / "bank", tmp_path, "--json").out)
+    done = opboost("agree", tmp_path / "bank", tmp_path, "--yes", shown["digest"])
+    assert done.code == 0, done
+    for found in told.values():
+        assert re.fullmatch(r"\d{5}( \d{5}){5}", found["fingerprint"])
+        assert found["fingerprint"] in done.out
+    receivers = load_policy(tmp_path / "bank" / "policy.yaml").receivers
+    assert receivers["lender"].signing_key == told["lender"]["signing_key"]

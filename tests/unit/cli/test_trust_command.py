@@ -1,13 +1,13 @@
 """`opboost keys show` and `opboost keys trust`."""
 
 import base64
-import hashlib
 import json
 from pathlib import Path
 
 import pytest
 import yaml
 
+from opboost_ops.config.fingerprints import fingerprint
 from opboost_ops.config.loading import load_policy
 from opboost_ops.exchange.signing import new_signing_key
 from tests.unit.cli.conftest import Opboost
@@ -50,9 +50,9 @@ def party(tmp_path: Path, opboost: Opboost) -> Path:
 def test_show_prints_what_is_public(party: Path, opboost: Opboost) -> None:
     found = json.loads(opboost("keys", "show", party, "--json").output)
     assert found["party"] == "bank"
-    for name in ("signing_key", "encryption_key"):
-        digest = hashlib.sha256(base64.b64decode(found[name])).hexdigest()
-        assert found[f"{name}_fingerprint"] == digest[:16]
+    keys = (found["signing_key"], found["encryption_key"])
+    assert found["fingerprint"] == fingerprint(*keys)
+    assert len({fingerprint(*keys), fingerprint(keys[0], keys[0]), fingerprint(keys[0], None)}) == 3
     output = opboost("keys", "show", party).output
     assert all(f"{name}: {value}\n" in output for name, value in found.items())
 

@@ -1,0 +1,46 @@
+"""``<party>-offer.yaml``: what a party offers to a federation, written at home; it is public."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from opboost_ops.config.feature import Feature
+from opboost_ops.config.federation import IdType, Label
+from opboost_ops.config.schema import FeatureName, Name, PublicKey, Record
+
+
+class OfferedId(Record):
+    """The column that names a person in the party's own table.
+
+    Attributes:
+        column: Its name; the federation file takes the label holder's.
+        types: The types that its values may be declared as.
+    """
+
+    column: str
+    types: tuple[IdType, ...] = Field(min_length=1)
+
+
+class Offer(Record):
+    """The whole of an offer: keys, columns, types, bounds and mechanisms, and no data.
+
+    Attributes:
+        version: Of this format.
+        federation: Name of the federation that it is for.
+        party: Who offers.
+        id: The column that names a person.
+        signing_key: The party's Ed25519 public key.
+        encryption_key: The party's X25519 public key.
+        label: The target, in the label holder's offer.
+        features: The columns, as the federation file repeats them.
+    """
+
+    version: Literal[1]
+    federation: Name
+    party: Name
+    id: OfferedId
+    signing_key: PublicKey
+    encryption_key: PublicKey
+    label: Label | None = None
+    features: Mapping[FeatureName, Feature] = Field(default_factory=dict)

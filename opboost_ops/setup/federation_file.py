@@ -1,0 +1,135 @@
+"""``federation.yaml`` from the parties' offers: what `opboost federate` writes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from opboost_ops.config.fingerprints import fingerprint
+from opboost_ops.config.loading import load_offer, parse_federation
+from opboost_ops.config.offer import Offer
+from opboost_ops.config.yaml_text import read_yaml
+from opboost_ops.datasets.workspace import dump
+from opboost_ops.errors import ConfigError, Fault
+from opboost_ops.setup.offers import DOMAIN
+
+#: What a party's entry keeps from the file that is there, since no offer says it.
+_KEPT = ("queue", "pool", "shards", "pilot", "signing_key_from", "signing_key_expires",
+         "former_keys", "revoked_keys")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Federated:
+    """A federation file that has been written.
+
+    Attributes:
+        file: The ``federation.yaml``.
+        label_holder: Who has the label.
+        fingerprints: Of each party's public keys.
+        joined: Parties that the file before it had not.
+        left: Parties that it has no more.
+    """
+
+    file: Path
+    label_holder: str
+    fingerprints: Mapping[str, str]
+    joined: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+def federate(offers: Sequence[Path], file: Path) -> Federated:
+    """Write a federation file of the parties that offer.
+
+    A file that is there keeps what no offer says, such as training, scoring, schedule, queues and
+    keys that were renewed since; its parties become those of the offers.
+
+    Args:
+        offers: The parties' offers.
+        file: The ``federation.yaml``.
+
+    Raises:
+        ConfigError: With all faults of the offers, or of the federation that they make; nothing
+            was written.
+    """
+    offered = [load_offer(path) for path in offers]
+    contents = {offer.party: read_yaml(path) for offer, path in zip(offered, offers, strict=True)}
+    faults = _faults(offered)
+    before: dict[str, Any] = read_yaml(file) if file.exists() else {}
+    if before and before.get("name") != offered[0].federation:
+        problem = f"is {before.get('name')}, and the offers are for {offered[0].federation}"
+        faults.append(Fault(f"{file.name}, name", problem, "name another file by --out"))
+    if faults:
+        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        raise ConfigError(f"{count}; nothing was written", file="offers", faults=faults)
+    holder = next(offer for offer in offered if offer.label is not None)
+    types = set.intersection(*(set(offer.id.types) for offer in offered))
+    known: Mapping[str, Any] = before.get("parties", {})
+    data = {
+        "version": 1,
+        "name": holder.federation,
+        "learning": "vertical",
+        "id": {"column": holder.id.column, "type": min(types)},
+        "alignment": "private",
+        "domain": dict(DOMAIN),
+        "training": {"trees": 80, "learning_rate": 0.1, "depth": 3, "holdout": 0.2},
+        **{key: value for key, value in before.items() if key not in ("id", "parties")},
+        "parties": {
+            party: _entry(content, known.get(party, {})) for party, content in contents.items()
+        },
+    }
+    parse_federation(data, file.name)
+    dump(file, data)
+    return Federated(
+        file,
+        holder.party,
+        {
+            party: fingerprint(entry["signing_key"], entry["encryption_key"])
+            for party, entry in data["parties"].items()
+        },
+        tuple(party for party in contents if party not in known),
+        tuple(party for party in known if party not in contents),
+    )
+
+
+def _faults(offers: Sequence[Offer]) -> list[Fault]:
+    faults: list[Fault] = []
+    parties = [offer.party for offer in offers]
+    if len(set(parties)) < max(2, len(parties)):
+        needs = "name one offer of each party, and at least two parties"
+        faults.append(Fault("party", f"the offers are of {', '.join(parties)}", needs))
+    names = sorted({offer.federation for offer in offers})
+    if len(names) > 1:
+        needs = "agree on one name, and give it to `opboost init` by --name"
+        faults.append(Fault("federation", f"the offers are for {' and '.join(names)}", needs))
+    holders = [offer.party for offer in offers if offer.label is not None]
+    if len(holders) != 1:
+        who = f"{' and '.join(holders)} offer one" if holders else "nobody offers one"
+        needs = "one party names its column to `opboost init` by --label"
+        faults.append(Fault("label", who, needs))
+    if not set.intersection(*(set(offer.id.types) for offer in offers)):
+        faults.append(
+            Fault(
+                "id",
+                "it is an integer in one table and a string in another",
+                "convert one of them; all parties need the same type",
+            )
+        )
+    return faults
+
+
+def _entry(offer: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """A party's entry: what it offers, and of the one before what offers do not say."""
+    entry: dict[str, Any] = {
+        "role": "label_holder" if "label" in offer else "feature_holder",
+        "signing_key": offer["signing_key"],
+        "encryption_key": offer["encryption_key"],
+        **{key: before[key] for key in _KEPT if key in before},
+    }
+    replaced = {former["key"] for former in before.get("former_keys", ())}
+    replaced |= set(before.get("revoked_keys", ()))
+    for use in ("signing_key", "encryption_key"):
+        if entry[use] in replaced:
+            entry[use] = before[use]
+    if "label" in offer:
+        entry["label"] = offer["label"]
+    return {**entry, "features": offer.get("features", {})}

@@ -1,0 +1,194 @@
+"""A party's first files, written at home from its own table: what `opboost init` writes."""
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from pydantic import TypeAdapter, ValidationError
+
+from opboost_ops.config.fingerprints import fingerprint
+from opboost_ops.config.loading import POLICY, load_policy
+from opboost_ops.config.schema import Name
+from opboost_ops.datasets.limits import limits
+from opboost_ops.datasets.workspace import dump, make_private, site_data, write_keys
+from opboost_ops.errors import ConfigError
+from opboost_ops.setup.bounds import TEMPLATE, write_template
+from opboost_ops.setup.columns import FirstColumns, first_columns
+from opboost_ops.setup.tables import read_table, require_sound
+
+#: The integers on which protected features are released, unless the federation file is changed.
+DOMAIN = {"lower": 1, "upper": 10}
+
+#: Where the store is, unless it is named: beside the party's folder, for a trial on one machine.
+STORE = "../exchange"
+
+
+@dataclass(frozen=True)
+class Offered:
+    """A party's first files.
+
+    Attributes:
+        folder: The party's own, with its site, policy and keys.
+        party: Its name.
+        left_out: Why a column is no feature, by its name.
+        read_anew: Whether each run reads the table from where it is.
+        blanks: How many lines of ``bounds.csv`` are to be filled in.
+        fingerprint: Of its public keys.
+    """
+
+    folder: Path
+    party: str
+    left_out: Mapping[str, str]
+    read_anew: bool
+    blanks: int
+    fingerprint: str
+
+    @property
+    def offer(self) -> Path:
+        """The public file."""
+        return offer_file(self.folder, self.party)
+
+
+def offer_file(folder: Path, party: str) -> Path:
+    """Where a party's offer lies."""
+    return folder / f"{party}-offer.yaml"
+
+
+def write_offer(
+    folder: Path,
+    party: str,
+    table: str,
+    identity: str,
+    *,
+    label: str | None = None,
+    name: str = "federation",
+    store: str = STORE,
+    epsilon: float = 1.0,
+    policy: Path | None = None,
+    query: str | None = None,
+    positive: str | None = None,
+    ask: Callable[[str, list[str]], str | None] | None = None,
+) -> Offered:
+    """Write a party's keys, ``site.yaml``, ``policy.yaml`` and public offer, from its own table.
+
+    Bounds of numeric features are left blank: they are public facts, and are never read off the
+    data.
+
+    Args:
+        folder: The party's own, new or empty.
+        party: Its name.
+        table: A Parquet or CSV file, a pattern, a URL, or ``env:NAME`` of one.
+        identity: The column that names a person.
+        label: The label's column, at the label holder alone.
+        name: Of the federation.
+        store: URL or folder of the exchange.
+        epsilon: Of every protected feature.
+        policy: A ``policy.yaml`` that pins columns of the table already.
+        query: What a database is asked.
+        positive: Which of two classes of the label is the positive one.
+        ask: Returns the positive class of a label, by its name and classes; None if nobody
+            answers.
+
+    Raises:
+        ConfigError: All faults of the table at once; nothing was written.
+    """
+    for what, given in (("party", party), ("federation", name)):
+        _require_name(what, given)
+    if folder.exists() and any(folder.iterdir()):
+        raise ConfigError(f"The folder {folder} is not empty.", "Name a new one.")
+    pinned = {} if policy is None else _pinned(party, policy)
+    frame, place = read_table(party, table, query, identity)
+    types = require_sound(party, frame, place, identity, label)
+    target = None if label is None else _label(frame.get_column(label), positive, ask)
+    if label is None and positive is not None:
+        raise ConfigError("--positive is for a label.", "Name its column by --label.")
+    draft = first_columns(frame, identity, label, epsilon, pinned)
+    public = write_keys(folder / "keys")
+    site = site_data(party, name, Path(), store)
+    site["tables"][name]["train"] = place if isinstance(place, dict) else str(place)
+    dump(folder / "site.yaml", site)
+    dump(folder / POLICY, _policy(party, identity, draft, released=label is None))
+    data: dict[str, Any] = {"version": 1, "federation": name, "party": party}
+    data["id"] = {"column": identity, "types": sorted(types)}
+    data |= public
+    if target is not None:
+        data["label"] = target
+    data["features"] = draft.features
+    dump(offer_file(folder, party), data)
+    blanks = write_template(folder / TEMPLATE, draft.blank, data)
+    make_private(folder)
+    known = fingerprint(public["signing_key"], public["encryption_key"])
+    return Offered(folder, party, draft.left_out, isinstance(place, dict), blanks, known)
+
+
+def _policy(party: str, identity: str, draft: FirstColumns, *, released: bool) -> dict[str, Any]:
+    """A policy that allows what is offered, and no more; receivers are pinned by `agree`."""
+    rules: dict[str, Any] = {}
+    for name, feature in draft.features.items():
+        rule: dict[str, Any] = {"uuid": feature["uuid"]}
+        if name in draft.columns:
+            rule["column"] = draft.columns[name]
+        if released:
+            rule |= {"mechanisms": [feature["mechanism"]["name"]], **limits(feature, DOMAIN)}
+        rules[name] = rule
+    return {
+        "version": 1,
+        "party": party,
+        "id_column": identity,
+        "require_encryption": True,
+        "features": rules,
+    }
+
+
+def _require_name(what: str, given: str) -> None:
+    try:
+        TypeAdapter(Name).validate_python(given)
+    except ValidationError:
+        raise ConfigError(
+            f"{given!r} is no name of a {what}.",
+            "Use small letters, digits and _, beginning with a letter.",
+        ) from None
+
+
+def _label(
+    values: pl.Series, positive: str | None, ask: Callable[[str, list[str]], str | None] | None
+) -> dict[str, Any]:
+    """The label's entry, with the positive class last."""
+    classes, kind = values.n_unique(), values.dtype
+    task = "regression" if kind.is_numeric() and classes > 20 else "multiclass"
+    if classes != 2:
+        if positive is not None:
+            raise ConfigError(f"--positive is for two classes; {values.name} has {classes}.")
+        return {"column": values.name, "task": task}
+    number = kind == pl.Boolean or kind.is_numeric()
+    whole = values.cast(pl.Int64) if number else values.cast(pl.String)
+    known = whole.unique().sort().to_list()
+    if positive is None and not number:
+        positive = ask(values.name, known) if ask else None
+    if positive is None and not number:
+        raise ConfigError(
+            f"The label {values.name} has the classes {known[0]} and {known[1]}: which one is the "
+            "positive one?",
+            f"Say --positive {shlex.quote(known[1])}, or the other: scores are its probability.",
+        )
+    if positive is not None:
+        if positive not in [str(one) for one in known]:
+            listed = " and ".join(map(str, known))
+            raise ConfigError(f"--positive {positive} is none of the classes {listed}.")
+        known.sort(key=lambda one: str(one) == positive)
+    return {"column": values.name, "task": "binary", "classes": known}
+
+
+def _pinned(party: str, path: Path) -> dict[str, tuple[str, str]]:
+    """Feature and UUID by raw column, of what a policy pins."""
+    policy = load_policy(path)
+    if policy.party != party:
+        raise ConfigError(f"{path.name} is of {policy.party}, not of {party}.")
+    return {
+        rule.column or name: (name, str(rule.uuid))
+        for name, rule in policy.features.items()
+        if rule.uuid is not None
+    }
