@@ -125,8 +125,7 @@ def test_from_a_run_to_its_report_its_model_and_a_table(
     frame.get_by_role("link", name="Models", exact=True).first.click()
     frame.wait_for_selector("text=Decisions")
     frame.locator("dd a", has_text=re.compile("^[0-9a-f]{16}$")).first.click()
-    card = frame.wait_for_selector("iframe.inside").content_frame()
-    card.wait_for_selector("text=Metrics on")
+    frame.wait_for_selector("text=Metrics on")
     shot(page, "version-1440-light")
 
 
