@@ -64,67 +64,10 @@ def test_no_import_by_name_goes_upward() -> None:
     assert upward == []
 
 
-def test_the_hall_is_small() -> None:
-    assert len(list(PACKAGE.glob("*.py"))) <= 5
-
-
 def test_the_life_of_a_run_names_every_file_of_its_room() -> None:
     told = (PACKAGE / "run" / "__init__.py").read_text(encoding="utf-8")
     files = {path.stem for path in (PACKAGE / "run").glob("*.py")} - {"__init__"}
     assert {name for name in files if f"`{name}`" not in told} == set()
-
-
-#: One word for one thing (docs/glossary.md): what is banned, and the word that stands for it.
-BANNED = {
-    r"guest (party|role)": "label holder",
-    r"host (party|role)": "feature holder",
-    r"(active|passive) part(y|ies) (a|b)\b": "label holder, feature holder",
-    r"data owners?\b": "party",
-    r"participants?\b": "party",
-    r"counterpart(y|ies)\b": "party",
-    r"recipients?\b": "receiver",
-    r"individuals\b": "people",
-    r"data subjects?\b": "people",
-    r"noise table": "channel",
-    r"perturb": "randomise",
-    r"noised\b": "randomised",
-    r"obfuscat": "randomise",
-    r"sanitis": "desensitise",
-    r"anonymis": "desensitise",
-    r"cut points?\b": "split",
-    r"split points?\b": "split",
-    r"hold-out": "holdout",
-    r"test set": "held-out rows",
-    r"(current|production) model\b": "champion",
-    r"checkpoints?\b": "boundary",
-    r"privacy budget": "budget",
-    r"home director": "home",
-    r"coordination (server|service)": "coordinator",
-}
-
-
-def _written() -> list[Path]:
-    """What people read: documents, the words of commands and pages, and docstrings."""
-    documents = [
-        ROOT / "README.md",
-        ROOT / "CONTRIBUTING.md",
-        *sorted((ROOT / "docs").glob("*.md")),
-    ]
-    code = [*sorted(PACKAGE.rglob("*.py")), *sorted(PACKAGE.rglob("*.html"))]
-    # The glossary gives the papers' words in a column of their own.
-    return [path for path in [*documents, *code] if path.name != "glossary.md"]
-
-
-@pytest.mark.parametrize("word", BANNED)
-def test_one_word_stands_for_one_thing(word: str) -> None:
-    pattern = re.compile(rf"\b{word}", re.IGNORECASE)
-    found = [
-        f"{path.relative_to(ROOT)}: {match.group()} -> {BANNED[word]}"
-        for path in _written()
-        for match in [pattern.search(path.read_text(encoding="utf-8"))]
-        if match
-    ]
-    assert found == []
 
 
 def test_the_glossary_is_in_order_and_says_each_word_once() -> None:

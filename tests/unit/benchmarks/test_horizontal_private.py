@@ -25,5 +25,8 @@ def test_every_method_is_measured(table, method):
 
 def test_less_epsilon_is_more_noise(table):
     cell = {"dataset": "made", "method": "noisy", "parties": 3, "seed": 0}
-    found = [horizontal_private.measure({**cell, "epsilon": e})["auc"] for e in (0.1, 50.0)]
+    found = [
+        np.mean([horizontal_private.measure({**cell, "epsilon": e})["auc"] for _ in range(5)])
+        for e in (0.03, 50.0)
+    ]
     assert found[0] + 5 < found[1]
