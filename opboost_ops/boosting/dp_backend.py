@@ -22,12 +22,13 @@ class DPBoost(LightGBM):
         return f"with OpenDP {metadata.version('opendp')}, for LightGBM {super().version()}"
 
     def require(self) -> None:
-        """Make sure that OpenDP is installed.
+        """Make sure that OpenDP is installed, and that LightGBM loads.
 
         Raises:
-            ConfigError: It is not.
+            ConfigError: One of them does not.
         """
         noise.require()
+        super().require()
 
     def train(
         self,

@@ -9,6 +9,7 @@ import numpy as np
 from opboost_ops.boosting.frame import Frame, Parameters, Tell, threads_for, unheard
 from opboost_ops.boosting.lightgbm_text import TextModel
 from opboost_ops.boosting.parts import HELD_BACK, held_back
+from opboost_ops.errors import ConfigError
 
 if TYPE_CHECKING:
     import lightgbm
@@ -30,7 +31,12 @@ class LightGBM:
     forms: tuple[str, ...] = ("text", "json")
 
     def require(self) -> None:
-        """LightGBM is no extra: it is there."""
+        """Make sure that LightGBM loads.
+
+        Raises:
+            ConfigError: A system library is missing.
+        """
+        require_lightgbm()
 
     def version(self) -> str:
         """Of the library."""
@@ -97,6 +103,26 @@ class LightGBM:
             return text
         # Python writes the shortest decimal that reads back as the same float.
         return json.dumps(booster_of(text).dump_model(), allow_nan=False, indent=1)
+
+
+def require_lightgbm() -> None:
+    """Make sure that LightGBM loads.
+
+    Its wheel does not contain the OpenMP runtime, which slim images of Debian lack.
+
+    Raises:
+        ConfigError: A system library is missing; it names the package.
+    """
+    try:
+        import lightgbm  # noqa: F401
+    except OSError as error:
+        if "libgomp" not in str(error):
+            raise ConfigError(f"LightGBM does not load: {error}.", "Install it anew.") from None
+        raise ConfigError(
+            "LightGBM does not load: the system library libgomp.so.1 is missing.",
+            "Install it: `apt-get install libgomp1` on Debian and Ubuntu, `dnf install libgomp` on "
+            "Fedora and Red Hat.",
+        ) from None
 
 
 def settings_of(
@@ -172,6 +198,7 @@ def rounds_of(parameters: Parameters) -> str:
 
 def booster_of(text: str) -> "lightgbm.Booster":
     """The model as stock LightGBM loads it."""
+    require_lightgbm()
     import lightgbm
 
     return lightgbm.Booster(model_str=text)

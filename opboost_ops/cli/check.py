@@ -22,7 +22,9 @@ def command(federation: FederationFile) -> None:
     from opboost_ops.config.loading import POLICY, load_federation, load_policy
     from opboost_ops.privacy.left_open import left_open
     from opboost_ops.run.changes import leaving
+    from opboost_ops.run.opening import not_installed
     from opboost_ops.run.party_sites import federation_file, site_files
+    from opboost_ops.run.preflight import together
     from opboost_ops.run.readiness import require_agreed
     from opboost_ops.run.site_faults import key_dates, scorers, scoring_parties, site_faults
 
@@ -31,6 +33,8 @@ def command(federation: FederationFile) -> None:
     faults, contexts = site_faults(path, declared)
     if faults:
         raise ConfigError(f"{len(faults)} at the parties' sites", file=path.name, faults=faults)
+    if missing := list(not_installed(declared, "train")):
+        raise together(missing, f"training {declared.name} here")
     console = Console()
     policies = {
         party: load_policy(file.parent / POLICY)

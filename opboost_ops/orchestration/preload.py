@@ -45,8 +45,12 @@ def preload() -> None:
 
     A collection in a task would look through all that was imported, and copy the memory it is in.
     """
-    for name in (*OURS, *THEIRS):
+    for name in OURS:
         import_module(name)
+    for name in THEIRS:
+        # A system library may be missing: the tasks that need it say so, others go on.
+        with suppress(OSError):
+            import_module(name)
     for name in AIRFLOWS:
         with suppress(ImportError):
             import_module(name)

@@ -141,7 +141,7 @@ def resolved(
             lambda digest: book.standing(declared.name, digest) is not None,
         )
     known = [registry.names(version) for version in (model, compared) if version is not None]
-    found += _not_installed(declared, purpose, frozenset().union(*known))
+    found += not_installed(declared, purpose, frozenset().union(*known))
     borne = digest_of(document(federation))
     epoch = _epoch(federation, earlier)
     day = _day(federation, earlier, clock.today())
@@ -265,12 +265,17 @@ def _keys(federation: Federation, party: str) -> Any:
     return tuple(getattr(federation.parties[party], name) for name in PublicKeys.model_fields)
 
 
-def _not_installed(
-    declared: Federation, purpose: Purpose, files: frozenset[str]
+def not_installed(
+    declared: Federation, purpose: Purpose, files: frozenset[str] = frozenset()
 ) -> Iterator[OpBoostError]:
-    """Which boosters and engines of a run are not installed here, before anything is published.
+    """Which boosters and engines of a run do not load here, before anything is published.
 
     A training run needs that of the champion, too, to compare both models on the same rows.
+
+    Args:
+        declared: The federation.
+        purpose: What the run is for.
+        files: Names of the files of the versions that it compares or scores with.
     """
     # DPBoost's models are LightGBM's, which comes first and reads them.
     readers = {backend.file: backend for backend in reversed(READERS)}

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from opboost_ops.boosting.dp import noise as model_noise
+from opboost_ops.boosting.trainer import format_of
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.errors import BudgetError, ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.books import open_books
@@ -110,6 +111,8 @@ def lacking(
         checks.append(lambda: table_of(site, federation.name, purpose))
     if "digest_ids" in stages and federation.alignment_mode == "keyed":
         checks.append(lambda: noise.read_secret(site.alignment_key))
+    if ROUNDS in stages:
+        checks.append(format_of(federation.training.trainer).require)
     private = federation.training.private
     if ROUNDS in stages and private is not None:
         checks.append(lambda: model_noise.require("training.private is declared"))
@@ -128,6 +131,8 @@ def together(found: Sequence[OpBoostError], what: str) -> OpBoostError:
         found: At least one.
         what: Which run, and where.
     """
+    # What a machine lacks, each of its parties says.
+    found = list({str(error): error for error in found}.values())
     if len(found) == 1:
         return found[0]
     problem = f"{len(found)} things are in the way of {what}; nothing of it was begun."
