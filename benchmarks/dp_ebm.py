@@ -7,7 +7,9 @@ and classes are given, so that nothing is read off the data without noise. Setti
 library's own but for one process and one outer bag, which is its default with privacy.
 """
 
+import atexit
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -51,6 +53,8 @@ np.save(folder + "/found.npy", found)
 @lru_cache(maxsize=1)
 def _python() -> str:
     folder = Path(tempfile.mkdtemp(prefix="dp-ebm-"))
+    # All folds share it, so it goes with this process.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     venv.create(folder, with_pip=True)
     python = str(folder / "bin" / "python")
     wanted = [f"interpret-core[required]=={VERSION}"]

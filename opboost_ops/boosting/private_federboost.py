@@ -14,7 +14,7 @@ from math import ceil
 
 import numpy as np
 
-from opboost_ops.boosting.dp import leaf_sums, noise
+from opboost_ops.boosting.dp import gradients, leaf_sums, noise
 from opboost_ops.boosting.dp.candidates import Candidates
 from opboost_ops.boosting.dp.leaf_sums import COUNT_UNITS, DEEPEST, Sums
 from opboost_ops.boosting.dp.sensitivity import LEAF_UNITS
@@ -135,12 +135,12 @@ def learn_private(
         progress: Called with the number of trees finished, after each round of trees.
 
     Raises:
-        ContractError: Labels are out of their bounds, a decision does not fit its round, or delta
-            is not below 1 / rows.
+        ContractError: A decision does not fit its round, or delta is not below 1 / rows.
     """
     task, sums = _task(settings), sums_of(settings, private)
-    truth = settings.objective.scaled(label)
-    target = 2 * truth - 1 if task == "regression" else truth
+    # A refusal would depend on a row: labels outside their bounds are clipped.
+    bounds = settings.objective.bounds
+    target = label if bounds is None else gradients.scaled(label, bounds)
     parties = rounds.parties
 
     def open_run(told: np.ndarray) -> Start:

@@ -224,6 +224,23 @@ def test_it_learns(task):
         assert np.mean((scores - truth) ** 2) < 0.5 * np.var(truth)
 
 
+def test_labels_outside_their_bounds_are_clipped_and_stop_no_session():
+    x, label, settings = problem(task="regression")
+    beyond = label.copy()
+    label[:20], label[20:40] = 10, 0
+    beyond[:20], beyond[20:40] = 1e6, -1e6
+    decided = None
+    vectors = []
+    for each in (label, beyond):
+        recorder = Recorder(noise_of(settings, PRIVATE).means, decided=decided)
+        learn_private(x, each, settings, PRIVATE, recorder)
+        vectors.append(recorder.vectors)
+        decided = decided or recorder.decisions
+    assert vectors[0].keys() == vectors[1].keys()
+    for name, vector in vectors[0].items():
+        assert np.array_equal(vector, vectors[1][name])
+
+
 def test_a_delta_that_is_not_below_one_in_all_rows_is_refused():
     x, label, settings = problem()
     private = Private(50.0, 1 / 300, 2)

@@ -1,11 +1,12 @@
 """Files of older releases: one message names every removed key, and what replaces it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from opboost_ops.config.loading import parse_federation
+from opboost_ops.config.loading import load_policy, parse_federation
 from opboost_ops.config.removed_keys import REMOVED, REMOVED_VALUES
 from opboost_ops.errors import ConfigError
 from tests.federation import Workspace
@@ -49,6 +50,24 @@ def test_a_removed_value_names_its_replacement(data: dict[str, Any], path: str, 
         parse_federation(data, "federation.yaml")
     (fault,) = error.value.faults
     assert (fault.where, fault.suggestion) == (place, REMOVED_VALUES[path][value])
+
+
+def test_a_policy_of_an_older_release_keeps_its_cap_on_models(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "policy.yaml"
+    new = {"version": 1, "party": "bank", "features": {}, "model_budget": {"epsilon": 20.0}}
+    old = {"version": 1, "party": "bank", "features": {}, "models": {"budget_epsilon": 20.0}}
+    found = []
+    for content in (new, old):
+        file.write_text(yaml.safe_dump(content))
+        found.append(load_policy(file))
+    assert found[0] == found[1]
+    assert found[0].model_budget is not None and found[0].model_budget.epsilon == 20
+    # Which of two caps holds is for a person to say.
+    file.write_text(yaml.safe_dump({**new, **old}))
+    with pytest.raises(ConfigError, match="models"):
+        load_policy(file)
 
 
 def test_what_lies_with_a_model_of_an_older_release_is_still_read(data: dict[str, Any]) -> None:
