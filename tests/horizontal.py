@@ -2,7 +2,7 @@
 
 import threading
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
 
@@ -102,7 +102,7 @@ class Banks:
         if may_drop_out(self.federation):
             side = partial(
                 RecoveringMailbox,
-                rounds=[each.name for each in rounds_of(some_rows()[2])],
+                rounds=[each.name for each in rounds_of(replace(some_rows()[2], trees=30))],
                 remain=self.private["remain"],
                 patience=self.patience if patience is None else patience,
             )

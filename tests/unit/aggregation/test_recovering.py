@@ -10,6 +10,7 @@ from opboost_ops.aggregation import shamir
 from opboost_ops.aggregation.double_masks import _exchange, _key, _public
 from opboost_ops.aggregation.masks import stream
 from opboost_ops.aggregation.recovering import SHARES
+from opboost_ops.boosting.private_federboost import BATCH
 from opboost_ops.boosting.rounds import Round
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ContractError
@@ -17,7 +18,7 @@ from opboost_ops.exchange.rejection import Rejected
 from tests.horizontal import RUN, Banks
 
 PRIVATE = {"epsilon": 4.0, "delta": 1e-4, "remain": 3, "colluding": 1}
-FIRST, SECOND, THIRD = (Round("trees", 0, 0), Round("trees", 0, 1), Round("trees", 1, 0))
+FIRST, SECOND, THIRD = (Round("trees", first) for first in (0, BATCH, 2 * BATCH))
 
 
 class Sum(Record):

@@ -142,7 +142,6 @@ AGREED = {
     },
     "SumPrivacy": {
         "colluding": "None",
-        "columns": "None",
         "delta": "required",
         "epsilon": "required",
         "metrics_epsilon": "None",

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opboost_ops.cli import check, init, keys
+from opboost_ops.cli import check, keys
 from opboost_ops.config.loading import load_federation, parse_federation
 from opboost_ops.errors import ArtifactError, ConfigError
 from opboost_ops.exchange.encryption import (
@@ -166,18 +165,6 @@ def test_keys_init_prints_both_public_keys(
     again = capsys.readouterr().out.strip()
     assert again == f"encryption_key: {PrivateKey.from_file(folder / 'encryption.key').public}"
     assert again != second
-
-
-def test_a_new_federation_declares_everybodys_keys(tmp_path: Path) -> None:
-    (tmp_path / "bank.csv").write_text("id,debt\n1,2\n2,3\n")
-    (tmp_path / "shop.csv").write_text("id,late\n1,0\n2,1\n")
-    target = tmp_path / "federation"
-    tables = [f"{name}={tmp_path / name}.csv" for name in ("bank", "shop")]
-    init.command(target, tables, "shop.late", ["id"])
-    declared = yaml.safe_load((target / "federation.yaml").read_text())["parties"]
-    for party, spec in declared.items():
-        folder = target / party / "keys"
-        assert private_key(folder / "encryption.key", spec["encryption_key"]) is not None
 
 
 def faults(workspace: Workspace, change: Any) -> set[str]:
