@@ -27,6 +27,7 @@ def command(federation: FederationFile) -> None:
     from opboost_ops.run.preflight import together
     from opboost_ops.run.readiness import require_agreed
     from opboost_ops.run.site_faults import key_dates, scorers, scoring_parties, site_faults
+    from opboost_ops.run.small_tables import small_table
 
     path = federation_file(federation)
     declared = load_federation(path)
@@ -76,6 +77,8 @@ def command(federation: FederationFile) -> None:
                 soft_wrap=True,
             )
             console.print(_drop_out(declared), soft_wrap=True)
+    if (warning := small_table(declared, contexts)) is not None:
+        console.print(warning, style="yellow", markup=False, soft_wrap=True)
     console.print("Sent in a run, exact, with no epsilon:")
     for sender, to, discloses in exact_releases(declared):
         console.print(f"  {sender} to {to}: {discloses}", soft_wrap=True)

@@ -13,7 +13,8 @@ The life of a run, in order, and the file of each step:
    `known_keys`: whose keys a party believes, and as of which day, by its own `clock`.
    `preflight`: before a party's first work, all that would stop it later is told at once, with
    `expected_cost` against its budgets and `room` on its disks; `readiness` asks all
-   parties on one machine, and `site_faults` finds what is wrong at their sites and tables.
+   parties on one machine, `site_faults` finds what is wrong at their sites and tables, and
+   `small_tables` warns where a private model has too few rows.
 7. `approval`: a person of the party is asked before a release, where its policy says so;
    `runner`: the one way to execute a stage: inputs, the stage itself, what it publishes, the books.
    `acts`: what a person does to a federation at one party;

@@ -25,6 +25,9 @@ from opboost_ops.stages.weights import WEIGHT, require_labels, weights_in, weigh
 
 LABEL = "label"
 
+#: The document, for the party's own eyes, of how many labels lay outside their declared bounds.
+CLIPPED = "clipped_labels"
+
 
 def assemble(context: Context) -> Outcome:
     """Join own features and labels with the others' ranks, by row order alone.

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.boosting import federboost
-from opboost_ops.boosting.dp import noise
+from opboost_ops.boosting.dp import gradients, noise
 from opboost_ops.boosting.federboost import Settings
 from opboost_ops.boosting.histogram import Growth
 from opboost_ops.boosting.histogram_text import ColumnText, text_of
@@ -24,7 +24,7 @@ from opboost_ops.config.private_faults import (
 from opboost_ops.config.shared_columns import shared_columns
 from opboost_ops.config.training import FederBoostTraining
 from opboost_ops.exchange.encoding import integers
-from opboost_ops.stages.assemble import LABEL
+from opboost_ops.stages.assemble import CLIPPED, LABEL
 from opboost_ops.stages.materialise import model_file
 from opboost_ops.stages.stage import Context, Outcome
 
@@ -69,14 +69,19 @@ def boost(context: Context) -> Outcome:
     traffic = {"messages": mailbox.traffic.sent, "bytes": mailbox.traffic.bytes}
     sums = sum(mailbox.traffic.sums.values())
     told: dict[str, dict[str, float]] = {}
+    clipped: dict[str, dict[str, int]] = {}
     if private is not None:
+        clipped = {CLIPPED: {"rows": gradients.outside(label, settings.objective.bounds)}}
         curve = noise_of(settings, private).curve
         told = {"private": {"epsilon": curve.epsilon, "delta": curve.delta}}
         if may_drop_out(federation):
             told["parties"] = {"declared": len(federation.parties), "remained": mailbox.parties}
     return Outcome(
         files={model_file(context): text.encode()},
-        documents={"boosted": {**facts, "head": mailbox.head, "edges": ensemble.edges}},
+        documents={
+            "boosted": {**facts, "head": mailbox.head, "edges": ensemble.edges},
+            **clipped,
+        },
         summary={
             **facts,
             **traffic,

@@ -9,7 +9,7 @@ import numpy as np
 
 from opboost_ops.boosting import dask_engine, lightgbm_blocks, trainer
 from opboost_ops.boosting.denoise import joint
-from opboost_ops.boosting.dp import noisy_leaves
+from opboost_ops.boosting.dp import gradients, noisy_leaves
 from opboost_ops.boosting.frame import Private, Stop
 from opboost_ops.boosting.trainer import Frame, Parameters, format_of
 from opboost_ops.config.columns import released_channels
@@ -22,7 +22,7 @@ from opboost_ops.config.training import (
 )
 from opboost_ops.config.training_faults import objective_of
 from opboost_ops.privacy.charges import ModelCharge
-from opboost_ops.stages.assemble import LABEL, frame_of
+from opboost_ops.stages.assemble import CLIPPED, LABEL, frame_of
 from opboost_ops.stages.drawn import Drawn
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.tuned import TUNED, search, tuned_as
@@ -46,24 +46,31 @@ def train(context: Context) -> Outcome:
     parameters = parameters_of(training, facts["task"], facts["classes"], declared.bounds)
     rows = context.home.json("alignment")["train"]
     model = None
-    found: dict[str, Any] = {}
+    documents: dict[str, Any] = {}
     if training.engine == "dask":
         text = _on_dask(context, parameters)
     else:
         memory = Drawn(context.home)
         text, found = _here(context, parameters, memory)
+        documents |= {TUNED: found} if found else {}
         if training.private is not None:
             noise = noisy_leaves.noise_of(parameters)
             curve = noise.curve if noise else None
             epsilon = curve.epsilon if curve else training.private.epsilon
             model = ModelCharge(epsilon, memory.name(), rows, curve=curve)
+            documents[CLIPPED] = {"rows": _clipped(context, declared.bounds)}
     return Outcome(
         files={_partial(context): text.encode()},
-        documents={TUNED: found} if found else {},
+        documents=documents,
         # As declared: how many trees there are in the end would tell of the rows.
         summary={"rows": rows, "trees": training.trees},
         model=model,
     )
+
+
+def _clipped(context: Context, bounds: tuple[float, float] | None) -> int:
+    label = context.home.table("frame").column(LABEL).to_numpy()
+    return gradients.outside(np.asarray(label), bounds)
 
 
 def _here(context: Context, parameters: Parameters, memory: Drawn) -> tuple[str, dict[str, Any]]:

@@ -17,6 +17,18 @@ def scaled(label: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
     return np.asarray(np.clip(2 * share - 1, -1.0, 1.0))
 
 
+def outside(label: np.ndarray, bounds: tuple[float, float] | None) -> int:
+    """How many labels lie outside declared bounds, which is for the party's own eyes alone.
+
+    Args:
+        label: Shape (n,).
+        bounds: Declared; None for classes.
+    """
+    if bounds is None:
+        return 0
+    return int(((label < bounds[0]) | (label > bounds[1])).sum())
+
+
 def gradients(score: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Each row's own gradient, score - label, to the nearest unit.
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
@@ -17,7 +18,7 @@ from opboost_ops.errors import BudgetError, ConfigError, ContractError
 from opboost_ops.exchange.books import open_books
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.model_account import account_of
-from opboost_ops.stages.assemble import frame_of
+from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.drawn import Drawn
 from opboost_ops.stages.stage import Home
 from tests.federation import Workspace
@@ -270,6 +271,45 @@ def test_a_model_with_a_delta_is_charged_by_its_curve_and_shares_it_with_the_nex
     files = federation.files("credit", "models", "credit_scoring", federation.run)
     words = " ".join(json.loads(files["card.json"])["private"])
     assert "(epsilon 2, delta 1e-06)-differentially private for each row of credit's table" in words
+
+
+def test_check_warns_of_a_table_that_is_too_small_for_its_noise(federation: Workspace) -> None:
+    def shown(epsilon: float) -> str:
+        def noisy_leaves(data: dict[str, Any]) -> None:
+            private = {"epsilon": epsilon, "delta": 1e-6, "splits": "random"}
+            data["training"] |= {"trees": 20, "private": private}
+
+        federation.edit_yaml("federation.yaml", noisy_leaves)
+        found = CliRunner().invoke(app, ["check", str(federation.folder)])
+        assert found.exit_code == 0, found.output
+        return found.output
+
+    ids = [
+        set(pl.read_parquet(federation.table_path(party))["id"].to_list())
+        for party in federation.declared.parties
+    ]
+    rows = round(0.8 * len(set.intersection(*ids)))
+    assert f"{rows:,} training rows are too few for epsilon 0.05 and delta 1e-06" in shown(0.05)
+    assert "too few" not in shown(8.0)
+
+
+def test_labels_outside_their_bounds_are_clipped_and_counted_at_home(
+    federation: Workspace,
+) -> None:
+    def narrow(data: dict[str, Any]) -> None:
+        data["training"]["private"] = {"epsilon": 2.0, "delta": 1e-6, "splits": "random"}
+        data["training"]["trees"] = 20
+        data["parties"]["credit"]["label"] = {
+            "column": "default", "task": "regression", "bounds": [0, 0.5],
+        }  # fmt: skip
+
+    federation.edit_yaml("federation.yaml", narrow)
+    federation.until("train", "credit")
+    summary = federation.step("credit", "train")
+    label = Home(federation.home("credit")).table("frame").column(LABEL).to_numpy()
+    assert federation.home_json("credit", "clipped_labels") == {"rows": int((label == 1).sum())}
+    assert (label == 1).any()
+    assert "clipped" not in json.dumps(summary)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from opboost_ops.privacy.model_account import account_of
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.local import Finished
 from opboost_ops.run.phases import ROUNDS
+from opboost_ops.stages.assemble import LABEL
 from opboost_ops.stages.boost import private_of, settings_of
 from tests.unit.stages.test_horizontal_runs import TRAIN, Lenders
 
@@ -231,7 +232,7 @@ def test_a_number_is_learnt_from_noisy_sums_too(tmp_path, monkeypatch):
     lenders = Lenders(tmp_path / "all", monkeypatch, training={**TRAINING, "private": private})
     data = yaml.safe_load(lenders.file.read_text())
     data["features"].pop("debt_ratio")
-    data["label"] = {"column": "debt_ratio", "task": "regression", "bounds": [0, 2]}
+    data["label"] = {"column": "debt_ratio", "task": "regression", "bounds": [0, 0.4]}
     lenders.file.write_text(yaml.safe_dump(data, sort_keys=False))
     lenders.federation = load_federation(lenders.file)
     agree_for_all(lenders.file)
@@ -240,3 +241,10 @@ def test_a_number_is_learnt_from_noisy_sums_too(tmp_path, monkeypatch):
     for name in lenders.names:
         found = said[name, "evaluate_own"]["metrics"]["federated_local"]
         assert np.isfinite(list(found.values())).all()
+        # Labels outside their bounds stop nobody; how many there were is the party's to know.
+        label = feather.read_table(lenders.home(name) / "rows.arrow")[LABEL].to_numpy()
+        outside = int((label > 0.4).sum())
+        assert outside
+        known = json.loads((lenders.home(name) / "clipped_labels.json").read_text())
+        assert known == {"rows": outside}
+        assert "clipped" not in json.dumps([told for (n, _), told in said.items() if n == name])
