@@ -47,7 +47,8 @@ class ConfigError(OpBoostError):
         self.faults = tuple(faults)
         lines = [f"{file}: {problem}" if file else problem]
         lines += [f"  - {fault}" for fault in self.faults]
-        super().__init__("\n".join(lines), remedy)
+        text = "\n".join(lines)
+        super().__init__(text if text.endswith((".", "?", "!", ":")) else f"{text}.", remedy)
 
 
 class ContractError(OpBoostError):

@@ -8,6 +8,7 @@ import typer
 from opboost_ops import __version__
 from opboost_ops.cli import (
     agree,
+    airflow,
     approve,
     artifact,
     audit,
@@ -88,6 +89,7 @@ app.add_typer(audit.app, name="audit")
 app.add_typer(store.app, name="store")
 app.add_typer(sites.app, name="sites")
 app.add_typer(datasets.app, name="datasets")
+app.add_typer(airflow.app, name="airflow")
 app.command("demo")(demo.demo)
 app.command("ui")(demo.ui)
 

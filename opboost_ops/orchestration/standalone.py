@@ -17,6 +17,7 @@ import httpx
 
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.orchestration.client import Client
+from opboost_ops.orchestration.installation import LOCAL_SETTINGS
 from opboost_ops.orchestration.processes import end, free_port, members, settings
 from opboost_ops.resources import dags_folder
 
@@ -27,18 +28,6 @@ _COMPONENTS = ("scheduler", "api-server", "dag-processor")
 #: that is a task's request in the same process, which needs the loop to commit, both stand still
 #: until SQLite gives up after 5 s: the person's click ends in an error 500.
 _TASKS_API = "tasks-api"
-
-#: Tasks are forked from the scheduler, and parses from the DAG processor: what these have imported
-#: costs them nothing.
-LOCAL_SETTINGS = """import sys
-
-if "scheduler" in sys.argv:
-    from opboost_ops.orchestration.preload import preload
-
-    preload()
-elif "dag-processor" in sys.argv:
-    import opboost_ops.orchestration.federations
-"""
 
 #: Seconds until everything must be up.
 _PATIENCE = 300.0

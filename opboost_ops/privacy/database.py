@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from opboost_ops import __version__
 from opboost_ops.errors import ConfigError, ContractError
 
 #: All tables of the database.
@@ -82,8 +83,9 @@ class Database:
             )
         if version is not None and version > VERSION:
             raise ConfigError(
-                f"The ledger's database has version {version}; this software knows {VERSION}.",
-                "Use the software that wrote it, or the backup beside it (docs/ledger.md).",
+                f"A newer release wrote the ledger: its tables have version {version}, and this "
+                f"release, {__version__}, reads {VERSION} at most.",
+                "Install that release again, or restore the backup beside it (docs/ledger.md).",
             )
         self._engine = engine
         self._url = url

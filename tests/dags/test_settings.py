@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import jsonschema
@@ -66,10 +65,12 @@ def test_airflow_lists_the_package_and_its_options() -> None:
 @pytest.mark.slow
 def test_the_document_shows_lines_that_make_the_dags(federations: Path, tmp_path: Path) -> None:
     page = (ROOT / "docs" / "airflow.md").read_text()
-    lines = page.partition("    ```python\n")[2].partition("    ```\n")[0]
+    lines = page.rpartition("```python\n")[2].partition("```\n")[0]
+    assert "/srv/credit/federation.yaml" in lines
+    lines = lines.replace("/srv/credit/federation.yaml", str(federations / "credit.yaml"))
     (tmp_path / "dags").mkdir()
-    (tmp_path / "dags" / "mine.py").write_text(textwrap.dedent(lines))
-    dags, _ = shown(tmp_path, f"federations = {federations}\n", DAGS=str(tmp_path / "dags"))
+    (tmp_path / "dags" / "mine.py").write_text(lines)
+    dags, _ = shown(tmp_path, "", DAGS=str(tmp_path / "dags"))
     assert "credit_scoring_train" in dags
 
 

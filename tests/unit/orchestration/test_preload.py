@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opboost_ops.orchestration import preload, standalone
+from opboost_ops.orchestration import installation, preload
 
 IMAGE = Path(__file__).parents[3] / "docker" / "image" / "settings" / "airflow_local_settings.py"
 
@@ -20,7 +20,7 @@ def test_each_module_is_there(name: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "forking", "other"),
     [
-        (standalone.LOCAL_SETTINGS, ["airflow", "scheduler"], ["airflow", "dag-processor"]),
+        (installation.LOCAL_SETTINGS, ["airflow", "scheduler"], ["airflow", "dag-processor"]),
         (IMAGE.read_text(), ["airflow", "celery", "worker"], ["airflow", "celery", "stop"]),
         (IMAGE.read_text(), ["airflow", "edge", "worker"], ["airflow", "scheduler"]),
     ],

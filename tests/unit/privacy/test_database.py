@@ -7,7 +7,7 @@ import pytest
 
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.privacy import database
-from opboost_ops.privacy.database import Database
+from opboost_ops.privacy.database import VERSION, Database, set_version
 
 
 def test_a_full_disk_is_told_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,3 +32,16 @@ def test_another_fault_is_not_told_as_a_full_disk(tmp_path: Path) -> None:
     (tmp_path / "ledger.sqlite").write_bytes(b"this is no database " * 100)
     with pytest.raises(ConfigError, match="cannot be opened"):
         Database(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
+
+
+def test_a_ledger_of_a_newer_release_says_so_and_stays_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "ledger.sqlite"
+    opened = Database(f"sqlite:///{file}")
+    with opened.writing() as connection:
+        set_version(connection, VERSION + 1)
+    opened.close()
+    before = file.read_bytes()
+    with pytest.raises(ConfigError, match="A newer release wrote the ledger") as caught:
+        Database(f"sqlite:///{file}")
+    assert f"version {VERSION + 1}" in caught.value.problem
+    assert file.read_bytes() == before
