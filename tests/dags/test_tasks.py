@@ -71,8 +71,8 @@ def clean(error: BaseException) -> None:
 
 
 def test_problems_come_and_go() -> None:
-    conf = capacity.with_problems({"trees": 3}, ["no pool a", "no pool b"])
-    assert [error.problem for error in capacity.faults(conf)] == ["no pool a", "no pool b"]
+    conf = capacity.with_problems({"trees": 3}, ["No pool a.", "No pool b."])
+    assert [error.problem for error in capacity.faults(conf)] == ["No pool a.", "No pool b."]
     assert capacity.form_of(conf) == {"trees": 3}
     assert capacity.with_problems(conf, ["no pool b"]) == {"trees": 3, "blocked_by": ["no pool b"]}
     assert capacity.with_problems(conf, []) == {"trees": 3}
