@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+from opboost_ops.boosting.private_federboost import BATCH
+from opboost_ops.boosting.rounds import Round
 from opboost_ops.config.loading import load_site
 from opboost_ops.datasets.lenders import NAME
 from opboost_ops.errors import OpBoostError
@@ -21,13 +23,11 @@ from tests.unit.stages.test_horizontal_runs import Lenders
 
 PRIVATE = {"epsilon": 60.0, "delta": 1e-4, "remain": 3, "patience_minutes": 0.06}
 TRAINING = {
-    "trees": 2, "depth": 2, "learning_rate": 0.3, "wait_minutes": 0.26, "private": PRIVATE,
+    "trees": 40, "depth": 2, "learning_rate": 0.2, "wait_minutes": 0.26, "private": PRIVATE,
 }  # fmt: skip
 
 FACTS, LOOKUP = "facts-00000-00", "lookup-00000-00"
-FIRST, SECOND, THIRD, LAST = (
-    f"trees-{tree:05d}-{level:02d}" for tree in (0, 1) for level in (0, 1)
-)
+FIRST, SECOND, THIRD, LAST = (Round("trees", batch * BATCH).name for batch in range(4))
 
 #: By party its message, by kind and round, at which it is killed, and whether that
 #: is out by then; who starts again; how it ends.
