@@ -9,14 +9,14 @@ from opboost_ops.config.agreement import digest_of, document
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_federation, load_site
 from opboost_ops.errors import ConfigError, Fault
+from opboost_ops.exchange.books import agreements_of
 from opboost_ops.run import agreement, mailboxes
-from opboost_ops.run.agreement_file import load
 from opboost_ops.run.changes import Change, changes, leaving
 from opboost_ops.run.party_sites import federation_file
 from opboost_ops.run.site_faults import site_faults
 from opboost_ops.setup.receivers import pin_receiver
 from opboost_ops.stages import list_shards, request_splits
-from opboost_ops.stages.alignments import alignment_of
+from opboost_ops.stages.disclosures import disclosures
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,12 +108,11 @@ def exact_releases(federation: Federation) -> list[tuple[str, str, str]]:
             for party in federation.parties
             for _, to, discloses in mailboxes.disclosures(party, federation)
         ]
-    found = list(alignment_of(federation.alignment_mode).disclosures(federation))
+    found = list(disclosures(federation))
     for party in federation.feature_holders:
         if federation.parties[party].shards:
             found.append((party, "everyone who sees the run", list_shards.DISCLOSES))
-        if not federation.has_decoys:
-            found.append((federation.label_holder, party, request_splits.DISCLOSES))
+        found.append((federation.label_holder, party, request_splits.DISCLOSES))
     return found
 
 
@@ -140,7 +139,7 @@ def agree(site: str | Path, federation: str | Path, digest: str | None = None) -
     if digest is not None:
         pin_receiver(Path(site), declared)
         agreement.agree(mine, declared)
-    book = load(mine)
+    book = agreements_of(mine)
     newest = book.newest(declared.name)
     number = newest.number if newest is not None and newest.digest == found else None
     return Consent(mine.party, declared, found, tuple(changes(book, declared)), number)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from opboost_ops.boosting.trainer import format_of
-from opboost_ops.config.federation import AlignmentMode
 from opboost_ops.config.loading import load_site
 from opboost_ops.datasets import centralised, lenders, load
 from opboost_ops.datasets.workspace import write_workspace
@@ -21,7 +20,6 @@ def write_named(
     form: Mapping[str, Any],
     *,
     seed: int | None = None,
-    alignment: AlignmentMode | None = None,
     epsilon: float | None = None,
     lower: int | None = None,
     upper: int | None = None,
@@ -34,7 +32,6 @@ def write_named(
         folder: An empty or new one.
         form: As in the trigger form.
         seed: Makes split, booster and noise predictable.
-        alignment: How the common people are found; private when absent.
         epsilon: Of all protected features.
         lower: L of the domain.
         upper: R of the domain.
@@ -48,7 +45,7 @@ def write_named(
         ConfigError: An option is not for this table, or the folder is in use.
     """
     if dataset == lenders.NAME:
-        given = {"epsilon": epsilon, "lower": lower, "upper": upper, "alignment": alignment}
+        given = {"epsilon": epsilon, "lower": lower, "upper": upper}
         if named := [f"--{name}" for name, value in given.items() if value]:
             raise ConfigError(
                 f"{', '.join(named)} is not for {dataset}, whose learning is horizontal.",
@@ -71,7 +68,6 @@ def write_named(
         epsilon=epsilon,
         lower=lower,
         upper=upper,
-        alignment=alignment or "private",
         scoring={"mode": "routed"} if imputed else None,
     )
     return file, dict(form)

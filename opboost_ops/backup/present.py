@@ -9,7 +9,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.exchange.books import open_books
 from opboost_ops.privacy.database import has_tables
-from opboost_ops.privacy.forgotten import Forgotten
+from opboost_ops.run.taking_part import stopped
 
 #: Most runs that a message names.
 _NAMED = 10
@@ -38,13 +38,17 @@ class Present:
         anything: Whether there are books, in whatever state.
         readable: Whether the ledger's database could be read.
         lines: Its lines.
-        forgotten: Whom it has been asked to forget; see `Forgotten.entries`.
+        forgotten: Whom it has been asked to forget; see `ForgottenPeople.entries`.
+        withdrawn: Digests of agreements that were withdrawn, by federation.
+        stopped: Federations in which it has stopped taking part.
     """
 
     anything: bool
     readable: bool
     lines: tuple[Line, ...] = ()
     forgotten: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+    withdrawn: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+    stopped: frozenset[str] = field(default_factory=frozenset)
 
     def beyond(self, backup: Iterable[Line]) -> list[Line]:
         """Lines that a backup has not."""
@@ -61,25 +65,23 @@ def look(site: Site) -> Present:
     Raises:
         ConfigError: Its database is a server's, and does not answer.
     """
-    listed: set[tuple[str, str]] = set()
-    try:
-        listed = Forgotten(site.forgotten).entries()
-    except (OSError, ValueError, KeyError, TypeError):
-        listed = set()  # Damaged: the database has a copy.
     files = any(path.is_file() for root in (site.cells, site.models) for path in root.rglob("*"))
     url = site.ledger_url()
     if not has_tables(url):
-        return Present(files, False, (), frozenset(listed))
+        return Present(files, False)
     try:
         with open_books(site, anew=True) as books:
             lines = tuple(Line(r.artifact, r.feature or "", r.run) for r in books.ledger.releases())
-            listed |= books.ledger.forgotten()
+            listed = books.forgotten.read().entries
+            made = books.agreements.read().agreements
+            withdrawn = frozenset((a.federation, a.digest) for a in made if a.withdrawn)
+            stops = frozenset(a.federation for a in made if stopped(books, a.federation))
             entries = sum(1 for _ in books.audit.entries())
     except (OpBoostError, ValueError):
         if not url.startswith("sqlite:///"):
             raise
-        return Present(True, False, (), frozenset(listed))
-    return Present(files or bool(lines) or entries > 0, True, lines, frozenset(listed))
+        return Present(True, False)
+    return Present(files or bool(lines) or entries > 0, True, lines, listed, withdrawn, stops)
 
 
 def lines_in(rows: Path) -> list[Line]:

@@ -13,7 +13,7 @@ from opboost_ops.errors import ConfigError
 if TYPE_CHECKING:
     from opboost_ops.config.federation import Federation
     from opboost_ops.config.site import Site
-    from opboost_ops.run.agreement_file import Agreements
+    from opboost_ops.privacy.agreements import Agreements
     from opboost_ops.run.changes import Change
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -59,8 +59,8 @@ def command(
     """Show what is new in a federation file and what it costs, ask, and pin it at the site."""
     from opboost_ops.config.agreement import digest_of, document
     from opboost_ops.config.loading import load_federation, load_site
+    from opboost_ops.exchange.books import agreements_of
     from opboost_ops.run import agreement
-    from opboost_ops.run.agreement_file import load
     from opboost_ops.run.changes import changes
     from opboost_ops.setup.receivers import pin_receiver
 
@@ -73,12 +73,12 @@ def command(
     if federation is None:
         if yes or digest:
             raise ConfigError("--yes needs a federation file.", "Nothing was agreed to.")
-        _list(load(mine), as_json)
+        _list(agreements_of(mine), as_json)
         return
     path = federation / "federation.yaml" if federation.is_dir() else federation
     declared = load_federation(path)
     agreement.require_member(mine, declared)
-    book = load(mine)
+    book = agreements_of(mine)
     found = digest_of(document(declared))
     new = changes(book, declared)
     if as_json:
@@ -111,7 +111,7 @@ def command(
     if (holder := pin_receiver(site, declared)) is not None:
         print(f"The signing key of {holder} is pinned in policy.yaml.")
     made = agreement.agree(mine, declared)
-    print(f"{mine.party} agrees: number {made.number}, {made.at}, in {mine.agreement.name}.")
+    print(f"{mine.party} agrees: number {made.number}, {made.at}.")
 
 
 def _withdraw(site: "Site", number: int) -> None:

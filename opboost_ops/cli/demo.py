@@ -139,7 +139,7 @@ def workspace(dataset: str, work: Path) -> Path:
     if dataset == lenders.NAME:
         lenders.write_lenders(aside, training=lenders.SMALL)
     else:
-        write_workspace(load(dataset), aside, alignment="private")
+        write_workspace(load(dataset), aside)
     if folder.exists():
         raise ConfigError(f"{folder} is no workspace.", "Remove it, or choose another by --work.")
     aside.rename(folder)

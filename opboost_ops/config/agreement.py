@@ -21,7 +21,7 @@ from opboost_ops.mechanisms.designed import Table
 
 #: Raised when a message, an order of messages or a default of a declared file changes its meaning.
 #: 0.1.0, which had no number, was 1.
-PROTOCOL = 2
+PROTOCOL = 3
 
 #: All that may change without a new agreement; ``*`` is any party. Everything else is agreed.
 FREE = (

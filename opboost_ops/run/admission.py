@@ -12,14 +12,18 @@ from types import MappingProxyType
 
 from opboost_ops import __version__
 from opboost_ops.config.agreement import PROTOCOL, fields
+from opboost_ops.config.columns import columns_of
+from opboost_ops.config.federation import Federation
 from opboost_ops.errors import OpBoostError, PolicyError
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.books import agreements_of, open_books
 from opboost_ops.exchange.plan import Plan
+from opboost_ops.mechanisms import noise
+from opboost_ops.privacy.agreements import Agreements
+from opboost_ops.privacy.checkpoints import Checkpoint
 from opboost_ops.privacy.consent import require_consent
-from opboost_ops.privacy.heads import Head
-from opboost_ops.run import agreement_file, known_keys
-from opboost_ops.run.first_check import gaps_before
+from opboost_ops.run import known_keys
 from opboost_ops.run.publication import Publisher
+from opboost_ops.run.rollback import rolled_back
 from opboost_ops.run.taking_part import stopped
 from opboost_ops.stages.stage import Home
 
@@ -43,12 +47,12 @@ def admit(
     digest: str,
     home: Home,
     day: date,
-    seen: Mapping[str, Head] = MappingProxyType({}),
+    seen: Mapping[str, Checkpoint] = MappingProxyType({}),
 ) -> None:
     """Refuse a plan that is not what the party has agreed to, or that its policy does not allow.
 
-    The party's own books are looked at besides, before its first task: where they have a gap,
-    nothing is released.
+    The party's own state is looked at besides, before its first task: where it was rolled back, or
+    cell states are lost, nothing is released.
 
     Args:
         party: Who is asked to take part.
@@ -57,7 +61,7 @@ def admit(
         digest: The plan's digest.
         home: The party's folder for the run.
         day: As of when keys are judged.
-        seen: By party, the last head that the label holder had seen when it opened the run.
+        seen: By party, the latest checkpoint that the plan says to have received.
 
     Raises:
         PolicyError: In the same words, whatever the reason.
@@ -66,7 +70,7 @@ def admit(
     # Without its secret a party can answer nothing, whatever is asked: that tells of no plan.
     party.site.noise_secret()
     with open_books(party.site) as books:
-        since = stopped(party.site, books, plan.federation.name)
+        since = stopped(books, plan.federation.name)
     compared = _compared(party, digest)
     if since is None and home.has(_ADMITTED) and home.json(_ADMITTED) == compared:
         return
@@ -74,7 +78,7 @@ def admit(
     if since is not None:
         what, reasons = "stopped", [f"this party takes part in no run of it since {since}"]
     if not reasons:
-        what, reasons = "gaps", gaps_before(party, plan.federation, run, seen)
+        what, reasons = "gaps", _against_state(party, plan.federation, seen)
     if reasons:
         new = _note(party, plan, run, digest, what, reasons, home)
         notice = _NOTICES.get(what, "") if new else ""
@@ -95,7 +99,7 @@ def refusal(party: str, federation: str, run: str, notice: str = "") -> PolicyEr
         f"{party} refused run {run} of {federation}; from now on it releases nothing of it.",
         f"Its own people find why in its home folder, in {federation}/{run}/{REFUSED}; "
         "`opboost agree SITE FEDERATION` shows what is new in a federation file, "
-        "`opboost ledger check SITE` what the party's books have lost, and `opboost resume SITE "
+        "`opboost ledger check SITE` what the party's state has lost, and `opboost resume SITE "
         "FEDERATION` ends a stop.",
         notice=notice,
     )
@@ -110,7 +114,7 @@ def reasons_against(party: Publisher, plan: Plan, day: date) -> list[str]:
         day: As of when keys are judged.
     """
     try:
-        book = agreement_file.load(party.site)
+        book = agreements_of(party.site)
     except OpBoostError as error:
         return [str(error)]
     reasons = list(_against_agreement(book, plan, day))
@@ -124,7 +128,7 @@ def reasons_against(party: Publisher, plan: Plan, day: date) -> list[str]:
     return reasons
 
 
-def _against_agreement(book: agreement_file.Agreements, plan: Plan, day: date) -> Iterator[str]:
+def _against_agreement(book: Agreements, plan: Plan, day: date) -> Iterator[str]:
     name = plan.federation.name
     if not book.of(name):
         yield f"agreement: {book.party} has not agreed to {name}"
@@ -156,10 +160,37 @@ def _against_agreement(book: agreement_file.Agreements, plan: Plan, day: date) -
     yield from known_keys.against_newest(book, plan.federation, day)
 
 
+def _against_state(
+    party: Publisher, federation: Federation, seen: Mapping[str, Checkpoint]
+) -> list[str]:
+    holder = federation.label_holder
+    with open_books(party.site) as books:
+        reasons = rolled_back(books, party.site, party.store, federation.name, seen, holder)
+        if party.name not in federation.feature_holders:
+            return reasons
+        group = party.policy.noise_group(holder)
+        secret = noise.receiver_secret(party.site.noise_secret(), group)
+        for column in columns_of(federation, party.name, books.agreements.read().columns):
+            key = column.noise_context(secret).hex()[:16]
+            number = books.ledger.worst(column.uuid, key).number
+            if number and not books.cells.is_whole(column.uuid, key):
+                reasons.append(
+                    f"cells: the file with the state of {column.charge} is gone, or is not the one "
+                    "that the ledger points to: put the newest files back, or "
+                    "go on without it (`opboost ledger recover`)"
+                )
+        return reasons
+
+
 def _compared(party: Publisher, digest: str) -> str:
     """A name of all that a plan is compared with."""
     policy, software = party.policy.model_dump_json(), (__version__, PROTOCOL)
-    facts = (digest, agreement_file.seal_of(party.site), policy, software)
+    try:
+        agreed = agreements_of(party.site).fingerprint()
+    except OpBoostError:
+        # It is refused as a reason of its own, and so never admitted.
+        agreed = ""
+    facts = (digest, agreed, policy, software)
     return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 

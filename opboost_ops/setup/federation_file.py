@@ -69,7 +69,6 @@ def federate(offers: Sequence[Path], file: Path) -> Federated:
         "name": holder.federation,
         "learning": "vertical",
         "id": {"column": holder.id.column, "type": min(types)},
-        "alignment": "private",
         "domain": dict(DOMAIN),
         "training": {"trees": 80, "learning_rate": 0.1, "depth": 3, "holdout": 0.2},
         **{key: value for key, value in before.items() if key not in ("id", "parties")},

@@ -22,6 +22,20 @@ from opboost_ops.setup.tables import read_table, require_sound
 #: The integers on which protected features are released, unless the federation file is changed.
 DOMAIN = {"lower": 1, "upper": 10}
 
+#: How many times the people of the own table the label holder may ask about in a month, unless the
+#: policy is changed; a feature holder does not know at home how many rows the label holder has.
+QUERIES_PER_ROW = 2
+
+#: How many months of such queries there may be.
+MONTHS = 10
+
+#: Stands above the entry that it is about.
+_CAPS = f"""\
+# max_new_queries: {QUERIES_PER_ROW} times the rows of this table, because the size of the label
+# holder's table is not known here. Each query tests whether somebody is in this table: lower it to
+# what the label holder needs. max_queries_total: {MONTHS} such months.
+"""
+
 #: Where the store is, unless it is named: beside the party's folder, for a trial on one machine.
 STORE = "../exchange"
 
@@ -110,7 +124,9 @@ def write_offer(
     site = site_data(party, name, Path(), store)
     site["tables"][name]["train"] = place if isinstance(place, dict) else str(place)
     dump(folder / "site.yaml", site)
-    dump(folder / POLICY, _policy(party, identity, draft, released=label is None))
+    released = frame.height if label is None else None
+    dump(folder / POLICY, _policy(party, identity, draft, released))
+    _explain(folder / POLICY)
     data: dict[str, Any] = {"version": 1, "federation": name, "party": party}
     data["id"] = {"column": identity, "types": sorted(types)}
     data |= public
@@ -124,23 +140,43 @@ def write_offer(
     return Offered(folder, party, draft.left_out, isinstance(place, dict), blanks, known)
 
 
-def _policy(party: str, identity: str, draft: FirstColumns, *, released: bool) -> dict[str, Any]:
-    """A policy that allows what is offered, and no more; receivers are pinned by `agree`."""
+def _policy(party: str, identity: str, draft: FirstColumns, released: int | None) -> dict[str, Any]:
+    """A policy that allows what is offered, and no more; receivers are pinned by `agree`.
+
+    Args:
+        party: Whose.
+        identity: The column that names a person.
+        draft: The party's columns.
+        released: How many rows a feature holder's table has; None at the label holder.
+    """
     rules: dict[str, Any] = {}
     for name, feature in draft.features.items():
         rule: dict[str, Any] = {"uuid": feature["uuid"]}
         if name in draft.columns:
             rule["column"] = draft.columns[name]
-        if released:
+        if released is not None:
             rule |= {"mechanisms": [feature["mechanism"]["name"]], **limits(feature, DOMAIN)}
         rules[name] = rule
-    return {
+    data: dict[str, Any] = {
         "version": 1,
         "party": party,
         "id_column": identity,
         "require_encryption": True,
-        "features": rules,
     }
+    if released is not None:
+        queries = QUERIES_PER_ROW * released
+        data["alignment"] = {
+            "seal_everybody": True,
+            "max_new_queries": queries,
+            "max_queries_total": MONTHS * queries,
+        }
+    return {**data, "features": rules}
+
+
+def _explain(policy: Path) -> None:
+    """Say above the caps on queries where they come from."""
+    text = policy.read_text(encoding="utf-8")
+    policy.write_text(text.replace("\nalignment:\n", f"\n{_CAPS}alignment:\n"), encoding="utf-8")
 
 
 def _require_name(what: str, given: str) -> None:

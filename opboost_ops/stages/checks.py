@@ -103,8 +103,7 @@ class _RawTable:
 def check_release(context: Context) -> Outcome:
     """Check the preprocessed values, and what is about to be published: ranks, or values.
 
-    It judges all that is released. With decoys these are all people, as nobody here knows who of
-    them will be in a model.
+    It judges the whole table, which nobody else chooses: what it says follows from no question.
     """
     preprocessed = context.home.table("preprocessed")
     columns = context.columns()
@@ -138,8 +137,8 @@ def check_frame(context: Context) -> Outcome:
     ranked = {name: domain.size for name, domain in domains_of(context).items()}
     rows = context.home.json("alignment")["train"]
     classes = len(facts["classes"])
-    dense = _dense(context)
-    suite = suites.training_frame(facts["names"], label, classes, rows, ranked, dense)
+    missing = context.federation.alignment.members == "each"
+    suite = suites.training_frame(facts["names"], label, classes, rows, ranked, missing)
     return check(context, {"training_frame": (suite, table)}, marks="checked_frame")
 
 

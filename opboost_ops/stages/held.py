@@ -18,7 +18,7 @@ from opboost_ops.privacy.draws import Asked, draw_name
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.scratch.arrays import Scratch, let_go, slices
 from opboost_ops.scratch.parts import dealt_by_hash, gathered, scattered
-from opboost_ops.stages.positions import keys_of
+from opboost_ops.stages.id_digests import keys_of
 from opboost_ops.stages.stage import Context
 
 #: Name of the table of values that may go, and of what is known of them.
@@ -112,24 +112,17 @@ def held_values(context: Context, table: pa.Table, keys: np.ndarray) -> Held:
     return Held(in_rows(held), draws, shares)
 
 
-def charged_draws(context: Context, positions: np.ndarray) -> dict[str, str]:
+def charged_draws(context: Context) -> dict[str, str]:
     """Names of the draws that the randomised rows were made from, by charge.
 
     Args:
         context: A stage's.
-        positions: Which rows of the party's table they are, integers, shape (n,).
 
     Raises:
         ContractError: What is kept at home is not what was drawn.
     """
     scratch, keys = context.home.scratch, person_keys(context)
-    if scratch.holds(len(keys)):
-        # Not of all of the table, of which some may be common.
-        people = (keys[positions[rows]] for rows in slices(len(positions)))
-        hashes = _hashes(context, people, len(positions))
-    else:
-        every = _hashes(context, (keys[rows] for rows in slices(len(keys))), len(keys))
-        hashes = gathered(scratch, every, positions)
+    hashes = _hashes(context, (keys[rows] for rows in slices(len(keys))), len(keys))
     table, secret = context.home.table(HELD), context.noise_secret()
     kept = {c.source: narrow_integers(table, c.source) for c in sources(context)}
     rising, _, values = rising_people(scratch, hashes, kept)

@@ -1,6 +1,6 @@
-"""With decoys: what the label holder's summaries leave out, which others may see.
+"""What the label holder's summaries leave out, which others may see.
 
-The feature holder is not to know who is common, nor how many. Row counts, metrics and whatever else
+Feature holders are not to know who is common, nor how many. Row counts, metrics and whatever else
 follows from the common people stay in the label holder's home, for its own people.
 """
 
@@ -16,12 +16,12 @@ FOLDER = "summaries"
 WORDS = "the reason is told to the label holder's own people alone"
 
 #: The first stage that knows who is common.
-_FIRST = "align"
+_FIRST = "open_rows"
 
 #: Entries that are as declared, or that anybody sees who sees the exchange; that there is a new
 #: champion, the next plan says.
 _TOLD = frozenset(
-    {"accepted", "champion", "checks", "features", "mode", "published", "ranked", "trees",
+    {"champion", "checks", "features", "mode", "published", "ranked", "trees",
      "version", SKIP}
 )  # fmt: skip
 
@@ -36,7 +36,7 @@ def narrowed(context: Context, stage: str, summary: Mapping[str, Any]) -> dict[s
     """
     federation, stages = context.federation, context.stages
     mine = context.party == federation.label_holder
-    if not (federation.has_decoys and mine and _FIRST in stages):
+    if not (mine and _FIRST in stages):
         return dict(summary)
     if stages.index(stage) < stages.index(_FIRST):
         return dict(summary)

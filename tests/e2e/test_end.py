@@ -101,7 +101,7 @@ def test_a_failing_demo_prints_the_failing_tasks_error(tmp_path: Path) -> None:
         [*command, "demo", "--work", str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert ended.returncode == 1
-    assert "bank_ids.check_table" in ended.stderr
+    assert "bank_release.check_table" in ended.stderr
     assert "income" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert living(tmp_path / "airflow") == []

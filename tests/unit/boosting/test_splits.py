@@ -115,6 +115,28 @@ def test_categorical_thresholds_are_left_alone(trainer: str) -> None:
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
+@pytest.mark.parametrize("high", [0.0, 1.0])
+def test_a_split_of_missing_values_from_all_others_asks_for_nothing(
+    trainer: str, high: float
+) -> None:
+    rng = np.random.RandomState(2)
+    ranks = rng.randint(1, 8, size=600).astype(float)
+    absent = np.arange(600) % 3 == 0
+    ranks[absent] = np.nan
+    table = np.array([1, 3, 5, 10, 20, 30, 40])
+    for label in (absent * (1 - 2 * high) + high, absent * 5.0 + np.nan_to_num(ranks > 3) * high):
+        frame = Frame(("b.x",), ranks[:, None], (), ("b.x",))
+        text = train(frame, label, parameters(trainer, trees=6, depth=3))
+        asked = splits.used_splits(text, ["b.x"], {"b.x": 7}).get("b.x", [])
+        assert all(1 <= rank < 7 for rank in asked)
+        values = dict(zip(asked, splits.split_values(asked, table), strict=True))
+        model = splits.materialise(text, {"b.x": values}, {"b.x": (1, 40)}, {"b.x": 7})
+        on_values = np.where(absent, np.nan, table[np.nan_to_num(ranks, nan=1).astype(int) - 1])
+        assert predict(model, on_values[:, None]).tobytes() == predict(text, frame.matrix).tobytes()
+        assert len(splits.comparisons(model, {"b.x": (1, 40)}).get("b.x", [])) == len(asked)
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
 def test_a_missing_split_value_is_an_error(trainer: str) -> None:
     partial = fit(trainer, fixed([np.arange(400) % 40 + 1]), "binary").partial
     used = splits.used_splits(partial, ["b.é0"])["b.é0"]

@@ -12,8 +12,8 @@ from typer.testing import CliRunner, Result
 from opboost_ops.cli import app
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError, PolicyError
+from opboost_ops.exchange.books import agreements_of as load
 from opboost_ops.run.agreement import MADE_UP
-from opboost_ops.run.agreement_file import load
 from tests.federation import Workspace, small_credit
 
 

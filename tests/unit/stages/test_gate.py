@@ -74,7 +74,7 @@ def test_a_worse_model_is_kept_aside_and_people_are_told(
     gate = decision(workspace)
     assert gate["promote"] is False
     assert gate["new"] < gate["value"]
-    assert "was kept aside" in caplog.text
+    assert "was not promoted" in caplog.text
     assert summaries["credit.register"]["champion"] is False
     assert "worse by more than the tolerance 0" in summaries["credit.register"]["why"]
     kept = registry(workspace)

@@ -233,14 +233,14 @@ def test_a_policy_without_routed_scoring(trained: Workspace, what: str) -> None:
 
 def test_routes_that_name_more_cells_than_there_are(trained: Workspace) -> None:
     run = scoring(trained, "routed", RUN)
-    run.until("accept")
+    run.until("open_rows")
     request = run.store.get(f"{NAME}/{RUN}/routes/b0")
     assert request is not None
     manifest = parse_manifest(request["manifest.json"], "routes")
     columns = {name: pa.array([99] * manifest.rows, pa.int8()) for name in manifest.columns}
     run.forge("routes", "b0", "b0", table=pa.table(columns))
     with pytest.raises(ContractError, match="acceptance_b0 failed"):
-        run.step("a", "accept")
+        run.step("a", "open_rows")
     # Scoring does not rely on the check before it.
     with pytest.raises(ArtifactError, match="name more thresholds than were asked for"):
         run.step("a", "score")

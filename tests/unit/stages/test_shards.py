@@ -12,7 +12,6 @@ import pytest
 from opboost_ops.config.loading import load_policy, load_site, parse_federation
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.manifest import parse_manifest
-from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.run import table_watch
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.runner import run_stage
@@ -22,6 +21,7 @@ from opboost_ops.stages.list_shards import DISCLOSES
 from opboost_ops.stages.stage import Context, Home
 from tests.bad_input.faults import CANARY_TEXT, message_is_right
 from tests.books import books_of
+from tests.books import forget as forget_person
 from tests.federation import Workspace, small_credit
 
 PARTY = "bank"
@@ -67,7 +67,7 @@ def forget(workspace: Workspace, rows: tuple[int, ...]) -> None:
     site = load_site(workspace.folder / PARTY / "site.yaml")
     ids = pl.read_parquet(workspace.table_path(PARTY))["id"]
     for row in rows:
-        Forgotten(site.forgotten).add(site.noise_secret(), ids[row])
+        forget_person(site, ids[row])
 
 
 def sharded(workspace: Workspace) -> None:
@@ -156,16 +156,16 @@ def test_training_and_scoring_are_the_same_to_the_byte(
         workspace = copied(in_shards)
         workspace.all()
         models.append(workspace.files("credit", "models", NAME, workspace.run)["model.txt"])
-        workspace.scoring().until("accept")
+        workspace.scoring().until("open_rows")
         workspace.edit_yaml("federation.yaml", lambda d: d["scoring"].update(mode="desensitised"))
-        workspace.scoring("0" * 15 + "b").until("accept")
+        workspace.scoring("0" * 15 + "b").until("open_rows")
         told.append(sent(workspace))
         cells.append(workspace.files(PARTY, "cells"))
         ledger, listed = books(workspace)
         kept.append(ledger)
         lines.append(listed)
         homes.append(workspace.files(PARTY, "home", NAME))
-    assert {name.split("/")[1] for name in told[0]} >= {"ranks", "holdout", "routes", "values"}
+    assert {name.split("/")[1] for name in told[0]} >= {"ranks", "shares", "routes", "values"}
     assert told[0] == told[1]
     assert models[0] == models[1]
     assert cells[0] == cells[1]
@@ -173,8 +173,8 @@ def test_training_and_scoring_are_the_same_to_the_byte(
     assert lines == [[], [DISCLOSES] * 3]
     # Nobody of the first file is in a release, and yet it was treated like the others.
     parts = {name.split("/")[1] for name in homes[1]} - {n.split("/")[1] for n in homes[0]}
-    assert {f"{what}-{i}.arrow" for what in ("randomised", "positions") for i in range(3)} <= parts
-    for name in ("preprocessed.arrow", "positions.arrow", "randomised.arrow", "held.arrow"):
+    assert {f"randomised-{i}.arrow" for i in range(3)} <= parts
+    for name in ("preprocessed.arrow", "randomised.arrow", "held.arrow"):
         assert homes[0][f"{workspace.run}/{name}"] == homes[1][f"{workspace.run}/{name}"]
 
 
@@ -293,7 +293,7 @@ def test_a_file_that_changes_after_it_was_listed(listed: Workspace, what: str) -
         pl.read_parquet(path).head(3).write_parquet(folder / "part-10.parquet")
     else:
         site = load_site(listed.folder / PARTY / "site.yaml")
-        Forgotten(site.forgotten).add(site.noise_secret(), pl.read_parquet(path)["id"][0])
+        forget_person(site, pl.read_parquet(path)["id"][0])
     told = "missing" if what == "gone" else "was rewritten"
     with pytest.raises(ContractError, match=told):
         of_shard(listed, "preprocess", 2)
@@ -308,10 +308,10 @@ def test_parts_that_do_not_make_up_the_rows_are_not_merged(listed: Workspace) ->
     for shard in (2, 0, 1):
         of_shard(listed, "preprocess", shard)
         of_shard(listed, "desensitize", shard)
-    path = listed.home(PARTY) / "positions-2.arrow"
+    path = listed.home(PARTY) / "preprocessed-2.arrow"
     kept = feather.read_table(path)
     feather.write_feather(kept.slice(1), path)
-    with pytest.raises(ContractError, match="do not make up the aligned rows"):
+    with pytest.raises(ContractError, match="do not make up the table"):
         listed.step(PARTY, "merge_shards")
     assert not (listed.home(PARTY) / "randomised.arrow").exists()
     feather.write_feather(kept, path)
