@@ -63,7 +63,7 @@ test-slow: setup ## run the tests that need a browser or a server, and long ones
 test-deployments: setup ## run the tests of whole deployments, for three quarters of an hour, as root
 	pytest -m deployment
 
-matrix: setup ## the fast tests on six corners of supported Pythons and packages, for an hour
+matrix: setup ## lint, types and fast tests on seven corners of Pythons and packages, for an hour
 	.ci/matrix
 
 lint: setup ## ruff and the rules of who imports whom
@@ -86,7 +86,7 @@ bench: setup ## the pipeline beside LightGBM alone, mechanisms beside pyope and 
 docs: setup ## build the documentation into ./site
 	mkdocs build --strict --quiet
 
-tour: setup ## make the pictures of docs/tour.md anew (needs chromium)
+tour: setup ## make the pictures of docs/pages.md anew (needs chromium)
 	OPBOOST_SCREENSHOTS=$(CURDIR)/.opboost/tour pytest -m slow tests/e2e/test_pages.py
 	cd .opboost/tour && for picture in run-1440-light ledger-1440-light version-1440-light \
 		exchange-1440-light quality-1440-dark ledger-400-dark; do \

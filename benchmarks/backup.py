@@ -1,6 +1,6 @@
-"""What a backup of a party's books costs, beside reading and hashing the same bytes once.
+"""What an encrypted backup of a state costs, beside reading and hashing the same bytes once.
 
-The books have one column of many people and a ledger of a few years. Seconds are the processor's;
+The state has one column of many people and a ledger of a few years. Seconds are the processor's;
 `waiting` is how long writers of the ledger wait while the moment is fixed, by the wall's clock.
 """
 
@@ -19,6 +19,7 @@ import numpy as np
 import yaml
 
 from opboost_ops.backup import writing
+from opboost_ops.backup.encryption import Key, Lock
 from opboost_ops.backup.restoring import restore
 from opboost_ops.backup.second_names import SecondNames
 from opboost_ops.config.loading import load_site
@@ -29,6 +30,7 @@ from opboost_ops.mechanisms import GlobalMap
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.loss import loss_curve
 
+PASSPHRASE = "correct horse battery"
 DOMAIN, COLUMN = Domain(1, 10), uuid.UUID(int=1)
 
 
@@ -58,11 +60,10 @@ def measure(folder: Path, people: int, lines: int) -> dict[str, Any]:
 
     SecondNames.take = timed  # type: ignore[method-assign]
     target = folder / "bank.backup"
-    backed = spent(lambda: writing.back_up(site, target))
+    backed = spent(lambda: writing.back_up(site, target, Lock(PASSPHRASE)))
     elsewhere = folder / "empty"
     elsewhere.mkdir()
-    (site / "keys").rename(elsewhere / "keys")
-    restored = spent(lambda: restore(elsewhere, target))
+    restored = spent(lambda: restore(elsewhere, target, Key(PASSPHRASE)))
     hashed = spent(lambda: hash_of(target))
     return {
         "cells": people,

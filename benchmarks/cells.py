@@ -10,13 +10,13 @@ import json
 import tempfile
 import time
 import uuid
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from opboost_ops.domain import Domain
 from opboost_ops.privacy.cells import Cells
+from opboost_ops.privacy.database import Database
 
 CONTEXT = bytes(32)
 
@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=10)
     parser.add_argument("--domain", type=int, default=10, help="size of the columns' domain")
     parser.add_argument("--changes", type=int, default=3, help="cap on changes of a cell")
+    parser.add_argument("--encrypted", action="store_true", help="under a key at rest")
     parser.add_argument("--json", action="store_true", help="one line")
     options = parser.parse_args()
     rng = np.random.default_rng(0)
@@ -44,13 +45,21 @@ def main() -> None:
                 for column in values:
                     moved = rng.random(len(column)) < 0.02
                     column[moved] = rng.integers(1, domain.upper + 1, int(moved.sum()))
-            found[name] = night(Path(folder), everybody[there], [v[there] for v in values], domain,
-                                options.changes)  # fmt: skip
+            key = bytes(32) if options.encrypted else None
+            column_values = [v[there] for v in values]
+            found[name] = night(
+                Path(folder), everybody[there], column_values, domain, options.changes, key
+            )
     print(json.dumps(found, indent=None if options.json else 1))
 
 
 def night(
-    folder: Path, people: np.ndarray, values: list[np.ndarray], domain: Domain, most: int
+    folder: Path,
+    people: np.ndarray,
+    values: list[np.ndarray],
+    domain: Domain,
+    most: int,
+    key: bytes | None,
 ) -> dict[str, float]:
     """One draw of all columns.
 
@@ -60,21 +69,22 @@ def night(
         values: By column, shape (n,) each.
         domain: Theirs.
         most: The cap on changes.
+        key: Under which files are encrypted at rest; none when absent.
     """
-    cells = Cells(folder)
+    database = Database(f"sqlite:///{folder}/ledger.sqlite")
+    cells = Cells(folder / "cells", database, key=key)
     begin = time.process_time()
     held = [
         cells.hold(uuid.UUID(int=i), CONTEXT, people, column, domain, most)
         for i, column in enumerate(values)
     ]
     between = time.process_time()
-    for i, column in enumerate(held):
-        cells.charge(uuid.UUID(int=i), CONTEXT, people, column, domain)
-    # Trees of before people were shared have nothing to tidy.
-    with suppress(AttributeError):
-        cells.tidy()
+    with database.writing():
+        for i, column in enumerate(held):
+            cells.charge(uuid.UUID(int=i), CONTEXT, people, column, domain)
+    cells.collect()
     end = time.process_time()
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    size = sum(path.stat().st_size for path in (folder / "cells").iterdir())
     return {
         "hold_seconds": round(between - begin, 3),
         "charge_seconds": round(end - between, 3),

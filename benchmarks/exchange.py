@@ -18,12 +18,13 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.domain import Domain
-from opboost_ops.exchange.encoding import smallest_integers, table_to_bytes
+from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.exchange.encryption import Envelope, PrivateKey, new_encryption_key
 from opboost_ops.exchange.signing import Signer, new_signing_key, signed_by
 from opboost_ops.mechanisms import GlobalMap
 from opboost_ops.mechanisms.release import randomise
 from opboost_ops.privacy.cells import Cells
+from opboost_ops.privacy.database import Database
 
 SECRET = bytes(range(32))
 DOMAIN = Domain(1, 10)
@@ -82,15 +83,17 @@ def exchange(rows: int, columns: int, rng: np.random.Generator) -> dict[str, flo
         path.write_text(private)
         path.chmod(0o600)
         receiver = PrivateKey.from_file(path)
-    content, encoded = timed(lambda: table_to_bytes(table), 3)
+    content, encoded = timed(
+        lambda: np.column_stack([c.to_numpy() for c in table.columns]).tobytes(), 3
+    )
     digest = hashlib.sha256(content).hexdigest()
 
     def protect() -> bytes:
         hashlib.sha256(content).hexdigest()
-        sealed = Envelope(SECRET, public).encrypt(content, digest, "table.parquet")
+        sealed = Envelope(SECRET, public).encrypt(content, digest, "entries.bin")
         signature = signer.sign(digest.encode())
         assert signed_by(signer.public, digest.encode(), signature)
-        plain = receiver.decrypt(sealed, digest, "table.parquet")
+        plain = receiver.decrypt(sealed, digest, "entries.bin")
         assert hashlib.sha256(plain).hexdigest() == digest
         return plain
 
@@ -115,11 +118,11 @@ def cells(people: int, rng: np.random.Generator) -> dict[str, float]:
     changed = np.where(rng.random(len(who)) < 0.02, rng.integers(1, 11, len(who)), values)
     column, context = uuid.UUID(int=1), bytes(32)
     with tempfile.TemporaryDirectory() as folder:
-        books = Cells(Path(folder))
+        books = Cells(Path(folder), Database(f"sqlite:///{folder}/ledger.sqlite"))
         _, first = timed(lambda: books.charge(column, context, who, values, DOMAIN), 1)
         _, held = timed(lambda: books.hold(column, context, who, changed, DOMAIN, 3), 1)
         _, second = timed(lambda: books.charge(column, context, who, changed, DOMAIN), 1)
-        size = sum(path.stat().st_size for path in Path(folder).iterdir())
+        size = sum(path.stat().st_size for path in Path(folder).glob("*-*"))
     return {
         "people": len(who),
         "first_seconds": round(first, 3),

@@ -1,7 +1,7 @@
 """How the cost of a run grows: processor seconds of all parties as one thing grows.
 
 Rows, columns, parties, trees and values of the domain are run as `pipeline.py` runs them, on a
-generated table with keyed alignment, checks of data quality included; federations are parsed as
+generated table, checks of data quality included; federations are parsed as
 Airflow parses the folder. `order` is log(seconds) over log(size) from one size to the next: 1 is
 linear, less has a part that does not grow. Stages of order above 1.1 that take a tenth of a second
 or more are named. A ledger's lines have a benchmark of their own, `ledger.py`.
@@ -66,7 +66,7 @@ def measured(axis: str, size: int, base: dict[str, int]) -> dict[str, Any]:
     if axis == "federations":
         stages = parsed(size)
     else:
-        options = argparse.Namespace(**{**base, axis: size}, epsilon=1.28, alignment="keyed")
+        options = argparse.Namespace(**{**base, axis: size}, epsilon=1.28)
         run = one_run(options, *generate(options.rows, options.features))
         stages = dict(run["processor_of_all_parties"])
         stages |= {f"checks of {name}": s for name, s in run["checks_processor"].items()}

@@ -54,21 +54,9 @@ def main() -> None:
 def fill(url: str, nights: int) -> None:
     """A ledger after so many nights."""
     curve = loss_curve(GlobalMap(epsilon=1.0), Domain(1, 10))
-    rows: dict[str, list[dict[str, Any]]] = {"releases": [], "commits": [], "draws": []}
+    rows: dict[str, list[dict[str, Any]]] = {"releases": [], "commits": []}
     for night in range(1, nights + 1):
         for i, line in enumerate(of_a_night(night, curve)):
-            draw = line.draw
-            if draw is not None:
-                rows["draws"].append(
-                    {
-                        "column": str(line.column),
-                        "cells": KEY,
-                        "number": draw.number,
-                        "name": line.artifact,
-                        "worst": draw.worst,
-                        "base": 0,
-                    }
-                )
             event = line.model_dump(mode="json")
             at = {"recorded_at": "2026-01-01T00:00:00+00:00", "artifact": line.artifact}
             rows["releases"].append({**at, "feature": line.feature or "", "event": event})
@@ -136,7 +124,7 @@ def measured(url: str) -> dict[str, float]:
     begin = time.process_time()
     ledger.reserve(new[5:15], Budget(policy, COLUMNS))
     reserved = time.process_time()
-    ledger.charge(new[:5], Budget(policy, COLUMNS))
+    ledger.reserve(new[:5], Budget(policy, COLUMNS))
     charged = time.process_time()
     releases = ledger.releases()
     read = time.process_time()

@@ -34,7 +34,7 @@ from opboost_ops.run.local import run_federation
 
 LABELS = "party_labels"
 #: Stages that find the common people.
-ALIGNMENT = ("digest_ids", "psi_query", "psi_answer", "align")
+ALIGNMENT = ("digest_ids", "psi_query", "psi_answer", "seal", "open_rows")
 #: Stages that plain training has nothing to be compared with: metrics, card and registry.
 AFTER = ("evaluate", "register", "announce_champion")
 
@@ -50,7 +50,6 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, default=1.28)
     parser.add_argument("--values", type=int, default=10, help="of the domain, from 1 on")
     parser.add_argument("--repeats", type=int, default=3, help="the least is printed")
-    parser.add_argument("--alignment", choices=("private", "keyed"), default="private")
     parser.add_argument("--json", action="store_true", help="one line")
     parser.add_argument("--tables", action="store_true", help="stages and bytes, as Markdown")
     options = parser.parse_args()
@@ -155,8 +154,7 @@ def one_run(options: Any, matrix: np.ndarray, label: np.ndarray) -> dict[str, An
     )
     with tempfile.TemporaryDirectory() as folder:
         training = {"trees": options.trees, "depth": options.depth}
-        path = write_workspace(dataset, Path(folder) / "w", training=training,
-                               alignment=options.alignment)  # fmt: skip
+        path = write_workspace(dataset, Path(folder) / "w", training=training)
         done = run_federation(path, {})
         sent = artifact_sizes(path.parent / LABELS / "site.yaml", done.federation.name, done.run)
     kinds: Counter[str] = Counter()

@@ -6,7 +6,9 @@ a process each: a label holder with IDs and labels, and a feature holder with al
 stage goes through `runner.run_stage`, one after the other, up to the feature holder's last,
 ``answer_splits``, or the one that ``--until`` names; of the label holder's, what comes before it.
 With ``--score`` a model of few rows is trained first, and so many new rows are scored by it: the
-figures are of all stages of the scoring run then.
+figures are of all stages of the scoring run then. With ``--later`` the run is followed by that of
+a later night of the same month, before which such a share of everybody has left and as many have
+come; its stages and bytes are under ``later``.
 
 Each stage has a process of its own, forked from one that has imported the libraries and used none
 of them, as Airflow's tasks are. Peaks are of resident memory, libraries and mapped files included;
@@ -31,6 +33,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+import yaml
 
 from opboost_ops.config.loading import load_federation, site_file
 from opboost_ops.datasets.dataset import ID, Dataset
@@ -42,7 +45,7 @@ from opboost_ops.run.runner import run_stage
 from opboost_ops.run.timings import spent_by
 
 HOLDER, LABELS, NAME = "bank", "credit", "scaling"
-RUNS = {"train": "0" * 16, "score": "1" * 16}
+RUNS = {"train": "0" * 16, "score": "1" * 16, "later": "2" * 16}
 #: Rows that the model is trained on by which more are scored.
 TRAINED = 20_000
 GROUP = 262_144
@@ -55,13 +58,13 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=10)
     parser.add_argument("--files", type=int, default=1, help="of the feature holder; more: shards")
     parser.add_argument("--holders", type=int, default=1, help="feature holders, of one size")
-    parser.add_argument("--alignment", choices=["keyed", "private"], default="keyed")
     parser.add_argument("--block-rows", type=int, help="of each site; as by default when absent")
     parser.add_argument("--until", default="answer_splits", help="the feature holder's last stage")
     parser.add_argument(
         "--score", nargs="?", const="desensitised", choices=["desensitised", "routed"],
         help="new rows, in a mode",
     )  # fmt: skip
+    parser.add_argument("--later", type=float, help="share of people who are new in a later run")
     parser.add_argument("--table", action="store_true", help="peaks of memory, as Markdown")
     parser.add_argument("--json", action="store_true", help="one line")
     parser.add_argument("--party", help=argparse.SUPPRESS)
@@ -81,7 +84,6 @@ def main() -> None:
         "features": options.features,
         "files": options.files,
         "holders": options.holders,
-        "alignment": options.alignment,
         "block_rows": options.block_rows,
         "sizes": found,
     }
@@ -116,12 +118,16 @@ def measured(rows: int, options: argparse.Namespace) -> dict[str, Any]:
         before = {party: asked(process, "")["now"] for party, process in parties.items()}
         stages: dict[str, dict[str, Any]] = {}
         for purpose in ("train", "score") if options.score else ("train",):
-            stages = {party: {} for party in parties}
-            asked(parties[LABELS], "open_run", purpose, str(file))
-            for party, stage in steps(federation, purpose):
-                stages[party][stage] = asked(parties[party], stage, purpose)
-                if (party, stage) == (HOLDER, options.until):
-                    break
+            stages = run_of(purpose, file, parties, options.until)
+        later: dict[str, Any] = {}
+        if options.later is not None:
+            others = round(options.later * rows)
+            names = [f"x{i}" for i in range(options.features)]
+            for party in parties:
+                paths = sorted((file.parent / party / "tables").rglob("*.parquet"))
+                written(paths, blocks(party, names, rows, others), -(-rows // len(paths)))
+            later = {"stages": run_of("later", file, parties, options.until)}
+            later["bytes_per_row"] = sent(file.parent, "later", rows)
         for process in parties.values():
             asked(process, "end")
             process.wait()
@@ -132,6 +138,7 @@ def measured(rows: int, options: argparse.Namespace) -> dict[str, Any]:
             "cells": size(file.parent / HOLDER / "cells"),
             "store": size(file.parent / "exchange" / NAME),
         }
+        crossed = sent(file.parent, "score" if options.score else "train", rows)
     own = stages[HOLDER].values()
     cells = rows * options.features
     total = {
@@ -154,8 +161,32 @@ def measured(rows: int, options: argparse.Namespace) -> dict[str, Any]:
             for party, done in stages.items()
         },
         "bytes_per_row": {name: round(content / rows, 1) for name, content in sizes.items()},
+        "sent_per_row": crossed,
         "stages": stages,
+        **({"later": later} if later else {}),
     }
+
+
+def run_of(
+    name: str, file: Path, parties: dict[str, "subprocess.Popen[str]"], until: str
+) -> dict[str, dict[str, Any]]:
+    """What each stage of a run cost, by party, up to the feature holder's last."""
+    stages: dict[str, dict[str, Any]] = {party: {} for party in parties}
+    asked(parties[LABELS], "open_run", name, str(file))
+    for party, stage in steps(load_federation(file), "score" if name == "score" else "train"):
+        stages[party][stage] = asked(parties[party], stage, name)
+        if (party, stage) == (HOLDER, until):
+            break
+    return stages
+
+
+def sent(folder: Path, name: str, rows: int) -> dict[str, float]:
+    """Bytes a row of the first feature holder's artifacts of a run, by kind."""
+    found = {}
+    for kind in sorted((folder / "exchange" / NAME / RUNS[name]).iterdir()):
+        if (kind / HOLDER).is_dir():
+            found[kind.name] = round(size(kind / HOLDER) / rows, 2)
+    return found
 
 
 def workspace(folder: Path, rows: int, options: argparse.Namespace) -> Path:
@@ -178,16 +209,19 @@ def workspace(folder: Path, rows: int, options: argparse.Namespace) -> Path:
         notes="",
         new_rows=tables if options.score else {},
     )
-    alignment = options.alignment
     scoring = {"mode": options.score} if options.score else {}
-    file = write_workspace(
-        dataset, folder, training={"trees": 20}, scoring=scoring, alignment=alignment
-    )
+    file = write_workspace(dataset, folder, training={"trees": 20}, scoring=scoring)
     for party in (LABELS, *holders):
         with (folder / party / "site.yaml").open("a") as site:
             # Of processes that multiply points beside a stage, its own peak would say nothing.
-            site.write("alignment_processes: 1\n" if alignment == "private" else "")
+            site.write("alignment_processes: 1\n")
             site.write(f"block_rows: {options.block_rows}\n" if options.block_rows else "")
+        if party != LABELS:
+            # Written for the tables' sizes, which were those of a few rows.
+            policy = folder / party / "policy.yaml"
+            rules = yaml.safe_load(policy.read_text())
+            rules["alignment"] |= {"max_new_queries": 3 * rows, "max_queries_total": 9 * rows}
+            policy.write_text(yaml.safe_dump(rules))
         path = folder / party / "tables" / "train.parquet"
         path.unlink()
         paths = [path]
@@ -231,11 +265,11 @@ def replaced(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-def blocks(party: str, names: list[str], rows: int) -> Iterator[pa.Table]:
-    """A party's rows, a row group at a time; all parties have the same people."""
+def blocks(party: str, names: list[str], rows: int, first: int = 0) -> Iterator[pa.Table]:
+    """A party's rows, a row group at a time; all parties have the same people, from one on."""
     rng = np.random.default_rng(0)
-    for begin in range(0, rows, GROUP):
-        size = min(GROUP, rows - begin)
+    for begin in range(first, first + rows, GROUP):
+        size = min(GROUP, first + rows - begin)
         columns: dict[str, Any] = {ID: [f"p{i:010d}" for i in range(begin, begin + size)]}
         if party == LABELS:
             columns["label"] = rng.integers(0, 2, size)
@@ -293,7 +327,7 @@ def serve(party: str) -> None:
         told: dict[str, Any] = {}
         begin = resource.getrusage(resource.RUSAGE_SELF)
         if what == "open_run":
-            open_run(Path(argument), run.run, {}, "train" if purpose == "train" else "score")
+            open_run(Path(argument), run.run, {}, "score" if purpose == "score" else "train")
         elif what and what != "end":
             run_stage(party, what, run)
             told = spent_by(site_file(party), NAME, run.run)[what]

@@ -64,7 +64,7 @@ class ArtifactError(OpBoostError):
 
 
 class BudgetError(OpBoostError):
-    """A release would pass the cap on privacy loss."""
+    """A release would exceed the cap on privacy loss."""
 
 
 class PolicyError(OpBoostError):

@@ -3,6 +3,7 @@
 from contextlib import AbstractContextManager
 
 from opboost_ops.config.loading import load_site
+from opboost_ops.config.site import Site
 from opboost_ops.exchange.books import Books, open_books
 from tests.federation import Workspace
 
@@ -10,3 +11,21 @@ from tests.federation import Workspace
 def books_of(workspace: Workspace, party: str) -> AbstractContextManager[Books]:
     """Ledger, cells and audit log of a party."""
     return open_books(load_site(workspace.folder / party / "site.yaml"))
+
+
+def forget(site: Site, person: str | int) -> None:
+    """Put a person on a party's list of the forgotten."""
+    with open_books(site) as books:
+        books.forgotten.add(site.noise_secret(), person)
+
+
+def edit_agreement(site: Site, old: str, new: str) -> None:
+    """Change the text of all agreements in a party's database, as somebody with its file can."""
+    with open_books(site) as books, books.database.writing() as connection:
+        rows = connection.exec_driver_sql("SELECT number, content FROM agreements").all()
+        for number, content in rows:
+            assert old in content
+            content = content.replace(old, new, 1)
+            connection.exec_driver_sql(
+                "UPDATE agreements SET content = ? WHERE number = ?", (content, number)
+            )

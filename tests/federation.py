@@ -3,32 +3,39 @@
 import contextlib
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
+import pyarrow.feather as feather
 import pytest
 import yaml
 
+from opboost_ops.alignment import epochs
+from opboost_ops.alignment.month_keys import month_key
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation, load_site
 from opboost_ops.datasets import load
 from opboost_ops.datasets.dataset import Dataset
 from opboost_ops.datasets.workspace import agree_for_all, write_workspace
 from opboost_ops.errors import OpBoostError
-from opboost_ops.exchange.artifact import Draft
-from opboost_ops.exchange.encryption import Envelope
-from opboost_ops.exchange.manifest import parse_manifest, receiver_of
+from opboost_ops.exchange.artifact import Artifact, Draft
+from opboost_ops.exchange.contents import opened
+from opboost_ops.exchange.encryption import Envelope, PrivateKey
+from opboost_ops.exchange.manifest import Kind, parse_manifest, receiver_of
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import LocalStore
-from opboost_ops.privacy.heads import Given
+from opboost_ops.privacy.checkpoints import Standing
 from opboost_ops.run.admission import REFUSED
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
 from opboost_ops.run.phases import phases
 from opboost_ops.run.runner import run_stage
+from opboost_ops.stages import untold
+from opboost_ops.stages.home import Home
 
 ROWS = 400
 FIRST_RUN = "0" * 15 + "1"
@@ -65,6 +72,10 @@ class Workspace:
         """A new one, with seeded keys and few trees; its policies let tests change mechanisms."""
         options = {"seed": 0, "training": {"trees": 4, "depth": 3}, "capped": False, **options}
         write_workspace(dataset or small_credit(), folder, **options)
+        month = epochs.epoch_at(epochs.now())
+        for site in folder.glob("*/site.yaml"):
+            # Made at its first use otherwise: copies of one workspace are to have the same.
+            month_key(load_site(site).month_keys, month)
         return cls(folder)
 
     def scoring(self, run: str = SCORING_RUN) -> "Workspace":
@@ -128,9 +139,11 @@ class Workspace:
         return open_run(self.file, self.run, form or {}, self.purpose)
 
     def step(self, party: str, stage: str) -> dict[str, Any]:
-        """Run one stage of one party."""
+        """Run one stage of one party; its summary as the party's own people see it."""
         federation = self.declared
-        return run_stage(party, stage, Run(federation.name, self.run, federation.label_holder))
+        found = run_stage(party, stage, Run(federation.name, self.run, federation.label_holder))
+        home = Home(load_site(self.folder / party / "site.yaml").home / federation.name / self.run)
+        return untold.whole(home, stage, found)
 
     def until(self, stage: str, party: str | None = None) -> None:
         """Open the run and do everything that comes before a step."""
@@ -181,9 +194,9 @@ class Workspace:
             with contextlib.suppress(OpBoostError):
                 agree_for_all(path)
 
-    def agree(self) -> None:
-        """Let every party agree to the federation file as it is now."""
-        agree_for_all(self.file)
+    def agree(self, keep: Collection[str] = ()) -> None:
+        """Let every party agree to the federation file as it is now, and keep versions."""
+        agree_for_all(self.file, keep)
 
     def reason(self, party: str) -> str:
         """Why a party has refused the present run, as its own people read it."""
@@ -194,7 +207,9 @@ class Workspace:
 
         def change(data: Any) -> None:
             for party in data["parties"].values():
-                party.pop("encryption_key", None)
+                # Feature holders share keys with one another by theirs.
+                if party["role"] == "label_holder":
+                    party.pop("encryption_key", None)
 
         self.edit_yaml("federation.yaml", change)
         for path in self.folder.glob("*/policy.yaml"):
@@ -207,6 +222,30 @@ class Workspace:
         """What the present run has published, as ``kind/party``."""
         prefix = f"credit_scoring/{self.run}"
         return [place.removeprefix(f"{prefix}/") for place in self.store.list(prefix)]
+
+    def artifact(self, kind: Kind, about: str) -> Artifact:
+        """What lies at a place of the present run, decrypted by its receiver's key."""
+        place = f"{self.declared.name}/{self.run}/{kind}/{about}"
+        files = self.store.get(place)
+        assert files is not None
+        manifest = parse_manifest(files["manifest.json"], place)
+        decrypt = None
+        if manifest.encrypted_to is not None:
+            reader = receiver_of(kind, about, self.declared.label_holder)
+            site = load_site(self.folder / str(reader) / "site.yaml")
+            decrypt = PrivateKey.from_file(site.encryption_key).decrypt
+        return opened(manifest, files, decrypt, place)
+
+    def common_rows(self, party: str) -> np.ndarray:
+        """Which rows of a party's table are the common ones, in the common order."""
+        label = self.declared.label_holder
+        found = feather.read_table(self.home(label) / "alignment.arrow")
+        mine = self._people(label)[found.column("position").to_numpy()]
+        rows = {person: row for row, person in enumerate(self._people(party).to_list())}
+        return np.array([rows[person] for person in mine.to_list()], dtype=np.int64)
+
+    def _people(self, party: str) -> pl.Series:
+        return pl.read_parquet(self.table_path(party)).get_column(self.declared.id.column)
 
     def files(self, *parts: str) -> dict[str, bytes]:
         """All files below a folder, by relative path."""
@@ -245,7 +284,7 @@ class Workspace:
                 load_site(self.folder / signer / "site.yaml").noise_secret(), public
             )
         # As its party would have said it of its books, too.
-        given = Given(head=manifest.head, seen=manifest.seen) if manifest.head else None
+        given = Standing(head=manifest.head, seen=manifest.seen) if manifest.head else None
         _, new = draft.seal(
             key, manifest.federation, self.run, signer, manifest.experiment, envelope, given
         )

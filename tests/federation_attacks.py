@@ -5,9 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from opboost_ops.alignment.short_digests import marks
 from opboost_ops.domain import Domain
 from opboost_ops.exchange.acceptance import Reason
 from opboost_ops.exchange.manifest import SIGNATURE
@@ -15,13 +13,14 @@ from opboost_ops.mechanisms import GlobalMap
 from opboost_ops.privacy.loss import LossCurve, loss_curve
 from tests.federation_simulator import (
     LABEL,
-    TRAIN,
+    PEOPLE,
     Files,
     Place,
     Simulation,
-    columns,
     flipped,
+    laid_out,
     resigned,
+    sealed_rows,
 )
 
 
@@ -77,37 +76,39 @@ def attacks() -> Iterator[Attack]:
     yield on_ranks("in a neighbour's name", "wrong_party", changed(named="b1"))
     yield on_ranks("another federation's", "wrong_federation", changed(federation="other"))
     yield on_ranks("another run's", "wrong_run", changed(run="f" * 16))
-    yield Attack("accepted at another place", "replayed", ("holdout", "b0"), LABEL,
+    yield Attack("accepted at another place", "replayed", ("split_values", "b0"), LABEL,
                  lambda s: s.store[ranks])  # fmt: skip
-    yield on_ranks(
-        "the held-out rows come first", "out_of_order", lambda s: s.seal("holdout", "b0")
-    )
-    yield Attack("before the alignment", "out_of_order", ranks, LABEL,
-                 lambda s: s.seal(*ranks), turn=("alignment", "b0"))  # fmt: skip
+    yield on_ranks("new values come first", "out_of_order", lambda s: s.seal("values", "b0"))
+    yield Attack("an answer before its query", "out_of_order", ("psi_answer", "b0"), LABEL,
+                 lambda s: s.seal("psi_answer", "b0"), turn=("psi_query", "b0"))  # fmt: skip
     yield on_ranks("answers something else", "wrong_answer", changed(answers="a" * 64))
     yield on_ranks("answers nothing", "wrong_answer", changed(answers=None))
-    yield on_ranks("an undeclared column", "unknown_column",
-                   changed(columns=("x", "z"), table=columns([1] * TRAIN, ("x", "z"))))  # fmt: skip
-    yield on_ranks("a column too few", "unknown_column",
-                   changed(columns=("x",), table=columns([1] * TRAIN, ("x",))))  # fmt: skip
-    yield on_ranks("other columns than it says", "unknown_column",
-                   changed(table=columns([1] * TRAIN, ("y", "x"))))  # fmt: skip
+    yield Attack("an answer for another query", "wrong_answer", ("psi_answer", "b0"), LABEL,
+                 lambda s: s.seal("psi_answer", "b0", answers="a" * 64))  # fmt: skip
+    yield on_ranks("an undeclared column", "unknown_column", changed(columns=("x", "z")))
+    yield on_ranks("a column too few", "unknown_column", changed(columns=("x",)))
     yield on_ranks("rows of nobody", "wrong_row_count",
-                   changed(rows=99, table=columns([1] * 99)))  # fmt: skip
-    yield on_ranks("other rows than it says", "wrong_row_count", changed(table=columns([1] * 2)))
-    yield Attack("parts that do not add up", "wrong_row_count", ("holdout", "b0"), LABEL,
-                 lambda s: s.seal("holdout", "b0", rows=2, table=columns([1] * 2)))  # fmt: skip
-    yield Attack("an alignment of more rows than there are", "wrong_row_count",
-                 ("alignment", "b0"), "b0",
-                 lambda s: s.seal("alignment", "b0", rows=16,
-                                  document={"train": 15, "holdout": 1},
-                                  entries=marks(np.ones(16, dtype=bool),
-                                                np.arange(16) == 15)))  # fmt: skip
+                   changed(rows=99, entries=sealed_rows(100)))  # fmt: skip
+    yield on_ranks("other rows than it says", "wrong_row_count", changed(entries=sealed_rows(3)))
+    yield on_ranks("rows of another width", "wrong_row_count",
+                   changed(entries=sealed_rows(PEOPLE + 1, 2)))  # fmt: skip
+    yield on_ranks("a row that opens twice", "malformed",
+                   changed(entries=sealed_rows(PEOPLE + 1)[np.arange(16) // 2]))  # fmt: skip
+    yield on_ranks("rows out of order", "malformed",
+                   changed(entries=sealed_rows(PEOPLE + 1)[::-1]))  # fmt: skip
+    yield on_ranks("no nonce", "malformed", changed(document={"width": 1}))
+    yield on_ranks("another nonce's form", "malformed",
+                   changed(document={**laid_out(), "nonce": "5" * 63}))  # fmt: skip
+    yield Attack("shares for other targets", "malformed", ("shares", "b0"), LABEL,
+                 lambda s: s.seal("shares", "b0", document={**laid_out(32), "keys": [16],
+                                                            "numbers": [0]}))  # fmt: skip
+    yield Attack("answers to more than was asked", "wrong_row_count", ("psi_answer", "b0"), LABEL,
+                 lambda s: s.seal("psi_answer", "b0", rows=8))  # fmt: skip
     for encrypted in (True, False):
         end = ".enc" if encrypted else ""
         yield Attack(f"a changed table{end}", "bad_digest", ranks, LABEL,
-                     lambda s, end=end: flipped(s.seal(*ranks), f"table.parquet{end}"),
-                     {"encrypted": encrypted})  # fmt: skip
+                     lambda s, end=end: flipped(s.seal(*ranks), f"entries.bin{end}"),
+                     {"encrypted": encrypted, "holders": 2 if encrypted else 1})  # fmt: skip
     yield on_ranks(
         "a changed signature", "bad_signature", lambda s: flipped(s.seal(*ranks), SIGNATURE)
     )
@@ -116,15 +117,15 @@ def attacks() -> Iterator[Attack]:
     yield Attack("a plan by another key", "bad_signature", ("plan", LABEL), "b0",
                  lambda s: s.seal("plan", LABEL, by="b1", named=LABEL))  # fmt: skip
     yield on_ranks("a later format", "unsupported_version", restated(version=4))
-    yield on_ranks("a later protocol", "unsupported_version", restated(protocol=3))
-    yield on_ranks("the former protocol", "unsupported_version", restated(protocol=1))
+    yield on_ranks("a later protocol", "unsupported_version", restated(protocol=4))
+    yield on_ranks("the former protocol", "unsupported_version", restated(protocol=2))
     yield on_ranks("no loss at all", "wrong_guarantee", changed(losses={}))
     yield on_ranks("half the loss", "wrong_guarantee", changed(losses=half_the_loss()))
     yield on_ranks("an experiment in a real run", "wrong_guarantee", restated(experiment=True))
-    yield Attack("a loss where none is", "wrong_guarantee", ("digests", "b0"), LABEL,
-                 lambda s: s.seal("digests", "b0", losses=half_the_loss()))  # fmt: skip
-    yield Attack("an expired key", "expired_key", ("digests", "b0"), LABEL,
-                 lambda s: s.seal("digests", "b0"), {"expired": "b0"})  # fmt: skip
+    yield Attack("a loss where none is", "wrong_guarantee", ("shares", "b0"), LABEL,
+                 lambda s: s.seal("shares", "b0", losses=half_the_loss()))  # fmt: skip
+    yield Attack("an expired key", "expired_key", ("psi_answer", "b0"), LABEL,
+                 lambda s: s.seal("psi_answer", "b0"), {"expired": "b0"})  # fmt: skip
     yield Attack("an expired plan", "expired_key", ("plan", LABEL), "b0",
                  lambda s: s.seal("plan", LABEL), {"expired": LABEL})  # fmt: skip
     stolen = changed(by="stranger", named="b0")
@@ -133,8 +134,8 @@ def attacks() -> Iterator[Attack]:
         yield Attack(f"a plan of {opened} days from now", "wrong_day", ("plan", LABEL), "b0",
                      lambda s: s.seal("plan", LABEL), {"opened": opened})  # fmt: skip
     yield Attack("a neighbour's ranks", "not_for_me", ranks, "b1", lambda s: s.seal(*ranks))
-    yield Attack("a neighbour's alignment", "not_for_me", ("alignment", "b0"), "b0",
-                 lambda s: s.seal("alignment", "b1"))  # fmt: skip
+    yield Attack("a neighbour's query", "not_for_me", ("psi_query", "b0"), "b0",
+                 lambda s: s.seal("psi_query", "b1"))  # fmt: skip
     yield on_ranks("not encrypted", "not_for_me", changed(to=None))
     yield on_ranks("encrypted to another", "not_for_me", changed(to="b1"))
     yield on_ranks("nothing at all", "malformed", lambda _: {})
@@ -143,14 +144,7 @@ def attacks() -> Iterator[Attack]:
     yield on_ranks(
         "a file too many", "malformed", lambda s: {**s.seal(*ranks), "more.parquet": b""}
     )
-    yield on_ranks("no table", "malformed", changed(table=None, document={}))
-    yield on_ranks("text for ranks", "malformed",
-                   changed(table=pa.table({n: ["a"] * TRAIN for n in ("x", "y")})))  # fmt: skip
-    yield on_ranks("gaps for ranks", "malformed",
-                   changed(table=pa.table({n: pa.array([1] * 8 + [None], pa.uint8())
-                                           for n in ("x", "y")})))  # fmt: skip
-    yield Attack("an alignment without its parts", "malformed", ("alignment", "b0"), "b0",
-                 lambda s: s.seal("alignment", "b0", document={"train": "9"}))  # fmt: skip
+    yield on_ranks("no rows", "malformed", changed(entries=None))
     yield Attack("a plan that plans nothing", "malformed", ("plan", LABEL), "b0",
                  lambda s: s.seal("plan", LABEL, document={"federation": {}}))  # fmt: skip
     routed = {"mode": "routed"}
@@ -159,17 +153,15 @@ def attacks() -> Iterator[Attack]:
                  lambda s: s.seal("route_request", "b0", columns=("z",)), routed)  # fmt: skip
     yield Attack("routes of a column that nobody asked for", "unknown_column",
                  ("routes", "b0"), LABEL,
-                 lambda s: s.seal("routes", "b0", columns=("x", "y"), table=columns([1] * 3)),
+                 lambda s: s.seal("routes", "b0", columns=("x", "y")),
                  routed)  # fmt: skip
-    yield Attack("routes of too few rows", "wrong_row_count", ("routes", "b0"), LABEL,
-                 lambda s: s.seal("routes", "b0", rows=2, table=columns([1] * 2, ("x",))),
+    yield Attack("routes of more rows than there are", "wrong_row_count", ("routes", "b0"), LABEL,
+                 lambda s: s.seal("routes", "b0", rows=16, entries=sealed_rows(17)),
                  routed)  # fmt: skip
     score = {"purpose": "score"}
-    yield Attack("new rows that nobody knows", "wrong_row_count", ("values", "b0"), LABEL,
-                 lambda s: s.seal("values", "b0", rows=4, table=columns([1] * 4)),
-                 score)  # fmt: skip
-    yield Attack("new rows to train on", "malformed", ("alignment", "b0"), "b0",
-                 lambda s: s.seal("alignment", "b0", document={"train": 1, "holdout": 2}),
+    yield Attack("new rows of other people than the shares", "wrong_row_count",
+                 ("values", "b0"), LABEL,
+                 lambda s: s.seal("values", "b0", rows=4, entries=sealed_rows(5)),
                  score)  # fmt: skip
     yield Attack("a plan without a model to score with", "malformed", ("plan", LABEL), "b0",
                  lambda s: s.seal("plan", LABEL, document={

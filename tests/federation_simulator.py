@@ -11,14 +11,17 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from functools import cache
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from opboost_ops.alignment.short_digests import marks
+from opboost_ops.alignment.curve import hash_to_curve, multiply
+from opboost_ops.alignment.oprf import domain_tag
+from opboost_ops.alignment.sealing import ROW_TAG
+from opboost_ops.alignment.zero_shares import slots_for
 from opboost_ops.config.agreement import PROTOCOL
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation, Purpose, ScoringMode
@@ -44,12 +47,16 @@ Place = tuple[Kind, str]
 NAME, RUN, TODAY = "toy", "0" * 15 + "1", date(2030, 1, 1)
 LABEL = "lender"
 Before = Mapping[Kind, tuple[Kind, ...]]
-_BEGIN: Before = {"plan": (), "digests": ("plan",), "alignment": ("digests",)}
+_BEGIN: Before = {
+    "plan": (),
+    "psi_query": ("plan",),
+    "psi_answer": ("psi_query",),
+    "shares": ("plan",),
+}
 _TRAIN: Before = {
     **_BEGIN,
-    "ranks": ("alignment",),
-    "holdout": ("alignment",),
-    "split_request": ("ranks", "holdout"),
+    "ranks": ("plan",),
+    "split_request": ("ranks",),
     "split_values": ("split_request",),
 }
 _ROUTES: Before = {"routes": ("route_request",)}
@@ -57,11 +64,12 @@ _ROUTES: Before = {"routes": ("route_request",)}
 BEFORE: Mapping[tuple[str, str], Before] = {
     ("train", "desensitised"): _TRAIN,
     ("train", "routed"): {**_TRAIN, "route_request": ("split_values",), **_ROUTES},
-    ("score", "desensitised"): {**_BEGIN, "values": ("alignment",)},
-    ("score", "routed"): {**_BEGIN, "route_request": ("alignment",), **_ROUTES},
+    ("score", "desensitised"): {**_BEGIN, "values": ("plan",)},
+    ("score", "routed"): {**_BEGIN, "route_request": ("plan",), **_ROUTES},
     ("score", "local"): {"plan": ()},
 }
-DIGESTS, TRAIN, HOLDOUT = 15, 9, 3
+#: People whom the label holder asks about, and people in a feature holder's table.
+ASKED, PEOPLE = 9, 15
 
 
 @dataclass
@@ -134,7 +142,7 @@ class Simulation:
 
     def places(self) -> list[Place]:
         """All places of the run, in an order in which every input is there."""
-        kinds = [kind for kind in self.before if kind != "plan"]
+        kinds = [k for k in self.before if k != "plan" and (k != "shares" or self.holders > 1)]
         return [("plan", LABEL), *((kind, b) for kind in kinds for b in self.feature_holders)]
 
     def readers(self, kind: Kind, about: str) -> tuple[str, ...]:
@@ -146,35 +154,33 @@ class Simulation:
 
     def draft(self, kind: Kind, about: str, **changes: Any) -> Draft:
         """What an honest party publishes, but for the changes."""
-        first = [i % 3 + 1 for i in range(TRAIN)]
         day = None if self.opened is None else TODAY + timedelta(days=self.opened)
         splits = {"kind": kind, "about": about, "rows": 1, "columns": ("x",)}
-        train = TRAIN if self.purpose == "train" else 0
-        values = {"table": columns([4, 5, 6]), "rows": HOLDOUT, "columns": ("x", "y")}
+        rows = {"entries": sealed_rows(PEOPLE + 1), "document": laid_out(), "rows": PEOPLE}
+        asks = (self.purpose, self.mode) != ("score", "local")
+        held = "2:" + "0" * 64 if (self.purpose, self.mode) == ("train", "routed") else None
+        width = 16 * (self.holders - 1)
         facts: dict[Kind, dict[str, Any]] = {
             "plan": {
                 "document": Plan(
-                    self.federation, self.purpose, "f" * 16, "a" * 64, PROTOCOL, day=day
+                    self.federation, self.purpose, "f" * 16, "a" * 64, PROTOCOL,
+                    epoch="2030-01" if asks else None, holdout=held, day=day,
                 ).document(),
                 "rows": len(self.federation.parties),
             },
-            "digests": {
-                "entries": np.repeat(np.arange(DIGESTS, dtype=np.uint8), 10).reshape(-1, 10),
-                "rows": DIGESTS,
+            "psi_query": {"entries": points(ASKED + 1), "rows": ASKED},
+            "psi_answer": {"entries": points(ASKED + 1), "rows": ASKED},
+            "shares": {
+                "entries": np.zeros((slots_for(PEOPLE + 1), width), dtype=np.uint8),
+                "document": {**laid_out(width), "keys": [PEOPLE + 1], "numbers": [0]},
+                "rows": PEOPLE,
             },
-            "alignment": {
-                "entries": marks(np.arange(DIGESTS) < train + HOLDOUT,
-                                 np.arange(train + HOLDOUT) >= train),
-                "document": {"train": train, "holdout": HOLDOUT},
-                "rows": train + HOLDOUT,
-            },
-            "ranks": {"table": columns(first), "rows": TRAIN, "columns": ("x", "y")},
-            "holdout": values,
-            "values": values,
+            "ranks": {**rows, "columns": ("x", "y")},
+            "values": {**rows, "columns": ("x", "y")},
             "route_request": {**splits, "document": {"thresholds": {"x": [2.5]}}},
-            "routes": {"table": columns([0, 1, 1], ("x",)), "rows": HOLDOUT, "columns": ("x",)},
-            "split_request": {**splits, "document": {"splits": {"x": [1]}}},
-            "split_values": {**splits, "document": {"splits": {"x": {"1": 2.5}}}},
+            "routes": {**rows, "columns": ("x",)},
+            "split_request": {**splits, "document": {"splits": {"x": [1]}, "thresholds": {}}},
+            "split_values": {**splits, "document": {"splits": {"x": {"1": 2.5}}, "ranks": {}}},
         }  # fmt: skip
         answered = self.before.get(kind, ("plan",))[:1]
         answers = None
@@ -182,7 +188,7 @@ class Simulation:
             before: Place = ("plan", LABEL) if answered == ("plan",) else (answered[0], about)
             answers = digest(self.store[before]) if before in self.store else "0" * 64
         losses = {}
-        if kind in ("ranks", "holdout", "values") and about in self.feature_holders:
+        if kind in ("ranks", "values") and about in self.feature_holders:
             losses = column_losses(columns_of(self.federation, about))
         return Draft(**{"kind": kind, "about": about, "discloses": "", "answers": answers,
                         "losses": losses, **facts[kind], **changes})  # fmt: skip
@@ -213,7 +219,10 @@ class Simulation:
         """
         signer = self.members[by or sender_of(kind, about, LABEL)]
         if to == "receiver":
-            to = receiver_of(kind, about, LABEL) if self.encrypted else None
+            to = receiver_of(kind, about, LABEL)
+            keyed = to is not None and to in self.federation.parties
+            if keyed and self.federation.parties[str(to)].encryption_key is None:
+                to = None
         envelope = Envelope(signer.secret, self.members[to].private.public) if to else None
         _, files = self.draft(kind, about, **changes).seal(
             signer.signer,
@@ -261,7 +270,8 @@ class Simulation:
         for name in (LABEL, *self.feature_holders):
             member = self.members[name]
             parties[name] = spec = {"signing_key": member.signer.public}
-            if self.encrypted:
+            # Several feature holders share keys with one another by theirs.
+            if self.encrypted or (name != LABEL and self.holders > 1):
                 spec["encryption_key"] = member.private.public
             if name == self.expired:
                 spec["signing_key_expires"] = str(TODAY - timedelta(days=1))
@@ -286,9 +296,24 @@ class Simulation:
         return parse_federation(data, "simulated")
 
 
-def columns(first: list[int], names: tuple[str, ...] = ("x", "y")) -> pa.Table:
-    """A small table of ranks or values."""
-    return pa.table({name: pa.array(first, pa.uint8()) for name in names})
+def laid_out(width: int = 1) -> dict[str, Any]:
+    """How sealed rows are laid out."""
+    return {"nonce": "5" * 64, "width": width}
+
+
+def sealed_rows(count: int, width: int = 1) -> np.ndarray:
+    """Sealed rows in the order of their tags."""
+    found = np.zeros((count, ROW_TAG + width), dtype=np.uint8)
+    found[:, 0] = np.arange(count)
+    return found
+
+
+@cache
+def points(count: int) -> np.ndarray:
+    """Points in the order of their bytes."""
+    hashed = hash_to_curve([b"%d" % i for i in range(count)], domain_tag(NAME))
+    raw = b"".join(sorted(multiply(bytes(range(32)), hashed)))
+    return np.frombuffer(raw, dtype=np.uint8).reshape(-1, 32)
 
 
 def digest(files: Files) -> str:

@@ -275,31 +275,22 @@ def section(found: Mapping[str, Any], pictures: Path) -> str:
         f"{found['codes']} declared codes. A seed holds one of {found['folds']} folds out and "
         "draws all noise anew. All columns are with one party here, as in the paper.",
         "",
-        "SEQ and PARA are our reading of the paper's two private baselines: SEQ grows every tree "
-        "on all rows with a part of epsilon, PARA on half of the rows not used yet with all of "
-        "it. Noisy leaves are clipped once more, in all of them: it costs nothing. The paper's "
-        "own figures are not known to this project, except those named below. NP and the run "
-        "with the paper's Delta G are **not private**: that Delta G is too small "
-        "([errata](errata.md)).",
+        "SEQ and PARA are our reading of the paper's private baselines: SEQ "
+        "grows every tree on all "
+        "rows with a part of epsilon, PARA on half of the unused rows with all of it. Noisy leaves "
+        "are clipped once more in all of them, at no cost. NP and the run with the paper's Delta G "
+        "are **not private**: that Delta G is too small ([errata](errata.md)).",
         "",
         "![Error by epsilon](figures/evaluation-dpboost.svg)",
         "",
-        "| dataset | trained by | epsilon | seeds | error | spread | rows that sat out |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        *_errors_by_epsilon(found),
     ]
-    for line in found["rows"]:
-        epsilon = f"{line['epsilon']:g}" if line["epsilon"] else ""
-        lines.append(
-            f"| {line['dataset']} | {NAMES[line['method']]} | {epsilon} | {line['seeds']} | "
-            f"{line['error']:.4f} | {line['error_sd']:.4f} | {line['filtered']:.2%} |"
-        )
     lines += ["", _verdict(found), "", _filter(found), ""]
     lines += [
         "![Error by number of trees](figures/evaluation-dpboost-convergence.svg)",
         "",
-        "Many trees: the error on the rows held out after so many of them, "
-        f"{found['convergence'][0]['seeds']} seed. Epsilon is that of the whole model, which its "
-        "ensembles share.",
+        "Many trees: the held-out error after that many trees, "
+        f"{found['convergence'][0]['seeds']} seed. The ensembles share the model's epsilon.",
         "",
     ]
     stations = [n for n in found["convergence"][0] if n.startswith("after_") and n[-3:] != "_sd"]
@@ -323,6 +314,20 @@ def section(found: Mapping[str, Any], pictures: Path) -> str:
         "alone, plain LightGBM on all of them."
     )
     return "\n".join(lines) + "\n"
+
+
+def _errors_by_epsilon(found: Mapping[str, Any]) -> list[str]:
+    """Mean errors, a line for each table and trainer."""
+    epsilons = sorted({line["epsilon"] for line in found["rows"] if line["epsilon"]})
+    lines = ["| dataset | trained by | " + " | ".join(f"{e:g}" for e in epsilons) + " |"]
+    lines.append("| --- | --- |" + " --- |" * len(epsilons))
+    for dataset in _datasets(found):
+        for method in dict.fromkeys(line["method"] for line in found["rows"]):
+            errors = _errors(found, dataset, method)
+            cells = [errors.get(e, errors.get(0)) for e in epsilons]
+            shown = ("" if error is None else f"{error:.4f}" for error in cells)
+            lines.append(f"| {dataset} | {NAMES[method]} | " + " | ".join(shown) + " |")
+    return lines
 
 
 def _errors(found: Mapping[str, Any], dataset: str, method: str) -> dict[float, float]:
@@ -356,17 +361,20 @@ def _verdict(found: Mapping[str, Any]) -> str:
 
 
 def _filter(found: Mapping[str, Any]) -> str:
-    shares = "; ".join(
-        f"{line['dataset']}, epsilon {line['epsilon']:g}: {line['filtered']:.2%}"
-        for line in found["rows"]
-        if line["method"] == "dpboost"
-    )
+    shares = {
+        dataset: [
+            line["filtered"]
+            for line in found["rows"]
+            if line["method"] == "dpboost" and line["dataset"] == dataset
+        ]
+        for dataset in _datasets(found)
+    }
+    ranges = ", ".join(f"{name} {min(s):.2%} to {max(s):.2%}" for name, s in shares.items())
     known = found["paper"]["filtered_share_abalone"]
     return (
-        "Rows that sat out the tree that they were given to, because their gradient was too "
-        f"large: {shares}. The paper prints {known:.2%} for abalone; at which epsilon is not "
-        "known. With two classes at -1 and 1, a row on the wrong side of 0 has a gradient above 1 "
-        "and sits out, which is why so many do where the classes are uneven."
+        f"Rows that a tree leaves out because their gradient is too large: {ranges} (the paper: "
+        f"{known:.2%} for abalone). With classes at -1 and 1, a row on the wrong side of 0 has a "
+        "gradient above 1, so uneven classes leave out many."
     )
 
 

@@ -64,9 +64,9 @@ def section(found: Mapping[str, Any], _: Path) -> str:
 
 {quoted(found)}
 
-*Clear* evaluates on unrandomised held-out rows, which nobody holds in production; *desensitised*
-on rows that passed the mechanism, as new rows will. A federation that is not clearly better than
-the label holder alone is not worth its privacy loss: this table says when that is so.
+*Clear* evaluates on held-out rows without noise, which nobody has in production; *desensitised* on
+randomised rows, as new rows will be. Where the federation does not clearly beat the label holder
+alone, it is not worth its privacy loss.
 """
 
 

@@ -210,12 +210,10 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         f"AUC in points of 100, mean of {seeds} seeds (splits and draws of noise) with its "
         f"standard deviation. {found['trees']} trees of depth "
         f"{found['depth']} (3 layers of splits, 8 leaves), learning rate {found['rate']:g} "
-        "(the paper's is not known here), two thirds of the rows for training. "
-        "The label holder's own features stay as they are "
-        "(give_me_some_credit: age and dependents; credit_default: X2 to X5); all others are put "
-        "into buckets and randomised. A missing income is a bucket of its own. Models are tested "
-        "on unrandomised rows, which is what routed prediction gives. The loss is against "
-        "centralised LightGBM on the same split.",
+        "(the paper's is not known), two thirds of the rows for training. The label holder's own "
+        "features stay as they are (give_me_some_credit: age and dependents; credit_default: X2 to "
+        "X5); all others are bucketed and randomised; a missing income is a bucket of its own. "
+        "Tested on clear rows. The loss is against centralised LightGBM on the same split.",
         "",
     ]
     for dataset in datasets:
@@ -223,16 +221,13 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
     parts += [
         f"![Buckets and epsilon](figures/{_PICTURE})",
         "",
-        "**Edges of equal counts** are quantiles of the training rows, the paper's way: equal "
-        "values stay together, no bucket is empty, a value that fills several buckets has one, and "
-        "the noise counts the buckets that are there. They are read off private data and **carry "
-        "no guarantee**. **Declared edges** are round numbers, eight buckets at most, written into "
-        "`benchmarks/papers/federboost.py`; with them the noise is element-level local DP, "
-        "per cell. They were written down with these public tables at hand, so a party that knows "
-        "its field alone may do worse.",
-        "",
-        "The learning rate and the way in which quantiles treat ties were chosen by trials on the "
-        "same tables, on other splits of their rows.",
+        "**Edges of equal counts** are quantiles of the training rows, as in the paper. They are "
+        "read off private data and **carry no guarantee**. **Declared edges** "
+        "are round numbers, at "
+        "most eight buckets, in `benchmarks/papers/federboost.py`; their noise "
+        "is local DP per cell. "
+        "They, the learning rate and the treatment of ties were chosen on these public tables, so "
+        "expect less on your own.",
         "",
     ]
     return "\n".join(parts)

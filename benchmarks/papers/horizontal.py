@@ -325,11 +325,11 @@ def _times(found: Mapping[str, Any]) -> list[str]:
     for line in [*found["times"], *found["growth"]]:
         lines.append("| " + " | ".join(f"{line[name]:,}" for name in names) + " |")
     return [
-        "Each party a process of one machine with two cores, over a local store; LightGBM on the "
-        f"whole table in the same run. The paper: {PAPER_SECONDS} s for 3 parties, 8,192 rows of "
-        "11 columns and 200 trees of 4 layers on another machine with 1 Gbit/s. Load of the "
-        f"machine when this was measured: {found['load']}; seconds grow with it, CPU seconds "
-        "hardly.",
+        "Each party is a process on one machine with two cores, over a local "
+        "store; LightGBM runs on the "
+        f"whole table in the same run. Load during the measurement: {found['load']}; it slows "
+        f"seconds, hardly CPU seconds. The paper: {PAPER_SECONDS} s for 3 parties, 8,192 rows, 11 "
+        "columns, 200 trees of 4 layers on another machine with 1 Gbit/s.",
         "",
         *lines,
     ]

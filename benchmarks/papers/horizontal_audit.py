@@ -290,9 +290,8 @@ def section(found: Mapping[str, Any], _: Path) -> str:
             "",
             f"Whole sessions as a black box on a tiny table: {found['parties']} parties, of which "
             f"{found['remain']} remain, {gone} dropped out and {found['colluding']} pooling what "
-            "they know. Whoever attacks says of each session whether the row was in it; the bound "
-            "is of Clopper and Pearson, at 95 %. Noise is drawn anew, so another run gives another "
-            "one.",
+            "they know. The attacker says of each session whether the row was in it; the bound is "
+            "Clopper and Pearson's at 95 %, and varies between runs.",
             "",
             "| sessions with the row, and without | said to be there, with it | without it | "
             "epsilon, lower bound | declared | delta |",

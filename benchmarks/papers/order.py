@@ -238,24 +238,24 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
     spread = max(sd for row in rows for sd in row["kendall_sd"].values())
     parts = [
         "## Order of columns",
-        f"Columns: {', '.join(found['columns'])}, laid on the domain by "
-        f"their declared bounds; {found['seeds']} seeds. The weighted Kendall coefficient weighs a "
-        "pair of rows by the distance of its dense ranks on the domain, and counts a tie as 0. Its "
-        "expectation follows from the channel and the column's distribution. Over all settings and "
-        f"columns the mean over seeds is never further than {off:.4f} from it; the largest spread "
-        f"over seeds is {spread:.4f}. {found['paper']}",
+        f"{len(found['columns'])} columns ({', '.join(found['columns'])}) on "
+        "their declared bounds, "
+        f"{found['seeds']} seeds. The weighted Kendall coefficient weighs a pair of rows by the "
+        "distance of its dense ranks and counts a tie as 0. Its expectation follows exactly from "
+        "the channel and the column's distribution: over all settings the measured mean is at most "
+        f"{off:.4f} away, with a spread over seeds of at most {spread:.4f}. {found['paper']}",
         "![Weighted Kendall by epsilon](figures/evaluation-order.svg)",
     ]
-    for upper in _uppers(rows):
-        parts += _nominal(found, upper)
-        parts += _equal(found, upper)
+    upper = min(_uppers(rows))
+    parts += [*_nominal(found, upper), *_equal(found, upper)]
     parts += [
         "### Pairs of values",
-        "gamma(t) is the least probability, over all pairs of values t apart, that the greater one "
-        "has the greater output. beta, as it is computed here, is the least over all pairs of "
-        "different values: ties count as lost, or for a half. The mean over all pairs stands "
-        "beside it. The paper's statement of beta was not at hand, so it may "
-        "differ. All are exact.",
+        "gamma(t) is the least probability, over pairs of values t apart, that "
+        "the greater value has "
+        "the greater output. beta is the least over all pairs of different "
+        "values, with ties counted "
+        "as lost or as a half. The paper's own definition of beta was not "
+        "available. All are exact.",
         "![gamma by distance](figures/evaluation-order-gamma.svg)",
         "![beta by epsilon](figures/evaluation-order-beta.svg)",
     ]
@@ -271,16 +271,15 @@ def _nominal(found: Mapping[str, Any], upper: int) -> list[str]:
     for name in dict.fromkeys(name_of(row) for row in rows):
         mine = {row["epsilon"]: row for row in rows if name_of(row) == name}
         cells = [
-            f"{_mean(mine[e], 'kendall'):.3f} ({_mean(mine[e], 'expected'):.3f}), "
-            f"{_loss(mine[e], 'loss_1')}, {_loss(mine[e], 'loss_whole')}"
-            for e in tabled
+            f"{_mean(mine[e], 'kendall'):.3f} ({_mean(mine[e], 'expected'):.3f})" for e in tabled
         ]
         lines.append([name, *cells])
     columns = len(found["columns"])
     return [
         f"### [{found['lower']}, {upper}], by nominal epsilon",
-        f"Mean weighted Kendall coefficient of {columns} columns, measured (and expected), then "
-        "loss(1) and loss(R - L): the same epsilon is not the same guarantee.",
+        f"Mean weighted Kendall coefficient of {columns} columns, measured (and "
+        "expected). The same "
+        "epsilon is a different guarantee for each mechanism.",
         markdown.table(["method", *heads], lines),
     ]
 
@@ -295,8 +294,9 @@ def _equal(found: Mapping[str, Any], upper: int) -> list[str]:
         lines.append([name, *(f"{_mean(mine[t], 'expected'):.3f}" for t in targets)])
     return [
         f"### [{found['lower']}, {upper}], at equal loss",
-        "Expected mean coefficient where epsilon is chosen so that the exact loss is the same (to "
-        "0.2 %). Local-map has no finite loss.",
+        "Expected mean coefficient where epsilon is set so that the exact loss "
+        "is equal (to 0.2 %). "
+        "Local-map has no finite loss.",
         markdown.table(["method", *heads], lines),
     ]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.papers import accuracy, pictures
 from benchmarks.papers.experiment import Experiment, Options
-from benchmarks.papers.markdown import spread, table
+from benchmarks.papers.markdown import table
 from benchmarks.papers.measurements import measure_all, summary
 from benchmarks.papers.two_parties import TwoParties
 from opboost_ops.domain import Domain
@@ -244,30 +244,31 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
             "",
             f"Domain [{lower}, {upper}], LightGBM, {found['trees']} trees of depth "
             f"{found['depth']}, linear map, mean of {' to '.join(map(str, seeds))} seeds, tested "
-            "on unrandomised rows. Accuracy is a share of that without protection on the same "
-            "split (in regression MSE without by MSE with). The attacker knows mechanism, epsilon "
-            "and the exact distribution of each column, and a guess is right if it is the very "
-            "value; shares are means over the protected columns.",
+            "on clear rows. Accuracy is relative to training without protection on the same split "
+            "(in regression, MSE without over MSE with). The attacker knows the mechanism, epsilon "
+            "and the exact distribution of each column; a guess counts if it is exactly right. "
+            "Shares are means over the protected columns.",
             "",
             "![Success of guessing against accuracy, a line a mechanism](figures/"
             "evaluation-privacy.svg)",
             "",
-            "Left and high is good. The vertical line is who guesses the most frequent value "
-            "without seeing anything.",
+            "Top left is best. The vertical line is an attacker who guesses the "
+            "most frequent value.",
             "",
             _table(found["rows"]),
             "",
-            f"Guessing is from one release. Averaging is over {found['draws']} independent "
-            f"releases, on {found['averaging_rows']:,} rows: keyed noise does not give them, "
-            "receivers that pool their artifacts have them. `correlated` knows the most correlated "
-            "other column in clear; beside it in brackets that column alone.",
+            f"`guess` uses one release. `averaged` uses {found['draws']} independent releases, on "
+            f"{found['averaging_rows']:,} rows: keyed noise prevents them under one key. "
+            "`correlated` also knows the most correlated other column in clear (in brackets: that "
+            "column alone).",
             "",
             "### At equal measured loss",
             "",
-            "loss(1) is for two neighbouring values, loss(R - L) for the two farthest, both exact "
-            "for the very channel that is sampled. Between two measured epsilons accuracy is taken "
-            "linearly in the logarithm of the loss. **Local-map has no point here**: it shows its "
-            "partition exactly, which is an infinite loss.",
+            "loss(1) is between neighbouring values, loss(R - L) across the full "
+            "range; both are exact. "
+            "Between two measured epsilons accuracy is interpolated over the "
+            "logarithm of the loss. "
+            "Local-map has no point: it reveals its partition, an infinite loss.",
             "",
             "![Accuracy against both losses](figures/evaluation-privacy-equal-loss.svg)",
             "",
@@ -277,10 +278,11 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
-    heads = ["dataset", "method", "epsilon", "loss(1)", "loss(R - L)", "guess", "worst column"]
-    heads += ["by rank", "correlated", "averaged", "accuracy"]
+    heads = ["dataset", "method", "epsilon", "loss(1)", "loss(R - L)", "guess", "correlated"]
+    heads += ["averaged", "accuracy"]
     shown = []
-    chosen = (0.08, 0.32, 1.28, 5.12)
+    chosen = (0.32, 2.56) if any(line["epsilon"] in (0.32, 2.56) for line in rows) else ()
+    chosen = chosen or tuple(line["epsilon"] for line in rows)
     for line in rows:
         if line["method"] == "raw" or (line["method"] != "alone" and line["epsilon"] not in chosen):
             continue
@@ -298,12 +300,10 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
                     infinite if line[loss] is None else f"{line[loss]:.3f}"
                     for loss in ("loss_one", "loss_whole")
                 ),
-                spread(line, "guess", 3),
-                f"{line['guess_worst']:.3f}",
-                f"{line['rank_match']:.3f}",
+                f"{line['guess']:.3f}",
                 correlated,
                 f"{line['averaged']:.3f}",
-                spread(line, "ratio", 3),
+                f"{line['ratio']:.3f}",
             ]
         )
     return table(heads, shown)
@@ -314,11 +314,13 @@ def _equal_table(lines: Sequence[Mapping[str, Any]], order: Sequence[str]) -> st
     shown = []
     words = {"loss_one": "loss(1)", "loss_whole": "loss(R - L)"}
     for line in lines:
+        if line["at"] not in (0.3, 3.0):
+            continue
         cells = []
         for name in names:
             ratio = line["ratios"].get(name)
             text = "-" if ratio is None else f"{ratio:.3f}"
-            cells.append(f"**{text}** ± {line['spread']:.3f}" if name == line["best"] else text)
+            cells.append(f"**{text}**" if name == line["best"] else text)
         shown.append([line["dataset"], words[line["loss"]], f"{line['at']:g}", *cells])
     return table(["dataset", "loss", "at", *names], shown)
 

@@ -11,15 +11,15 @@ from opboost_ops.errors import ConfigError
 
 _HEAD = """# Evaluation
 
-For: a data scientist who compares it with the papers.
+This page reproduces the papers' workloads on their own tables, with the papers' figures beside ours
+where we know them. Above each section is the command that measured it. All settings, with standard
+deviations, are in `docs/evaluation/*.json`; the page shows a selection.
 
-{worst}The papers' workloads on their own tables, by one command each, with the papers' figures
-beside ours where they are known. Each section is written from a summary in `docs/evaluation/`, and
-the command above it, with `--summary`, makes that summary, in a checkout of the project;
-`python -m benchmarks.papers report` writes this page and its pictures again. Single measurements
-are cached in `runs/evaluation`, so an interrupted command goes on. Tables come from
-`OPBOOST_DATASETS` (`opboost datasets list` says what they are).
-"""
+Run a command in a checkout, with `OPBOOST_DATASETS` set to a folder of tables (`opboost datasets
+list` names them). `--summary FILE` writes the summary, and `python -m benchmarks.papers report`
+writes this page and its pictures. Measurements are cached in `runs/evaluation`.
+
+{worst}"""
 
 _QUOTE = re.compile(r"(<!-- evaluation: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -36,7 +36,7 @@ def write(docs: Path, readme: Path) -> list[Path]:
         ConfigError: There is no summary, or the README quotes one that is missing.
     """
     summaries = read(docs / "evaluation")
-    worst = f"{denoise.worst(found)}\n\n" if (found := summaries.get("denoise")) else ""
+    worst = f"{denoise.worst(found)}\n" if (found := summaries.get("denoise")) else ""
     pages = [_HEAD.format(worst=worst)]
     for experiment in experiments():
         if found := summaries.get(experiment.name):

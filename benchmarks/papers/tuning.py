@@ -109,8 +109,8 @@ def section(found: Mapping[str, Any], _: Path) -> str:
             row["dataset"],
             f"{row['epsilon']:g}",
             row["mode"],
-            spread(row, "default", 4),
-            spread(row, "tuned", 4),
+            f"{row['default']:.4f}",
+            f"{row['tuned']:.4f}",
             spread(row, "gain", 4),
             f"{row['above']}, {row['below']} of {seeds}",
         )
@@ -124,9 +124,8 @@ def section(found: Mapping[str, Any], _: Path) -> str:
 {found["trials"]} trials in {found["folds"]} folds of the training rows, beside {trees}.
 At most {found["table_rows"]:,} rows of each table, drawn evenly, a fifth of them held out;
 Global-map on [1, 10]; {seeds} seeds of rows, split, draw and search. AUC, or R2 (casp, powerplant),
-mean and standard deviation. *Above, below* counts the seeds of which the gain's paired 95 %
-interval (bootstrap of the held-out rows) lies wholly above or below zero. Trials see released rows
-alone: for mode clear, which routed and local scoring meet, they are a proxy.
+mean. *Above, below* counts the seeds whose paired 95 % interval of the gain (bootstrap over rows)
+lies above or below zero. Trials see released rows only; for mode clear they are a proxy.
 
 Above zero with every seed: {_named(better)}. Below with every seed: {_named(worse)}. Of all
 {len(rows)} settings.

@@ -7,7 +7,7 @@ import numpy as np
 
 from opboost_ops.boosting.rounds import Phase
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.privacy.heads import Given
+from opboost_ops.privacy.checkpoints import Standing
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Identity:
         experiment: Whether what it signs carries no guarantee.
         noise: Draws so many integers for a sum of a phase, int64, where sums have noise.
         decisions: The key of the decisions of a session that has ended.
-        given: Where the party's books stand, which goes with its key of the run.
+        standing: Where the party's state stands, which goes with its key of the run.
     """
 
     party: str
@@ -33,7 +33,7 @@ class Identity:
     experiment: bool = False
     noise: Callable[[Phase, int], np.ndarray] | None = None
     decisions: bytes | None = None
-    given: Given | None = None
+    standing: Standing | None = None
 
 
 @dataclass

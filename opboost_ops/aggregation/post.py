@@ -104,7 +104,7 @@ class Post:
             self._me.party,
             self._me.experiment,
             self._envelope if kind == "masked" else None,
-            self._me.given if kind == "round_key" else None,
+            self._me.standing if kind == "round_key" else None,
         )
         self._store.put_once(manifest.reference, files, durable=durable)
         self._conversation.signed_here(manifest, files, self._me.signer.public)

@@ -1,4 +1,4 @@
-"""Private alignment: an oblivious PRF on Curve25519, and what is built of it.
+"""The sealed release: an oblivious PRF on Curve25519, zero sharings, and sealed rows.
 
-Pure functions of messages and keys: nothing here reads a file, a clock or a network.
+All but `month_keys` and `point_cache` are pure functions of messages and keys.
 """

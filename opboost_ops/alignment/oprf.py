@@ -102,25 +102,6 @@ def ask(
         raise repeated_ids(repeated)
 
 
-def own_points(
-    engine: Engine, seed: bytes, federation: str, messages: Messages, total: int
-) -> Iterator[tuple[list[bytes], np.ndarray]]:
-    """The points b H(y) of a feature holder's own messages, and of the canary as the last.
-
-    Args:
-        engine: Multiplies.
-        seed: The feature holder's of the session.
-        federation: Name of the federation.
-        messages: One a row, in pieces.
-        total: How many they are.
-
-    Yields:
-        Messages, and their points, uint8, shape (k, 32).
-    """
-    tag, messages = domain_tag(federation), _canary_last(messages)
-    yield from engine.hashed(messages, tag, evaluation_key(seed), "digests", total + 1)
-
-
 def evaluate(
     engine: Engine, seed: bytes, query: Iterable[np.ndarray], total: int
 ) -> Iterator[np.ndarray]:

@@ -1,50 +1,9 @@
-"""Tags: what becomes of a point that only its owner's key, or an answer to a query, gives."""
-
-import hashlib
-from collections.abc import Sequence
-from typing import Literal
+"""Short keys of people, in the order of their bytes."""
 
 import numpy as np
 
 #: Bytes of a tag.
 TAG = 16
-
-#: ``tag`` names a person in the digests of one feature holder; ``mask`` hides the person's value
-#: in its table of zero shares; ``look`` names the person when the label holder answers.
-Use = Literal["tag", "mask", "look"]
-
-
-def tags(use: Use, points: np.ndarray, messages: Sequence[bytes], salt: bytes) -> np.ndarray:
-    """BLAKE2b-128 of point and message, one a person.
-
-    Args:
-        use: What for; tags of one use say nothing of those of another.
-        points: uint8, shape (n, 32).
-        messages: Of the same people.
-        salt: The run's, 16 bytes, by `salt_of`: tags of one run say nothing of those of another,
-            even where points stay.
-
-    Returns:
-        uint8, shape (n, 16).
-    """
-    person = f"opboost-psi-{use}".encode()
-    copy = hashlib.blake2b(digest_size=TAG, person=person, salt=salt).copy
-    raw = np.ascontiguousarray(points).tobytes()
-    made = []
-    for i, message in enumerate(messages):
-        digest = copy()
-        digest.update(raw[32 * i : 32 * i + 32] + message)
-        made.append(digest.digest())
-    return rows_of(b"".join(made), TAG)
-
-
-def salt_of(plan: str) -> bytes:
-    """The salt of a run's tags, 16 bytes, which all parties know.
-
-    Args:
-        plan: Digest of the plan, hex.
-    """
-    return bytes.fromhex(plan)[: hashlib.blake2b.SALT_SIZE]
 
 
 def rows_of(raw: bytes, width: int) -> np.ndarray:

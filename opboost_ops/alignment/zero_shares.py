@@ -1,10 +1,12 @@
-"""Masked zero shares in an oblivious key-value store: only who is common to all is told.
+"""Zero sharings in an oblivious key-value store: only rows of people whom all holders have open.
 
-Every two feature holders share a key r_ij. What holder j stores for its person y is the XOR over
-all other holders i of BLAKE2b(r_ij, y), under a mask that only j's key, or an answer to a query
-about y, gives. Over all holders every r_ij comes twice, so for a person whom all of them have the
-unmasked values add up to zero, and for any other person to noise: the label holder does not learn
-who is common to two of three (after Kolesnikov et al., CCS 2017).
+Every two of m feature holders share a key s_ij, from which m blocks follow for each person: one
+for each target. Z_i[t] is the XOR of block t over all other holders, so over all holders the
+blocks of a target come twice, and Z_t[t] is the XOR of the Z_i[t] of all others. Holder i stores
+its shares for all targets but itself, under masks that only its key of the month, or an answer to
+a query, gives; its share for itself seals its own row. One sharing for all targets would not do:
+label holder and one holder together would know a second one's share of everybody, compare it
+with what is stored, and read the second one's membership alone (after Kolesnikov et al., CCS 2017).
 
 The store is a garbled table of three segments: a key's value is the XOR of one slot in each,
 found by peeling. Slots that no key needs come from a keyed stream, so that all of them together
@@ -28,6 +30,9 @@ _SPARE = 24
 
 _SEGMENTS = 3
 
+#: Bytes of a block of shares: four targets.
+_BLOCK = 64
+
 #: Attempts of which all fail once in 2^200 times, and more.
 _MOST_SEEDS = 256
 
@@ -42,26 +47,30 @@ def pair_key(shared: bytes, session: str) -> bytes:
     return keyed_by(shared, f"psi:share:{session}")
 
 
-def shares(pairs: Mapping[str, bytes], messages: Sequence[bytes]) -> np.ndarray:
-    """A holder's share of zero for every message.
+def sharings(pairs: Mapping[str, bytes], messages: Sequence[bytes]) -> np.ndarray:
+    """A holder's shares of zero for every message, one for each holder as the target.
 
     Args:
         pairs: Its key with each other holder, 32 bytes each.
         messages: Of its people.
 
     Returns:
-        uint8, shape (n, 16).
+        uint8, shape (n, m, 16), m one more than the pairs: targets in the order of their names.
     """
-    total = np.zeros((len(messages), TAG), dtype=np.uint8)
+    targets = len(pairs) + 1
+    width = TAG * targets
+    counters = [bytes([c]) for c in range(-(-width // _BLOCK))]
+    total = np.zeros((len(messages), width), dtype=np.uint8)
     for key in pairs.values():
-        copy = hashlib.blake2b(digest_size=TAG, key=key, person=b"opboost-psi-zero").copy
+        copy = hashlib.blake2b(digest_size=_BLOCK, key=key, person=b"opboost-pair").copy
         made = []
         for message in messages:
-            digest = copy()
-            digest.update(message)
-            made.append(digest.digest())
-        total ^= rows_of(b"".join(made), TAG)
-    return total
+            for counter in counters:
+                digest = copy()
+                digest.update(counter + message)
+                made.append(digest.digest())
+        total ^= rows_of(b"".join(made), _BLOCK * len(counters))[:, :width]
+    return total.reshape(len(messages), targets, TAG)
 
 
 def slots_for(keys: int) -> int:
@@ -75,29 +84,30 @@ def encode(seed: bytes, keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarra
     Args:
         seed: The holder's of the session; what is free follows from it.
         keys: uint8, shape (n, 16), all different, looking random to everyone.
-        values: uint8, shape (n, 16), likewise.
+        values: uint8, shape (n, width), likewise; width a multiple of 8.
 
     Returns:
-        The table, uint8, shape (slots, 16), and the number of the hash that it was built with.
+        The table, uint8, shape (slots, width), and the number of the hash that it was built with.
 
     Raises:
         ValueError: A key comes twice.
     """
-    wanted = np.ascontiguousarray(values).view(np.uint64).reshape(-1, 2)
+    width = values.shape[1]
+    wanted = np.ascontiguousarray(values).view(np.uint64).reshape(-1, width // 8)
     size = slots_for(len(keys))
     for number in range(_MOST_SEEDS):
         places = _places(keys, number, size)
         peeled = _peel(places, size)
         if peeled is None:
             continue
-        fill = _stream(keyed_by(seed, "psi:free"), size)
-        table = fill.view(np.uint64).reshape(size, 2).copy()
+        fill = _stream(keyed_by(seed, "psi:free"), size * width)
+        table = fill.view(np.uint64).reshape(size, width // 8).copy()
         # Backwards: when a key's own slot is written, its two others are final.
         for rows, own in reversed(peeled):
             three = places[rows]
             total = table[three[:, 0]] ^ table[three[:, 1]] ^ table[three[:, 2]]
             table[own] ^= total ^ wanted[rows]
-        return table.view(np.uint8).reshape(size, TAG), number
+        return table.view(np.uint8).reshape(size, width), number
     raise ValueError("a key comes twice")
 
 
@@ -105,17 +115,18 @@ def decode(table: np.ndarray, number: int, keys: np.ndarray) -> np.ndarray:
     """What a table says of keys: their values, and noise for a key that it does not hold.
 
     Args:
-        table: uint8, shape (slots, 16).
+        table: uint8, shape (slots, width).
         number: Of the hash that it was built with.
         keys: uint8, shape (n, 16).
 
     Returns:
-        uint8, shape (n, 16).
+        uint8, shape (n, width).
     """
-    words = np.ascontiguousarray(table).view(np.uint64).reshape(-1, 2)
+    width = table.shape[1]
+    words = np.ascontiguousarray(table).view(np.uint64).reshape(-1, width // 8)
     places = _places(keys, number, len(words))
     found = words[places[:, 0]] ^ words[places[:, 1]] ^ words[places[:, 2]]
-    return np.asarray(found.view(np.uint8).reshape(-1, TAG))
+    return np.asarray(found.view(np.uint8).reshape(-1, width))
 
 
 def _places(keys: np.ndarray, number: int, size: int) -> np.ndarray:
@@ -162,7 +173,7 @@ def _peel(places: np.ndarray, size: int) -> list[tuple[np.ndarray, np.ndarray]] 
     return rounds
 
 
-def _stream(key: bytes, slots: int) -> np.ndarray:
+def _stream(key: bytes, size: int) -> np.ndarray:
     # A key of its own: the counter begins at 0, and no block comes twice.
     encrypt = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
-    return np.frombuffer(encrypt.update(bytes(TAG * slots)), dtype=np.uint8)
+    return np.frombuffer(encrypt.update(bytes(size)), dtype=np.uint8)

@@ -10,6 +10,8 @@ shape: (2, 3)
 >>> api.score("credit/federation.yaml").scores
 shape: (1_000, 4)
 ...
+>>> api.models("credit/federation.yaml").model().predict_proba(raw_columns)
+array(...)
 
 A federation is named by its ``federation.yaml`` or by the folder of it, and a party by the folder
 of its ``site.yaml``. What an object holds is its party's own: of one's own party, or of all where
@@ -18,6 +20,7 @@ one runs all of them.
 
 from opboost_ops.api.consent import Checked, Consent, agree, check
 from opboost_ops.api.ledger import Statement, ledger
+from opboost_ops.api.model import Model
 from opboost_ops.api.models import Models, card, models
 from opboost_ops.api.plans import channel, divide, leakage, plan, simulate, sizes
 from opboost_ops.api.runs import Scored, Trained, run, score
@@ -26,6 +29,7 @@ from opboost_ops.api.setup import bounds, federate, init
 __all__ = [
     "Checked",
     "Consent",
+    "Model",
     "Models",
     "Scored",
     "Statement",

@@ -1,22 +1,25 @@
 """What is wrong, what will leave, and a party's consent to it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from opboost_ops.config.agreement import digest_of, document
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.loading import load_federation, load_site
+from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
 from opboost_ops.errors import ConfigError, Fault
-from opboost_ops.run import agreement, mailboxes
-from opboost_ops.run.agreement_file import load
+from opboost_ops.exchange.books import agreements_of
+from opboost_ops.privacy.receivers import with_receiver
+from opboost_ops.run import agreement
 from opboost_ops.run.changes import Change, changes, leaving
-from opboost_ops.run.party_sites import federation_file
+from opboost_ops.run.exact_releases import exact_releases
+from opboost_ops.run.party_sites import federation_file, site_files
 from opboost_ops.run.site_faults import site_faults
 from opboost_ops.setup.receivers import pin_receiver
-from opboost_ops.stages import list_shards, request_splits
-from opboost_ops.stages.alignments import alignment_of
+from opboost_ops.views.consent_sheet import ConsentSheet, consent_sheet
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,12 +32,28 @@ class Checked:
         leaves: What is randomised before it leaves: a row a column and agreed epsilon, with
             ``party``, ``column``, ``mechanism``, ``epsilon``, ``loss_1`` and ``loss_whole``.
         exact: What is sent in a run without an epsilon: ``sender``, ``receiver``, ``discloses``.
+        lacking: By party, what it has not agreed to; empty if all have agreed.
     """
 
     federation: Federation
     faults: tuple[Fault, ...]
     leaves: pl.DataFrame
     exact: pl.DataFrame
+    lacking: Mapping[str, str]
+
+    def document(self) -> dict[str, Any]:
+        """The same as JSON; infinite losses are ``"inf"``."""
+        leaves = [
+            {name: "inf" if value == float("inf") else value for name, value in line.items()}
+            for line in self.leaves.to_dicts()
+        ]
+        return {
+            "federation": self.federation.name,
+            "faults": [vars(fault) for fault in self.faults],
+            "lacking": dict(self.lacking),
+            "leaves": leaves,
+            "exact": self.exact.to_dicts(),
+        }
 
     def __repr__(self) -> str:
         found = f"{len(self.faults)} faults" if self.faults else "no faults"
@@ -51,6 +70,7 @@ class Consent:
         digest: Of what is agreed to; `agree` takes it.
         changes: What is new since the party's last agreement.
         number: Of the party's agreement to just this; None if it has not agreed.
+        sheet: All that leaves, and what it means.
     """
 
     party: str
@@ -58,6 +78,7 @@ class Consent:
     digest: str
     changes: tuple[Change, ...]
     number: int | None
+    sheet: ConsentSheet
 
     def __repr__(self) -> str:
         state = f"agreed, number {self.number}" if self.number else f"{len(self.changes)} changes"
@@ -97,33 +118,38 @@ def check(federation: str | Path) -> Checked:
         tuple(faults),
         pl.DataFrame(lines, infer_schema_length=None),
         pl.DataFrame(exact, infer_schema_length=None),
+        _lacking(path, declared),
     )
 
 
-def exact_releases(federation: Federation) -> list[tuple[str, str, str]]:
-    """What a run sends without an epsilon: sender, receiver, and what it discloses."""
-    if federation.learning == "horizontal":
-        return [
-            (party, to, discloses)
-            for party in federation.parties
-            for _, to, discloses in mailboxes.disclosures(party, federation)
-        ]
-    found = list(alignment_of(federation.alignment_mode).disclosures(federation))
-    for party in federation.feature_holders:
-        if federation.parties[party].shards:
-            found.append((party, "everyone who sees the run", list_shards.DISCLOSES))
-        if not federation.has_decoys:
-            found.append((federation.label_holder, party, request_splits.DISCLOSES))
+def _lacking(path: Path, federation: Federation) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for party, file in site_files(path, federation).items():
+        try:
+            lacks = agreement.lacking(load_site(file), federation)
+        except ConfigError as error:
+            lacks = error.problem
+        if lacks:
+            found[party] = lacks
     return found
 
 
-def agree(site: str | Path, federation: str | Path, digest: str | None = None) -> Consent:
+def agree(
+    site: str | Path,
+    federation: str | Path,
+    digest: str | None = None,
+    *,
+    by: str = "",
+    because: str = "",
+) -> Consent:
     """Show what a party is asked to agree to; with its digest, agree to it.
 
     Args:
         site: Folder of the party's ``site.yaml``.
         federation: ``federation.yaml``, or its folder.
         digest: Of a `Consent` that somebody has read; nothing is agreed to without it.
+        by: Who agrees for the party.
+        because: Why.
 
     Raises:
         ConfigError: The party is not in the federation, or the file is not what was read.
@@ -139,8 +165,10 @@ def agree(site: str | Path, federation: str | Path, digest: str | None = None) -
         )
     if digest is not None:
         pin_receiver(Path(site), declared)
-        agreement.agree(mine, declared)
-    book = load(mine)
+        agreement.agree(mine, declared, by=by, because=because)
+    book = agreements_of(mine)
     newest = book.newest(declared.name)
     number = newest.number if newest is not None and newest.digest == found else None
-    return Consent(mine.party, declared, found, tuple(changes(book, declared)), number)
+    policy = with_receiver(load_policy(Path(site) / POLICY), declared)
+    sheet = consent_sheet(declared, mine.party, policy, found)
+    return Consent(mine.party, declared, found, tuple(changes(book, declared)), number, sheet)

@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from opboost_ops.boosting.trainer import format_of
-from opboost_ops.config.federation import AlignmentMode
 from opboost_ops.config.loading import load_site
 from opboost_ops.datasets import centralised, lenders, load
 from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.errors import ConfigError
+from opboost_ops.models.registry import Registry
 from opboost_ops.run.artifact_sizes import artifact_sizes
 from opboost_ops.run.local import Finished
 from opboost_ops.run.party_sites import site_files
+from opboost_ops.views.run_outcome import outcome
 
 
 def write_named(
@@ -21,7 +22,6 @@ def write_named(
     form: Mapping[str, Any],
     *,
     seed: int | None = None,
-    alignment: AlignmentMode | None = None,
     epsilon: float | None = None,
     lower: int | None = None,
     upper: int | None = None,
@@ -34,7 +34,6 @@ def write_named(
         folder: An empty or new one.
         form: As in the trigger form.
         seed: Makes split, booster and noise predictable.
-        alignment: How the common people are found; private when absent.
         epsilon: Of all protected features.
         lower: L of the domain.
         upper: R of the domain.
@@ -48,7 +47,7 @@ def write_named(
         ConfigError: An option is not for this table, or the folder is in use.
     """
     if dataset == lenders.NAME:
-        given = {"epsilon": epsilon, "lower": lower, "upper": upper, "alignment": alignment}
+        given = {"epsilon": epsilon, "lower": lower, "upper": upper}
         if named := [f"--{name}" for name, value in given.items() if value]:
             raise ConfigError(
                 f"{', '.join(named)} is not for {dataset}, whose learning is horizontal.",
@@ -71,7 +70,6 @@ def write_named(
         epsilon=epsilon,
         lower=lower,
         upper=upper,
-        alignment=alignment or "private",
         scoring={"mode": "routed"} if imputed else None,
     )
     return file, dict(form)
@@ -100,12 +98,15 @@ def run_document(file: Path, finished: Finished, *, experiment: bool = False) ->
             **finished.summaries[owner]["evaluate"]["metrics"],
         }
     name = format_of(declared.training.trainer).file
-    model = load_site(sites[owner]).models / declared.name / finished.run / name
+    models = load_site(sites[owner]).models
+    model = models / declared.name / finished.run / name
+    files = Registry(models, declared.name).files(finished.run)
     quality = finished.seconds("quality_seconds")
     return {
         "federation": declared.name,
         "run": finished.run,
         "metrics": metrics,
+        "outcome": outcome(declared, files, finished.summaries[owner]["register"]),
         "bytes": artifact_sizes(sites[owner], declared.name, finished.run),
         "seconds": finished.seconds(),
         "quality_seconds": round(sum(quality.values()), 6),

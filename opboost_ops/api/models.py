@@ -7,12 +7,15 @@ from typing import Any, Literal
 
 import polars as pl
 
+from opboost_ops.api.model import Model
 from opboost_ops.config.loading import load_federation, load_site
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.models import versions
 from opboost_ops.models.card import Card
 from opboost_ops.models.export import export_model, model_columns
 from opboost_ops.models.registry import Registry
+from opboost_ops.models.versions import Version
 from opboost_ops.run.acts import Asked, do
 from opboost_ops.run.party_sites import federation_file, site_files
 
@@ -100,6 +103,24 @@ class Models:
             f"The card of {version or 'the champion'} has a form that this software does not read.",
             "See it with `opboost models show`.",
         )
+
+    def version(self, version: str | None = None) -> Version:
+        """All that is known of a version, the champion when absent, as its page shows it.
+
+        Raises:
+            ContractError: There is none.
+        """
+        return versions.Models(self._site.models, self._federation).version(
+            version or self.champion or ""
+        )
+
+    def model(self, version: str | None = None) -> Model:
+        """A version that predicts from raw columns, the champion when absent.
+
+        Raises:
+            ContractError: There is none, or it cannot be predicted from raw columns.
+        """
+        return Model(self.files(version), version or self.champion or "")
 
     def export(
         self, out: str | Path, version: str | None = None, form: str | None = None

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from opboost_ops.config.federation import LearningTask
 from opboost_ops.config.loading import load_site
 from opboost_ops.setup import bounds as bounds_table
 from opboost_ops.setup.federation_file import Federated
@@ -23,6 +24,7 @@ def init(
     policy: Path | None = None,
     query: str | None = None,
     positive: str | None = None,
+    task: LearningTask | None = None,
     ask: Callable[[str, list[str]], str | None] | None = None,
 ) -> Offered:
     """Write a party's keys, site, policy and public offer from its own table.
@@ -39,6 +41,7 @@ def init(
         policy: A ``policy.yaml`` that pins columns of the table already.
         query: What a database is asked.
         positive: Which of two classes of the label is the positive one.
+        task: What is learnt; guessed from the label's values when absent.
         ask: Returns the positive class of a label, by its name and classes.
 
     Raises:
@@ -56,6 +59,7 @@ def init(
         policy=policy,
         query=query,
         positive=positive,
+        task=task,
         ask=ask,
     )
 

@@ -1,7 +1,7 @@
-"""The file of a backup: a zip whose last entry, a sealed manifest, says what all others must be.
+"""The file of a backup: an encrypted zip whose last entry, a sealed manifest, lists all others.
 
-The seal's key follows from the party's noise secret, so that an edited backup, or another party's,
-is refused. The secret itself is not in it, nor any other key.
+Encryption to a public key shows nobody's hand. So the manifest is sealed under the party's noise
+secret, and a site that has its secret refuses what somebody else has encrypted to the same key.
 """
 
 import hashlib
@@ -12,10 +12,11 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 from pydantic import Field, ValidationError
 
+from opboost_ops.backup.encryption import Decrypted, Encrypted, Key, Lock
 from opboost_ops.config.schema import Name, Record
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.manifest import Digest, File, KeyName
@@ -25,10 +26,10 @@ from opboost_ops.mechanisms import noise
 MANIFEST = "backup.json"
 
 #: Where the entries of each kind lie.
-DATABASE, CELLS, MODELS, HOME, FILES = "database/", "cells/", "models/", "home/", "files/"
+DATABASE, CELLS, MODELS, FILES, KEYS = "database/", "cells/", "models/", "files/", "keys/"
 
-#: Entries of `FILES` by which a site is found, and what it agreed to.
-SITE, AGREEMENT = "site.yaml", "agreement.json"
+#: Entry of `FILES` by which a site is found.
+SITE = "site.yaml"
 
 #: Most bytes that are read of a manifest.
 _LIMIT = 64 * 2**20
@@ -61,7 +62,7 @@ class Contents(Record):
         left_out: What was not taken along, and why.
     """
 
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     party: Name
     at: str
     software: str
@@ -81,10 +82,12 @@ class Writer:
 
     Args:
         file: Where to; it is only ever added to.
+        lock: What it is encrypted to.
     """
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._zip = zipfile.ZipFile(file, "w", allowZip64=True)
+    def __init__(self, file: IO[bytes], lock: Lock) -> None:
+        self._file: Any = Encrypted(file, lock)
+        self._zip = zipfile.ZipFile(self._file, "w", allowZip64=True)
         self.files: dict[str, File] = {}
 
     def add(self, name: str, blocks: Iterable[bytes]) -> None:
@@ -128,6 +131,7 @@ class Writer:
     def close(self) -> None:
         """End the file."""
         self._zip.close()
+        self._file.close()
 
 
 class Reader:
@@ -194,26 +198,35 @@ class Reader:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Reader]:
+def opened(path: Path, key: Key) -> Iterator[Reader]:
     """A backup whose manifest is well-formed; nothing else of it was looked at.
 
     Args:
         path: The file.
+        key: What opens it.
 
     Raises:
         ArtifactError: It cannot be read, is cut short, or is no backup that this software knows.
+        ConfigError: It does not open with this key.
     """
-    problem = f"The backup {path.name} cannot be read."
     try:
-        file = zipfile.ZipFile(path)
+        file = path.open("rb")
     except OSError:
         file = None
-    except (zipfile.BadZipFile, ValueError, NotImplementedError):
-        file, problem = None, f"The backup {path.name} is cut short or damaged, or is none."
     if file is None:
-        raise ArtifactError(problem, "Take another one. Nothing was changed.")
+        raise ArtifactError(
+            f"The backup {path.name} cannot be read.", "Take another one. Nothing was changed."
+        )
     with file:
-        yield Reader(file, *_manifest(file, path.name))
+        content: Any = Decrypted(file, key)
+        try:
+            entries = zipfile.ZipFile(content)
+        except (zipfile.BadZipFile, ValueError, NotImplementedError):
+            entries = None
+        if entries is None:
+            raise _edited("its list of entries")
+        with entries:
+            yield Reader(entries, *_manifest(entries, path.name))
 
 
 def _manifest(file: zipfile.ZipFile, name: str) -> tuple[Contents, str]:
@@ -225,18 +238,13 @@ def _manifest(file: zipfile.ZipFile, name: str) -> tuple[Contents, str]:
             return Contents.model_validate(data), seal
     except (KeyError, ValueError, ValidationError, RecursionError, zipfile.BadZipFile, zlib.error):
         pass
-    except (EOFError, NotImplementedError, RuntimeError):
-        pass
     version = data.get("version") if isinstance(data, dict) else None
-    if isinstance(version, int) and version > 1:
+    if isinstance(version, int) and version > 2:
         raise ArtifactError(
-            f"The backup {name} has format version {version}; this software knows 1.",
+            f"The backup {name} has format version {version}; this software knows 2.",
             "Restore it with the software that made it, or a later one. Nothing was changed.",
         )
-    raise ArtifactError(
-        f"The backup {name} is damaged, or is none: its {MANIFEST} cannot be read.",
-        "Take another one. Nothing was changed.",
-    )
+    raise _edited(MANIFEST)
 
 
 def _seal(secret: bytes, data: object) -> str:

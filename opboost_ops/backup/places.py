@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from types import TracebackType
 from uuid import uuid4
 
-from opboost_ops.backup.archive import CELLS, DATABASE, HOME, MODELS, Progress, Reader
+from opboost_ops.backup.archive import CELLS, DATABASE, MODELS, Progress, Reader
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError
 
@@ -26,11 +26,7 @@ class Places:
         #: What names of tables end with that are set aside.
         self.table_end = f"before_restore_{stamp}".lower()
         self._of = {CELLS: site.cells, MODELS: site.models}
-        self._home = site.home
-        self._at = {
-            kind: path.with_name(f".{path.name}{end}")
-            for kind, path in {**self._of, HOME: site.home}.items()
-        }
+        self._at = {kind: path.with_name(f".{path.name}{end}") for kind, path in self._of.items()}
         #: The rows of each table.
         self.rows = folder / end / "rows"
         self._new = not folder.exists()
@@ -97,18 +93,12 @@ class Places:
         return target
 
     def swap(self) -> None:
-        """Cell states and models change places with what was there; records of runs are added."""
+        """Cell states and models change places with what was there."""
         for kind, path in self._of.items():
             self.move_aside(path)
             if self._at[kind].is_dir():
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 self._move(self._at[kind], path)
-        for staged in sorted(self._at[HOME].rglob("*.json")):
-            path = self._home / staged.relative_to(self._at[HOME])
-            if not path.exists():
-                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                staged.rename(path)
-                self.made.append(path)
 
     def _move(self, source: Path, target: Path) -> None:
         source.rename(target)

@@ -8,8 +8,9 @@ from pathlib import Path
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.exchange.books import open_books
+from opboost_ops.privacy.agreements import Agreements
 from opboost_ops.privacy.database import has_tables
-from opboost_ops.privacy.forgotten import Forgotten
+from opboost_ops.run.taking_part import stopped
 
 #: Most runs that a message names.
 _NAMED = 10
@@ -38,13 +39,17 @@ class Present:
         anything: Whether there are books, in whatever state.
         readable: Whether the ledger's database could be read.
         lines: Its lines.
-        forgotten: Whom it has been asked to forget; see `Forgotten.entries`.
+        forgotten: Whom it has been asked to forget; see `ForgottenPeople.entries`.
+        withdrawn: Digests of agreements that are answered no more, by federation.
+        stopped: Federations in which it has stopped taking part.
     """
 
     anything: bool
     readable: bool
     lines: tuple[Line, ...] = ()
     forgotten: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+    withdrawn: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+    stopped: frozenset[str] = field(default_factory=frozenset)
 
     def beyond(self, backup: Iterable[Line]) -> list[Line]:
         """Lines that a backup has not."""
@@ -61,25 +66,35 @@ def look(site: Site) -> Present:
     Raises:
         ConfigError: Its database is a server's, and does not answer.
     """
-    listed: set[tuple[str, str]] = set()
-    try:
-        listed = Forgotten(site.forgotten).entries()
-    except (OSError, ValueError, KeyError, TypeError):
-        listed = set()  # Damaged: the database has a copy.
     files = any(path.is_file() for root in (site.cells, site.models) for path in root.rglob("*"))
     url = site.ledger_url()
     if not has_tables(url):
-        return Present(files, False, (), frozenset(listed))
+        return Present(files, False)
     try:
         with open_books(site, anew=True) as books:
             lines = tuple(Line(r.artifact, r.feature or "", r.run) for r in books.ledger.releases())
-            listed |= books.ledger.forgotten()
+            listed = books.forgotten.read().entries
+            book = books.agreements.read()
+            made = book.agreements
+            withdrawn = _not_in_force(book)
+            stops = frozenset(a.federation for a in made if stopped(books, a.federation))
             entries = sum(1 for _ in books.audit.entries())
     except (OpBoostError, ValueError):
         if not url.startswith("sqlite:///"):
             raise
-        return Present(True, False, (), frozenset(listed))
-    return Present(files or bool(lines) or entries > 0, True, lines, frozenset(listed))
+        return Present(True, False)
+    return Present(files or bool(lines) or entries > 0, True, lines, listed, withdrawn, stops)
+
+
+def _not_in_force(book: Agreements) -> frozenset[tuple[str, str]]:
+    """Agreements that were withdrawn, or that a later one has retired and no version keeps."""
+    found = set()
+    for made in book.agreements:
+        last, kept = book.of(made.federation)[-1], book.kept.get(made.federation, {})
+        retired = made.digest != last.digest and made.number not in kept.values()
+        if made.withdrawn is not None or retired:
+            found.add((made.federation, made.digest))
+    return frozenset(found)
 
 
 def lines_in(rows: Path) -> list[Line]:
@@ -113,12 +128,14 @@ def require_meant(present: Present, beyond: list[Line], at: str, party: str) -> 
     if not present.readable:
         told = "What lies there cannot be read."
     elif beyond:
-        told = f"{len(beyond)} lines of theirs are not in the backup of {at}: {runs_of(beyond)}."
+        told = (
+            f"{len(beyond)} ledger entries of it are not in the backup of {at}: {runs_of(beyond)}."
+        )
     else:
-        told = f"The backup of {at} has all their lines."
+        told = f"The backup of {at} has all its ledger entries."
     raise ConfigError(
-        f"{party} has books already. {told}",
-        "Say --yes to set them aside, to where nothing looks any more. Nothing was changed.",
+        f"{party} already has a state. {told}",
+        "Add --yes to move it aside and restore the backup. Nothing was changed.",
     )
 
 

@@ -5,9 +5,9 @@ manifest. Then, in one transaction of the database, its rows are replaced and th
 states and models change places with what was there, which is kept. Ended in between, the old
 database lies beside older cell states, which every run refuses; doing it again mends that.
 
-What people wrote (`site.yaml`, `policy.yaml`, the agreement) is put back only where it is missing:
-it may have been narrowed since, and nobody consents by a restore. For the same reason whoever was
-forgotten since stays forgotten.
+What people wrote (`site.yaml`, `policy.yaml`) and keys are put back only where they are missing. An
+agreement that was withdrawn since stays withdrawn, and whoever was forgotten since stays forgotten:
+nobody consents by a restore.
 """
 
 import datetime
@@ -19,28 +19,30 @@ from pathlib import Path
 
 from opboost_ops import __version__
 from opboost_ops.backup.archive import (
-    AGREEMENT,
     FILES,
+    KEYS,
     SITE,
     Contents,
     Progress,
     Reader,
     opened,
 )
+from opboost_ops.backup.encryption import Key
+from opboost_ops.backup.party_keys import PartyKeys, put_back, require_same
 from opboost_ops.backup.places import Places, unpack
 from opboost_ops.backup.present import Line, Present, lines_in, look, require_meant
-from opboost_ops.backup.sealed_keys import PartyKeys, put_back, require_same
 from opboost_ops.config.loading import load_site
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError, ConfigError, ContractError
 from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.key_files import write_private
+from opboost_ops.exchange.migrations import copy_file
 from opboost_ops.mechanisms import noise
+from opboost_ops.mechanisms.noise import read_secret
+from opboost_ops.privacy.agreements import AgreementRecords
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import VERSION, Database
 from opboost_ops.privacy.forgotten import Forgotten
-from opboost_ops.privacy.ledger import Ledger
-from opboost_ops.privacy.migrations import copy_file
 from opboost_ops.privacy.rows import copy_tables, replace_rows, table_names
 
 
@@ -66,7 +68,7 @@ class Restored:
 def restore(
     folder: Path,
     source: Path,
-    keys: PartyKeys | None = None,
+    key: Key,
     over: bool = False,
     progress: Progress = lambda *_: None,
 ) -> Restored:
@@ -75,7 +77,7 @@ def restore(
     Args:
         folder: Of the party's ``site.yaml``, which may be missing.
         source: The backup.
-        keys: The party's keys, for a place that has none.
+        key: What opens it.
         over: Books that lie there may be set aside.
         progress: Told how far it is.
 
@@ -84,15 +86,19 @@ def restore(
         ConfigError: It is of another noise secret, or something is there that must not be lost.
         ContractError: There is no room; as in all these cases, nothing was changed.
     """
-    with opened(source) as reader:
+    with opened(source, key) as reader:
         contents = reader.contents
         _require_known(contents)
         site = _site_of(folder, reader)
-        _require_party(contents, site, keys)
-        secret = _secret(site, contents, keys)
-        reader.require_sealed(secret)
-        if keys is not None:
-            require_same(site, keys)
+        if contents.party != site.party:
+            raise ArtifactError(
+                f"The backup is of {contents.party}, and this is the site of {site.party}.",
+                "Nothing was changed.",
+            )
+        names = reader.below(KEYS)
+        keys = PartyKeys({name.removeprefix(KEYS): reader.read(name) for name in names})
+        reader.require_sealed(_secret(site, contents, keys))
+        require_same(site, keys)
         stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
         with Places(folder, site, stamp) as places, _room(site.party):
             unpack(reader, places, progress)
@@ -100,9 +106,8 @@ def restore(
             beyond = present.beyond(lines_in(places.rows / "releases.jsonl"))
             if not over:
                 require_meant(present, beyond, contents.at, site.party)
-            if keys is not None:
-                places.made += put_back(site, keys)
-            kept = _put_declared(folder, site, reader, places)
+            places.made += put_back(site, keys)
+            kept = _put_declared(folder, reader, places)
             _replace(site, contents, places, present)
             places.keep()
     return Restored(site, contents, tuple(places.aside), tuple(kept), tuple(beyond))
@@ -114,6 +119,12 @@ def _require_known(contents: Contents) -> None:
             f"The backup has tables of version {contents.tables}, made by release "
             f"{contents.software}; this software, {__version__}, knows {VERSION}.",
             "Upgrade this software first. Nothing was changed.",
+        )
+    if contents.tables < VERSION:
+        raise ArtifactError(
+            f"Release {contents.software} made this backup, whose tables this release migrates "
+            "only where they lie.",
+            f"Restore it with release {contents.software}, then upgrade. Nothing was changed.",
         )
 
 
@@ -133,27 +144,11 @@ def _site_of(folder: Path, reader: Reader) -> Site:
         return load_site(Path(file.name), folder)
 
 
-def _require_party(contents: Contents, site: Site, keys: PartyKeys | None) -> None:
-    found = {"The backup": contents.party, "The keys file": keys.party if keys else site.party}
-    for what, party in found.items():
-        if party != site.party:
-            raise ArtifactError(
-                f"{what} is of {party}, and this is the site of {site.party}.",
-                "Nothing was changed.",
-            )
-
-
-def _secret(site: Site, contents: Contents, keys: PartyKeys | None) -> bytes:
-    """The noise secret of a backup, that of its site or that of its keys."""
-    known = (
-        {} if keys is None or keys.secret is None else {noise.fingerprint(keys.secret): keys.secret}
-    )
-    if not known and site.secret.is_absolute() and not site.secret.exists():
-        raise ConfigError(
-            f"{site.party} has no noise secret here, and the backup has none: keys are kept apart.",
-            "Give the file of its keys with --keys-from. Nothing was changed.",
-        )
-    if not known:
+def _secret(site: Site, contents: Contents, keys: PartyKeys) -> bytes:
+    """The noise secret of a backup: that of its site, or its own where the site has none."""
+    if site.secret.is_absolute() and not site.secret.exists() and keys.secret is not None:
+        known = {noise.fingerprint(keys.secret): keys.secret}
+    else:
         known = site.noise_secrets()
     present = next(iter(known))
     if contents.secret == present:
@@ -162,8 +157,8 @@ def _secret(site: Site, contents: Contents, keys: PartyKeys | None) -> bytes:
     raise ConfigError(
         f"The backup is of noise secret {contents.secret}, and {site.party} has {present} now."
         f"{later}",
-        "Take a backup of after the secret was replaced; or restore into an empty place, with the "
-        "keys of then. Nothing was changed.",
+        "Take a backup of after the secret was replaced; or restore into an empty place. Nothing "
+        "was changed.",
     )
 
 
@@ -181,12 +176,11 @@ def _room(party: str) -> Iterator[None]:
         )
 
 
-def _put_declared(folder: Path, site: Site, reader: Reader, places: Places) -> list[str]:
+def _put_declared(folder: Path, reader: Reader, places: Places) -> list[str]:
     """Write what people wrote where it is missing; what differs, and stays as it is."""
     kept = []
     for name in reader.below(FILES):
         path = folder / name.removeprefix(FILES)
-        path = site.agreement if path.name == AGREEMENT else path
         content = reader.read(name)
         if not path.exists():
             places.made.append(path)
@@ -221,17 +215,34 @@ def _replace(site: Site, contents: Contents, places: Places, present: Present) -
                 raise ArtifactError("The backup's audit log is not as it was. Nothing was changed.")
             places.swap()
             _stay_forgotten(site, database, present.forgotten)
+            _stay_withdrawn(site, database, present)
     finally:
         database.close()
 
 
 def _stay_forgotten(site: Site, database: Database, entries: Iterable[tuple[str, str]]) -> None:
-    forgotten = Forgotten(site.forgotten)
-    before = forgotten.entries()
-    if set(entries) - before:
+    forgotten = Forgotten(database)
+    if set(entries) - forgotten.read().entries:
         forgotten.merge(entries)
-        Cells(site.cells).forget(forgotten.hashes())
-    Ledger(database).complete(forgotten)
+        key = read_secret(site.cells_key) if site.cells_key is not None else None
+        Cells(site.cells, database, key=key).forget(forgotten.read().hashes())
+
+
+def _stay_withdrawn(site: Site, database: Database, present: Present) -> None:
+    """Nobody consents by a restore: what was withdrawn or stopped since stays so."""
+    records, audit = AgreementRecords(database, site.party), Audit(database)
+    at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    for made in records.read().agreements:
+        if made.withdrawn is None and (made.federation, made.digest) in present.withdrawn:
+            records.withdraw(frozenset({made.number}), at)
+            place = f"{made.federation}/agreement/{made.number}"
+            audit.add("withdrawn", place, site.party, made.digest, "kept through a restore")
+    entries = audit.of("stopped", "resumed")
+    for federation in sorted(present.stopped):
+        of = [entry for entry in entries if entry.place.partition("/")[0] == federation]
+        if not of or of[-1].action != "stopped":
+            place = f"{federation}/home/act"
+            audit.add("stopped", place, site.party, detail="kept through a restore")
 
 
 def _lines(path: Path) -> Iterator[bytes]:

@@ -9,11 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from uuid import uuid4
 
-from opboost_ops.backup.archive import CELLS, HOME, MODELS
+from opboost_ops.backup.archive import CELLS, MODELS
 from opboost_ops.config.site import Site
-
-#: What is taken of a run's home: what it accepted, and names of its draws. No table, no value.
-RECORDS = ("acceptance.json", "held.json")
 
 #: What names of cell states, and of the people in them, end with.
 _REPLACED = (".parquet", ".people")
@@ -23,10 +20,10 @@ _LEFT = 86_400.0
 
 
 class SecondNames:
-    """Cell states, models and records of runs of a party, as they are at one moment.
+    """Cell states and models of a party, as they are at one moment.
 
-    Cell states, records and model versions are replaced or added, never changed, and get second
-    names; the few small files that are written in place are copied. As a context manager it
+    Cell states and model versions are added, never changed, and get second names; the few small
+    files that are written in place are copied. As a context manager it
     removes them all.
 
     Args:
@@ -36,14 +33,12 @@ class SecondNames:
     def __init__(self, site: Site) -> None:
         end = f".backup-{uuid4().hex[:8]}"
         self._of = {CELLS: site.cells, MODELS: site.models}
-        self._home = site.home
         self._at = {kind: _beside(path, end) for kind, path in self._of.items()}
-        self._at[HOME] = _beside(site.home, end)
         #: When each version of a model was made, by its folder's entry: their order.
         self.made: dict[str, int] = {}
 
     def __enter__(self) -> "SecondNames":
-        for path in (*self._of.values(), self._home):
+        for path in self._of.values():
             for left in path.parent.glob(f".{path.name}.backup-*"):
                 with suppress(OSError):
                     if time.time() - left.stat().st_mtime > _LEFT:
@@ -65,9 +60,6 @@ class SecondNames:
         Raises:
             OSError: There is no room.
         """
-        for name in RECORDS:
-            for path in sorted(self._home.glob(f"*/*/{name}")):
-                _name(path, self._at[HOME] / path.relative_to(self._home), copy=False)
         for kind, folder in self._of.items():
             for path in sorted(folder.rglob("*")):
                 parts = path.relative_to(folder).parts

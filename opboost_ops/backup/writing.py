@@ -18,14 +18,16 @@ import sqlalchemy as sa
 
 from opboost_ops import __version__
 from opboost_ops.backup.archive import (
-    AGREEMENT,
     DATABASE,
     FILES,
+    KEYS,
     SITE,
     Contents,
     Progress,
     Writer,
 )
+from opboost_ops.backup.encryption import Lock
+from opboost_ops.backup.party_keys import keys_of
 from opboost_ops.backup.second_names import SecondNames
 from opboost_ops.config.loading import POLICY, load_site
 from opboost_ops.config.site import Site
@@ -41,23 +43,25 @@ from opboost_ops.quality.tightening import TIGHTENING
 _BLOCK = 1 << 20
 
 
-def back_up(folder: Path, target: Path, progress: Progress = lambda *_: None) -> Contents:
-    """Write a party's books into one file, as they are at one moment.
+def back_up(
+    folder: Path, target: Path, lock: Lock, progress: Progress = lambda *_: None
+) -> Contents:
+    """Write a party's state and keys into one encrypted file, as they are at one moment.
 
     Args:
         folder: Of the party's ``site.yaml``.
         target: The file; it must not be there yet.
+        lock: What it is encrypted to.
         progress: Told how far it is.
 
     Returns:
         What the backup says of itself.
 
     Raises:
-        ConfigError: The file is there, or a declared one cannot be read.
+        ConfigError: The file is there, a declared one cannot be read, or the lock is none.
         ContractError: There is no room for it.
     """
     site = load_site(folder / "site.yaml")
-    site.noise_secret()
     if target.exists():
         raise ConfigError(
             f"{target.name} is there already; nothing was written.", "Name another file."
@@ -66,7 +70,7 @@ def back_up(folder: Path, target: Path, progress: Progress = lambda *_: None) ->
     problem: OSError | None = None
     try:
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            with closing(Writer(file)) as writer:
+            with closing(Writer(file, lock)) as writer:
                 contents = _write(folder, site, writer, progress)
             file.flush()
             os.fsync(file.fileno())
@@ -92,14 +96,14 @@ def _write(folder: Path, site: Site, writer: Writer, progress: Progress) -> Cont
             nonlocal moment
             moment = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
             names.take()
-            if site.agreement.is_file():
-                small[AGREEMENT] = site.agreement.read_bytes()
 
         with books.database.snapshot(at_rest) as view:
             rows = _tables(writer, view)
             head = last_hash(view)
         for name, content in sorted(small.items()):
             writer.add(FILES + name, [content])
+        for name, content in sorted(keys_of(site).files.items()):
+            writer.add(KEYS + name, [content])
         entries = list(names.entries())
         whole, done = sum(path.stat().st_size for _, path in entries), 0
         for name, path in entries:

@@ -11,7 +11,7 @@ import numpy as np
 
 from opboost_ops.boosting.extras import require_extra
 from opboost_ops.boosting.frame import Frame, Parameters
-from opboost_ops.boosting.lightgbm_backend import settings_of
+from opboost_ops.boosting.lightgbm_backend import highest_of, settings_of
 from opboost_ops.boosting.lightgbm_blocks import SAMPLE, with_all_ranks
 from opboost_ops.boosting.lightgbm_text import TextModel
 from opboost_ops.errors import ContractError
@@ -89,7 +89,7 @@ def _train(
     sample: list[np.ndarray] = []
     first, rows, highest = None, 0, np.empty(0)
     for number, (frame, label) in enumerate(parts):
-        most = frame.matrix.max(axis=0)
+        most = highest_of(frame.matrix)
         highest = most if first is None else np.maximum(highest, most)
         first = first or Frame(frame.names, frame.matrix[:0], frame.categorical, frame.ranked)
         if rows < SAMPLE:

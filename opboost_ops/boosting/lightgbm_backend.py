@@ -54,7 +54,7 @@ class LightGBM:
         """See `Backend.train`: with a bin for each rank."""
         import lightgbm
 
-        settings = settings_of(frame, frame.matrix.max(axis=0), len(label), parameters)
+        settings = settings_of(frame, highest_of(frame.matrix), len(label), parameters)
         columns: dict[str, Any] = {
             "feature_name": list(frame.names),
             "categorical_feature": [frame.names.index(name) for name in frame.categorical],
@@ -170,6 +170,15 @@ def settings_of(
     if any(directions):
         settings["monotone_constraints"] = directions
     return settings
+
+
+def highest_of(matrix: np.ndarray) -> np.ndarray:
+    """The greatest number of each column, shape (features,); 0 where there is none.
+
+    Args:
+        matrix: Shape (n, features), NaN where a value is missing.
+    """
+    return np.asarray(np.fmax.reduce(matrix, axis=0, initial=0.0))
 
 
 def after_each(tell: Tell, parameters: Parameters) -> Callable[[Any], None]:

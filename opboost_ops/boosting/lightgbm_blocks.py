@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from opboost_ops.boosting.frame import Frame, Parameters, Tell, unheard
-from opboost_ops.boosting.lightgbm_backend import LOCAL, after_each, settings_of
+from opboost_ops.boosting.lightgbm_backend import LOCAL, after_each, highest_of, settings_of
 from opboost_ops.boosting.lightgbm_text import TextModel
 
 #: Cells from which on a frame is read in blocks: half a gigabyte of numbers, with LightGBM's copy.
@@ -48,12 +48,12 @@ def train(
     rows = len(label)
     first = read(0, 1)
     size = max(1, _BLOCK // len(first.names))
-    highest = np.full(len(first.names), -np.inf)
+    highest = np.zeros(len(first.names))
     sampled = np.unique(np.linspace(0, rows - 1, min(rows, SAMPLE)).astype(np.int64))
     sample = []
     for begin in range(0, rows, size):
         matrix = read(begin, min(begin + size, rows)).matrix
-        highest = np.fmax(highest, matrix.max(axis=0))
+        highest = np.fmax(highest, highest_of(matrix))
         low, high = np.searchsorted(sampled, (begin, begin + len(matrix)))
         sample.append(matrix[sampled[low:high] - begin])
 

@@ -9,9 +9,16 @@ from opboost_ops.errors import ContractError
 
 _CATEGORICAL = 1
 
+#: Further bits of a split's kind: missing values go left; and what counts as missing, none or NaN.
+_LEFT, _MISSING, _NAN = 2, 12, 8
+
 #: How the lines of a tree begin that say where it splits.
 _SPLITS = ("split_feature=", "threshold=", "decision_type=")
 _EDITED = (*_SPLITS, "feature_infos=")
+
+#: Keys of a tree's lines that say how rows went through it; the last of them comes last.
+_ROUTING = ("split_feature", "decision_type", "left_child", "right_child", "leaf_count",
+            "internal_count")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -110,6 +117,34 @@ class TextModel:
                     lines[at] = "threshold=" + " ".join(_replaced(state, index, new, feature))
         return replace(self, lines=tuple(lines))
 
+    def with_missing(self, feature: str) -> "TextModel":
+        """Let each split of a feature take missing values that no training row had.
+
+        LightGBM would read them as 0. They go where most training rows go; a direction that was
+        learnt stays.
+
+        Args:
+            feature: Its name.
+        """
+        index = str(self.feature_names.index(feature))
+        lines, tree = list(self.lines), dict[str, tuple[int, list[str]]]()
+        for i, line in enumerate(lines):
+            key, _, value = line.partition("=")
+            if key not in _ROUTING:
+                continue
+            tree[key] = i, value.split()
+            if key == "internal_count":
+                at, kinds = tree["decision_type"]
+                of = {name: numbers for name, (_, numbers) in tree.items()}
+                for node, split in enumerate(of["split_feature"]):
+                    kind = int(kinds[node])
+                    if split == index and not kind & (_CATEGORICAL | _MISSING):
+                        sides = (_rows(of[f"{side}_child"][node], of) for side in ("left", "right"))
+                        left, right = sides
+                        kinds[node] = str(kind & ~_LEFT | _NAN | (_LEFT if left >= right else 0))
+                lines[at] = "decision_type=" + " ".join(kinds)
+        return replace(self, lines=tuple(lines))
+
     def without(self, pattern: str) -> "TextModel":
         """The model without the lines that match a regular expression from their beginning."""
         kept = tuple(line for line in self.lines if not re.match(pattern, line))
@@ -140,3 +175,9 @@ def _replaced(
             raise ContractError(f"A split on {feature} has no value to replace its rank.")
         thresholds[i] = repr(float(new[old]))
     return thresholds
+
+
+def _rows(child: str, tree: Mapping[str, list[str]]) -> int:
+    """How many training rows reached a child: a split, or a leaf by its number's complement."""
+    at = int(child)
+    return int(tree["internal_count"][at] if at >= 0 else tree["leaf_count"][~at])

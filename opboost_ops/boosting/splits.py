@@ -1,29 +1,54 @@
 """Split replacement: thresholds on dense ranks become thresholds on domain values."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
 from opboost_ops.boosting.trainer import model_of
 from opboost_ops.errors import ContractError
 
+_NONE: Mapping[str, int] = MappingProxyType({})
 
-def used_splits(text: str, ranked: Sequence[str]) -> dict[str, list[int]]:
+
+def used_splits(
+    text: str, ranked: Sequence[str], highest: Mapping[str, int] = _NONE
+) -> dict[str, list[int]]:
     """The splits that trees use on others' features.
 
     Args:
         text: A partial model.
         ranked: Features that hold dense ranks.
+        highest: The highest rank that was trained on, of features that may be missing: a split
+            above it, or below all ranks, parts missing values from all others.
 
     Returns:
         By feature, each rank r such that a tree splits between the dense ranks r and r + 1.
     """
     model = model_of(text)
     splits = model.numeric_splits()
+    found: dict[str, list[int]] = {}
+    for name in ranked:
+        ranks = {model.rank_below(threshold) for threshold in splits.get(name, [])}
+        if name in highest:
+            ranks = {rank for rank in ranks if 1 <= rank < highest[name]}
+        if ranks:
+            found[name] = sorted(ranks)
+    return found
+
+
+def comparisons(text: str, bounds: Mapping[str, tuple[int, int]]) -> dict[str, list[float]]:
+    """Thresholds of splits that part values of a domain, as `integer_comparisons` gives them.
+
+    Args:
+        text: A model on domain values.
+        bounds: Of each domain, by feature; others are left out.
+    """
     return {
-        name: sorted({model.rank_below(threshold) for threshold in splits[name]})
-        for name in ranked
-        if name in splits
+        name: inside
+        for name, found in model_of(text).integer_comparisons().items()
+        if name in bounds
+        and (inside := [t for t in found if bounds[name][0] <= t < bounds[name][1]])
     }
 
 
@@ -49,6 +74,7 @@ def materialise(
     text: str,
     values: Mapping[str, Mapping[int, float]],
     domain_info: Mapping[str, tuple[int, int]],
+    highest: Mapping[str, int] = _NONE,
 ) -> str:
     """Replace every rank threshold by its split value.
 
@@ -56,10 +82,12 @@ def materialise(
         text: A partial model.
         values: Split value by rank, by feature.
         domain_info: Declared domain of every ranked feature, for the file's ranges.
+        highest: As for `used_splits`.
 
     Returns:
         A model on domain values: for rows of the training set its predictions are, to the bit,
-        those of the partial model on their ranks.
+        those of the partial model on their ranks. A missing value of a feature that may be missing
+        is one also where no training row lacked it.
 
     Raises:
         ContractError: A split has no value.
@@ -71,8 +99,14 @@ def materialise(
         new: dict[float, float] = {}
         for threshold in splits.get(name, []):
             rank = model.rank_below(threshold)
+            if name in highest and not 1 <= rank < highest[name]:
+                # On one side of all values: only where a missing one goes is left.
+                new[threshold] = bounds[0] - 0.5 if rank < 1 else bounds[1] + 0.5
+                continue
             if rank not in given:
                 raise ContractError(f"A split on {name} has no value.", "Ask its holder again.")
             new[threshold] = given[rank]
         model = model.replace_thresholds(name, new, bounds)
+        if name in highest:
+            model = model.with_missing(name)
     return model.text()

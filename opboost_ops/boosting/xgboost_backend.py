@@ -68,7 +68,7 @@ class XGBoost:
         }
         # One number for all columns: with as many bins as ranks none of them shares one.
         ranked = [frame.names.index(name) for name in frame.ranked]
-        highest = frame.matrix[:, ranked].max(initial=0)
+        highest = np.fmax.reduce(frame.matrix[:, ranked], axis=None, initial=0.0)
         settings["max_bin"] = max(int(highest) + 2, _OWN_BINS)
         if parameters.penalty is not None:
             settings["lambda"] = parameters.penalty

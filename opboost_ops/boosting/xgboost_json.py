@@ -117,6 +117,14 @@ class JsonModel:
         learner = {**learner, "gradient_booster": booster}
         return replace(self, data={**self.data, "learner": learner})
 
+    def with_missing(self, feature: str) -> "JsonModel":  # noqa: ARG002
+        """The model itself: each of XGBoost's splits says where missing values go.
+
+        Args:
+            feature: Its name.
+        """
+        return self
+
     def _trees(self) -> list[Mapping[str, Any]]:
         trees: list[Mapping[str, Any]] = self.data["learner"]["gradient_booster"]["model"]["trees"]
         return trees

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,11 +13,16 @@ from opboost_ops.errors import ConfigError
 
 if TYPE_CHECKING:
     from opboost_ops.config.federation import Federation
+    from opboost_ops.config.policy import Policy
     from opboost_ops.config.site import Site
-    from opboost_ops.run.agreement_file import Agreements
+    from opboost_ops.privacy.agreements import Agreements
     from opboost_ops.run.changes import Change
+    from opboost_ops.views.consent_sheet import ConsentSheet
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+
+#: Most versions of former agreements that are listed.
+_LISTED = 8
 
 
 class YesWithDigest(TyperCommand):
@@ -52,37 +58,60 @@ def command(
     withdraw: Annotated[
         int | None, typer.Option(help="Number of an agreement to answer no more.")
     ] = None,
+    keep_version: Annotated[
+        list[str] | None,
+        typer.Option(help="A version to score still, under the agreement of its training."),
+    ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Digest and changes as one JSON line; agrees to nothing.")
+        bool,
+        typer.Option(
+            "--json", help="Digest, changes and sheet as one JSON line; agrees to nothing."
+        ),
     ] = False,
+    html: Annotated[
+        Path | None, typer.Option(help="Write the consent sheet here, as a page to print.")
+    ] = None,
+    by: Annotated[str, typer.Option(help="Who agrees; it is kept in the audit log.")] = "",
+    because: Annotated[str, typer.Option(help="Why; it is kept in the audit log.")] = "",
 ) -> None:
-    """Show what is new in a federation file and what it costs, ask, and pin it at the site."""
+    """Show what will leave, what it means and what is new, ask, and pin it at the site.
+
+    It needs the party's own files and the federation file alone.
+    """
+    from opboost_ops.cli.consent_sheet import write_page
     from opboost_ops.config.agreement import digest_of, document
     from opboost_ops.config.loading import load_federation, load_site
+    from opboost_ops.exchange.books import agreements_of
     from opboost_ops.run import agreement
-    from opboost_ops.run.agreement_file import load
     from opboost_ops.run.changes import changes
     from opboost_ops.setup.receivers import pin_receiver
+    from opboost_ops.views.consent_sheet import consent_sheet
 
+    site = site.parent if site.is_file() else site
     mine = load_site(site / "site.yaml")
     if withdraw is not None:
-        if federation is not None or yes or digest or as_json:
+        if federation is not None or yes or digest or keep_version or as_json or html:
             raise ConfigError("--withdraw goes with SITE alone.", "Nothing was changed.")
         _withdraw(mine, withdraw)
         return
     if federation is None:
-        if yes or digest:
-            raise ConfigError("--yes needs a federation file.", "Nothing was agreed to.")
-        _list(load(mine), as_json)
+        if yes or digest or keep_version or html:
+            raise ConfigError("--yes and --html need a federation file.", "Nothing was agreed to.")
+        _list(agreements_of(mine), as_json)
         return
     path = federation / "federation.yaml" if federation.is_dir() else federation
     declared = load_federation(path)
     agreement.require_member(mine, declared)
-    book = load(mine)
+    book = agreements_of(mine)
     found = digest_of(document(declared))
     new = changes(book, declared)
+    sheet = consent_sheet(declared, mine.party, _policy(site, declared), found)
+    if html is not None:
+        write_page(sheet, html)
+        print(f"Wrote the consent sheet: {html}", file=sys.stderr)
     if as_json:
-        print(json.dumps({"digest": found, "changes": [vars(change) for change in new]}))
+        told = {"digest": found, "changes": [vars(change) for change in new]}
+        print(json.dumps({**told, "sheet": sheet.document()}))
         return
     if digest is not None and digest != found:
         raise ConfigError(
@@ -92,11 +121,12 @@ def command(
     if yes:
         _require_made_up(mine, site)
     newest = book.newest(declared.name)
-    if newest is not None and newest.digest == found:
+    if newest is not None and newest.digest == found and not keep_version:
         print(f"{mine.party} has agreed to {declared.name} as it is: number {newest.number}, "
               f"{newest.at}, {found}.")  # fmt: skip
         return
-    _show(mine, site, declared, book, new)
+    _show(sheet, site, declared, book, new)
+    _show_retired(mine, declared, keep_version or [])
     print(f"Digest: {found}")
     if not yes and digest is None:
         try:
@@ -110,8 +140,8 @@ def command(
             )
     if (holder := pin_receiver(site, declared)) is not None:
         print(f"The signing key of {holder} is pinned in policy.yaml.")
-    made = agreement.agree(mine, declared)
-    print(f"{mine.party} agrees: number {made.number}, {made.at}, in {mine.agreement.name}.")
+    made = agreement.agree(mine, declared, keep_version or (), by=by, because=because)
+    print(f"{mine.party} agrees: number {made.number}, {made.at}.")
 
 
 def _withdraw(site: "Site", number: int) -> None:
@@ -136,6 +166,30 @@ def _list(book: "Agreements", as_json: bool) -> None:
         print(f"{made.number}  {made.federation}  {made.at}  {made.digest[:16]}  {state}")
 
 
+def _show_retired(mine: "Site", declared: "Federation", keep: list[str]) -> None:
+    """Which versions the agreement retires, and what the label holder may ask for kept ones."""
+    from opboost_ops.config.agreement import digest_of, document
+    from opboost_ops.exchange.books import open_books
+    from opboost_ops.run import agreement
+
+    with open_books(mine) as books:
+        trained = agreement.trained_under(books, declared.name)
+    digest = digest_of(document(declared))
+    former = {version: made for version, made in trained.items() if made.digest != digest}
+    if not former:
+        return
+    print("Versions trained under a former agreement are scored no more, unless they are kept:")
+    for version in list(former)[:_LISTED]:
+        made = former[version]
+        told = made.content["federation"]
+        features = ", ".join(told["parties"].get(mine.party, {}).get("features", {})) or "nothing"
+        mode = told.get("scoring", {}).get("mode", "desensitised")
+        kept = "kept" if version in keep else f"--keep-version {version}"
+        print(f"  {version}, agreement {made.number}, may ask for {features} ({mode}): {kept}")
+    if len(former) > _LISTED:
+        print(f"  and {len(former) - _LISTED} earlier ones")
+
+
 def _require_made_up(mine: "Site", folder: Path) -> None:
     from opboost_ops.exchange.store import open_store
     from opboost_ops.run.agreement import MADE_UP
@@ -148,39 +202,29 @@ def _require_made_up(mine: "Site", folder: Path) -> None:
     )
 
 
+def _policy(folder: Path, declared: "Federation") -> "Policy":
+    """The party's policy as it will be once it has agreed."""
+    from opboost_ops.config.loading import POLICY, load_policy
+    from opboost_ops.privacy.receivers import with_receiver
+
+    return with_receiver(load_policy(folder / POLICY), declared)
+
+
 def _show(
-    mine: "Site",
+    sheet: "ConsentSheet",
     folder: Path,
     declared: "Federation",
     book: "Agreements",
     new: "list[Change]",
 ) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
+    from opboost_ops.cli.consent_sheet import print_sheet
+    from opboost_ops.cli.printing import console as wide
     from opboost_ops.config.fingerprints import fingerprint
-    from opboost_ops.config.loading import POLICY, load_policy
     from opboost_ops.errors import OpBoostError
     from opboost_ops.privacy.consent import require_consent
-    from opboost_ops.privacy.receivers import with_receiver
-    from opboost_ops.run.changes import leaving
 
-    console = Console()
-    lines = leaving(declared, mine.party)
-    if lines:
-        bounds = f"[{declared.domain.lower}, {declared.domain.upper}]"
-        table = Table(title=f"What leaves {mine.party}, randomised on {bounds}")
-        for head in ("column", "to", "mechanism", "loss(1)", "loss(R-L)"):
-            table.add_column(head)
-        for line in lines:
-            ends = (
-                f"{v:.3f}" if v != "inf" else v for v in (line.curve.loss[0], line.curve.loss[-1])
-            )
-            table.add_row(line.charge, line.receiver, line.curve.mechanism, *ends)
-        console.print(table)
-        console.print("What leaves exactly, with no epsilon, is in `opboost check`.")
-    else:
-        console.print(f"No column of {mine.party} is released, randomised or not.")
+    console = wide()
+    print_sheet(sheet, console)
     made = book.of(declared.name)
     since = f"since number {made[-1].number} of {made[-1].at}" if made else "(all of it)"
     console.print(f"New in {declared.name} {since}:")
@@ -190,13 +234,12 @@ def _show(
         console.print(f"  {change.field}: {was}{now}", soft_wrap=True, markup=False)
         console.print(f"    {change.means}", soft_wrap=True, markup=False, style="dim")
     try:
-        policy = with_receiver(load_policy(folder / POLICY), declared)
-        require_consent(policy, declared, mine.party)
+        require_consent(_policy(folder, declared), declared, sheet.party)
     except OpBoostError as error:
         console.print(error.problem, style="red", markup=False, soft_wrap=True)
     console.print("Fingerprints of the keys; compare each with what its party reads out to you:")
     for party, spec in declared.parties.items():
-        own = " (your own)" if party == mine.party else ""
+        own = " (your own)" if party == sheet.party else ""
         known = fingerprint(spec.signing_key, spec.encryption_key)
         console.print(f"  {party}: {known}{own}", highlight=False, soft_wrap=True)
 

@@ -12,6 +12,9 @@ def command(
     answer: Annotated[
         bool | None, typer.Option("--yes/--no", help="The answer; without, what waits is shown.")
     ] = None,
+    plan: Annotated[
+        str, typer.Option(help="With an answer: the digest of the plan, as it was shown.")
+    ] = "",
     because: Annotated[str, typer.Option(help="Why; it is kept in the audit log.")] = "",
 ) -> None:
     """Show what a release waits for, and with --yes or --no answer it, for good."""
@@ -23,16 +26,19 @@ def command(
 
     loaded = load_site(site / "site.yaml")
     if answer is None:
-        asked, answered = approval.waiting(loaded, run)
-        federation = asked.place.split("/")[0]
-        print(f"Run {run} of {federation}, asked {asked.at} (UTC): {asked.detail}.")
-        if answered is not None:
-            print(f"It was {answered.action} at {answered.at}: {answered.detail}.")
-            return
-        print("Not answered yet. What attacks gain on a release: `opboost leakage`.")
-        print(f"Answer: opboost approve {site} {run} --yes --because '...'   (or --no)")
+        for asked, answered in approval.waiting(loaded, run):
+            federation, digest = asked.place.split("/")[0], asked.artifact[: approval.PLAN_DIGITS]
+            print(f"Run {run} of {federation}, plan {digest}, asked {asked.at} (UTC): "
+                  f"{asked.detail}.")  # fmt: skip
+            if answered is not None:
+                print(f"It was {answered.action} at {answered.at}: {answered.detail}.")
+                continue
+            print("Not answered yet. What attacks gain on a release: `opboost leakage`.")
+            print(f"Answer: opboost approve {site} {run} --plan {digest} --yes --because '...'"
+                  "   (or --no)")  # fmt: skip
         return
     if not because.strip():
         raise ConfigError("An answer needs a reason.", "Give it with --because.")
-    approval.answer(loaded, run, answer, getpass.getuser(), because.strip())
-    print(f"Run {run} is {'approved' if answer else 'declined'}; its task goes on by itself.")
+    asked = approval.answer(loaded, run, plan, answer, getpass.getuser(), because.strip())
+    federation, done = asked.place.split("/")[0], "approved" if answer else "declined"
+    print(f"Run {run} of {federation} is {done}; its task goes on by itself.")

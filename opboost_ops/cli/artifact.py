@@ -105,12 +105,11 @@ def _read(path: Path) -> Mapping[str, bytes]:
 
 
 def _show(manifest: "Manifest", files: Mapping[str, bytes]) -> None:
-    from rich.console import Console
-
+    from opboost_ops.cli.printing import console as wide
     from opboost_ops.cli.printing import plain, table
     from opboost_ops.exchange.encryption import SUFFIX
 
-    console = Console()
+    console = wide()
     shown = table(manifest.reference, "what", "value")
     said = {
         "federation": manifest.federation,

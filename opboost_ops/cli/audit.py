@@ -44,8 +44,7 @@ def show(
         else:
             print(json.dumps({"party": party, "count": count, "head": head, "entries": listed}))
         return
-    from rich.console import Console
-
+    from opboost_ops.cli.printing import console as wide
     from opboost_ops.cli.printing import plain, table
 
     shown = table(
@@ -61,7 +60,7 @@ def show(
     for number, entry, _ in entries:
         cells = (number, entry.at[:19], entry.action, entry.place, entry.party)
         shown.add_row(*map(plain, (*cells, entry.artifact[:16], entry.detail)))
-    Console().print(shown)
+    wide().print(shown)
     _conclude(count, head)
 
 

@@ -1,4 +1,4 @@
-"""`opboost backup` and `opboost restore`: a party's books out of the house, and back."""
+"""`opboost backup` and `opboost restore`: a party's state and keys in one encrypted file."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,94 +11,86 @@ from opboost_ops.errors import ConfigError
 
 if TYPE_CHECKING:
     from opboost_ops.backup.restoring import Restored
-    from opboost_ops.backup.sealed_keys import PartyKeys
 
 _Site = Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")]
 
 _Passphrase = Annotated[
-    Path | None,
-    typer.Option(help="File whose first line is the passphrase; asked for when absent."),
+    Path | None, typer.Option(help="File whose first line is the passphrase of the backup.")
 ]
 
 
 def backup(
     site: _Site,
-    to: Annotated[Path, typer.Option(help="The backup, a file that is not there yet.")],
-    keys_to: Annotated[
-        Path | None,
-        typer.Option(help="Also the party's keys, encrypted, into this file; keep it elsewhere."),
+    file: Annotated[Path, typer.Argument(help="The backup, a file that is not there yet.")],
+    recipient: Annotated[
+        str | None, typer.Option(help="Public encryption key (X25519) of who can open the backup.")
     ] = None,
     passphrase_file: _Passphrase = None,
-    receiver: Annotated[
-        str | None,
-        typer.Option(help="Instead of a passphrase: the public encryption key of who can open it."),
-    ] = None,
 ) -> None:
-    """Write a party's books into one file, while runs go on."""
-    from opboost_ops.backup.sealed_keys import keys_of, write_keys
+    """Write a party's state and keys into one encrypted file, while runs go on."""
+    from opboost_ops.backup.encryption import Lock
     from opboost_ops.backup.writing import back_up
-    from opboost_ops.config.loading import load_site
 
-    if keys_to is None and (passphrase_file or receiver):
-        raise ConfigError("There is a key for the keys file, and no --keys-to.", "Name the file.")
-    # First the keys: without them no backup can be put back.
-    if keys_to is not None:
-        keys = keys_of(load_site(site / "site.yaml"))
-        phrase = None if receiver else _passphrase(passphrase_file, confirm=True)
-        write_keys(keys, keys_to, passphrase=phrase, to=receiver)
-        print(f"{keys.party}: {', '.join(keys.files)} in {keys_to.name}.")
+    if (recipient is None) == (passphrase_file is None):
+        raise ConfigError(
+            "A backup holds keys and true domain values: it is written only encrypted.",
+            "Give either --recipient PUBLICKEY or --passphrase-file FILE.",
+        )
+    phrase = _passphrase(passphrase_file) if passphrase_file is not None else None
     with _bytes("backup") as progress:
-        made = back_up(site, to, progress)
-    size = to.stat().st_size
+        made = back_up(site, file, Lock(phrase, recipient), progress)
     print(
-        f"{made.party}: {made.lines} ledger lines, {made.entries} audit entries, head "
-        f"{made.head[:16]}, {len(made.files)} files, {size:,} bytes, as of {made.at}."
+        f"{made.party}: {made.lines} ledger entries, {made.entries} audit entries, head "
+        f"{made.head[:16]}, {len(made.files)} files, {file.stat().st_size:,} bytes, as of "
+        f"{made.at}."
     )
-    print(f"It is sealed under noise secret {made.secret}; no key is in it.")
     for what in made.left_out:
         typer.secho(f"Not in it: {what}.", fg="yellow")
 
 
 def restore(
     site: _Site,
-    source: Annotated[Path, typer.Option("--from", help="The backup.")],
-    keys_from: Annotated[
-        Path | None, typer.Option(help="The file of the party's keys, for a place without them.")
+    file: Annotated[Path, typer.Argument(help="The backup.")],
+    key: Annotated[
+        Path | None, typer.Option(help="File of the private key that the backup is encrypted to.")
     ] = None,
     passphrase_file: _Passphrase = None,
-    private_key: Annotated[
-        Path | None,
-        typer.Option(help="Instead of a passphrase: the private key that opens the keys file."),
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Set books that lie there aside.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Set aside the state that is there.")] = False,
 ) -> None:
-    """Put a party's books back; all is verified before anything is changed."""
+    """Put a party's state back; everything is verified before anything is changed."""
+    from opboost_ops.backup.encryption import Key
     from opboost_ops.backup.restoring import restore as put_back
-    from opboost_ops.run.gaps import check
+    from opboost_ops.exchange.encryption import PrivateKey
+    from opboost_ops.run.rollback import check
 
-    keys = _keys(keys_from, passphrase_file, private_key)
+    if (key is None) == (passphrase_file is None):
+        raise ConfigError(
+            "The backup is encrypted.", "Give either --key FILE or --passphrase-file FILE."
+        )
+    phrase = _passphrase(passphrase_file) if passphrase_file is not None else None
+    opens = Key(phrase, PrivateKey.from_file(key) if key is not None else None)
     with _bytes("verified") as progress:
-        done = put_back(site, source, keys, yes, progress)
-    _tell(done)
+        done = put_back(site, file, opens, yes, progress)
+    _report(done)
     found = check(done.site)
     for gap in found:
         print(gap)
     lost = sum(gap.lacks != "open" for gap in found)
     if lost:
         raise ConfigError(
-            f"The books are back, and {lost} things are missing in them.",
+            f"The state is back, and {lost} things are missing in it.",
             "What was released since the backup is charged by `opboost ledger recover`; until "
             "then no run releases anything.",
         )
-    print("Nothing is missing in them, as far as cells, homes and store tell.")
+    print("Nothing is missing in it, as far as cell files and signed checkpoints show.")
 
 
-def _tell(done: "Restored") -> None:
+def _report(done: "Restored") -> None:
     from opboost_ops.backup.present import runs_of
 
     made = done.contents
     print(
-        f"{made.party}: the books of {made.at} are back: {made.lines} ledger lines, "
+        f"{made.party}: the state of {made.at} is back: {made.lines} ledger entries, "
         f"{made.entries} audit entries, head {made.head[:16]}."
     )
     if done.aside:
@@ -107,28 +99,12 @@ def _tell(done: "Restored") -> None:
         print(f"Not changed, though the backup has others: {', '.join(done.kept)}.")
     if done.beyond:
         print(
-            f"{len(done.beyond)} lines of what was there are not in the backup: "
+            f"{len(done.beyond)} entries of what was there are not in the backup: "
             f"{runs_of(done.beyond)}."
         )
 
 
-def _keys(
-    source: Path | None, passphrase_file: Path | None, private_key: Path | None
-) -> "PartyKeys | None":
-    if source is None:
-        return None
-    from opboost_ops.backup.sealed_keys import read_keys
-    from opboost_ops.exchange.encryption import PrivateKey
-
-    if private_key is not None:
-        return read_keys(source, private=PrivateKey.from_file(private_key))
-    return read_keys(source, passphrase=_passphrase(passphrase_file, confirm=False))
-
-
-def _passphrase(file: Path | None, confirm: bool) -> str:
-    if file is None:
-        asked: str = typer.prompt("Passphrase", hide_input=True, confirmation_prompt=confirm)
-        return asked
+def _passphrase(file: Path) -> str:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):

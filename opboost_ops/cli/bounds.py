@@ -6,10 +6,17 @@ from opboost_ops.cli.arguments import Site
 def command(site: Site) -> None:
     """Write bounds, categories and fills of the filled-in bounds.csv into the party's offer.
 
-    A line without any of them is skipped. Categories are separated by |. Categories that are not
-    listed count as the one under `rest`.
+    Categories are separated by | or commas; those that are not listed count as the one under
+    `rest`. Dates are written as 2020-01-31 or 31.01.2020.
     """
     from opboost_ops import api
 
     done = api.bounds(site)
-    print(f"{done.filled} of {done.lines} lines are in {done.file}. It is public: send it.")
+    print(f"{done.filled} of {done.lines} lines are in {done.file}.")
+    if not done.missing:
+        print("It is public: send it.")
+        return
+    print("Still blank, and needed:")
+    for line in done.missing:
+        print(f"  {line}")
+    print(f"Fill them in, then again: opboost bounds {site}")

@@ -1,8 +1,12 @@
 """`opboost check`: is everything right, and what will leave, to whom, under which mechanism."""
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opboost_ops.cli.arguments import FederationFile
+import typer
+
+from opboost_ops.cli.arguments import AsJson, FederationFile
 from opboost_ops.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -10,18 +14,20 @@ if TYPE_CHECKING:
     from opboost_ops.config.policy import Policy
 
 
-def command(federation: FederationFile) -> None:
+def command(federation: FederationFile, as_json: AsJson = False) -> None:
     """Validate federation, sites, policies, keys and tables; print what will leave each party.
 
     It ends with 1 if a party has not agreed to the federation file as it is.
     """
-    from rich.console import Console
     from rich.table import Table
 
-    from opboost_ops.api.consent import exact_releases
+    from opboost_ops.cli.fillings import print_fillings
+    from opboost_ops.cli.printing import console as wide
     from opboost_ops.config.loading import POLICY, load_federation, load_policy
     from opboost_ops.privacy.left_open import left_open
     from opboost_ops.run.changes import leaving
+    from opboost_ops.run.domain_fillings import domain_fillings
+    from opboost_ops.run.exact_releases import exact_releases
     from opboost_ops.run.opening import not_installed
     from opboost_ops.run.party_sites import federation_file, site_files
     from opboost_ops.run.preflight import together
@@ -29,6 +35,9 @@ def command(federation: FederationFile) -> None:
     from opboost_ops.run.site_faults import key_dates, scorers, scoring_parties, site_faults
     from opboost_ops.run.small_tables import small_table
 
+    if as_json:
+        _print_json(federation)
+        return
     path = federation_file(federation)
     declared = load_federation(path)
     faults, contexts = site_faults(path, declared)
@@ -36,7 +45,7 @@ def command(federation: FederationFile) -> None:
         raise ConfigError(f"{len(faults)} at the parties' sites", file=path.name, faults=faults)
     if missing := list(not_installed(declared, "train")):
         raise together(missing, f"training {declared.name} here")
-    console = Console()
+    console = wide()
     policies = {
         party: load_policy(file.parent / POLICY)
         for party, file in site_files(path, declared).items()
@@ -64,6 +73,8 @@ def command(federation: FederationFile) -> None:
             every = "no max_changes" if most is None else f"at most {most} x {curve.loss[-1]}"
             table.add_row(release.charge, curve.mechanism, *ends, holds, every)
         console.print(table)
+        if party in contexts:
+            print_fillings(party, domain_fillings(contexts[party][0]), console)
     if declared.learning == "horizontal":
         from opboost_ops.stages.boost import private_of
 
@@ -98,6 +109,15 @@ def command(federation: FederationFile) -> None:
     console.print(
         f"{path.name}, {len(declared.parties)} sites, policies, keys, tables and agreements: OK."
     )
+
+
+def _print_json(federation: Path) -> None:
+    from opboost_ops import api
+
+    found = api.check(federation)
+    print(json.dumps(found.document()))
+    if found.faults or found.lacking:
+        raise typer.Exit(1)
 
 
 def _drop_out(federation: "Federation") -> str:

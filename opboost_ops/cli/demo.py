@@ -139,7 +139,7 @@ def workspace(dataset: str, work: Path) -> Path:
     if dataset == lenders.NAME:
         lenders.write_lenders(aside, training=lenders.SMALL)
     else:
-        write_workspace(load(dataset), aside, alignment="private")
+        write_workspace(load(dataset), aside)
     if folder.exists():
         raise ConfigError(f"{folder} is no workspace.", "Remove it, or choose another by --work.")
     aside.rename(folder)
@@ -191,7 +191,6 @@ def follow(
     from opboost_ops.exchange.run_id import run_id
     from opboost_ops.run.local import Finished
     from opboost_ops.run.party_sites import site_files
-    from opboost_ops.run.timings import spent_by
 
     federation = load_federation(file)
     dag = f"{federation.name}_{purpose}"
@@ -205,9 +204,8 @@ def follow(
         for instances in _by_task(tasks):
             _show(client, instances, seen, finished, progress, purpose)
         if state == "success":
-            # The demo's parties are all of whoever runs it; no XCom says what a stage took.
-            for party, site in site_files(file, federation).items():
-                finished.spent[party] = spent_by(site, federation.name, finished.run)
+            # The demo runs all parties, so it may read what no XCom holds.
+            finished.read_homes(site_files(file, federation))
             return finished
         if state == "failed":
             raise DemoError(_failure(client, dag, run, tasks))

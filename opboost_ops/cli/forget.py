@@ -29,7 +29,7 @@ def command(
     from opboost_ops.config.loading import POLICY, load_policy, load_site
     from opboost_ops.errors import ConfigError
     from opboost_ops.exchange.books import open_books
-    from opboost_ops.privacy.forgotten import Forgotten, cell_hashes
+    from opboost_ops.privacy.forgotten import cell_hashes
     from opboost_ops.run.forgotten_rows import remove_rows
 
     declared, policy = load_site(site / "site.yaml"), load_policy(site / POLICY)
@@ -55,13 +55,13 @@ def command(
         groups = {policy.noise_group(r) for r in {line.receiver for line in releases}}
         groups |= {line.receiver for line in releases} | set(policy.receivers) | {":linkable"}
         hashes = cell_hashes(secrets.values(), sorted(groups), identities)
-        forgotten = Forgotten(declared.forgotten)
         for identity in identities:
-            forgotten.add(secret, identity, hashes.tolist())
-        books.ledger.complete(forgotten)
+            books.forgotten.add(secret, identity, hashes.tolist())
         removed = books.cells.forget(hashes)
         books.audit.add("forgotten", "cells", declared.party, detail=f"{removed} cells")
         entry, head = books.audit.head()
+    with open_books(declared) as books:
+        books.cells.collect()
     copies = remove_rows(declared, policy, identities)
     found, unread = _tables_with(declared, policy, identities)
     if removed or found or copies:
@@ -123,11 +123,11 @@ def _tables_with(
     import polars as pl
 
     from opboost_ops.config.source import Source
-    from opboost_ops.run import agreement_file
+    from opboost_ops.exchange.books import agreements_of
 
     names = {
         agreed.federation: agreed.content["federation"]["id"]["column"]
-        for agreed in agreement_file.load(site).agreements
+        for agreed in agreements_of(site).agreements
     }
     found: list[str] = []
     unread: list[str] = []

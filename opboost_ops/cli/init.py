@@ -2,9 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from tempfile import TemporaryDirectory
+from typing import Annotated, Literal
 
 import typer
+
+Task = Literal["binary", "multiclass", "regression"]
 
 
 def command(
@@ -33,6 +36,12 @@ def command(
     positive: Annotated[
         str | None, typer.Option(help="Which of two classes of the label is the positive one.")
     ] = None,
+    task: Annotated[
+        Task | None, typer.Option(help="What is learnt; guessed from the label when absent.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show policy and offer; write nothing.")
+    ] = False,
 ) -> None:
     """Write a party's keys, site.yaml, policy.yaml and public offer, from its own table.
 
@@ -41,23 +50,40 @@ def command(
     a policy.yaml already, name it by --policy, or the column's budgets begin anew.
     """
     from opboost_ops import api
+    from opboost_ops.config.loading import POLICY
+    from opboost_ops.errors import ConfigError
 
-    made = api.init(
-        folder or Path(party),
-        party,
-        table,
-        identity,
-        label=label,
-        name=name,
-        store=store,
-        epsilon=epsilon,
-        policy=policy,
-        query=query,
-        positive=positive,
-        ask=_ask,
-    )
+    where = folder or Path(party)
+    with TemporaryDirectory(prefix="opboost-init-") as trial:
+        if dry_run and where.exists() and any(where.iterdir()):
+            raise ConfigError(f"The folder {where} is not empty.", "Name a new one.")
+        made = api.init(
+            Path(trial) / party if dry_run else where,
+            party,
+            table,
+            identity,
+            label=label,
+            name=name,
+            store=store,
+            epsilon=epsilon,
+            policy=policy,
+            query=query,
+            positive=positive,
+            task=task,
+            ask=_ask,
+        )
+        if dry_run:
+            for file in (made.folder / POLICY, made.offer):
+                print(f"# {file.name}")
+                print(file.read_text(encoding="utf-8"))
     for column, why in made.left_out.items():
         print(f"Left out {column}: {why}.")
+    if made.task:
+        guessed = "" if task else " (a guess; --task says otherwise)"
+        print(f"The label {label} is learnt as {made.task}{guessed}.")
+    if dry_run:
+        print(f"Nothing was written to {where}; keys and UUIDs are made anew when it is.")
+        return
     if made.read_anew:
         print("The table stays where it is: each run reads it anew (site.yaml).")
     print(f"Wrote {made.folder}. Fingerprint of the keys of {party}: {made.fingerprint}")

@@ -14,17 +14,11 @@ app = typer.Typer(help="A party's keys.", no_args_is_help=True)
 @app.command("init")
 def init(
     site: Site,
-    alignment: Annotated[
-        bool,
-        typer.Option(
-            help="Also make the key of `alignment: keyed`; one party does, and hands it on."
-        ),
-    ] = False,
 ) -> None:
     """Make noise secret, signing key and encryption key; print what the federation file needs."""
     from opboost_ops.setup.keys import make_keys
 
-    for name, key in make_keys(site, alignment=alignment).items():
+    for name, key in make_keys(site).items():
         print(f"{name}: {key}")
 
 

@@ -38,10 +38,11 @@ def command(
 
 
 def _show(attacked: "Attacked") -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    found, console = attacked.found, Console()
+    from opboost_ops.cli.printing import console as wide
+
+    found, console = attacked.found, wide()
     table = Table(title=f"{attacked.party}: attacks on the release it would make now")
     for head in ("column", "attack", "success", "95 % interval", "without release", "verdict"):
         table.add_column(head)

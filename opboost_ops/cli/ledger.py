@@ -103,13 +103,13 @@ def check(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Hold the ledger against cells, audit log, home and store; end with 1 where one lacks much."""
+    """Compare the database with signed checkpoints and cell files; exit 1 where one is missing."""
     import json
 
     from opboost_ops.config.loading import load_site
     from opboost_ops.exchange.books import LostBooks, open_books
-    from opboost_ops.run.comparisons import Gap
-    from opboost_ops.run.gaps import check as find_gaps
+    from opboost_ops.run.rollback import Gap
+    from opboost_ops.run.rollback import check as find_gaps
 
     one_form(as_json, as_csv)
     declared = load_site(site / "site.yaml")
@@ -133,10 +133,9 @@ def check(
     if gaps:
         lost = sum(gap.lacks != "open" for gap in gaps)
         raise ConfigError(
-            f"{lost} gaps in the books of {declared.party}, and {len(gaps) - lost} lines are "
-            "charged of which it is not known that they were published.",
-            "docs/runbook.md says what to do about each; a run that would release over a gap is "
-            "refused.",
+            f"The state of {declared.party} has lost {lost} things, and {len(gaps) - lost} entries "
+            "are charged that are not known to be published.",
+            "docs/runbook.md says what to do about each; no run releases anything until then.",
         )
 
 
@@ -144,84 +143,31 @@ def check(
 def recover(
     site: Site,
     yes: Annotated[
-        bool,
-        typer.Option("--yes", help="Charge what was lost, at worst where it is not known."),
+        bool, typer.Option("--yes", help="Charge missing releases and lost cell states.")
     ] = False,
 ) -> None:
-    """Rebuild what the books have lost, from own artifacts and plans; a backup is put beside."""
+    """Charge releases that the ledger has lost, at the declared worst case, and go on."""
     from opboost_ops.config.loading import POLICY, load_policy, load_site
-    from opboost_ops.run.gaps import check as find_gaps
-    from opboost_ops.run.recovery import recover as rebuild
+    from opboost_ops.run.recovery import recover as charge
+    from opboost_ops.run.rollback import check as find_gaps
 
     declared, policy = load_site(site / "site.yaml"), load_policy(site / POLICY)
     gaps = [gap for gap in find_gaps(declared) if gap.lacks != "open"]
     if not gaps:
-        print(f"{declared.party}: the books have lost nothing.")
+        print(f"{declared.party}: the state has lost nothing.")
         return
     if not yes:
         for gap in gaps:
             print(gap)
         raise ConfigError(
-            f"{len(gaps)} gaps are charged by what is left of them, at the worst case, for good.",
-            "Put the newest copies back, which costs nothing; or say --yes. Nothing was changed.",
+            f"Recovery would charge {len(gaps)} gaps at the declared worst case, for good.",
+            "Restore the newest backup, which costs less; or say --yes. Nothing was changed.",
         )
-    done = rebuild(declared, policy)
-    draws = sum(line.draw is not None for line in done.lines)
+    done = charge(declared, policy)
     print(
-        f"{declared.party}: {len(done.lines) - draws} lines and {draws} draws were rebuilt, "
-        f"{done.entries} entries of the audit log, {done.heads} heads; {done.accepted} cell states "
-        "go on, each charged for what it cannot tell. What there was lies beside it."
+        f"{declared.party}: {done.releases} missing releases and {done.states} lost cell states "
+        "were charged at the declared worst case."
     )
-    if done.left:
-        print("\n".join(done.left))
-        raise ConfigError(f"{len(done.left)} gaps are left.", "docs/runbook.md says what to do.")
-
-
-@app.command("accept")
-def accept(
-    site: Site,
-    feature: Annotated[
-        list[str] | None, typer.Option("--feature", help="Whose; all that are lost when absent.")
-    ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Charge what the lost states cannot tell.")
-    ] = False,
-) -> None:
-    """Go on without cell states that are lost or older than the ledger, at the cap once more."""
-    from opboost_ops.cli.ledger_words import in_words, plain
-    from opboost_ops.config.loading import POLICY, load_policy, load_site
-    from opboost_ops.exchange.books import open_books
-    from opboost_ops.privacy.lost import accept as accept_lost
-    from opboost_ops.privacy.lost import cost_of, lost_states
-
-    declared, policy = load_site(site / "site.yaml"), load_policy(site / POLICY)
-    names = feature or []
-    with open_books(declared) as books:
-        found = [
-            state
-            for state in lost_states(books.ledger.releases(), books.cells)
-            if not names or (state.last.feature or "").partition("=")[0] in names
-        ]
-        for state in found:
-            line, cost = cost_of(state, policy, books.cells)
-            draw, last = line.draw, state.last.draw
-            if draw is None or last is None:
-                continue
-            print(
-                f"{line.feature}: its state holds draw {state.held} of {last.number}; the worst "
-                f"case rises from {last.worst} to {draw.worst} values, loss(R-L) by "
-                f"{in_words(plain(cost))}."
-            )
-        if not found:
-            print(f"{declared.party}: no cell state that is needed is lost.")
-            return
-        if not yes:
-            raise ConfigError(
-                "Cells may release as many values as the cap allows once more.",
-                "Put the newest states back; or say --yes if that is meant. Nothing was changed.",
-            )
-        lines = accept_lost(books.database, books.cells, policy, names)
-    print(f"{declared.party}: {len(lines)} keys go on, each charged for what it cannot tell.")
 
 
 @app.command("export")

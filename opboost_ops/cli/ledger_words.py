@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from rich.console import Console
 from rich.table import Table
 
+from opboost_ops.cli.printing import console as wide
 from opboost_ops.config.policy import AllFeatures, ModelBudget
 from opboost_ops.display.terminal import rich_table
 from opboost_ops.privacy.accountant import Forecast, total
@@ -151,7 +151,7 @@ def print_statement(
         inside: What cells have released, if that is asked for.
         caps: Of the policy, on the sum over all features.
     """
-    console = Console()
+    console = wide()
     shown = columns_table(forecasts, caps)
     console.print(rich_table(replace(shown, title=f"{party}: {shown.title.lower()}")))
     for found in forecasts.values():

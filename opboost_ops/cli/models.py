@@ -38,8 +38,9 @@ def list_(
         heads = ("version", "champion", "damaged", "mode", "decided_at", "decision", "why")
         print_csv(dict.fromkeys((*heads, *(name for row in rows for name in row))), rows)
         return
-    from rich.console import Console
     from rich.table import Table
+
+    from opboost_ops.cli.printing import console as wide
 
     table = Table(title="Model versions")
     for head in ("version", "champion", "federated, in the mode of scoring", "decided", "why"):
@@ -57,7 +58,7 @@ def list_(
             f"{decision['event']} {decision['at']}",
             decision["why"],
         )
-    Console().print(table)
+    wide().print(table)
 
 
 @app.command("show")
@@ -65,11 +66,21 @@ def show(
     site: Site,
     version: Annotated[str | None, typer.Argument(help="The champion when absent.")] = None,
     federation: Federation = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Print a version's card as JSON."""
+    """Print a version's card; with --json the document itself."""
     from opboost_ops.api.models import models_at
 
-    print(models_at(site, federation).files(version)["card.json"].decode())
+    found = models_at(site, federation)
+    card = found.files(version)["card.json"].decode()
+    if as_json:
+        print(card)
+        return
+    from opboost_ops.cli.blocks import print_blocks
+    from opboost_ops.cli.printing import console as wide
+    from opboost_ops.models.version_page import version_blocks
+
+    print_blocks(version_blocks(found.version(version)), wide())
 
 
 @app.command("export")

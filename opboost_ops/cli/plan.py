@@ -125,12 +125,14 @@ def _print_block(mechanisms: Mapping[str, Any]) -> None:
 
 
 def _show_ranking(ranking: "Ranking") -> None:
-    from rich.console import Console
     from rich.table import Table
 
+    from opboost_ops.cli.fillings import print_fillings
+    from opboost_ops.cli.printing import console as wide
     from opboost_ops.planning.ranking import PRIVATE
 
-    console = Console()
+    console = wide()
+    print_fillings(ranking.party, list(ranking.fillings.values()), console)
     for name, pairs in ranking.candidates.items():
         table = Table(title=f"{name}: order kept under the caps")
         for head in ("mechanism", "expected weighted Kendall", "loss(1)", "loss(R-L)"):
@@ -147,13 +149,13 @@ def _show_ranking(ranking: "Ranking") -> None:
 
 
 def _show_proposal(proposal: "Proposal") -> None:
-    from rich.console import Console
     from rich.table import Table
 
+    from opboost_ops.cli.printing import console as wide
     from opboost_ops.planning.division import CHOSEN
 
     result = proposal.details
-    console = Console()
+    console = wide()
     total = {"loss(1)": result["total"]["loss_1"], "loss(R-L)": result["total"]["loss_whole"]}
     caps = ", ".join(f"{name} {cap:.4g}" for name, cap in total.items() if cap is not None)
     table = Table(title=f"{result['party']}: in all at most {caps}")
@@ -192,12 +194,12 @@ def _show_proposal(proposal: "Proposal") -> None:
 
 
 def _show_sizes(compared: "Sizes") -> None:
-    from rich.console import Console
     from rich.table import Table
 
+    from opboost_ops.cli.printing import console as wide
     from opboost_ops.planning.sizes import BOTH
 
-    console = Console()
+    console = wide()
     for name, found in compared.features.items():
         near = f"{found[0]['near']:.4g}" if found else "near"
         table = Table(title=f"{name}: values {near} apart cost the same")

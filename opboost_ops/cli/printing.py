@@ -1,10 +1,28 @@
 """Cells of tables for people, whoever chose their text."""
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+#: Columns of a table that nobody reads on a terminal: a pipe or a file folds nothing.
+_PIPED = 400
+
+
+def console(*, stderr: bool = False) -> "Console":
+    """Where a command prints tables: as wide as the terminal, and as they are in a pipe.
+
+    Args:
+        stderr: Whether it prints there.
+    """
+    from rich.console import Console
+
+    made = Console(stderr=stderr)
+    narrow = made.is_terminal or "COLUMNS" in os.environ
+    return made if narrow else Console(stderr=stderr, width=_PIPED)
 
 
 def plain(text: object) -> "Text":

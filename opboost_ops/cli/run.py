@@ -37,10 +37,6 @@ def command(
     seed: Annotated[
         int | None, typer.Option(help="Predictable split, booster and noise (dataset only).")
     ] = None,
-    alignment: Annotated[
-        str | None,
-        typer.Option(help="private (when absent) or keyed, how people are found (dataset only)."),
-    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the parties' things (dataset only).")
     ] = None,
@@ -65,7 +61,6 @@ def command(
             out or Path("runs") / f"{dataset}-{secrets.token_hex(4)}",
             form,
             seed=seed,
-            alignment=_way(alignment),
             epsilon=epsilon,
             lower=lower,
             upper=upper,
@@ -73,7 +68,7 @@ def command(
         )
     else:
         only_dataset = {"--lower": lower, "--upper": upper, "--seed": seed, "--out": out,
-                        "--model-epsilon": model_epsilon, "--alignment": alignment}  # fmt: skip
+                        "--model-epsilon": model_epsilon}  # fmt: skip
         given = [name for name, value in only_dataset.items() if value is not None]
         if given:
             raise ConfigError(
@@ -118,16 +113,3 @@ def _parameters(given: Sequence[str]) -> dict[str, Any]:
         except ValueError:
             found[name] = parse_yaml(text, "--parameter")
     return found
-
-
-def _way(alignment: str | None) -> Any:
-    from typing import get_args
-
-    from opboost_ops.config.federation import AlignmentMode
-
-    if alignment is not None and alignment not in get_args(AlignmentMode):
-        raise ConfigError(
-            f"--alignment {alignment} is no way to find the common people.",
-            "It is private or keyed.",
-        )
-    return alignment

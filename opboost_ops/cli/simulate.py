@@ -54,8 +54,9 @@ def _split(entries: list[str]) -> dict[str, list[str]]:
 
 
 def _show(found: Any) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from opboost_ops.cli.printing import console as wide
 
     table = Table(title=f"{found.metric} of {found.rows[1]:,} held-out rows")
     for head in ("mode", "epsilon", "loss(R-L)", found.metric, "gain over alone"):
@@ -64,4 +65,4 @@ def _show(found: Any) -> None:
     table.add_row("centralised", "", "", str(found.centralised), "")
     for p in found.points:
         table.add_row(p.mode, f"{p.epsilon:g}", f"{p.loss:.3g}", str(p.metric), str(p.gain))
-    Console().print(table)
+    wide().print(table)

@@ -48,14 +48,13 @@ def list_(
     if as_csv:
         print_csv(heads, (dict(zip(heads, place.split("/", 3), strict=False)) for place in found))
         return
-    from rich.console import Console
-
+    from opboost_ops.cli.printing import console as wide
     from opboost_ops.cli.printing import plain, table
 
     shown = table(f"{declared.party}: store", *heads)
     for place in found:
         shown.add_row(*map(plain, place.split("/", 3)))
-    Console().print(shown)
+    wide().print(shown)
     print(f"{len(found)} {'artifact' if len(found) == 1 else 'artifacts'}.")
 
 

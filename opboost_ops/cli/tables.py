@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
+
+from opboost_ops.cli.printing import console as wide
+from opboost_ops.cli.printing import plain
+from opboost_ops.views.run_outcome import outcome_words
 
 #: What people call the rows of `metrics`; each names its mode.
 MODES = {
@@ -27,7 +30,7 @@ def show(result: Mapping[str, Any]) -> None:
     Args:
         result: What `opboost run --json` prints.
     """
-    console = Console()
+    console = wide()
     found = {mode: values for mode, values in result["metrics"].items() if values}
     names = sorted({name for values in found.values() for name in values})
     table = Table(title=f"{result['federation']}, run {result['run']}: held-out rows")
@@ -41,6 +44,7 @@ def show(result: Mapping[str, Any]) -> None:
     verdict = compare(result["metrics"])
     if verdict:
         console.print(verdict)
+    console.print(plain(outcome_words(result["outcome"])), soft_wrap=True)
     sizes = result["bytes"]
     console.print(
         f"The feature holders sent {sizes['feature_holders_total']:,} bytes for training "
@@ -77,7 +81,7 @@ def show_horizontal(result: Mapping[str, Any]) -> None:
     Args:
         result: What `opboost run --json` prints of horizontal learning.
     """
-    console = Console()
+    console = wide()
     table = Table(title=f"{result['federation']}, run {result['run']}: each party's held-out rows")
     names = sorted({n for found in result["metrics"].values() for n in found["federated_local"]})
     several = any("label_holder_alone" in found for found in result["metrics"].values())

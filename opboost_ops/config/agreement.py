@@ -21,7 +21,7 @@ from opboost_ops.mechanisms.designed import Table
 
 #: Raised when a message, an order of messages or a default of a declared file changes its meaning.
 #: 0.1.0, which had no number, was 1.
-PROTOCOL = 2
+PROTOCOL = 3
 
 #: All that may change without a new agreement; ``*`` is any party. Everything else is agreed.
 FREE = (
@@ -46,15 +46,32 @@ FREE_VERTICAL = (
     "training.tolerance",
     "training.engine",
     "training.denoise",
-    # What the label holder makes of released values and of its own columns. Of others it asks for
-    # split values as before, of one model, within what their policies answer.
+    # What the label holder makes of released values and of its own agreed columns. It asks others
+    # for split values as before, of one model, within what their policies answer. Which columns of
+    # its own are used, such as that of weights, is agreed.
     "training.parameters",
     "training.objective",
-    "training.weight_column",
     "training.class_weight",
     "training.early_stopping",
     "training.tuning",
 )
+
+
+def free_entries(learning: str) -> tuple[str, ...]:
+    """Entries of a federation file that may change without a new agreement; ``*`` is any party.
+
+    Args:
+        learning: How its parties learn.
+    """
+    return FREE + (FREE_VERTICAL if learning == "vertical" else ())
+
+
+def free_list() -> str:
+    """The same for people, as the document on agreements has it, in Markdown."""
+    every = free_entries("horizontal")
+    vertical = [path for path in free_entries("vertical") if path not in every]
+    lines = [f"- `{path}`" for path in every]
+    return "\n".join([*lines, *(f"- in vertical learning `{path}`" for path in vertical)])
 
 
 def document(federation: Federation) -> dict[str, Any]:
@@ -77,8 +94,7 @@ def declared(federation: Federation) -> dict[str, Any]:
         federation: As declared, or as a plan has it.
     """
     found = differing(federation)
-    free = FREE + (FREE_VERTICAL if federation.learning == "vertical" else ())
-    for path in free:
+    for path in free_entries(federation.learning):
         _remove(found, path.split("."))
     for name, party in federation.parties.items():
         for feature, spec in party.features.items():

@@ -3,41 +3,43 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, SerializerFunctionWrapHandler, Tag, model_serializer
+from pydantic import BeforeValidator, PrivateAttr
 
 from opboost_ops.config.schema import Record
 
-AlignmentMode = Literal["private", "keyed"]
+#: Entries of releases before the sealed release.
+_FORMER = ("mode", "epoch", "decoys")
 
 
-class PrivateAlignment(Record):
-    """``alignment: private`` with more than its mode.
+class Members(Record):
+    """Whose rows the label holder can open.
 
     Attributes:
-        mode: Its only one.
-        epoch: For how long exponents stay: one calendar month, in UTC. Feature holders then count
-            only people who were not asked about before in the month, and runs of one month can be
-            linked. Without it every run has exponents of its own.
-        decoys: The only feature holder releases randomised values of ``all`` its people, and is not
-            told who of them is common, nor how many. Without it, it releases common people alone.
+        members: ``all``: those of people whom all parties have. ``each``: at each feature holder
+            those of people whom it has; the label holder keeps all its rows, with missing values
+            where a feature holder lacks the person.
     """
 
-    mode: Literal["private"]
-    epoch: Literal["month"] | None = None
-    decoys: Literal["all"] | None = None
+    members: Literal["all", "each"] = "all"
 
-    @model_serializer(mode="wrap")
-    def _as_declared(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without what is absent: a plan is to be as it was before there was a key for that."""
-        return {name: value for name, value in handler(self).items() if value is not None}
+    _former: str = PrivateAttr(default="")
 
-
-def _form_of_alignment(value: Any) -> str:
-    return "terms" if isinstance(value, Mapping | PrivateAlignment) else "mode"
+    @property
+    def former(self) -> str:
+        """What a file of an earlier release says instead; empty for one of this release."""
+        return self._former
 
 
-#: Told apart before either is tried, so that a fault is told once.
-Alignment = Annotated[
-    Annotated[AlignmentMode, Tag("mode")] | Annotated[PrivateAlignment, Tag("terms")],
-    Discriminator(_form_of_alignment),
-]
+def _read_former(value: Any) -> Any:
+    """Stored models and agreements of earlier releases are still read."""
+    named = value if isinstance(value, str) else ""
+    if isinstance(value, Mapping) and set(value) & set(_FORMER):
+        named = ", ".join(f"{name}: {value[name]}" for name in _FORMER if value.get(name))
+    if not named:
+        return value
+    found = Members()
+    found._former = named
+    return found
+
+
+Alignment = Annotated[Members, BeforeValidator(_read_former)]

@@ -2,56 +2,50 @@
 
 from collections.abc import Iterator
 
-from opboost_ops.config.alignment import PrivateAlignment
 from opboost_ops.config.federation import Federation
+from opboost_ops.config.training import HoldoutColumn
 from opboost_ops.errors import Fault
 
 
-def alignment_faults(federation: Federation) -> Iterator[Fault]:
-    """Where ``alignment`` does not fit the rest of the file."""
-    if federation.alignment_mode != "private":
+def new_alignment_faults(federation: Federation) -> Iterator[Fault]:
+    """What a file of an earlier release lacks; stored models of such a release are still read."""
+    if federation.learning != "vertical":
         return
-    yield from _decoy_faults(federation)
-    for name, party in federation.parties.items():
-        if party.encryption_key is None:
+    if former := federation.alignment.former:
+        yield Fault(
+            "alignment",
+            f"is `{former}`, and there is one way of alignment now, the sealed release",
+            "write `alignment: {members: all}` or leave it out, write `seal_everybody: true` and "
+            "max_new_queries under alignment in each feature holder's policy.yaml, and let all "
+            "parties agree again; models, ledgers and keys stay",
+        )
+    holders = federation.feature_holders
+    # Of one feature holder, each policy's require_encryption decides.
+    for name in holders if federation.has_shares else ():
+        if federation.parties[name].encryption_key is None:
             yield Fault(
                 f"parties.{name}.encryption_key",
-                "is required for alignment: private",
-                "make one with `opboost keys renew SITE encryption`, or declare alignment: keyed",
+                "is required: feature holders share keys with one another, so that a row opens "
+                "only where all of them have the person",
+                "make one with `opboost keys renew SITE encryption`",
             )
 
 
-def _decoy_faults(federation: Federation) -> Iterator[Fault]:
-    terms = federation.alignment
-    if not isinstance(terms, PrivateAlignment):
-        return
-    if terms.epoch is None and terms.decoys is None:
+def alignment_faults(federation: Federation) -> Iterator[Fault]:
+    """Where the choice of held-out rows, or of members, does not fit the rest of the file."""
+    rule, training = federation.training.holdout, federation.training
+    if federation.alignment.members == "each" and (
+        training.trainer == "dpboost" or federation.denoising != "none"
+    ):
         yield Fault(
-            "alignment",
-            "is a mapping that names neither epoch nor decoys",
-            "write `alignment: private`, or declare one of them",
+            "alignment.members",
+            "is `each`, which leaves missing values, and neither DPBoost nor denoise takes any",
+            "declare `all`, or train with LightGBM or XGBoost and `denoise: none`",
         )
-    if terms.decoys is None:
-        return
-    place = "alignment.decoys"
-    if (count := len(federation.feature_holders)) > 1:
+    if isinstance(rule, HoldoutColumn) and "routed" in federation.scoring.modes:
         yield Fault(
-            place,
-            f"is for one feature holder, and there are {count}: of several, either the label "
-            "holder would learn every overlap, or each would be told who is common",
-            "leave it out",
-        )
-    if terms.epoch is not None:
-        yield Fault(
-            place,
-            "does not go with epoch: the label holder could put values to everybody about whom it "
-            "asked in another run of the month",
-            "leave one of them out",
-        )
-    if "routed" in federation.scoring.modes:
-        yield Fault(
-            place,
-            "does not go with routed scoring, in which comparisons are answered by person: the "
-            "feature holder must know whose",
-            "leave one of them out",
+            "training.holdout",
+            "is a column, and with routed scoring feature holders must know which rows are held "
+            "out",
+            "declare a share, or leave routed scoring out",
         )

@@ -5,8 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from opboost_ops.config.alignment import Alignment, PrivateAlignment
-from opboost_ops.config.alignment import AlignmentMode as AlignmentMode
+from opboost_ops.config.alignment import Alignment, Members
 from opboost_ops.config.feature import DomainRange, Feature, SharedFeature
 from opboost_ops.config.pilot import Pilot
 from opboost_ops.config.public_keys import PublicKeys
@@ -100,10 +99,7 @@ class Federation(Record):
         learning: ``vertical``: other columns of the same people. ``horizontal``: the same columns
             of other people, each party with its own label.
         id: The column that names a person.
-        alignment: How the people common to all parties are found: ``private``, by an oblivious
-            exchange that shows nobody who else is in a table; ``keyed``, by digests under a key
-            that all parties share, for parties of one house. A mapping where exponents stay for
-            an epoch, or where a feature holder is not to know who is common.
+        alignment: Whose rows the label holder can open; vertical.
         domain: Bounds of the integers that features are mapped to.
         label: Every party's target; horizontal.
         features: Every party's columns; horizontal.
@@ -117,7 +113,7 @@ class Federation(Record):
     name: Name
     learning: Literal["vertical", "horizontal"] = "vertical"
     id: IdColumn
-    alignment: Alignment = "keyed"
+    alignment: Alignment = Members()
     domain: DomainRange
     label: Label | None = None
     features: Mapping[FeatureName, SharedFeature] = Field(default_factory=dict)
@@ -152,24 +148,6 @@ class Federation(Record):
         return MOST_SEARCHED if self.learning == "horizontal" else MOST_VALUES
 
     @property
-    def alignment_mode(self) -> AlignmentMode:
-        """How the common people are found."""
-        found = self.alignment
-        return found.mode if isinstance(found, PrivateAlignment) else found
-
-    @property
-    def has_epoch(self) -> bool:
-        """Whether exponents of private alignment stay for an epoch."""
-        found = self.alignment
-        return isinstance(found, PrivateAlignment) and found.epoch is not None
-
-    @property
-    def has_decoys(self) -> bool:
-        """Whether the feature holder releases all its people, and is not told who is common."""
-        found = self.alignment
-        return isinstance(found, PrivateAlignment) and found.decoys is not None
-
-    @property
     def denoising(self) -> Literal["none", "joint"]:
         """What is done about others' noise before training; ``auto`` is resolved.
 
@@ -182,6 +160,11 @@ class Federation(Record):
         own = any(p.features for p in self.parties.values() if p.role == "label_holder")
         able = training.engine == "local" and self.scoring.mode != "desensitised"
         return "joint" if able and not own else "none"
+
+    @property
+    def has_shares(self) -> bool:
+        """Whether a row opens only where several feature holders all have the person."""
+        return self.alignment.members == "all" and len(self.feature_holders) > 1
 
     @property
     def label_holder(self) -> str:

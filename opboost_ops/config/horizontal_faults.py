@@ -40,7 +40,7 @@ def horizontal_faults(federation: Federation) -> Iterator[Fault]:
             if own and own != common:
                 yield Fault(f"{where}.{key}", "is declared once for all parties",
                             f"move it to {key}, outside of parties")  # fmt: skip
-    if federation.alignment_mode != "keyed":
+    if federation.alignment.former not in ("", "keyed"):
         yield Fault(
             "alignment",
             "is only for vertical learning",

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from opboost_ops.config.alignment_faults import new_alignment_faults
 from opboost_ops.config.channel_files import read_tables
 from opboost_ops.config.fault_groups import grouped
 from opboost_ops.config.faults import federation_faults
@@ -67,6 +68,7 @@ def parse_federation(
 def _new_faults(federation: Federation) -> Iterator[Fault]:
     if excess := federation.domain.to_domain().excess(federation.most_values):
         yield Fault("domain", excess, "bring lower and upper nearer to each other and to zero")
+    yield from new_alignment_faults(federation)
     yield from federation_faults(federation)
 
 
@@ -87,6 +89,8 @@ def load_site(path: Path, folder: Path | None = None) -> Site:
     update: dict[str, Any] = {
         name: folder / getattr(site, name) for name in paths if in_a_file(getattr(site, name))
     }
+    if site.cells_key is not None:
+        update["cells_key"] = folder / site.cells_key
     elsewhere = "://" in site.store or site.store.startswith((ENVIRONMENT, AIRFLOW))
     update["store"] = site.store if elsewhere else str(folder / site.store)
     prefix = "sqlite:///"

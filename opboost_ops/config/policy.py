@@ -1,13 +1,13 @@
 """``policy.yaml``: what a party allows, whatever a form or a coordinator says."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from opboost_ops.config.acts import Act
-from opboost_ops.config.federation import AlignmentMode, ScoringMode
+from opboost_ops.config.federation import ScoringMode
 from opboost_ops.config.schema import FeatureName, Name, PublicKey, Record
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -93,11 +93,8 @@ class ModelBudget(Record):
     delta: float | None = Field(default=None, gt=0, lt=0.01)
 
 
-class LeastCommon(Record):
-    """How few common people are too few for a run of each purpose.
-
-    It keeps a release from being about few people. It hides no membership from the label holder,
-    who knows it by then, and does not keep two runs from being compared.
+class LeastRows(Record):
+    """How few rows are too few for a run of each purpose.
 
     Attributes:
         train: Fewest in a training run.
@@ -108,28 +105,46 @@ class LeastCommon(Record):
     score: int = Field(default=1, ge=1)
 
 
+#: Former names of entries of ``alignment``, and entries that are gone.
+_RENAMED = {"max_new_asked": "max_new_queries", "max_asked_ever": "max_queries_total"}
+_GONE = ("allow", "decoys", "max_asked")
+
+
 class AlignmentRules(Record):
-    """How a party lets others find out who is in its table.
+    """What a party's table may be asked, and what leaves of it.
 
     Attributes:
-        allow: Which ways.
-        max_asked: About how many people the label holder may ask in one run, ``private`` alone.
-        max_asked_ever: About how many in all runs together, repeats included: that many guesses
-            of who is a customer it could have tested by now. Where exponents stay for an epoch,
-            whoever is asked about again in the same one counts once.
-        max_new_asked: About how many different people in one epoch, where exponents stay for one.
-        least_common: A run with fewer common people stops before anything is released. With
-            decoys a feature holder counts the people that it releases, which are all it has.
-        decoys: Whether randomised values of all people of the party's table may leave, so that it
-            is not told who is common: everybody is charged.
+        seal_everybody: Whether sealed rows of all people of the party's table may leave: all of
+            them are charged, and the label holder can open those of people whom it asks about.
+            Without it a feature holder takes part in no run.
+        members: Which forms of ``alignment.members`` it allows. With ``each`` the label holder
+            learns which of the people that it asks about are in this party's table.
+        max_new_queries: About how many different people the label holder may ask in one calendar
+            month; required of a feature holder.
+        max_queries_total: About how many in all months together, where those of a month count
+            once: that many guesses of who is a customer it could have tested by now.
+        least_rows: A feature holder with fewer rows in its own table releases nothing.
+        least_common: A run with fewer common people stops at the label holder.
     """
 
-    allow: tuple[AlignmentMode, ...] = Field(default=("private", "keyed"), min_length=1)
-    max_asked: int | None = Field(default=None, ge=0)
-    max_asked_ever: int | None = Field(default=None, ge=0)
-    max_new_asked: int | None = Field(default=None, ge=0)
-    least_common: LeastCommon = LeastCommon()
-    decoys: bool = False
+    seal_everybody: bool = False
+    members: tuple[Literal["all", "each"], ...] = Field(default=("all",), min_length=1)
+    max_new_queries: int | None = Field(default=None, ge=0)
+    max_queries_total: int | None = Field(default=None, ge=0)
+    least_rows: LeastRows = LeastRows()
+    least_common: LeastRows = LeastRows()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_former(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        if gone := [name for name in _GONE if name in data]:
+            raise ValueError(
+                f"{', '.join(gone)} belong to ways of alignment that are gone: write "
+                "seal_everybody: true and max_new_queries instead"
+            )
+        return {_RENAMED.get(name, name): value for name, value in data.items()}
 
 
 class Checks(Record):

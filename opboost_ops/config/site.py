@@ -48,7 +48,9 @@ class Site(Record):
         dask: Address of the scheduler of the label holder's own Dask cluster, or ``env:NAME`` for
             an environment variable that holds it; absent, ``training.engine: dask`` starts workers
             on this machine.
-        agreement: What the party has agreed to, which `opboost agree` writes.
+        cells_key: File of 32 bytes under which cell files are encrypted at rest; absent, they lie
+            in the clear.
+        agreement: Where 0.2.0 kept agreements, which are migrated into the database.
         models: Where the label holder keeps its models.
         scores: Where the label holder keeps the scores of new rows.
         secret: File of the 32 secret bytes from which all noise comes. Or ``env:NAME`` for an
@@ -56,11 +58,9 @@ class Site(Record):
             worker's Airflow, that holds them in base64.
         signing_key: File of the Ed25519 private key, or ``env:NAME`` or ``airflow:NAME`` likewise.
         encryption_key: File of the X25519 private key, for a party that declares one, likewise.
-        alignment_key: File of the key that all parties of the federation share, in ``alignment:
-            keyed``. In ``private`` only the label holder may have one, of its own: common order and
-            held-out rows follow from it. Without the file they follow from its secret.
-        alignment_processes: How many processes private alignment takes; all processors when
-            absent.
+        alignment_key: File of a key of the label holder's own, from which common order and
+            held-out rows follow. Without the file they follow from its secret.
+        alignment_processes: How many processes multiply points; all processors when absent.
         block_rows: How many rows a stage holds in memory at once where it sorts people or looks
             them up; more wait on the disk of ``home`` meanwhile.
         tables: Its tables by federation.
@@ -72,6 +72,7 @@ class Site(Record):
     store: str
     ledger: str = "sqlite:///ledger.sqlite"
     cells: Path = Path("cells")
+    cells_key: Path | None = None
     dask: str = ""
     retention_days: float | None = Field(default=None, gt=0)
     agreement: Path = Path("agreement.json")
@@ -102,9 +103,10 @@ class Site(Record):
         return _resolved("dask", self.dask)
 
     @property
-    def forgotten(self) -> Path:
-        """Where the list of forgotten persons lies."""
-        return self.cells / "forgotten.json"
+    def month_keys(self) -> Path:
+        """Where keys of months lie: beside the secret, or beside the home where that is no file."""
+        keys = self.secret.parent if in_a_file(self.secret) else self.home.parent / "keys"
+        return keys / "psi"
 
     def noise_secret(self) -> noise.Secret:
         """The party's noise secret, 32 bytes.

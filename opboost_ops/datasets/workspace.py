@@ -3,14 +3,14 @@
 import hashlib
 import secrets
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from opboost_ops.config.acts import ACTS
-from opboost_ops.config.federation import AlignmentMode, Scoring
+from opboost_ops.config.federation import Scoring
 from opboost_ops.config.loading import load_federation, load_site, parse_federation
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.datasets.limits import limits
@@ -34,7 +34,6 @@ def write_workspace(
     lower: int | None = None,
     upper: int | None = None,
     seed: int | None = None,
-    alignment: AlignmentMode = "keyed",
     training: Mapping[str, Any] | None = None,
     scoring: Mapping[str, Any] | None = None,
     capped: bool = True,
@@ -48,7 +47,6 @@ def write_workspace(
         lower: L of the domain; the dataset's default when absent.
         upper: R of the domain; the dataset's default when absent.
         seed: Makes split, booster and secrets predictable, and the store a throw-away one.
-        alignment: How the common people are found; ``keyed`` is faster, for experiments.
         training: Other entries of ``training``.
         scoring: Entries of ``scoring``; policies are written so that they allow it.
         capped: Whether policies cap each feature at what its declared mechanism costs.
@@ -67,15 +65,14 @@ def write_workspace(
     }
     key = _seeded(seed, dataset.name, "alignment") or secrets.token_bytes(32)
     data = _federation(dataset, public, epsilon, lower, upper)
-    data |= {"alignment": alignment, "parties": data.pop("parties")}
     if scoring:
         data["scoring"] = dict(scoring)
     data["training"] = {"holdout": dataset.holdout, "seed": seed or 0, **(training or {})}
     parse_federation(data, "federation.yaml")
     for party, table in dataset.tables.items():
         site = folder / party
-        # Of its own in private alignment: with one seed the same people are held out either way.
-        keyed = alignment == "keyed" or party == dataset.label_holder
+        # With one seed the same people are held out.
+        keyed = party == dataset.label_holder
         if keyed:
             write_private(site / "keys" / "alignment.key", key)
         (site / "tables").mkdir()
@@ -88,7 +85,8 @@ def write_workspace(
             data_of["tables"][dataset.name]["score"] = "tables/score.parquet"
         dump(site / "site.yaml", data_of)
         # Whoever tries it is all parties at once.
-        dump(site / "policy.yaml", {**policy_data(party, data, capped), "acts": list(ACTS)})
+        policy = policy_data(party, data, capped, _queries(dataset))
+        dump(site / "policy.yaml", {**policy, "acts": list(ACTS)})
         make_private(site)
     (folder / "exchange").mkdir()
     if seed is not None:
@@ -99,11 +97,12 @@ def write_workspace(
     return path
 
 
-def agree_for_all(file: Path) -> None:
+def agree_for_all(file: Path, keep: Collection[str] = ()) -> None:
     """Agree to a federation file for all its parties: whoever made them speaks for them.
 
     Args:
         file: ``federation.yaml``, with a folder for each party beside it.
+        keep: Versions that may still be scored under the agreement of their training.
 
     Raises:
         ConfigError: The file or a party's site is faulty.
@@ -113,7 +112,7 @@ def agree_for_all(file: Path) -> None:
         path = file.parent / party / "site.yaml"
         site = load_site(path)
         path.with_name(MADE_UP).touch()
-        agree(site, federation)
+        agree(site, federation, keep)
 
 
 def write_keys(folder: Path, seed: bytes | None = None) -> dict[str, str]:
@@ -169,13 +168,23 @@ def site_data(party: str, federation: str, table: Path, store: str = "../exchang
     }
 
 
-def policy_data(party: str, federation: Mapping[str, Any], capped: bool = True) -> Any:
+def _queries(dataset: Dataset) -> int:
+    """Twice as many people as the label holder has in all its tables."""
+    tables = (dataset.tables, dataset.new_rows)
+    return 2 * sum(found[dataset.label_holder].height for found in tables
+                   if dataset.label_holder in found)  # fmt: skip
+
+
+def policy_data(
+    party: str, federation: Mapping[str, Any], capped: bool = True, queries: int = 1_000_000
+) -> Any:
     """Content of a ``policy.yaml`` that allows what the federation file declares, and no more.
 
     Args:
         party: Whose.
         federation: The federation file's content.
         capped: Whether its features are capped at what their mechanisms cost.
+        queries: About how many people the label holder may ask in a month; in all, ten times that.
     """
     spec = federation["parties"][party]
     data: dict[str, Any] = {"version": 1, "party": party, "require_encryption": True}
@@ -183,6 +192,11 @@ def policy_data(party: str, federation: Mapping[str, Any], capped: bool = True) 
         holder = next(n for n, p in federation["parties"].items() if p["role"] == "label_holder")
         key = federation["parties"][holder]["signing_key"]
         data["receivers"] = {holder: {"signing_key": key}}
+        data["alignment"] = {
+            "seal_everybody": True,
+            "max_new_queries": queries,
+            "max_queries_total": 10 * queries,
+        }
         scoring = Scoring(**federation.get("scoring", {}))
         routed = "routed" in scoring.modes
         data["features"] = {

@@ -1,12 +1,10 @@
 """What one party accepts of a run: artifacts in protocol order, and nothing else.
 
-A state machine without files, clock or network. Each feature holder's artifacts form a chain,
-and each link names the one before it by digest. In a training run: plan -> digests -> alignment
--> ranks and holdout -> split request -> split values, then -> route request -> routes where
-routed scoring is evaluated. In a scoring run: plan -> digests -> alignment -> values, or -> route
-request -> routes. Where alignment is private, it is plan -> query -> answer -> alignment, and the
-digests beside that. With decoys no alignment is told: all that is released are values, which answer
-the digests once the query was answered. A party sees the links that it signs or receives.
+A state machine without files, clock or network. Each feature holder's artifacts form chains, and
+each link names the one before it by digest: plan -> query -> answer; with several feature holders,
+plan -> shares; in a training run plan -> ranks -> split request -> split values, then -> route
+request -> routes where routed scoring is evaluated; in a scoring run plan -> values, or plan ->
+route request -> routes. A party sees the links that it signs or receives.
 
 The rules:
 
@@ -22,18 +20,18 @@ In the order of the calls, for the feature holder ``b0`` of the label holder ``l
 is what lies at each place, and ``key`` the pinned one:
 
 >>> view = Acceptance("b0", "toy", run, "lender", key)
->>> view.accept("alignment", "b0", store["alignment", "b0"], today)
+>>> view.accept("psi_query", "b0", store["psi_query", "b0"], today)
 Traceback (most recent call last):
     ...
 opboost_ops.exchange.rejection.Rejected: toy/0000000000000001: its plan was not accepted yet. ...
 >>> view.accept("plan", "lender", store["plan", "lender"], today).manifest.kind
 'plan'
 >>> view.keys = keys  # Which ones are needed, the plan has said.
->>> view.published(draft, digest)  # Its own digests, which the alignment answers.
->>> view.accept("alignment", "b0", store["alignment", "b0"], today).document
-{'train': 9, 'holdout': 3}
+>>> view.published(draft, digest)  # Its own ranks, which a split request answers.
+>>> view.accept("psi_query", "b0", store["psi_query", "b0"], today).manifest.rows
+9
 >>> sorted(view.memory.accepted)
-['alignment/b0', 'digests/b0', 'plan/lender']
+['plan/lender', 'psi_query/b0', 'ranks/b0']
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -66,7 +64,7 @@ from opboost_ops.privacy.loss import column_losses
 from opboost_ops.scratch.arrays import Scratch
 
 #: Kinds that release randomised cells, and so state what these cost.
-_RELEASES: frozenset[Kind] = frozenset({"ranks", "holdout", "values"})
+_RELEASES: frozenset[Kind] = frozenset({"ranks", "values"})
 
 __all__ = ["Acceptance", "Keys", "Memory", "Reason", "Rejected"]
 
@@ -209,10 +207,7 @@ class Acceptance:
             self._require_columns(manifest, what)
             self._require_guarantee(manifest, what)
             require_rows(self.memory, manifest, rows, what)
-            purpose = self.plan.purpose
-            artifact = opened(
-                manifest, files, decrypt, what, purpose, self.federation, known, self.scratch
-            )
+            artifact = opened(manifest, files, decrypt, what, self.federation, known, self.scratch)
         else:
             artifact = opened(manifest, files, None, what)
             planned = self._planned(artifact, key, what)
@@ -369,7 +364,7 @@ class Acceptance:
     def _require_columns(self, manifest: Manifest, what: str) -> None:
         kind, found = manifest.kind, manifest.columns
         expected: tuple[str, ...] = ()
-        if kind in ("ranks", "holdout", "values", "split_request", "route_request"):
+        if kind in ("ranks", "values", "split_request", "route_request"):
             expected = tuple(c.name for c in columns_of(self.federation, manifest.about))
         elif kind in ("split_values", "routes"):
             asked = "split_request" if kind == "split_values" else "route_request"

@@ -2,24 +2,21 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from opboost_ops import __version__
 from opboost_ops.config.agreement import PROTOCOL
 from opboost_ops.errors import ArtifactError
-from opboost_ops.exchange.encoding import pieces_from_bytes, table_from_bytes, table_to_bytes
 from opboost_ops.exchange.encryption import OVERHEAD, SUFFIX, Envelope
-from opboost_ops.exchange.files import ENTRIES, TABLE, Files, is_part, part_names
+from opboost_ops.exchange.files import ENTRIES, Files, is_part, part_names
 from opboost_ops.exchange.json_text import read_json
 from opboost_ops.exchange.manifest import (
     MANIFEST,
-    PARTED,
     SIGNATURE,
     WHOLE,
     File,
@@ -27,12 +24,10 @@ from opboost_ops.exchange.manifest import (
     Manifest,
     reference,
 )
-from opboost_ops.exchange.part_sizes import part_rows
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.salting import salted
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.exchange.spool import Spool
-from opboost_ops.privacy.heads import Given
+from opboost_ops.privacy.checkpoints import Standing
 from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.scratch.arrays import let_go
 
@@ -47,14 +42,13 @@ class Draft:
     Attributes:
         kind: Which arrow of the protocol.
         about: The party whose rows or features it is about.
-        table: Its table, if it has one.
         document: Its JSON document, if it has one.
         vector: Its integers, if it has such, packed.
-        entries: Its points or tags, if it has such, uint8, shape (n, width), or one such array a
-            part, which need not be in memory.
+        entries: Its points, shares or sealed rows, if it has such, uint8, shape (n, width), or one
+            such array a part, which need not be in memory.
         round: Its round, for the kinds of horizontal learning.
         columns: Features inside.
-        rows: Rows of the table, or entries of the document.
+        rows: People, or entries of the document.
         answers: Digest of the artifact that it answers.
         losses: Loss curve of each feature that it releases.
         thresholds: For which of its features it tells exactly on which side of thresholds each
@@ -66,7 +60,6 @@ class Draft:
     about: str
     rows: int
     discloses: str
-    table: pa.Table | None = None
     document: Mapping[str, Any] | None = None
     vector: bytes | None = None
     entries: np.ndarray | Sequence[np.ndarray] | None = None
@@ -84,8 +77,7 @@ class Draft:
         party: str,
         experiment: bool,
         envelope: Envelope | None = None,
-        given: Given | None = None,
-        spool: Spool | None = None,
+        standing: Standing | None = None,
     ) -> tuple[Manifest, Mapping[str, bytes]]:
         """Sign the draft, and encrypt its files.
 
@@ -96,20 +88,16 @@ class Draft:
             party: Who publishes.
             experiment: Whether it carries no guarantee.
             envelope: How to encrypt to the receiver; None leaves the files as they are.
-            given: Where the party's books stand.
-            spool: Where parts of a table wait, which take long to make; without one, they are made
-                each time.
+            standing: Where the party's state stands.
 
         Returns:
             The manifest, and all files to publish, manifest and signature among them.
 
         Raises:
-            ContractError: The home's disk has no room for the parts.
+            ArtifactError: A part was changed at home meanwhile.
         """
         place = reference(federation, run, self.kind, self.about, self.round)
         contents = self._contents()
-        if spool is not None and self.table is not None and len(self._spans()) > 1:
-            spool.require_room(self.table.nbytes)
 
         def content(name: str) -> bytes:
             raw = contents[name]()
@@ -121,15 +109,12 @@ class Draft:
         listed: dict[str, File] = {}
         ready: dict[str, bytes] = {}
         for name in list(contents):
-            if spool is not None and is_part(name) and self.table is not None:
-                contents[name] = spool.keep(f"{self.kind}-{name}", contents[name]())
-                let_go()
             raw = content(name)
             listed[name] = File(sha256=hashlib.sha256(raw).hexdigest(), size=len(raw))
             if not is_part(name):
                 ready[name] = raw
         manifest = Manifest(
-            version=PARTED if self._in_new_parts(listed) else WHOLE,
+            version=WHOLE,
             protocol=PROTOCOL,
             federation=federation,
             run=run,
@@ -145,8 +130,8 @@ class Draft:
             encrypted_to=envelope.name if envelope else None,
             experiment=experiment,
             software=__version__,
-            head=given.head if given else None,
-            seen=given.seen if given else {},
+            head=standing.head if standing else None,
+            seen=standing.seen if standing else {},
         )
         head = manifest.to_bytes()
         digest, end = hashlib.sha256(head).hexdigest(), SUFFIX if envelope else ""
@@ -168,23 +153,9 @@ class Draft:
         sizes = {name + end: listed[name].size + more for name in listed if name not in ready}
         return manifest, Files(files, later, sizes) if later else files
 
-    def _in_new_parts(self, names: Mapping[str, File]) -> bool:
-        """Whether it has parts that releases before manifests of version 3 cannot read."""
-        keyed = self.kind == "digests" and self.document is None
-        return (self.table is not None or keyed) and any(map(is_part, names))
-
-    def _spans(self) -> list[int]:
-        return part_rows(self.kind, self.rows, len(self.columns))
-
     def _contents(self) -> dict[str, Callable[[], bytes]]:
         """What gives each file; a part is made each time, so that no two are in memory."""
         found: dict[str, Callable[[], bytes]] = {}
-        if self.table is not None:
-            begin, spans = 0, self._spans()
-            for name, rows in zip(part_names(len(spans), TABLE), spans, strict=True):
-                part = self.table if len(spans) == 1 else self.table.slice(begin, rows)
-                found[name] = partial(table_to_bytes, part)
-                begin += rows
         if self.document is not None:
             text = json.dumps(self.document, separators=(",", ":"), allow_nan=False)
             found[DOCUMENT] = text.encode
@@ -219,34 +190,6 @@ class Artifact:
         """Digest of its manifest."""
         return self.manifest.digest
 
-    @cached_property
-    def table(self) -> pa.Table:
-        """Its whole table; `tables` has no more than a part in memory."""
-        if self.parts == 1:
-            return table_from_bytes(self._file(TABLE), self.manifest.reference, self.manifest.rows)
-        return pa.concat_tables(self.tables())
-
-    def tables(self) -> Iterator[pa.Table]:
-        """Its table, one part after the other."""
-        if self.parts == 1:
-            yield self.table
-            return
-        for name, rows in self._parts_of_table():
-            yield table_from_bytes(self._file(name), self.manifest.reference, rows)
-
-    def pieces(self) -> Iterator[pa.Table]:
-        """Its table, some rows at a time: of parts none is unpacked as a whole."""
-        if self.parts == 1:
-            yield self.table
-            return
-        for name, rows in self._parts_of_table():
-            yield from pieces_from_bytes(self._file(name), self.manifest.reference, rows)
-
-    def _parts_of_table(self) -> Iterator[tuple[str, int]]:
-        about = self.manifest
-        spans = part_rows(about.kind, about.rows, len(about.columns))
-        return zip(part_names(self.parts, TABLE), spans, strict=True)
-
     def vector(self, length: int) -> bytes:
         """Its integers, packed.
 
@@ -276,11 +219,11 @@ class Artifact:
 
     @property
     def parts(self) -> int:
-        """How many files its table, points or tags have."""
+        """How many files its points, shares or sealed rows have."""
         return max(1, sum(map(is_part, self.manifest.files)))
 
     def part(self, number: int, width: int) -> np.ndarray:
-        """One part of its points or tags, uint8, shape (k, width).
+        """One part of its points, shares or sealed rows, uint8, shape (k, width).
 
         Args:
             number: Which.

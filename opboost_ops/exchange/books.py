@@ -1,4 +1,4 @@
-"""A party's books: ledger, cell states and audit log, opened together."""
+"""A party's state: one database and the cell files that it points to, opened together."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -7,16 +7,22 @@ from dataclasses import dataclass
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.audit import Audit
-from opboost_ops.exchange.order import MEMORY
+from opboost_ops.exchange.migrations import upgrade
+from opboost_ops.mechanisms.noise import read_secret
+from opboost_ops.privacy.agreements import AgreementRecords, Agreements
 from opboost_ops.privacy.asked import Asked
 from opboost_ops.privacy.cells import Cells
+from opboost_ops.privacy.checkpoints import Checkpoints
 from opboost_ops.privacy.database import Database, has_tables
 from opboost_ops.privacy.draws import Draws
-from opboost_ops.privacy.heads import Heads
-from opboost_ops.privacy.ledger import Ledger
-from opboost_ops.privacy.migrations import upgrade
+from opboost_ops.privacy.forgotten import Forgotten, ForgottenPeople
+from opboost_ops.privacy.ledger import Ledger, is_recovered_key
 from opboost_ops.privacy.sessions import Sessions
+from opboost_ops.privacy.whole_files import put_whole
 from opboost_ops.scratch.arrays import Scratch
+
+#: In the folder of cell states: which database they belong to.
+_MARK = "database"
 
 
 class LostBooks(ConfigError):  # noqa: N818
@@ -34,8 +40,10 @@ class Books:
         sessions: Which runs' sums it has taken part in.
         database: Where ledger and audit log lie.
         draws: How its cells are held back and charged.
-        heads: Where they stood when it took part in runs, and where others' did.
+        checkpoints: Where the state stood in each run, and the latest of other parties.
         asked: What label holders asked it about in epochs of private alignment.
+        agreements: What it has agreed to.
+        forgotten: Whom it was asked to forget.
     """
 
     ledger: Ledger
@@ -44,8 +52,19 @@ class Books:
     sessions: Sessions
     database: Database
     draws: Draws
-    heads: Heads
+    checkpoints: Checkpoints
     asked: Asked
+    agreements: AgreementRecords
+    forgotten: Forgotten
+
+    def lost_states(self) -> list[str]:
+        """Names of what has drawn under a noise key whose cell state is not there any more."""
+        return [
+            f"{account.feature}={key.bit}" if key.bit else account.feature
+            for column, account in self.ledger.totals().accounts.items()
+            for key in account.keys.values()
+            if not is_recovered_key(key.cells) and not self.cells.is_there(column, key.cells)
+        ]
 
     def together(self) -> AbstractContextManager[object]:
         """Lines of ledger and audit log that are added within it come all or not at all.
@@ -57,14 +76,15 @@ class Books:
 
 @contextmanager
 def open_books(site: Site, *, anew: bool = False) -> Iterator[Books]:
-    """A party's books; those of a former version are brought up to this one, with a backup beside.
+    """A party's state; that of a former release is migrated, with a backup beside it.
 
     Args:
         site: The party's.
-        anew: Whether they may begin where something else says that there were books before.
+        anew: Whether a new database may begin where cell states say that there was one before.
 
     Raises:
-        ConfigError: The database cannot be opened, or no backup of a former one be written.
+        ConfigError: The database cannot be opened, is another party's, or another one than the
+            cell states belong to; or no backup of a former one can be written.
         LostBooks: It is gone, or empty, and there was one before.
     """
     url = site.ledger_url()
@@ -74,24 +94,70 @@ def open_books(site: Site, *, anew: bool = False) -> Iterator[Books]:
     try:
         if not anew and database.is_empty():
             require_never_begun(site)
-        cells = Cells(site.cells, Scratch(site.home, site.block_rows))
-        upgrade(database, cells)
+        key = read_secret(site.cells_key) if site.cells_key is not None else None
+        cells = Cells(site.cells, database, Scratch(site.home, site.block_rows), key)
+        upgrade(database, cells, site)
+        _require_one_database(site, database.identity(site.party), anew)
         yield Books(
             Ledger(database),
             cells,
             Audit(database),
             Sessions(database),
             database,
-            Draws(database, cells, site.forgotten),
-            Heads(database),
+            Draws(database, cells),
+            Checkpoints(database),
             Asked(database),
+            AgreementRecords(database, site.party),
+            Forgotten(database),
         )
     finally:
         database.close()
 
 
+def agreements_of(site: Site) -> Agreements:
+    """What a party has agreed to; nothing where it has no database yet.
+
+    Args:
+        site: The party's.
+
+    Raises:
+        ConfigError: The database cannot be opened, or an agreement was changed.
+    """
+    if not has_tables(site.ledger_url()) and not site.agreement.is_file():
+        return Agreements(party=site.party)
+    with open_books(site) as books:
+        return books.agreements.read()
+
+
+def forgotten_of(site: Site) -> ForgottenPeople:
+    """Whom a party has forgotten; nobody where it has no database yet.
+
+    Args:
+        site: The party's.
+    """
+    if not has_tables(site.ledger_url()) and not site.cells.is_dir():
+        return ForgottenPeople()
+    with open_books(site) as books:
+        return books.forgotten.read()
+
+
+def _require_one_database(site: Site, identity: str, anew: bool) -> None:
+    """Refuse cell states that belong to another database of the party."""
+    mark = site.cells / _MARK
+    if not site.cells.is_dir():
+        return
+    if not mark.is_file() or anew:
+        put_whole(mark, lambda path: path.write_text(f"{identity}\n"))
+    elif mark.read_text().strip() != identity:
+        raise ConfigError(
+            f"{site.party} has two databases: its cell states belong to another one than `ledger` "
+            "in site.yaml names.",
+            "Name the database that its releases were charged in. Nothing was charged.",
+        )
+
+
 def require_never_begun(site: Site) -> None:
-    """Refuse to make books anew where something else says that there were some.
+    """Refuse to make a database anew where cell states say that there was one.
 
     Args:
         site: The party's.
@@ -99,26 +165,11 @@ def require_never_begun(site: Site) -> None:
     Raises:
         LostBooks: So it is; nothing was made.
     """
-    traces = leaves_traces(site)
-    if traces:
-        raise LostBooks(
-            f"The ledger of {site.party} is gone, or empty, and {traces} say that there was one: "
-            "what it has released is not known.",
-            "Nothing was made anew. Put the newest copy back, or rebuild it with `opboost ledger "
-            "recover SITE`.",
-        )
-
-
-def leaves_traces(site: Site) -> str:
-    """What beside the database says that there were books, in words; empty if nothing does.
-
-    Args:
-        site: The party's.
-    """
-    if next(site.cells.glob("*.parquet"), None) is not None:
-        return f"the states in {site.cells.name}/"
-    if site.agreement.is_file():
-        return f"the agreements in {site.agreement.name}"
-    if next(site.home.glob(f"*/*/{MEMORY}.json"), None) is not None:
-        return f"the runs in {site.home.name}/"
-    return ""
+    if next(site.cells.glob("*.parquet"), None) is None and not site.agreement.is_file():
+        return
+    raise LostBooks(
+        f"The database of {site.party} is gone, or empty, and there was one: what it has released "
+        "is not known.",
+        "Nothing was made anew. Restore the newest backup (`opboost restore`); without one, "
+        "`opboost ledger recover SITE` begins a new database.",
+    )

@@ -15,18 +15,16 @@ from opboost_ops.config.schema import FeatureName, Name, Record
 from opboost_ops.exchange.json_text import read_json
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.versions import too_far_apart
-from opboost_ops.privacy.heads import Head
+from opboost_ops.privacy.checkpoints import Checkpoint
 from opboost_ops.privacy.loss import LossCurve
 
 #: Kinds of artifact, in protocol order.
 Kind = Literal[
     "plan",
-    "digests",
     "psi_query",
     "psi_answer",
-    "alignment",
+    "shares",
     "ranks",
-    "holdout",
     "split_request",
     "split_values",
     "values",
@@ -50,7 +48,7 @@ ROUND_KINDS: tuple[Kind, ...] = (
 _FOR_ALL = frozenset(ROUND_KINDS) - {"masked"}
 
 #: Kinds that the label holder signs, and addresses to the party they are about.
-_ADDRESSED = ("psi_query", "alignment", "split_request", "route_request")
+_ADDRESSED = ("psi_query", "split_request", "route_request")
 
 _RUN_ID = r"^[0-9a-f]{16}$"
 RunId = Annotated[str, Field(pattern=_RUN_ID)]
@@ -103,9 +101,9 @@ class Manifest(Record):
         experiment: Made with predictable, seeded noise, or with edges read off a private table:
             without any guarantee.
         software: Version of this software that made it.
-        head: Where the signer's books stood towards its receiver; see `privacy.heads`. Not among
+        head: The signer's checkpoint towards its receiver; see `privacy.checkpoints`. Not among
             the bytes of older releases' manifests, which had none.
-        seen: By party, the last head that the signer had seen of it then, likewise.
+        seen: By party, the latest checkpoint that the signer had received from it, likewise.
     """
 
     version: Literal[1, 2, 3] = 2
@@ -124,18 +122,19 @@ class Manifest(Record):
     encrypted_to: KeyName | None = None
     experiment: bool = False
     software: str
-    head: Head | None = None
-    seen: Mapping[Name, Head] = Field(default_factory=dict)
+    head: Checkpoint | None = None
+    seen: Mapping[Name, Checkpoint] = Field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """The canonical bytes that are signed and stored."""
         data = self.model_dump(mode="json")
         if self.round is None:
             del data["round"]
-        if self.head is None:
-            del data["head"]
-        if not self.seen:
-            del data["seen"]
+        del data["head"], data["seen"]
+        if self.head is not None:
+            data["head"] = self.head.plain()
+        if self.seen:
+            data["seen"] = {party: one.plain() for party, one in self.seen.items()}
         if self.version == 1:
             del data["protocol"]
         return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
@@ -186,8 +185,8 @@ def receiver_of(kind: Kind, about: str, label_holder: str) -> str | None:
     return about if kind in _ADDRESSED else label_holder
 
 
-def head_towards(kind: Kind, about: str, label_holder: str) -> str:
-    """Towards whom the head in a manifest is given; what is for all counts as the label holder's.
+def checkpoint_towards(kind: Kind, about: str, label_holder: str) -> str:
+    """Towards whom a manifest's checkpoint is given; what is for all counts as the label holder's.
 
     Args:
         kind: The artifact's kind.

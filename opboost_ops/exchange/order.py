@@ -10,35 +10,15 @@ from opboost_ops.exchange.manifest import Digest, Kind, Manifest
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.rejection import Rejected
 
+#: What any run with feature holders has: a query and its answer.
+_ASKED: Mapping[Kind, Kind] = {"psi_query": "plan", "psi_answer": "psi_query"}
 _TRAIN: Mapping[Kind, Kind] = {
-    "digests": "plan",
-    "alignment": "digests",
-    "ranks": "alignment",
-    "holdout": "alignment",
+    "ranks": "plan",
     "split_request": "ranks",
     "split_values": "split_request",
 }
-_SCORE: Mapping[Kind, Kind] = {"digests": "plan", "alignment": "digests"}
-#: Besides, where alignment is private; the answer takes the place of the digests.
-_PRIVATE: Mapping[Kind, Kind] = {
-    "psi_query": "plan",
-    "psi_answer": "psi_query",
-    "alignment": "psi_answer",
-}
-#: With decoys the label holder answers nothing: what is released follows what is laid out.
-_DECOYS: Mapping[Kind, Kind] = {
-    "digests": "plan",
-    "psi_query": "plan",
-    "psi_answer": "psi_query",
-    "values": "digests",
-}
 #: Name of the JSON value in a run's home that holds a `Memory`.
 MEMORY = "acceptance"
-
-#: What else must be there before it.
-AFTER: Mapping[Kind, Kind] = {"split_request": "holdout", "alignment": "digests"}
-#: The same with decoys: until its policy has let it answer, nobody's values leave a party.
-_AFTER_DECOYS: Mapping[Kind, Kind] = {"values": "psi_answer"}
 
 
 def answers(plan: Plan) -> Mapping[Kind, Kind]:
@@ -47,22 +27,16 @@ def answers(plan: Plan) -> Mapping[Kind, Kind]:
     Args:
         plan: The run's.
     """
-    if plan.federation.has_decoys:
-        local = plan.purpose == "score" and plan.federation.scoring.mode == "local"
-        return {} if local else _DECOYS
-    private = _PRIVATE if plan.federation.alignment_mode == "private" else {}
+    federation, routed = plan.federation, "routed" in plan.federation.scoring.modes
+    shares: Mapping[Kind, Kind] = {"shares": "plan"} if federation.has_shares else {}
     if plan.purpose == "train":
-        routed: Mapping[Kind, Kind] = {"route_request": "split_values", "routes": "route_request"}
-        return {
-            **_TRAIN,
-            **private,
-            **(routed if "routed" in plan.federation.scoring.modes else {}),
-        }
-    if plan.federation.scoring.mode == "local":
+        more: Mapping[Kind, Kind] = {"route_request": "split_values", "routes": "route_request"}
+        return {**_ASKED, **shares, **_TRAIN, **(more if routed else {})}
+    if federation.scoring.mode == "local":
         return {}
-    if plan.federation.scoring.mode == "routed":
-        return {**_SCORE, **private, "route_request": "alignment", "routes": "route_request"}
-    return {**_SCORE, **private, "values": "alignment"}
+    if federation.scoring.mode == "routed":
+        return {**_ASKED, **shares, "route_request": "plan", "routes": "route_request"}
+    return {**_ASKED, **shares, "values": "plan"}
 
 
 class Remembered(Record):
@@ -130,10 +104,6 @@ def require_order(
         answered = memory.digest(before, label_holder if before == "plan" else about)
         if answered is None:
             raise Rejected("out_of_order", f"{what}: the {before} before it is not there.")
-    decoys = plan is not None and plan.federation.has_decoys
-    first = (_AFTER_DECOYS if decoys else AFTER).get(kind)
-    if first is not None and memory.digest(first, about) is None:
-        raise Rejected("out_of_order", f"{what}: the {first} before it is not there.")
     if manifest.answers != answered:
         raise Rejected("wrong_answer", f"{what}: it answers another artifact than the accepted.")
 
@@ -157,22 +127,14 @@ def require_rows(memory: Memory, manifest: Manifest, rows: int | None, what: str
         return entry.rows if entry else None
 
     right = rows is None or found == rows
-    if kind == "alignment":
-        asked = count("psi_query")
-        right &= 0 < found <= (count("digests") or 0)
-        right &= asked is None or found <= asked
-    elif kind == "psi_answer":
+    if kind == "psi_answer":
         right &= found == count("psi_query")
-    elif kind in ("ranks", "holdout"):
-        common, other = count("alignment") or 0, count("holdout" if kind == "ranks" else "ranks")
-        right &= 0 < found < common if other is None else found + other == common
-    elif kind == "values":
-        whole = count("alignment")
-        # With decoys there is none, and everybody who was laid out is released.
-        right &= found == (count("digests") if whole is None else whole)
+    elif kind in ("ranks", "values", "shares"):
+        others = [count(other) for other in ("ranks", "values", "shares") if other != kind]
+        right &= found > 0 and all(other in (None, found) for other in others)
     elif kind == "routes":
-        new = count("holdout")
-        right &= found == (count("alignment") if new is None else new)
+        whole = count("ranks") or count("shares")
+        right &= whole is None or found <= whole
     elif kind == "split_values":
         right &= found == count("split_request")
     if not right:

@@ -17,12 +17,15 @@ from opboost_ops.exchange.rejection import Rejected
 _KEYS = {"agreement", "protocol", "federation", "purpose", "model", "form"}
 #: Only there where it differs from the model.
 _REFERENCE = "reference"
-#: Only there where exponents of private alignment stay for an epoch.
+#: The month of the exponents; only there where people are asked about.
 _EPOCH = "epoch"
+#: Only there where feature holders must know which of their rows are held out.
+_HOLDOUT = "holdout"
 #: Only there where it decides which keys are good.
 _DAY = "day"
-_OPTIONAL = {_REFERENCE, _EPOCH, _DAY}
+_OPTIONAL = {_REFERENCE, _EPOCH, _HOLDOUT, _DAY}
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_HOLDOUT_KEY = re.compile(r"[12]:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,9 @@ class Plan:
         form: What the trigger form asked for.
         reference: The version to which a training run compares its model, by `stages/reference.py`;
             the champion when absent. So a plan names two versions at most.
-        epoch: The one in which the label holder opened the run, where exponents of private
-            alignment stay for one.
+        epoch: The month in which the label holder opened the run, where people are asked about.
+        holdout: Key of the hash by which rows are held out, hex after its schedule, where routed
+            scoring is evaluated: a feature holder seals comparisons of held-out rows alone.
         day: The day on which the run was opened, where keys have dates: all that the run makes is
             judged by the keys of that day, however late it is read.
     """
@@ -53,6 +57,7 @@ class Plan:
     form: Mapping[str, Any] = field(default_factory=dict)
     reference: str | None = None
     epoch: str | None = None
+    holdout: str | None = None
     day: date | None = None
 
     def document(self) -> dict[str, Any]:
@@ -60,6 +65,8 @@ class Plan:
         named = {} if self.reference is None else {_REFERENCE: self.reference}
         if self.epoch is not None:
             named[_EPOCH] = self.epoch
+        if self.holdout is not None:
+            named[_HOLDOUT] = self.holdout
         named |= {} if self.day is None else {_DAY: self.day.isoformat()}
         return {
             **named,
@@ -103,7 +110,34 @@ def parse_plan(document: Any, what: str) -> Plan:
         federation = parse_federation(document["federation"], what)
     except ConfigError as error:
         raise Rejected("malformed", error.problem) from None
-    epoch = document.get(_EPOCH)
-    if epoch is not None if not federation.has_epoch else not is_epoch(epoch):
-        raise Rejected("malformed", f"{what}: it names no epoch, or needs none.")
-    return Plan(federation, purpose, model, agreement, protocol, form, reference, epoch, opened)
+    epoch, holdout = document.get(_EPOCH), document.get(_HOLDOUT)
+    if epoch is not None if not asks(federation, purpose) else not is_epoch(epoch):
+        raise Rejected("malformed", f"{what}: it names no month, or needs none.")
+    named = isinstance(holdout, str) and bool(_HOLDOUT_KEY.fullmatch(holdout))
+    if not named if names_holdout(federation, purpose) else holdout is not None:
+        raise Rejected("malformed", f"{what}: it names no key of held-out rows, or needs none.")
+    return Plan(
+        federation, purpose, model, agreement, protocol, form, reference, epoch, holdout, opened
+    )
+
+
+def asks(federation: Federation, purpose: Purpose) -> bool:
+    """Whether a run asks feature holders about people.
+
+    Args:
+        federation: As declared.
+        purpose: What the run is for.
+    """
+    vertical = federation.learning == "vertical"
+    return vertical and (purpose == "train" or federation.scoring.mode != "local")
+
+
+def names_holdout(federation: Federation, purpose: Purpose) -> bool:
+    """Whether a run's plan says by which key rows are held out.
+
+    Args:
+        federation: As declared.
+        purpose: What the run is for.
+    """
+    vertical = federation.learning == "vertical"
+    return vertical and purpose == "train" and "routed" in federation.scoring.modes

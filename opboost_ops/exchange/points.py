@@ -1,100 +1,112 @@
-"""What is inside the artifacts of private alignment: points and tags, each in its only form.
+"""What is inside the artifacts of the sealed release: points, shares and sealed rows.
 
 A point with two names, or one of few that a multiplication can reach, would tell something of the
 exponent or of a person; a list that is not sorted tells the order of a table.
 """
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from opboost_ops.alignment.curve import POINT, are_points
-from opboost_ops.alignment.matching import layout_size
 from opboost_ops.alignment.parts import part_count, part_of, record, rising_records
-from opboost_ops.alignment.short_digests import SHORT, rising
+from opboost_ops.alignment.sealing import ROW_TAG
 from opboost_ops.alignment.tags import TAG, strictly_rising
+from opboost_ops.alignment.zero_shares import slots_for
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.artifact import DOCUMENT, Artifact
-from opboost_ops.exchange.files import ENTRIES, TABLE, part_names
-from opboost_ops.exchange.manifest import PARTED, Kind, Manifest
-from opboost_ops.exchange.part_sizes import digest_parts
+from opboost_ops.exchange.files import part_names
+from opboost_ops.exchange.manifest import Kind, Manifest
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.scratch.arrays import Scratch, let_go, slices
 
-#: The kinds of private alignment whose points or tags may have several parts.
-_PARTED: frozenset[Kind] = frozenset({"digests", "psi_query", "psi_answer"})
+#: The kinds whose points, shares or rows may have several parts.
+POINTS: frozenset[Kind] = frozenset({"psi_query", "psi_answer"})
+SEALED: frozenset[Kind] = frozenset({"ranks", "values", "routes"})
 
 #: The hash of a table has a number below this one.
 _NUMBERS = 256
 
+#: Bytes of a sealed row at most.
+_WIDEST = 1 << 16
 
-def position_column(federation: Federation) -> str:
-    """Name of the column of a private alignment: places in the published list, or look-up tags.
+_NONCE = re.compile(r"[0-9a-f]{64}")
 
-    Args:
-        federation: The plan's.
+
+@dataclass(frozen=True)
+class Layout:
+    """How shares or sealed rows are laid out.
+
+    Attributes:
+        nonce: Of the artifact, 32 bytes.
+        width: Bytes of a row without its tag; of shares, of a slot.
+        keys: Of shares, how many people each part has.
+        numbers: Of shares, the number of each part's hash.
     """
-    return "look" if len(federation.feature_holders) > 1 else "position"
+
+    nonce: bytes
+    width: int
+    keys: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()
+
+    def document(self) -> dict[str, object]:
+        """As the artifact's document has it."""
+        found: dict[str, object] = {"nonce": self.nonce.hex(), "width": self.width}
+        if self.keys:
+            found |= {"keys": list(self.keys), "numbers": list(self.numbers)}
+        return found
 
 
-def digest_entries(artifact: Artifact) -> Iterator[np.ndarray]:
-    """Keyed digests as they travel, uint8, shape (k, 10), one part after the other.
-
-    Args:
-        artifact: The accepted artifact.
-    """
-    if artifact.parts == 1:
-        yield artifact.entries(artifact.manifest.rows, SHORT)
-        return
-    for number, rows in enumerate(digest_parts(artifact.manifest.rows)):
-        part = artifact.part(number, SHORT)
-        if len(part) != rows:
-            where = artifact.manifest.reference
-            raise Rejected("wrong_row_count", f"{where}: its entries have another length.")
-        yield part
-
-
-def alignment_files(manifest: Manifest, private: bool) -> frozenset[str] | None:
-    """The files of a kind that alignment has, or None if it has no such kind.
+def files_of_points(manifest: Manifest) -> frozenset[str] | None:
+    """The files of a kind that has points, shares or sealed rows, or None for another kind.
 
     How many parts a list has follows from its rows: there is one form alone.
 
     Args:
         manifest: The artifact's.
-        private: Which way of alignment.
     """
     kind = manifest.kind
-    if kind == "alignment":
-        return frozenset({TABLE if private else ENTRIES, DOCUMENT})
-    if not private:
-        if kind != "digests":
-            return None
-        parted = manifest.version == PARTED
-        return frozenset(part_names(len(digest_parts(manifest.rows)) if parted else 1))
-    if kind not in _PARTED:
+    if kind not in POINTS | SEALED | {"shares"}:
         return None
     # The canary is one more.
     parts = frozenset(part_names(part_count(manifest.rows + 1)))
-    return parts | {DOCUMENT} if kind == "digests" else parts
+    return parts if kind in POINTS else parts | {DOCUMENT}
 
 
-def layout_parts(artifact: Artifact) -> list[tuple[int, int]]:
-    """Of each part of what a feature holder lays out: how many people, and the number of its hash.
+def layout_of(artifact: Artifact) -> Layout:
+    """How an artifact's shares or sealed rows are laid out.
 
     Args:
-        artifact: The accepted artifact.
+        artifact: It.
+
+    Raises:
+        Rejected: It does not say.
     """
-    document = artifact.document
-    return list(zip(document["keys"], document["numbers"], strict=True))
+    document, what = artifact.document, artifact.manifest.reference
+    known, counted = {"nonce", "width"}, 0
+    if artifact.manifest.kind == "shares":
+        known, counted = known | {"keys", "numbers"}, artifact.parts
+    if isinstance(document, dict) and set(document) == known:
+        nonce, width = document["nonce"], document["width"]
+        keys, numbers = document.get("keys", []), document.get("numbers", [])
+        said = isinstance(nonce, str) and bool(_NONCE.fullmatch(nonce))
+        said = said and type(width) is int and 0 <= width <= _WIDEST
+        for counts in (keys, numbers):
+            said = said and isinstance(counts, list)
+            said = said and all(type(n) is int and n >= 0 for n in counts)
+            said = said and len(counts) == counted
+        if said and max(numbers, default=0) < _NUMBERS:
+            return Layout(bytes.fromhex(nonce), width, tuple(keys), tuple(numbers))
+    raise Rejected("malformed", f"{what}: it does not say how it was built.")
 
 
 def require_points(
     artifact: Artifact, federation: Federation, what: str, scratch: Scratch | None = None
 ) -> None:
     """Refuse entries of another length, form or order than their kind has.
-
-    How many bits an alignment has, only its reader knows, who has the list.
 
     Args:
         artifact: What was opened.
@@ -106,26 +118,17 @@ def require_points(
     Raises:
         Rejected: Saying what is wrong with it.
     """
-    if artifact.manifest.kind == "alignment":
-        return
-    if federation.alignment_mode == "keyed":
-        last = np.empty((0, SHORT), dtype=np.uint8)
-        for part in digest_entries(artifact):
-            if not rising(np.concatenate([last, part])):
-                raise Rejected(
-                    "malformed", f"{what}: its digests are not in rising order, or one comes twice."
-                )
-            last = part[-1:]
-        return
-    if artifact.manifest.kind == "digests":
-        _require_layout(artifact, federation, what)
-        return
-    if artifact.manifest.kind == "psi_query":
+    kind = artifact.manifest.kind
+    if kind == "shares":
+        _require_shares(artifact, federation, what)
+    elif kind in SEALED:
+        _require_sealed(artifact, what)
+    elif kind == "psi_query":
         for number, points in _canonical(artifact, what):
             _require_rising(points, number, artifact, what)
             del points
-        return
-    _require_once(artifact, what, scratch)
+    else:
+        _require_once(artifact, what, scratch)
 
 
 def _canonical(artifact: Artifact, what: str) -> Iterator[tuple[int, np.ndarray]]:
@@ -163,26 +166,33 @@ def _require_once(artifact: Artifact, what: str, scratch: Scratch | None) -> Non
         let_go()
 
 
-def _require_layout(artifact: Artifact, federation: Federation, what: str) -> None:
-    document, several = artifact.document, len(federation.feature_holders) > 1
-    keys, numbers = document.get("keys"), document.get("numbers")
-    for said in (keys, numbers):
-        if not isinstance(said, list) or any(type(n) is not int or n < 0 for n in said):
-            raise Rejected("malformed", f"{what}: it does not say how it was built.")
-        if len(said) != artifact.parts:
-            raise Rejected("malformed", f"{what}: it does not say how it was built.")
-    if max(numbers) >= _NUMBERS or sum(keys) != artifact.manifest.rows + 1:
-        raise Rejected("malformed", f"{what}: it does not say how it was built.")
-    for number, (people, _) in enumerate(layout_parts(artifact)):
-        entries = artifact.part(number, TAG)
-        if len(entries) != layout_size(several, people):
+def _require_shares(artifact: Artifact, federation: Federation, what: str) -> None:
+    layout = layout_of(artifact)
+    if layout.width != TAG * (len(federation.feature_holders) - 1):
+        raise Rejected("malformed", f"{what}: its slots are of another width.")
+    if sum(layout.keys) != artifact.manifest.rows + 1:
+        raise Rejected("wrong_row_count", f"{what}: its parts do not add up to its rows.")
+    for number, people in enumerate(layout.keys):
+        if len(artifact.part(number, layout.width)) != slots_for(people):
             raise Rejected("wrong_row_count", f"{what}: its entries have another length.")
-        if not several:
-            _require_rising(entries, number, artifact, what)
+
+
+def _require_sealed(artifact: Artifact, what: str) -> None:
+    """Refuse rows whose tags are out of order or come twice: then one would open twice."""
+    layout, count = layout_of(artifact), 0
+    for number in range(artifact.parts):
+        entries = artifact.part(number, ROW_TAG + layout.width)
+        count += len(entries)
+        tags = np.zeros((len(entries), TAG), dtype=np.uint8)
+        tags[:, :ROW_TAG] = entries[:, :ROW_TAG]
+        _require_rising(tags, number, artifact, what)
+        del entries
+    if count != artifact.manifest.rows + 1:
+        raise Rejected("wrong_row_count", f"{what}: its rows are not as many as it says.")
 
 
 def _require_rising(entries: np.ndarray, number: int, artifact: Artifact, what: str) -> None:
     """Refuse a part that is out of order, or holds what is another part's."""
     inside = (part_of(entries, artifact.parts) == number).all()
     if not inside or not strictly_rising(entries):
-        raise Rejected("malformed", f"{what}: its points are not in rising order, or come twice.")
+        raise Rejected("malformed", f"{what}: its entries are not in rising order, or come twice.")

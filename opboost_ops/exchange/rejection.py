@@ -23,7 +23,6 @@ Reason = Literal[
     "revoked_key",
     "wrong_day",
     "not_for_me",
-    "older_books",
     "malformed",
 ]
 
@@ -56,8 +55,6 @@ _REMEDIES: dict[Reason, str] = {
     "run.",
     "not_for_me": "Only the party that it is addressed to can use it. Look at the encryption keys "
     "in the federation file, and at who writes to the store.",
-    "older_books": "Nothing of it was used. Its people look at `opboost ledger check SITE`, and "
-    "charge what they have lost with `opboost ledger recover SITE`; then trigger a new run.",
     "malformed": "Ask its party to publish a new run with this software.",
 }
 

@@ -2,30 +2,21 @@
 
 from opboost_ops.config.federation import Federation
 
-_KEYED = (
-    "{label} received a keyed digest of every ID of {holders}; whoever holds the alignment key "
-    "can test guessed IDs (exact, no epsilon)."
+_SEALED = (
+    "{holders} published sealed rows of all their people. {label} opened those of its own people "
+    "whom {all} have, learnt the row count of {holders}, and can do so in every run of the month. "
+    "{holders} learnt how many new people {label} asked about, and neither who is common nor how "
+    "many. Nobody else can test an ID (exact, no epsilon)."
 )
-_ONE = (
-    "{label} learnt the row count of {holders}, and which of its own people are in that table; "
-    "{holders} learnt the row count of {label}. Nobody can test the ID of anybody else (exact, no "
-    "epsilon)."
+_EACH = (
+    "{holders} published sealed rows of all their people. {label} opened those of its own people, "
+    "learnt which of them are in the table of {holders}, and the row count, and can do so in every "
+    "run of the month; values of people who are not there are missing. {holders} learnt how many "
+    "new people {label} asked about, and not who they are (exact, no epsilon)."
 )
-_SEVERAL = (
-    "{label} learnt the row counts of {holders}, and which of its own people all parties have, but "
-    "not whom some of them have; they learnt the row count of {label}. Nobody can test the ID of "
-    "anybody else (exact, no epsilon)."
-)
-
-_DECOYS = (
-    "{label} learnt the row count of {holders}, and which of its own people are in that table; "
-    "{holders} learnt the row count of {label}, and neither which of the own people are common nor "
-    "how many. Nobody can test the ID of anybody else (exact, no epsilon)."
-)
-
-_EPOCH = (
-    " Exponents stay for a month: in each run of it {label} could look up everybody about whom it "
-    "asked in any of them, and {holders} saw how many of its people came and went."
+_FORMER = (
+    "The common people were found by `{former}`, a way of alignment of an earlier release: see its "
+    "documents for what {label} and {holders} learnt (exact, no epsilon)."
 )
 
 
@@ -36,11 +27,13 @@ def alignment_words(federation: Federation, holders: str | None = None) -> str:
         federation: As it was run.
         holders: What the feature holders are called; by their names when absent.
     """
-    if federation.alignment_mode == "keyed":
-        found = _KEYED
-    else:
-        found = _ONE if len(federation.feature_holders) == 1 else _SEVERAL
-        found = _DECOYS if federation.has_decoys else found
-        found += _EPOCH if federation.has_epoch else ""
-    names = ", ".join(federation.feature_holders)
-    return found.format(label=federation.label_holder, holders=holders or names)
+    names = holders or ", ".join(federation.feature_holders)
+    one = len(federation.feature_holders) == 1
+    former = federation.alignment.former
+    now = _SEALED if federation.alignment.members == "all" else _EACH
+    return (_FORMER if former else now).format(
+        label=federation.label_holder,
+        holders=names,
+        former=former,
+        all=names if one else "all of them",
+    )

@@ -30,30 +30,17 @@ _LIMITS = (
 
 #: What leaves in a run; {label} is the label holder, {holders} are the feature holders.
 _TOLD = (
-    "{holders}: told by {label} which of the own rows all parties have, and which of them are "
-    "held out (exact, no epsilon).",
-    "{label} received the randomised values of each protected feature of {holders} as ranks, for "
-    "held-out rows as domain values; what that costs is the loss curve beside the feature.",
+    "{label} received the randomised values of each protected feature of {holders} as ranks among "
+    "all rows of their tables; what that costs is the loss curve beside the feature, and it is "
+    "charged to everybody in the table. Which values occur at {holders} follows from ranks.",
     "{holders}: told by {label} at which ranks of the own features the trees split (exact, no "
     "epsilon).",
     "{label} received the randomised domain values at those ranks; they follow from values that "
     "were already randomised and charged.",
-    "Everyone who sees the run learnt the metrics above, the words of the decision, row counts, "
-    "and that all checks passed (exact, no epsilon); other intervals and curves stay with {label}.",
-    "The importance of features is on this card alone, which stays with {label}: it follows from "
-    "{label}'s own rows and from randomised values that it held already.",
-)
-
-#: The same with decoys, but for the last line.
-_TOLD_WITH_DECOYS = (
-    "{label} received randomised domain values of each protected feature of all people of "
-    "{holders}, common or not; what that costs is the loss curve beside the feature, and it is "
-    "charged to everybody. {label} can put a name to those whom it asked about, and later to "
-    "whoever becomes common while the row stays as it is.",
-    "{holders}: told neither which of the own rows are common, nor how many, nor at which values "
-    "the trees split.",
     "Everyone who sees the run learnt whether there is a new champion, and that all checks passed "
     "(exact, no epsilon); the metrics above, row counts, intervals and curves stay with {label}.",
+    "The importance of features is on this card alone, which stays with {label}: it follows from "
+    "{label}'s own rows and from randomised values that it held already.",
 )
 
 #: What the line on split requests says where the trees themselves are differentially private.
@@ -69,8 +56,9 @@ _NOISY = (
 _ROUTED = (
     "{holders}: told by {label} at which domain values of the own features the trees split (exact, "
     "no epsilon).",
-    "{label} received, for every held-out row, on which side of each of those thresholds its value "
-    "lies: structure, without any epsilon, in each holder's account of disclosed thresholds.",
+    "{label} received, for every held-out row that it can open, on which side of each of those "
+    "thresholds its value lies: structure, without any epsilon, in each holder's account of "
+    "disclosed thresholds.",
 )
 
 
@@ -310,8 +298,6 @@ def _told(federation: Federation) -> tuple[str, ...]:
     lines: Sequence[str] = _TOLD
     if "routed" in federation.scoring.modes:
         lines = (*_TOLD, *_ROUTED)
-    if federation.has_decoys:
-        lines = (*_TOLD_WITH_DECOYS, _TOLD[-1])
     told = tuple(line.format(label=federation.label_holder, holders=holders) for line in lines)
     told = (alignment_words(federation), *told)
     private = federation.training.private

@@ -56,12 +56,10 @@ def documentation(
 
 def _vertical(federation: Federation) -> list[str]:
     domain = federation.domain
-    released = "feature holders randomise theirs at home and publish only ranks, signed."
-    if federation.has_decoys:
-        released = (
-            "the feature holder randomises its own at home and publishes values of all its people, "
-            "signed; it is not told who of them is common."
-        )
+    released = (
+        "feature holders randomise theirs at home and publish each person's row sealed; the label "
+        "holder opens those of people whom it asks about and whom all have."
+    )
     summary = (
         f"**{federation.name}** trains a gradient-boosted tree model on columns of "
         f"{len(federation.parties)} parties. No party shows its columns to another: {released}"

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from opboost_ops.config.agreement import differences
 from opboost_ops.config.site import Site
 from opboost_ops.display.blocks import Cell, Table, count, moment
+from opboost_ops.exchange.books import agreements_of
 from opboost_ops.pages.deployment import Query
-from opboost_ops.run import agreement_file
+from opboost_ops.privacy.agreements import Agreed
 
 #: Changes that a line names; `opboost agree` shows all of a new one.
 _NAMED = 6
@@ -19,7 +20,7 @@ def agreements_table(site: Site, query: Query) -> Table:
         site: The party's.
         query: What is asked for; agreements of what may not be seen are left out.
     """
-    made = agreement_file.load(site).agreements
+    made = agreements_of(site).agreements
     rows = []
     for one in reversed(made):
         if not query.sees(one.federation):
@@ -51,7 +52,7 @@ def agreements_table(site: Site, query: Query) -> Table:
     )
 
 
-def _changed(before: agreement_file.Agreed, after: agreement_file.Agreed) -> Iterator[str]:
+def _changed(before: Agreed, after: Agreed) -> Iterator[str]:
     """Names of the entries of the federation file that differ."""
     found = differences(before.content.get("federation"), after.content.get("federation"))
     for path, _, _ in found:

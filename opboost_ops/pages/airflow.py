@@ -24,7 +24,7 @@ PURPOSES: Mapping[str, str] = {"train": "training", "score": "scoring"}
 #: How the groups end that are ours.
 PHASES = frozenset(
     """
-    open ids psi align release train answer publish route register own learn announce score
+    open psi release train answer publish route register own learn announce score
     """.split()  # noqa: SIM905
 )
 

@@ -32,7 +32,6 @@ _CHECKS = {
     "preprocessed_table": "preprocess",
     "release": "check_release",
     "attacks": "check_release",
-    "acceptance": "accept",
     "training_frame": "check_frame",
     "model": "check_model",
     "scores": "check_scores",

@@ -7,9 +7,10 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.config.public_keys import PublicKeys
 from opboost_ops.config.site import Site
 from opboost_ops.display.blocks import Cell, State, Table
+from opboost_ops.exchange.books import agreements_of
 from opboost_ops.exchange.encryption import key_name
+from opboost_ops.privacy.agreements import Agreed
 from opboost_ops.run import clock, known_keys
-from opboost_ops.run.agreement_file import Agreed, load
 
 #: So many days before its last day a key is marked.
 _SOON = timedelta(days=14)
@@ -26,7 +27,7 @@ def keys_table(site: Site, policy: Policy, wanted: Callable[[str], bool]) -> Tab
         policy: Its policy: a feature holder deals with those that this pins.
         wanted: Whether a federation is to be shown, by its name.
     """
-    book = load(site)
+    book = agreements_of(site)
     newest = {made.federation: made for made in book.agreements if made.withdrawn is None}
     rows = [
         (Cell(name), Cell(party), *cells)

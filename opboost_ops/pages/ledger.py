@@ -9,7 +9,6 @@ from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.books import open_books
 from opboost_ops.pages.deployment import Query, of_books
 from opboost_ops.privacy.lines import Lines
-from opboost_ops.privacy.lost import lost_states
 from opboost_ops.views import ledger_tables
 from opboost_ops.views.ledger import LedgerView, ledger_of
 from opboost_ops.views.ledger_figures import history, loss_curves
@@ -46,7 +45,7 @@ def _page(site: Site, policy: Policy, query: Query) -> list[Block]:
     here = shown.accounts if narrowed else None
     caps = policy.all_features
     blocks: list[Block] = ledger_tables.warnings(view.waiting, dated)
-    blocks += [*refused, *_lost(site, view, {f.feature for f in found.values()})]
+    blocks += [*refused, *_lost(site, {f.feature for f in found.values()})]
     if query.run is None:
         blocks += ledger_tables.open_notes(policy, found)
     if found:
@@ -72,15 +71,14 @@ def entries(lines: Lines, query: Query, view: LedgerView) -> Table:
     return replace(table, pager=pager, once=("federation", "run") if query.run else table.once)
 
 
-def _lost(site: Site, view: LedgerView, features: set[str]) -> list[Block]:
+def _lost(site: Site, features: set[str]) -> list[Block]:
     """A note of cell states that the ledger knows and that are gone."""
-    drawn = [line for line, _ in view.lines.last]
     with open_books(site) as books:
-        names = {one.last.feature or "" for one in lost_states(drawn, books.cells)}
+        names = set(books.lost_states())
     behind = sorted(name for name in names if name.partition("=")[0] in features)
     if not behind:
         return []
-    text = "Cell states are lost, or older than the ledger."
+    text = "Cell states are lost."
     remedy = "Restore the newest states, or see `opboost ledger check`: no run draws until then."
     return [Note("bad", text, remedy, (", ".join(behind),))]
 

@@ -245,7 +245,7 @@ def _party(party: str, federation: str, site: Site, policy: Policy, runs: Sequen
     if not has_books(site):
         return Party(party=party)
     with open_books(site) as books:
-        stop = stopped(site, books, federation)
+        stop = stopped(books, federation)
         asked = next(filter(None, (waits_since(books, federation, run) for run in runs)), None)
     view = ledger_of(site, policy)
     left = view.left(federation)

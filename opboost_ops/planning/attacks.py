@@ -6,10 +6,10 @@ from typing import Any
 
 from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
 from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.books import agreements_of
 from opboost_ops.exchange.store import open_store
 from opboost_ops.pages.leakage_report import leakage_report
 from opboost_ops.planning.ranking import feature_holder
-from opboost_ops.run.agreement_file import load
 from opboost_ops.run.leakage import Leakage, leakage
 from opboost_ops.run.party_sites import party_site_file, site_variable
 from opboost_ops.stages.sources import borrowed
@@ -61,7 +61,7 @@ def attack(file: Path, party: str | None) -> Attacked:
     home = Home(site.home / declared.name)
     store = open_store(site.store)
     # The noise that would be drawn, so by what the party's first agreement recorded.
-    recorded = load(site).columns
+    recorded = agreements_of(site).columns
     context = Context(
         declared, "", holder, site, policy, home, store, "", timeout=0.0, recorded=recorded
     )

@@ -19,6 +19,7 @@ from opboost_ops.pages.plan_report import plan_report
 from opboost_ops.planning.files import declaration
 from opboost_ops.privacy import planner
 from opboost_ops.privacy.planner import Candidate, Caps
+from opboost_ops.quality.domain_filling import Filling, filling
 from opboost_ops.run.party_sites import party_site_file
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.sources import copy
@@ -47,6 +48,7 @@ class Ranking:
         candidates: By column, expected weighted Kendall correlation and mechanism, best first.
         public: Whether a public sample was used, instead of the party's own table.
         picture: An HTML page.
+        fillings: By column, how the rows fill the domain.
     """
 
     federation: str
@@ -55,6 +57,7 @@ class Ranking:
     candidates: Mapping[str, list[tuple[float, Candidate]]]
     public: bool
     picture: Path
+    fillings: Mapping[str, Filling]
 
     def __repr__(self) -> str:
         best = {n: pairs[0][1].curve.mechanism for n, pairs in self.candidates.items()}
@@ -117,7 +120,8 @@ def rank(
     declared = load_federation(file)
     holder = feature_holder(declared, party)
     rules = rules_of(file, holder)
-    marginals, home = _marginals(file, declared, holder, sample, rules)
+    fillings, home = _fillings(file, declared, holder, sample, rules)
+    marginals = {name: np.asarray(one.counts) for name, one in fillings.items()}
     domain = declared.domain.to_domain()
     caps = {}
     for name in marginals:
@@ -144,7 +148,7 @@ def rank(
     picture.write_text(plan_report(title, ranked, uncharged), encoding="utf-8")
     if out is None:
         picture.chmod(0o600)
-    return Ranking(declared.name, holder, caps, ranked, sample is not None, picture)
+    return Ranking(declared.name, holder, caps, ranked, sample is not None, picture, fillings)
 
 
 def feature_holder(declared: Federation, party: str | None) -> str:
@@ -183,13 +187,13 @@ def _least(*caps: float | None) -> float | None:
     return min((cap for cap in caps if cap is not None), default=None)
 
 
-def _marginals(
+def _fillings(
     file: Path,
     declared: Federation,
     holder: str,
     sample: Path | None,
     rules: Mapping[str, FeatureRule],
-) -> tuple[dict[str, np.ndarray], Path]:
+) -> tuple[dict[str, Filling], Path]:
     home = Path()
     path = sample
     frame: pl.DataFrame | None = None
@@ -228,6 +232,5 @@ def _marginals(
         if column not in frame.columns:
             raise ContractError(f"{path.name} has no column {name}.", "Add it to the sample.")
         values = raw_table.numbers(frame.get_column(column), feature)
-        codes = feature.domain_map(domain).encode(values[np.isfinite(values)])
-        found[name] = np.bincount(codes - domain.lower, minlength=domain.size)
+        found[name] = filling(name, values, feature, domain)
     return found, home

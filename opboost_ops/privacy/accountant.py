@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from uuid import UUID
@@ -68,6 +68,12 @@ class Account:
     structure: Structure = field(default_factory=Structure)
     keys: dict[tuple[str, str], Key] = field(default_factory=dict)
 
+    def copy(self) -> "Account":
+        """Another one that says the same, to which more can be added."""
+        told = self.structure
+        structure = Structure(set(told.edges), set(told.spans), told.missing)
+        return replace(self, structure=structure, keys=dict(self.keys))
+
     @property
     def least_cell(self) -> float | None:
         """Width of the narrowest cell that exact disclosures leave; None without any."""
@@ -127,13 +133,12 @@ def add(found: dict[UUID, Account], release: Release, count: int = 1) -> None:
         return
     feature, _, bit = (release.feature or "").partition("=")
     account.feature = feature
-    exactly = release.account == "structural" and bit == MISSING
-    account.structure.add(release.edges, release.span, exactly)
+    account.structure.add(release.edges, release.span, discloses_missing(release))
     draw, loss = release.draw, release.loss
     if draw is None or loss is None:
         return
-    stands_for = 0 if release.kind == "accepted" else draw.stands_for * count
-    account.releases += 0 if bit else stands_for
+    draws = stands_for(release) * count
+    account.releases += 0 if bit else draws
     account.step += times(exact(loss.loss[0]), draw.added * count)
     account.whole += times(exact(loss.loss[-1]), draw.added * count)
     place = (bit, release.cells or "")
@@ -142,12 +147,56 @@ def add(found: dict[UUID, Account], release: Release, count: int = 1) -> None:
         bit=bit,
         cells=release.cells or "",
         receiver=release.receiver,
-        draws=stands_for + (before.draws if before else 0),
+        draws=draws + (before.draws if before else 0),
         worst=Worst(draw.worst, draw.base, draw.number),
         most=draw.most,
         inputs=draw.inputs,
         loss=loss,
     )
+
+
+def stands_for(release: Release) -> int:
+    """Of how many releases a draw is the account."""
+    return 0 if release.draw is None or release.kind == "accepted" else release.draw.stands_for
+
+
+def discloses_missing(release: Release) -> bool:
+    """Whether a release tells exactly whose value is missing."""
+    return release.account == "structural" and (release.feature or "").endswith(f"={MISSING}")
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What a party's releases have come to.
+
+    Attributes:
+        accounts: By column.
+        models: The lines of differentially private models and metrics, oldest first.
+    """
+
+    accounts: Mapping[UUID, Account] = field(default_factory=dict)
+    models: Sequence[Release] = ()
+
+    def with_releases(self, new: Sequence[Release]) -> "Totals":
+        """The totals after more releases.
+
+        Args:
+            new: Of the same party.
+        """
+        after = {uuid: account.copy() for uuid, account in self.accounts.items()}
+        for release in new:
+            add(after, release)
+        models = [release for release in new if release.account == "model"]
+        return Totals(after, (*self.models, *models))
+
+
+def totals(releases: Sequence[Release]) -> Totals:
+    """What releases come to.
+
+    Args:
+        releases: Of one party, oldest first.
+    """
+    return Totals().with_releases(releases)
 
 
 @dataclass(frozen=True)
@@ -221,7 +270,7 @@ def _fits(left: Loss, costs: Sequence[tuple[Loss, int]]) -> int:
 
 
 class Budget:
-    """A party's budgets as a rule of its ledger: refuses what would pass one of them.
+    """A party's budgets as a rule of its ledger: refuses what would exceed one of them.
 
     Args:
         policy: The party's.
@@ -239,14 +288,15 @@ class Budget:
         self._feature = features
         self._later = later
 
-    def __call__(self, before: Sequence[Release], new: Sequence[Release]) -> None:
-        """Refuse releases that pass a budget.
+    def __call__(self, before: Totals, new: Sequence[Release]) -> None:
+        """Refuse releases that exceed a budget.
 
         Raises:
-            BudgetError: Naming every budget that would be passed, and by how much; from public
+            BudgetError: Naming every budget that would be exceeded, and by how much; from public
                 facts alone.
         """
-        known, after = accounts(before), accounts([*before, *new])
+        summed = before.with_releases(new)
+        known, after = before.accounts, summed.accounts
         over: list[str] = []
         for uuid, account in after.items():
             feature = self._feature.get(uuid)
@@ -277,7 +327,7 @@ class Budget:
             over += _over(f"all_features.{name}_whole", getattr(caps, f"{name}_whole"), whole)
         # Only a new model is refused for what models have cost.
         if any(release.account == "model" for release in new):
-            over += _over_models(self._policy.model_budget, [*before, *new])
+            over += _over_models(self._policy.model_budget, summed.models)
         if over:
             pilot = ""
             if any(later):
@@ -287,7 +337,8 @@ class Budget:
                     "are for the release that follows it."
                 )
             raise BudgetError(
-                f"This release would pass the policy of {self._policy.party}: {'; '.join(over)}."
+                f"This release would exceed the privacy budget of {self._policy.party}: "
+                f"{'; '.join(over)}."
                 f"{pilot}",
                 "Nothing was published. Its owner may raise the budget in policy.yaml, or end the "
                 "retraining.",

@@ -1,8 +1,8 @@
-"""About how many people a label holder has asked in private alignment, over all runs.
+"""About how many people a label holder has asked, over all runs.
 
-Where every run has exponents of its own, a point does not tell whose it is, and a person who is
-asked about again counts again. In an epoch the same person is the same point: then only new ones
-count. Of the epoch's points so much is kept as tells them apart, until the epoch is over.
+In a month the same person is the same point, so only new people count. Of the month's points so
+much is kept as tells them apart, until the month is over. Runs of releases before the sealed
+release that had exponents of their own count with all their people.
 """
 
 import base64
@@ -84,28 +84,6 @@ class Asked:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def before(self, releases: Iterable[Release], receiver: str, federation: str, run: str) -> int:
-        """About how many people a label holder has asked in all other runs.
-
-        Args:
-            releases: All lines of the ledger.
-            receiver: Who asks.
-            federation: Name of this run's federation.
-            run: Its id.
-        """
-        with self._database.reading() as connection:
-            return self._ever(connection, releases, receiver, (federation, run))
-
-    def has(self, federation: str, receiver: str, run: str) -> bool:
-        """Whether a run's query is counted in an epoch."""
-        with self._database.reading() as connection:
-            query = sa.select(_QUERIES.c.query).where(
-                _QUERIES.c.federation == federation,
-                _QUERIES.c.receiver == receiver,
-                _QUERIES.c.run == run,
-            )
-            return connection.execute(query).first() is not None
-
     def count(
         self,
         question: Question,
@@ -166,7 +144,6 @@ class Asked:
         connection: sa.Connection,
         releases: Iterable[Release],
         receiver: str,
-        but: tuple[str, str] | None = None,
     ) -> int:
         rows = connection.execute(
             sa.select(_QUERIES.c.federation, _QUERIES.c.run, _QUERIES.c.people).where(
@@ -174,13 +151,12 @@ class Asked:
             )
         ).all()
         in_epochs = {(federation, run) for federation, run, _ in rows}
-        others = (people for federation, run, people in rows if (federation, run) != but)
-        return int(sum(others)) + sum(
+        return int(sum(people for _, _, people in rows)) + sum(
             line.rows
             for line in releases
             if line.kind == "psi_answer"
             and line.receiver == receiver
-            and (line.federation, line.run) not in in_epochs | {but}
+            and (line.federation, line.run) not in in_epochs
         )
 
 

@@ -1,29 +1,23 @@
-"""The files of cell states: a Parquet file a column, and their people once for all of them.
+"""The files of cell states: one Parquet file per noise key and generation, never changed.
 
-A column's file has what each person released, in the order of a file of people that it names. In
-former files, of 0.2.0 and before, the people are in the column's own file. Those are read as they
-are; when one is written anew, what there was is kept beside, in ``cells.before-shared/``.
+A file has what each person released, in the order of a file of people that it names. In files of
+0.1.0 the people are in the column's own file; those are read as they are.
 """
 
-import fcntl
-import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
-from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from opboost_ops.errors import BudgetError
+from opboost_ops.privacy.cell_encryption import Encryption
 from opboost_ops.privacy.people_files import SUFFIX, PeopleFiles
-from opboost_ops.privacy.whole_files import put_whole, second_name
+from opboost_ops.privacy.whole_files import put_whole
 from opboost_ops.scratch.arrays import BLOCK, Scratch, let_go, slices
-
-#: Where in a file's own description its mark is, and the name of its people's file.
-_MARK, _PEOPLE = b"opboost.draw", b"opboost.people"
 
 #: Persons of a row group.
 _GROUP = 1 << 20
@@ -52,30 +46,20 @@ class CellState:
 
 
 @dataclass(frozen=True)
-class _Read:
-    """What a column's file says; its people where it has them, as former ones do."""
-
-    schema: pa.Schema
-    people: np.ndarray
-    seen: np.ndarray
-    last: np.ndarray
-
-
-@dataclass(frozen=True)
-class Mark:
-    """What a cell state's file says of itself.
+class Generation:
+    """Which file holds a state, as the database says.
 
     Attributes:
-        number: Of the last draw that it holds.
-        worst: The public worst case after it.
-        base: How much of that the state knows nothing of.
-        draw: Name of that draw; where the ledger does not have it, it is charged by this name.
+        name: The file's.
+        number: Counted under the noise key, from 1.
+        digest: Sha256 of the file.
+        people: Name of the file of its people; empty where the file has them itself.
     """
 
+    name: str
     number: int
-    worst: int
-    base: int
-    draw: str
+    digest: str
+    people: str
 
 
 def width_of(size: int) -> int:
@@ -119,71 +103,60 @@ class CellFiles:
     Args:
         folder: Where they lie.
         scratch: Where those are that are more than it holds.
+        key: Under which new files are encrypted, and encrypted ones are read; none when absent.
     """
 
-    def __init__(self, folder: Path, scratch: Scratch) -> None:
+    def __init__(self, folder: Path, scratch: Scratch, key: bytes | None = None) -> None:
         self.folder = folder
         self._scratch = scratch
-        #: Former files that were written anew.
-        self.former = folder.with_name(f"{folder.name}.before-shared")
         self._people = PeopleFiles(scratch)
+        self._encryption = Encryption(key)
+        self._verified: set[Generation] = set()
 
-    def columns(self) -> dict[UUID, list[Path]]:
-        """The files of each column, one for each noise key that it was ever released under."""
-        found: dict[UUID, list[Path]] = {}
-        for path in sorted(self.folder.glob("*.parquet")):
-            found.setdefault(UUID(path.name[:36]), []).append(path)
-        return found
-
-    def all(self) -> list[Path]:
-        """All files: columns' and people's."""
-        return sorted([*self.folder.glob("*.parquet"), *self.folder.glob(f"*{SUFFIX}")])
-
-    def load(self, path: Path) -> CellState:
-        """The state in one of the files that `columns` lists.
+    def load(self, found: Generation) -> CellState:
+        """The state in a file.
 
         Raises:
-            FileNotFoundError: It, or whose cells they are, is not there.
-            BudgetError: Whose cells they are is damaged.
+            FileNotFoundError: The file, or that of its people, is not there.
+            BudgetError: It is another file than the database says, or damaged.
         """
-        found = _read(path, self._scratch)
-        while True:
-            try:
-                people = self._people_of(found, path.parent)
-                break
-            except FileNotFoundError:
-                # Between one look and the other it may have been written anew, for other people.
-                before, found = found, _read(path, self._scratch)
-                if found.schema.metadata == before.schema.metadata:
-                    raise
-        return CellState(people, found.seen, found.last)
+        path = self.folder / found.name
+        # Files never change: what was verified once is not read twice for it.
+        if found not in self._verified and _digest(path) != found.digest:
+            raise BudgetError(
+                f"The cell file {found.name} is not the one that the ledger points to.",
+                "Put the newest copy back, or go on without it (`opboost ledger recover SITE`).",
+            )
+        self._verified.add(found)
+        state = self._read(path)
+        if not found.people:
+            return state
+        return CellState(self._people.read(self.folder, found.people), state.seen, state.last)
 
-    def mark(self, path: Path) -> Mark | None:
-        """What a file says of itself.
+    def is_there(self, found: Generation) -> bool:
+        """Whether a file and that of its people exist; nothing is read."""
+        people = self._people.path(self.folder, found.people).is_file() if found.people else True
+        return people and (self.folder / found.name).is_file()
+
+    def is_whole(self, found: Generation) -> bool:
+        """Whether a file is the one that the database points to, and that of its people exists."""
+        there = self.is_there(found)
+        return there and (
+            found in self._verified or _digest(self.folder / found.name) == found.digest
+        )
+
+    def write(self, name: str, number: int, state: CellState) -> Generation:
+        """Write a new file, on the disk before it returns.
 
         Args:
-            path: One of those that `columns` lists.
-
-        Returns:
-            Nothing where it was written before draws were numbered, or where nobody can tell any
-            more whose its cells are.
+            name: Of the noise key, ``<column>-<context>``.
+            number: The generation's.
+            state: What it holds.
         """
-        found = pq.read_metadata(path)
-        metadata, count = found.metadata or {}, found.num_rows
-        name = metadata.get(_PEOPLE, b"").decode()
-        if _MARK not in metadata or (name and not self._people.whole(path.parent, name, count)):
-            return None
-        return Mark(**json.loads(metadata[_MARK]))
-
-    def write(self, path: Path, state: CellState, mark: Mark | None) -> None:
-        """Write a state in the place of what there was; within `alone`."""
-        self._keep_former(path)
-        # First the people: a column's file never names some that are not there.
-        metadata = {_PEOPLE: self._people.write(path.parent, state.people).encode()}
-        if mark is not None:
-            metadata[_MARK] = json.dumps(asdict(mark)).encode()
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        people = self._people.write(self.folder, state.people)
         seen = _column(np.ascontiguousarray(state.seen))
-        table = pa.table({"seen": seen, "last": state.last}).replace_schema_metadata(metadata)
+        table = pa.table({"seen": seen, "last": state.last})
         # Wide ones are seldom the same, and read slowly if they are written once.
         often = ["last"] if state.seen.shape[1] > 8 else ["seen", "last"]
 
@@ -194,94 +167,57 @@ class CellFiles:
                 compression="zstd",
                 use_dictionary=often,
                 write_statistics=False,
+                encryption_properties=self._encryption.writing(),
             ) as writer:
                 for rows in slices(max(table.num_rows, 1), _GROUP):
                     writer.write_table(table.slice(rows.start, rows.stop - rows.start))
                     let_go()
 
-        # On the disk before the ledger says that it is charged: a state must not fall behind.
+        path = self.folder / f"{name}.{number}.parquet"
         put_whole(path, write)
+        return Generation(path.name, number, _digest(path), people)
 
-    def tidy(self) -> None:
-        """Remove people to whom no column's file points any more."""
-        if next(self.folder.glob(f"*{SUFFIX}"), None) is not None:
-            with self.alone():
-                try:
-                    named = {self._named(path) for path in self.folder.glob("*.parquet")}
-                except (OSError, pa.ArrowInvalid):
-                    return  # Whose the cells of a damaged file are is kept.
-                self._people.remove_others(self.folder, named)
-
-    def drop_former(self, path: Path) -> None:
-        """Remove the copy of a former file that was written anew.
+    def remove_others(self, found: Collection[Generation]) -> None:
+        """Remove all files but those of some generations; nobody else writes meanwhile.
 
         Args:
-            path: One of those that `columns` lists.
+            found: All that the database points to.
         """
-        (self.former / path.name).unlink(missing_ok=True)
-        with suppress(OSError):
-            self.former.rmdir()  # Where it was the last.
+        names = {one.name for one in found}
+        for path in [*self.folder.glob("*.parquet"), *self.folder.glob(".*.new")]:
+            if path.name not in names:
+                path.unlink(missing_ok=True)
+        if next(self.folder.glob(f"*{SUFFIX}"), None) is not None:
+            self._people.remove_others(self.folder, {one.people for one in found})
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """While nobody else writes here."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        folder = os.open(self.folder, os.O_RDONLY)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            # What a killed writer has left: nobody else writes now.
-            for left in self.folder.glob(".*.new"):
-                left.unlink()
-            yield
-        finally:
-            os.close(folder)
-
-    def _named(self, path: Path) -> str:
-        return _name_in(pq.read_schema(path))
-
-    def _people_of(self, found: _Read, folder: Path) -> np.ndarray:
-        name = _name_in(found.schema)
-        return self._people.read(folder, name) if name else found.people
-
-    def _keep_former(self, path: Path) -> None:
-        try:
-            if not path.is_file() or self._named(path):
-                return
-        except pa.ArrowInvalid:
-            return  # Damaged: what is written in its place was decided without it.
-        self.former.mkdir(mode=0o700, exist_ok=True)
-        (self.former / path.name).unlink(missing_ok=True)
-        second_name(path, self.former / path.name)
+    def _read(self, path: Path) -> CellState:
+        opened = self._encryption.reading(path)
+        # By this thread alone, as all tables: Arrow's own might outlive the interpreter.
+        with pq.ParquetFile(path, pre_buffer=False, decryption_properties=opened) as file:
+            schema, rows = file.schema_arrow, file.metadata.num_rows
+            former = "person" in schema.names
+            if self._scratch.holds(rows):
+                table = file.read(use_threads=False).combine_chunks()
+                people = np.asarray(table.column("person").to_numpy()) if former else _NOBODY
+                return CellState(people, _bits(table), table.column("last").to_numpy())
+            none = schema.empty_table()
+            people = self._scratch.zeros(rows if former else 0, np.uint64)
+            seen = self._scratch.zeros(rows, ("u1", (_bits(none).shape[1],)))
+            last = self._scratch.zeros(rows, none.column("last").to_numpy().dtype)
+            end = 0
+            for batch in file.iter_batches(BLOCK, use_threads=False):
+                table = pa.Table.from_batches([batch]).combine_chunks()
+                begin, end = end, end + table.num_rows
+                seen[begin:end], last[begin:end] = _bits(table), table.column("last").to_numpy()
+                if former:
+                    people[begin:end] = table.column("person").to_numpy()
+                let_go()
+            return CellState(people, seen, last)
 
 
-def _name_in(schema: pa.Schema) -> str:
-    """Name of a column's people; empty in a former file."""
-    metadata: dict[bytes, bytes] = schema.metadata or {}
-    return metadata.get(_PEOPLE, b"").decode()
-
-
-def _read(path: Path, scratch: Scratch) -> _Read:
-    # By this thread alone, as all tables: Arrow's own might outlive the interpreter.
-    with pq.ParquetFile(path, pre_buffer=False) as file:
-        schema, rows = file.schema_arrow, file.metadata.num_rows
-        former = "person" in schema.names
-        if scratch.holds(rows):
-            table = file.read(use_threads=False).combine_chunks()
-            people = np.asarray(table.column("person").to_numpy()) if former else _NOBODY
-            return _Read(schema, people, _bits(table), table.column("last").to_numpy())
-        none = schema.empty_table()
-        people = scratch.zeros(rows if former else 0, np.uint64)
-        seen = scratch.zeros(rows, ("u1", (_bits(none).shape[1],)))
-        last = scratch.zeros(rows, none.column("last").to_numpy().dtype)
-        end = 0
-        for batch in file.iter_batches(BLOCK, use_threads=False):
-            table = pa.Table.from_batches([batch]).combine_chunks()
-            begin, end = end, end + table.num_rows
-            seen[begin:end], last[begin:end] = _bits(table), table.column("last").to_numpy()
-            if former:
-                people[begin:end] = table.column("person").to_numpy()
-            let_go()
-        return _Read(schema, people, seen, last)
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _column(seen: np.ndarray) -> pa.Array:

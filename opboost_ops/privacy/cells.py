@@ -1,56 +1,171 @@
-"""What each cell has released: never leaving, beside the ledger, a file a column."""
+"""What each cell has released: Parquet files beside the database, which points to them.
 
-import shutil
+A state is never changed: charging writes the next generation of its file, and the transaction that
+charges the release points to it. Files that nothing points to are removed afterwards.
+"""
+
 from pathlib import Path
 from uuid import UUID
 
 import numpy as np
+import sqlalchemy as sa
 
 from opboost_ops.domain import Domain
+from opboost_ops.errors import BudgetError
 from opboost_ops.privacy.cell_files import (
     CellFiles,
     CellState,
-    Mark,
+    Generation,
     as_integers,
     released,
     width_of,
 )
+from opboost_ops.privacy.database import METADATA, Database
 from opboost_ops.privacy.match import Match, rows_of
 from opboost_ops.scratch.arrays import Scratch, let_go, slices
 
+#: Bytes that states take which `hold` keeps for `charge`, for each row that is held at once.
+_KEPT = 32
+
 #: The people of a state that is empty.
 _NOBODY = np.empty(0, np.uint64)
+
+_CELLS = sa.Table(
+    "cell_files",
+    METADATA,
+    sa.Column("column", sa.String(36), primary_key=True),
+    sa.Column("cells", sa.String(16), primary_key=True),
+    sa.Column("name", sa.String(120), nullable=False),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("people", sa.String(32), nullable=False),
+)
 
 
 class Cells:
     """The cell states of a party.
 
-    Whoever holds values back and then charges them does both under the write lock of the party's
-    ledger (`privacy.draws`); a lock of the folder's own keeps each single change whole besides.
-
     Args:
-        folder: Where they lie.
+        folder: Where the files lie.
+        database: The party's, whose write lock every change is under.
         scratch: Where those are meanwhile that are more than it holds; up to `ROWS` when absent.
+        key: Under which files are encrypted at rest; none when absent.
     """
 
-    def __init__(self, folder: Path, scratch: Scratch | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        database: Database,
+        scratch: Scratch | None = None,
+        key: bytes | None = None,
+    ) -> None:
+        self.folder = folder
+        self._database = database
         self._scratch = scratch or Scratch(folder)
-        self._files = CellFiles(folder, self._scratch)
+        self._files = CellFiles(folder, self._scratch, key)
         self._match = Match(self._scratch)
+        self._kept: dict[Generation, CellState] = {}
 
-    @property
-    def folder(self) -> Path:
-        """Where they lie."""
-        return self._files.folder
+    def generation(self, column: UUID, cells: str) -> Generation | None:
+        """Which file holds the state of a noise key; None before the first draw.
 
-    def known(self, column: UUID, context: bytes) -> bool:
-        """Whether a column has released anything under a noise key.
+        Args:
+            column: The column's UUID.
+            cells: Name of the noise key, 16 hex digits.
+        """
+        with self._database.reading() as connection:
+            row = connection.execute(
+                sa.select(_CELLS.c.name, _CELLS.c.number, _CELLS.c.digest, _CELLS.c.people).where(
+                    _CELLS.c.column == str(column), _CELLS.c.cells == cells
+                )
+            ).first()
+        return Generation(*row) if row is not None else None
+
+    def generations(self) -> dict[tuple[UUID, str], Generation]:
+        """All states, by column and name of the noise key."""
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(_CELLS).order_by(*_CELLS.primary_key.columns))
+            return {(UUID(row[0]), row[1]): Generation(*row[2:]) for row in rows}
+
+    def load(self, column: UUID, cells: str) -> CellState | None:
+        """The state of a noise key; None before the first draw.
+
+        Args:
+            column: The column's UUID.
+            cells: Name of the noise key, 16 hex digits.
+
+        Raises:
+            BudgetError: Its file is gone, damaged, or another one than the database points to.
+        """
+        found = self._find(column, cells)
+        return found[1] if found is not None else None
+
+    def _find(self, column: UUID, cells: str) -> tuple[Generation, CellState] | None:
+        found = self.generation(column, cells)
+        while found is not None:
+            try:
+                return found, self._files.load(found)
+            except FileNotFoundError:
+                # It may have been charged between one look and the other.
+                before, found = found, self.generation(column, cells)
+                if found == before:
+                    break
+        if found is None:
+            return None
+        raise BudgetError(
+            f"The cell file {found.name}, or that of its people, is gone.",
+            "Put the newest copy back, or go on without it (`opboost ledger recover SITE`).",
+        )
+
+    def load_file(self, found: Generation) -> CellState:
+        """The state in a file that nothing points to: one of a former release.
+
+        Args:
+            found: The file.
+        """
+        return self._files.load(found)
+
+    def read(self, column: UUID, context: bytes, domain: Domain) -> CellState:
+        """The state of a column's cells; empty before its first release.
 
         Args:
             column: The column's UUID.
             context: Digest of what keys its noise.
+            domain: Where its values lie.
         """
-        return self._path(column, context).is_file()
+        return self.load(column, context.hex()[:16]) or _empty(domain)
+
+    def is_lost(self, column: UUID, cells: str) -> bool:
+        """Whether the state's file is gone, or damaged; it is read.
+
+        Args:
+            column: The column's UUID.
+            cells: Name of the noise key, 16 hex digits.
+        """
+        try:
+            return self.load(column, cells) is None
+        except BudgetError:
+            return True
+
+    def is_there(self, column: UUID, cells: str) -> bool:
+        """Whether the state's file exists; it is not read.
+
+        Args:
+            column: The column's UUID.
+            cells: Name of the noise key, 16 hex digits.
+        """
+        found = self.generation(column, cells)
+        return found is not None and self._files.is_there(found)
+
+    def is_whole(self, column: UUID, cells: str) -> bool:
+        """Whether the state's file is the one that was charged last; it is not decoded.
+
+        Args:
+            column: The column's UUID.
+            cells: Name of the noise key, 16 hex digits.
+        """
+        found = self.generation(column, cells)
+        return found is not None and self._files.is_whole(found)
 
     def hold(
         self,
@@ -76,9 +191,11 @@ class Cells:
         Returns:
             Integers, shape (n,).
         """
-        state = self.read(column, context, domain) if most is not None else None
-        if state is None or most is None or len(state.people) == 0:
+        file = self._find(column, context.hex()[:16]) if most is not None else None
+        if file is None or most is None or len(file[1].people) == 0:
             return values
+        state = file[1]
+        self._keep(*file)
         found = self._match.found(state.people, people)
         flat, width = state.seen.reshape(-1), state.seen.shape[1]
         kind = np.int64 if domain.lower < 0 else np.min_scalar_type(domain.upper)
@@ -99,13 +216,7 @@ class Cells:
         return kept
 
     def charge(
-        self,
-        column: UUID,
-        context: bytes,
-        people: np.ndarray,
-        values: np.ndarray,
-        domain: Domain,
-        mark: Mark | None = None,
+        self, column: UUID, context: bytes, people: np.ndarray, values: np.ndarray, domain: Domain
     ) -> None:
         """Note what is about to be released; noting it twice is noting it once.
 
@@ -115,13 +226,103 @@ class Cells:
             people: Keyed hashes of the persons, uint64, rising, shape (n,).
             values: The values that `hold` gave, integers, shape (n,).
             domain: Where they lie.
-            mark: The draw that it is; as the file's was when absent.
         """
-        path = self._path(column, context)
-        with self._files.alone():
-            before = mark or (self.mark(path) if path.is_file() else None)
-            state = self._charged(self.read(column, context, domain), people, values, domain)
-            self._files.write(path, state, before)
+        cells = context.hex()[:16]
+        with self._database.writing():
+            before = self.generation(column, cells)
+            # Mostly as `hold` has read it just now: a file never changes.
+            state = self._kept.pop(before, None) if before is not None else None
+            state = state or self.read(column, context, domain)
+            self._write(column, cells, before, self._charged(state, people, values, domain))
+
+    def begin_anew(self, column: UUID, cells: str, domain: Domain) -> None:
+        """Begin an empty state where one was lost.
+
+        Args:
+            column: The column's UUID.
+            cells: Name of the noise key, 16 hex digits.
+            domain: Where the values lie.
+        """
+        with self._database.writing():
+            self._write(column, cells, self.generation(column, cells), _empty(domain))
+
+    def remove(self, column: UUID, cells: str) -> None:
+        """Point to no file where one was lost that no account is kept of.
+
+        Args:
+            column: The column's UUID.
+            cells: Name of the noise key, 16 hex digits.
+        """
+        with self._database.writing() as connection:
+            connection.execute(
+                sa.delete(_CELLS).where(_CELLS.c.column == str(column), _CELLS.c.cells == cells)
+            )
+
+    def adopt(self, column: UUID, cells: str, state: CellState) -> None:
+        """Take over a state that a former release has left.
+
+        Args:
+            column: The column's UUID.
+            cells: Name of the noise key, 16 hex digits.
+            state: What it holds.
+        """
+        with self._database.writing():
+            self._write(column, cells, self.generation(column, cells), state)
+
+    def forget(self, people: np.ndarray) -> int:
+        """Remove persons from all cells; the former files go with the next `collect`.
+
+        Args:
+            people: Their keyed hashes, uint64, shape (n,).
+
+        Returns:
+            How many cells were removed.
+        """
+        removed = 0
+        with self._database.writing():
+            for (column, cells), found in self.generations().items():
+                if not self._files.is_there(found):
+                    continue
+                state = self._files.load(found)
+                keep = ~np.isin(state.people, people)
+                if not keep.all():
+                    removed += int((~keep).sum())
+                    kept = CellState(state.people[keep], state.seen[keep], state.last[keep])
+                    self._write(column, cells, found, kept)
+        return removed
+
+    def collect(self) -> None:
+        """Remove files that nothing points to, once what points to others is committed."""
+        if self._database.in_transaction or not self.folder.is_dir():
+            return
+        with self._database.writing():
+            self._files.remove_others(self.generations().values())
+
+    def paths(self) -> list[Path]:
+        """All files to which the database points, those of people among them."""
+        found = self.generations().values()
+        names = {one.name for one in found} | {
+            f"{one.people}.people" for one in found if one.people
+        }
+        return [self.folder / name for name in sorted(names)]
+
+    def _keep(self, found: Generation, state: CellState) -> None:
+        """Keep a state that was read for the charge that follows, as far as memory is for it."""
+        size = sum(each.seen.nbytes + each.last.nbytes for each in self._kept.values())
+        size += state.seen.nbytes + state.last.nbytes
+        if self._scratch.holds(len(state.people)) and size <= _KEPT * self._scratch.rows:
+            self._kept[found] = state
+
+    def _write(self, column: UUID, cells: str, before: Generation | None, state: CellState) -> None:
+        number = before.number + 1 if before else 1
+        made = self._files.write(f"{column}-{cells}", number, state)
+        row = {"column": str(column), "cells": cells, **vars(made)}
+        with self._database.writing() as connection:
+            if before is not None:
+                connection.execute(
+                    sa.delete(_CELLS).where(_CELLS.c.column == str(column), _CELLS.c.cells == cells)
+                )
+            connection.execute(sa.insert(_CELLS).values(row))
 
     def _charged(
         self, state: CellState, people: np.ndarray, values: np.ndarray, domain: Domain
@@ -157,112 +358,6 @@ class Cells:
             numbers[rows] = values[rows].astype(np.int64) - domain.lower
             let_go()
         return numbers
-
-    def read(self, column: UUID, context: bytes, domain: Domain) -> CellState:
-        """The state of a column's cells; empty before its first release."""
-        path = self._path(column, context)
-        return self.load(path) if path.is_file() else _empty(domain)
-
-    def load(self, path: Path) -> CellState:
-        """The state in one of the files that `columns` lists."""
-        return self._files.load(path)
-
-    def columns(self) -> dict[UUID, list[Path]]:
-        """The files of each column, one for each noise key that it was ever released under."""
-        return self._files.columns()
-
-    def files(self) -> list[Path]:
-        """All files of which states are made."""
-        return self._files.all()
-
-    def forget(self, people: np.ndarray) -> int:
-        """Remove persons from all cells.
-
-        Args:
-            people: Their keyed hashes, uint64, shape (n,).
-
-        Returns:
-            How many cells were removed.
-        """
-        removed = 0
-        with self._files.alone():
-            for path in (path for paths in self.columns().values() for path in paths):
-                state = self.load(path)
-                keep = ~np.isin(state.people, people)
-                if not keep.all():
-                    removed += int((~keep).sum())
-                    kept = CellState(state.people[keep], state.seen[keep], state.last[keep])
-                    self._files.write(path, kept, self.mark(path))
-            # They know the person, too.
-            if self._files.former.is_dir():
-                shutil.rmtree(self._files.former)
-        self.tidy()
-        return removed
-
-    def tidy(self) -> None:
-        """Remove what no state needs any more; after a draw has charged all of its columns."""
-        self._files.tidy()
-
-    def drop_former(self, column: UUID, context: str) -> None:
-        """Remove what was kept of a former file when it was written anew.
-
-        Args:
-            column: The column's UUID.
-            context: Name of the noise key, 16 hex digits.
-        """
-        self._files.drop_former(self.path(column, context))
-
-    def former(self, column: UUID, context: str) -> Path | None:
-        """What was kept of a former file, if there is anything.
-
-        Args:
-            column: The column's UUID.
-            context: Name of the noise key, 16 hex digits.
-        """
-        path = self._files.former / self.path(column, context).name
-        return path if path.is_file() else None
-
-    def mark(self, path: Path) -> Mark | None:
-        """What a file says of itself; nothing where nobody can tell any more whose its cells are.
-
-        Args:
-            path: One of those that `columns` lists.
-        """
-        return self._files.mark(path)
-
-    def stamp(self, path: Path, mark: Mark) -> None:
-        """Let a file say another draw of itself, whatever it holds.
-
-        Args:
-            path: One of those that `columns` lists.
-            mark: The draw.
-        """
-        with self._files.alone():
-            self._files.write(path, self.load(path), mark)
-
-    def start(self, column: UUID, context: str, domain: Domain, mark: Mark) -> None:
-        """Begin a state that is empty, where one was lost.
-
-        Args:
-            column: The column's UUID.
-            context: Name of the noise key, 16 hex digits.
-            domain: Where the values lie.
-            mark: The draw that it begins after.
-        """
-        with self._files.alone():
-            self._files.write(self.path(column, context), _empty(domain), mark)
-
-    def path(self, column: UUID, context: str) -> Path:
-        """Where the state of a column under a noise key lies.
-
-        Args:
-            column: The column's UUID.
-            context: Name of the noise key, 16 hex digits.
-        """
-        return self._files.folder / f"{column}-{context}.parquet"
-
-    def _path(self, column: UUID, context: bytes) -> Path:
-        return self.path(column, context.hex()[:16])
 
 
 def _empty(domain: Domain) -> CellState:

@@ -25,7 +25,7 @@ def require_consent(policy: Policy, federation: Federation, party: str) -> None:
         PolicyError: Naming every rule that the plan breaks.
     """
     refused = _plainly(policy, federation, party) + _other_columns(policy, federation, party)
-    refused += _alignment(policy, federation)
+    refused += _alignment(policy, federation, party)
     if federation.parties[party].role == "feature_holder":
         refused += _released(policy, federation, party)
     if refused:
@@ -57,8 +57,6 @@ def _released(policy: Policy, federation: Federation, party: str) -> list[str]:
         bit = feature.missing.bit if isinstance(feature.missing, Fill) else None
         if rule is not None and bit is not None and bit.name not in rule.mechanisms:
             refused.append(f"features.{name}.mechanisms: {bit.name} is not among them")
-    if federation.has_decoys:
-        refused += _everybody(policy, federation, party)
     for mode in federation.scoring.modes:
         if mode not in policy.scoring:
             refused.append(f"scoring: {mode} is not among them")
@@ -72,21 +70,6 @@ def _released(policy: Policy, federation: Federation, party: str) -> list[str]:
     pilot = federation.parties[party].pilot
     refused += [] if pilot is None else uncapped(policy, pilot)
     return refused + _over_caps(policy, federation, party)
-
-
-def _everybody(policy: Policy, federation: Federation, party: str) -> list[str]:
-    """Of a plan by which all people of the party's table are released, common or not."""
-    refused: list[str] = []
-    if not policy.alignment.decoys:
-        refused.append(
-            "alignment.decoys: the plan wants values of all people of the table, common or not, "
-            "and that is not allowed"
-        )
-    return refused + [
-        f"features.{name}.max_splits: with decoys no split is asked for, as all values leave"
-        for name in federation.parties[party].features
-        if (rule := policy.features.get(name)) is not None and rule.max_splits is not None
-    ]
 
 
 def _plainly(policy: Policy, federation: Federation, party: str) -> list[str]:
@@ -176,20 +159,26 @@ def require_splits_allowed(
         )
 
 
-def _alignment(policy: Policy, federation: Federation) -> list[str]:
-    asked = federation.alignment_mode
-    if federation.learning == "horizontal" or asked in policy.alignment.allow:
+def _alignment(policy: Policy, federation: Federation, party: str) -> list[str]:
+    """A feature holder's rules for its whole table, whoever is asked about."""
+    rules, refused = policy.alignment, list[str]()
+    if federation.parties[party].role != "feature_holder" or federation.learning == "horizontal":
         return []
-    return [f"alignment.allow: {asked} is not among them"]
+    if not rules.seal_everybody:
+        refused.append(
+            "alignment.seal_everybody: sealed rows of all people of the table leave, all of them "
+            "are charged, and `true` is not written there"
+        )
+    if rules.max_new_queries is None:
+        refused.append("alignment.max_new_queries: how many people may be asked about in a month "
+                       "is not said")  # fmt: skip
+    if federation.alignment.members not in rules.members:
+        refused.append(f"alignment.members: {federation.alignment.members} is not among them")
+    return refused
 
 
-def require_asked_allowed(
-    policy: Policy,
-    party: str,
-    receiver: str,
-    asked: int,
-    before: int,
-    epoch: tuple[str, int] | None = None,
+def require_queries_allowed(
+    policy: Policy, party: str, receiver: str, month: str, people: int, total: int
 ) -> None:
     """Refuse a question about more people than the policy allows.
 
@@ -197,34 +186,24 @@ def require_asked_allowed(
         policy: The party's own.
         party: The party.
         receiver: Who asks.
-        asked: About how many people in this run.
-        before: About how many in other runs before it.
-        epoch: The run's, and about how many different people in it by now; this run's are then
-            counted in ``before``.
+        month: The run's.
+        people: About how many different people it has asked in that month, with this run.
+        total: About how many in all months.
 
     Raises:
         PolicyError: Naming every rule that is broken.
     """
+    # How many are new is between the two parties alone: this text goes further.
     rules, refused = policy.alignment, []
-    if rules.max_asked is not None and asked > rules.max_asked:
-        refused.append(f"alignment.max_asked is {rules.max_asked:,}, asked are {asked:,}")
-    if epoch is not None:
-        # How many are new is between the two parties alone: this text goes further.
-        name, people = epoch
-        if rules.max_new_asked is not None and people > rules.max_new_asked:
-            refused.append(
-                f"alignment.max_new_asked is {rules.max_new_asked:,}, and in {name} more different "
-                "people were asked about"
-            )
-        if rules.max_asked_ever is not None and before > rules.max_asked_ever:
-            refused.append(
-                f"alignment.max_asked_ever is {rules.max_asked_ever:,}, and more people were asked "
-                "about"
-            )
-    elif rules.max_asked_ever is not None and before + asked > rules.max_asked_ever:
+    if rules.max_new_queries is not None and people > rules.max_new_queries:
         refused.append(
-            f"alignment.max_asked_ever is {rules.max_asked_ever:,}, asked are {asked:,} after "
-            f"{before:,} before"
+            f"alignment.max_new_queries is {rules.max_new_queries:,}, and in {month} more "
+            "different people were asked about"
+        )
+    if rules.max_queries_total is not None and total > rules.max_queries_total:
+        refused.append(
+            f"alignment.max_queries_total is {rules.max_queries_total:,}, and more people were "
+            "asked about"
         )
     if refused:
         raise PolicyError(

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import sqlalchemy as sa
 
-from opboost_ops import __version__
 from opboost_ops.errors import ConfigError, ContractError
 
 #: All tables of the database.
@@ -20,7 +20,7 @@ METADATA = sa.MetaData()
 PATIENCE = 900
 
 #: The version of the tables that this software writes.
-VERSION = 2
+VERSION = 3
 
 #: Which version they have; the first one had no such table.
 _SCHEMA = sa.Table(
@@ -28,6 +28,14 @@ _SCHEMA = sa.Table(
     METADATA,
     sa.Column("version", sa.Integer, primary_key=True),
     sa.Column("since", sa.String(40), nullable=False),
+)
+
+#: Whose database it is, and which one of theirs: one row.
+_STATE = sa.Table(
+    "state",
+    METADATA,
+    sa.Column("id", sa.String(36), primary_key=True),
+    sa.Column("party", sa.String(160), nullable=False),
 )
 
 #: Name of PostgreSQL's advisory lock under which a party's accounts are written.
@@ -83,9 +91,10 @@ class Database:
             )
         if version is not None and version > VERSION:
             raise ConfigError(
-                f"A newer release wrote the ledger: its tables have version {version}, and this "
-                f"release, {__version__}, reads {VERSION} at most.",
-                "Install that release again, or restore the backup beside it (docs/ledger.md).",
+                f"The ledger's database has version {version}, which a newer release wrote; this "
+                f"release knows version {VERSION}.",
+                "Install that release, or restore the backup that it wrote beside the database "
+                "(docs/ledger.md). Nothing was changed.",
             )
         self._engine = engine
         self._url = url
@@ -117,12 +126,46 @@ class Database:
         with self._engine.connect() as connection:
             yield connection
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether this object is inside `writing`."""
+        return self._open is not None
+
     def is_empty(self) -> bool:
         """Whether nothing was ever written: no release, and nothing that happened."""
         with self.reading() as connection:
             tables = set(METADATA.tables) & {"audit", "releases"}
             queries = (sa.select(sa.literal(1)).select_from(METADATA.tables[t]) for t in tables)
             return all(connection.execute(query.limit(1)).first() is None for query in queries)
+
+    def identity(self, party: str) -> str:
+        """The database's own id; a new database is the party's from now on.
+
+        Args:
+            party: Whose it must be.
+
+        Raises:
+            ConfigError: It is another party's.
+        """
+        found = self._identity()
+        if found is None:
+            with self.writing() as connection:
+                found = self._identity()
+                if found is None:
+                    found = (str(uuid4()), party)
+                    row = dict(zip(("id", "party"), found, strict=True))
+                    connection.execute(sa.insert(_STATE).values(row))
+        if found[1] != party:
+            raise ConfigError(
+                f"The database of {party} belongs to {found[1]}.",
+                "Check `ledger` in site.yaml: every party has a database of its own.",
+            )
+        return found[0]
+
+    def _identity(self) -> tuple[str, str] | None:
+        with self.reading() as connection:
+            row = connection.execute(sa.select(_STATE.c.id, _STATE.c.party)).first()
+        return (row.id, row.party) if row is not None else None
 
     @contextmanager
     def snapshot(self, at_rest: Callable[[], None]) -> Iterator[sa.Connection]:

@@ -8,16 +8,13 @@ between leaves it charged, and the retry finds it and repeats it.
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import numpy as np
-import pyarrow as pa
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import BudgetError, ContractError
-from opboost_ops.privacy.cell_files import Mark
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.events import Draw, Release
@@ -85,14 +82,12 @@ class Draws:
     Args:
         database: The party's.
         cells: Its cell states.
-        forgotten: Where the list lies of whom it has been asked to forget.
     """
 
-    def __init__(self, database: Database, cells: Cells, forgotten: Path) -> None:
+    def __init__(self, database: Database, cells: Cells) -> None:
         self._database = database
         self._ledger = Ledger(database)
         self._cells = cells
-        self._forgotten = forgotten
 
     def take(
         self,
@@ -114,96 +109,66 @@ class Draws:
             The values that may go, by column, integers, shape (n,) each.
 
         Raises:
-            BudgetError: A budget would be passed, or a cell state is lost or older than the
-                ledger; nothing was charged.
+            BudgetError: The draw would exceed a budget, or a cell state is lost; nothing was
+                charged.
             ContractError: Someone was forgotten since the run read its table.
         """
         with self._database.writing():
-            worst = self._recovered(asked, facts)
+            worst = [self._ledger.worst(one.column, one.cells) for one in asked]
+            self._require_states(asked, worst)
             self._require_nobody_forgotten(asked)
             held: list[np.ndarray] = []
-            new: list[tuple[Asked, np.ndarray, Mark]] = []
+            new: list[tuple[Asked, np.ndarray]] = []
             lines: list[Release] = []
             for one, before in zip(asked, worst, strict=True):
                 values, name = self._held(one)
                 held.append(values)
-                if self._ledger.drawn(one.column, one.cells, name):
+                if self._ledger.known([name]):
                     continue
                 after = before.after_draw(one.most, one.domain.size)
-                new.append((one, values, Mark(after.number, after.values, after.base, name)))
+                new.append((one, values))
                 lines.append(_line(one, name, before, after, facts))
-            self._ledger.charge(lines, rule)
+            self._ledger.reserve(lines, rule)
             keep(held)
-            # Last the files: where the transaction is lost after them, they say so themselves.
-            for one, values, mark in new:
-                self._cells.charge(one.column, one.context, one.people, values, one.domain, mark)
-            if new:
-                self._cells.tidy()
+            for one, values in new:
+                self._cells.charge(one.column, one.context, one.people, values, one.domain)
+        if new:
+            self._cells.collect()
         return held
+
+    def _require_states(self, asked: Sequence[Asked], worst: Sequence[Worst]) -> None:
+        """Refuse to draw where what a noise key has released is not known any more."""
+        lost = [
+            one.charge
+            for one, before in zip(asked, worst, strict=True)
+            if before.number and not self._cells.is_there(one.column, one.cells)
+        ]
+        if lost:
+            raise BudgetError(
+                f"The cell states of {', '.join(lost)} are lost: which values their people have "
+                "released is not known.",
+                "Nothing was released. Put the newest files back, go on without them (`opboost "
+                "ledger recover SITE`), or rotate the noise secret.",
+            )
 
     def _require_nobody_forgotten(self, asked: Sequence[Asked]) -> None:
         """Refuse people whose cells are gone: what they have released before is not known."""
-        forgotten = Forgotten(self._forgotten)
-        mended = self._ledger.complete(forgotten)
-        gone = forgotten.hashes()
-        if mended or (len(gone) and any(_are_among(gone, one.people) for one in asked[:1])):
+        gone = Forgotten(self._database).read().hashes()
+        if len(gone) and any(_are_among(gone, one.people) for one in asked[:1]):
             raise ContractError(
-                "A person was forgotten since this run has read the party's table."
-                if not mended
-                else "The list of forgotten persons had lost some; they are in it again.",
+                "A person was forgotten since this run has read the party's table.",
                 "Trigger a new run.",
             )
 
     def _held(self, one: Asked) -> tuple[np.ndarray, str]:
         if one.kept is not None:
             name = draw_name(one.column, one.context, one.people, one.kept)
-            if self._ledger.drawn(one.column, one.cells, name):
+            if self._ledger.known([name]):
                 return one.kept, name
         held = self._cells.hold(
             one.column, one.context, one.people, one.values, one.domain, one.most
         )
         return held, draw_name(one.column, one.context, one.people, held)
-
-    def _recovered(self, asked: Sequence[Asked], facts: dict[str, Any]) -> list[Worst]:
-        """The worst cases so far; a state that is ahead of the ledger brings its line up to it."""
-        found: list[Worst] = []
-        behind: list[str] = []
-        for one in asked:
-            known = self._ledger.worst(one.column, one.cells)
-            mark = read_mark(self._cells, one.column, one.cells)
-            number = mark.number if mark is not None else 0
-            if number < known.number:
-                behind.append(one.charge)
-            elif mark is not None and number > known.number:
-                # A crash between the state and the ledger: what it charged is charged.
-                ahead = Worst(mark.worst, mark.base, number)
-                self._ledger.charge([_line(one, mark.draw, known, ahead, facts)])
-                known = ahead
-            found.append(known)
-        if behind:
-            raise BudgetError(
-                f"The cell states of {', '.join(behind)} are lost, cannot be read, or are older "
-                f"than the ledger of {facts['party']}: which values its people have released is "
-                "not known.",
-                "Nothing was released. Put the newest states back, or charge what they cannot tell "
-                "(`opboost ledger accept SITE`), or rotate the noise secret.",
-            )
-        return found
-
-
-def read_mark(cells: Cells, column: UUID, key: str) -> Mark | None:
-    """What a column's cell state under a noise key says of itself; nothing where it is lost.
-
-    Args:
-        cells: The party's cell states.
-        column: The column's UUID.
-        key: Name of the noise key.
-    """
-    path = cells.path(column, key)
-    try:
-        return cells.mark(path) if path.is_file() else None
-    except (OSError, pa.ArrowInvalid):
-        return None
 
 
 def _are_among(some: np.ndarray, people: np.ndarray) -> bool:

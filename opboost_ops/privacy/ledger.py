@@ -1,15 +1,31 @@
-"""The ledger: every release of a party, reserved before it leaves, in lines only ever added."""
+"""The ledger: every release of a party, reserved before it leaves, in entries only ever added.
+
+Beside the entries lie running totals, one row for each noise key and one for each structure that
+was disclosed, which every charge brings up to date: no charge adds up all nights before it.
+"""
 
 import datetime
-from collections.abc import Callable, Iterable, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 
+from opboost_ops.privacy.accountant import (
+    Account,
+    Key,
+    Totals,
+    discloses_missing,
+    exact,
+    stands_for,
+    times,
+)
 from opboost_ops.privacy.database import METADATA, Database, plain_rows
-from opboost_ops.privacy.events import Release
-from opboost_ops.privacy.forgotten import Forgotten
-from opboost_ops.privacy.lines import Lines, lines_of, release_of
+from opboost_ops.privacy.events import Draw, Release
+from opboost_ops.privacy.lines import Lines, curve_of, lines_of, release_of
+from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.privacy.worst import Worst
 
 _RELEASES = sa.Table(
@@ -29,35 +45,53 @@ _COMMITS = sa.Table(
     sa.Column("committed_at", sa.String(40), nullable=False),
 )
 
-#: Which draws there were under each noise key; what each was charged is in its line.
-_DRAWS = sa.Table(
-    "draws",
+#: What each noise key has cost so far: the last of its draws.
+_TOTALS = sa.Table(
+    "totals",
     METADATA,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("column", sa.String(36), nullable=False),
-    sa.Column("cells", sa.String(16), nullable=False),
+    sa.Column("column", sa.String(36), primary_key=True),
+    sa.Column("cells", sa.String(16), primary_key=True),
+    sa.Column("feature", sa.String(160), nullable=False),
+    sa.Column("receiver", sa.String(160), nullable=False),
+    sa.Column("draws", sa.Integer, nullable=False),
     sa.Column("number", sa.Integer, nullable=False),
-    sa.Column("name", sa.String(64), nullable=False),
     sa.Column("worst", sa.Integer, nullable=False),
     sa.Column("base", sa.Integer, nullable=False),
-    sa.UniqueConstraint("column", "cells", "number"),
-    sa.UniqueConstraint("column", "cells", "name"),
+    sa.Column("most", sa.Integer),
+    sa.Column("inputs", sa.Integer, nullable=False),
+    sa.Column("loss", sa.Text, nullable=False),
+    sa.Column("first", sa.Integer, nullable=False),
+    sa.Column("last", sa.Integer, nullable=False),
 )
 
-#: The list of forgotten persons once more: what a file has lost is found here.
-_FORGOTTEN = sa.Table(
-    "forgotten",
+#: Which edges of each column were ever disclosed exactly, and each column's last name.
+_STRUCTURES = sa.Table(
+    "structures",
     METADATA,
-    sa.Column("key", sa.String(64), primary_key=True),
-    sa.Column("person", sa.String(32), primary_key=True),
+    sa.Column("column", sa.String(36), primary_key=True),
+    sa.Column("digest", sa.String(64), primary_key=True),
+    sa.Column("feature", sa.String(160), nullable=False),
+    sa.Column("edges", sa.Text, nullable=False),
+    sa.Column("span", sa.Text, nullable=False),
+    sa.Column("exactly", sa.Boolean, nullable=False),
+    sa.Column("first", sa.Integer, nullable=False),
+    sa.Column("last", sa.Integer, nullable=False),
 )
 
 #: A line's event as its text, which databases keep in kinds of JSON of their own.
 _TEXT = sa.cast(_RELEASES.c.event, sa.Text)
 
-#: Called with what counts of all releases so far, and the new ones; raises `BudgetError` to refuse
-#: them. See `_charged`.
-Rule = Callable[[Sequence[Release], Sequence[Release]], None]
+#: Called with the totals so far and the new releases; raises `BudgetError` to refuse them.
+Rule = Callable[[Totals, Sequence[Release]], None]
+
+
+def is_recovered_key(cells: str) -> bool:
+    """Whether a noise key's name is one under which lost releases were charged.
+
+    Args:
+        cells: The name: 16 hex digits, but for these.
+    """
+    return cells.startswith("lost")
 
 
 class Ledger:
@@ -101,24 +135,9 @@ class Ledger:
                 wanted.pop((artifact, feature), None)
             new = list(wanted.values())
             if rule is not None and any(r.account != "exact" for r in new):
-                rule(_charged(connection), new)
-            _insert(connection, new)
+                rule(_totals(connection), new)
+            add_entries(connection, new)
         return len(new)
-
-    def charge(self, draws: Sequence[Release], rule: Rule | None = None) -> None:
-        """Add draws, which are complete as they are.
-
-        Args:
-            draws: Lines with a `Release.draw`, none of which is there yet.
-            rule: Whether they may be charged to what was released before.
-
-        Raises:
-            BudgetError: By the rule; nothing was added.
-        """
-        with self._database.writing() as connection:
-            if rule is not None and draws:
-                rule(_charged(connection), draws)
-            add_draws(connection, draws)
 
     def require(self, releases: Sequence[Release], rule: Rule) -> None:
         """Ask a rule about releases that nobody reserves; nothing is written.
@@ -131,8 +150,13 @@ class Ledger:
             BudgetError: By the rule.
         """
         with self._database.reading() as connection:
-            before = _charged(connection)
+            before = _totals(connection)
         rule(before, releases)
+
+    def totals(self) -> Totals:
+        """What all releases have come to, by column."""
+        with self._database.reading() as connection:
+            return _totals(connection)
 
     def worst(self, column: UUID, cells: str) -> Worst:
         """The public worst case of a column under a noise key, as far as draws are numbered.
@@ -143,69 +167,11 @@ class Ledger:
         """
         with self._database.reading() as connection:
             row = connection.execute(
-                sa.select(_DRAWS.c.worst, _DRAWS.c.base, _DRAWS.c.number)
-                .where(_DRAWS.c.column == str(column), _DRAWS.c.cells == cells)
-                .order_by(_DRAWS.c.number.desc())
-                .limit(1)
+                sa.select(_TOTALS.c.worst, _TOTALS.c.base, _TOTALS.c.number).where(
+                    _TOTALS.c.column == str(column), _TOTALS.c.cells == cells
+                )
             ).first()
         return Worst(*row) if row is not None else Worst()
-
-    def drawn(self, column: UUID, cells: str, name: str) -> bool:
-        """Whether a draw was charged.
-
-        Args:
-            column: The column's UUID.
-            cells: Name of the noise key.
-            name: Of the draw.
-        """
-        with self._database.reading() as connection:
-            known = sa.select(_DRAWS.c.id).where(
-                _DRAWS.c.column == str(column), _DRAWS.c.cells == cells, _DRAWS.c.name == name
-            )
-            return connection.execute(known).first() is not None
-
-    def run_of(self, column: UUID, cells: str, number: int) -> str:
-        """In which run a draw was taken; empty where none was, or none is known.
-
-        Args:
-            column: The column's UUID.
-            cells: Name of the noise key.
-            number: Of the draw.
-        """
-        with self._database.reading() as connection:
-            name = sa.select(_DRAWS.c.name).where(
-                _DRAWS.c.column == str(column),
-                _DRAWS.c.cells == cells,
-                _DRAWS.c.number == number,
-            )
-            line = sa.select(_TEXT).where(_RELEASES.c.artifact == name.scalar_subquery())
-            event = connection.execute(line.limit(1)).scalar()
-        return release_of(event).run if event is not None else ""
-
-    def complete(self, forgotten: Forgotten) -> bool:
-        """Let the list of forgotten persons and its copy here have what either has.
-
-        Args:
-            forgotten: The list.
-
-        Returns:
-            Whether the list had lost somebody.
-        """
-        with self._database.writing() as connection:
-            copy = self.forgotten()
-            listed = forgotten.entries()
-            if listed - copy:
-                new = [{"key": key, "person": person} for key, person in sorted(listed - copy)]
-                connection.execute(sa.insert(_FORGOTTEN), new)
-            if copy - listed:
-                forgotten.merge(copy)
-        return bool(copy - listed)
-
-    def forgotten(self) -> set[tuple[str, str]]:
-        """The copy of the list of forgotten persons, as `Forgotten.entries` gives it."""
-        with self._database.reading() as connection:
-            rows = connection.execute(sa.select(_FORGOTTEN.c.key, _FORGOTTEN.c.person))
-            return {(key, person) for key, person in rows}
 
     def commit(self, artifact: str) -> None:
         """Note that an artifact lies in the store, so that its reservation is complete.
@@ -219,10 +185,19 @@ class Ledger:
                 line = {"artifact": artifact, "committed_at": _now()}
                 connection.execute(sa.insert(_COMMITS).values(line))
 
-    def last_line(self) -> int:
-        """Number of the last line; 0 if there is none."""
+    def runs(self, federation: str, kinds: Collection[str]) -> set[str]:
+        """The runs of a federation of which there is an entry of some kinds.
+
+        Args:
+            federation: Its name.
+            kinds: Kinds of artifact.
+        """
+        event = _RELEASES.c.event
+        run = event["run"].as_string()
+        here = event["federation"].as_string() == federation
+        query = sa.select(run).where(here, event["kind"].as_string().in_(kinds)).distinct()
         with self._database.reading() as connection:
-            return connection.execute(sa.select(sa.func.max(_RELEASES.c.id))).scalar() or 0
+            return set(connection.execute(query).scalars())
 
     def known(self, artifacts: Iterable[str]) -> set[str]:
         """Which of some artifacts, or draws, there are lines of.
@@ -280,58 +255,132 @@ class Ledger:
     def uncommitted(self) -> list[Release]:
         """Artifacts that are charged and of which it is not known that they were published."""
         known = sa.exists().where(_COMMITS.c.artifact == _RELEASES.c.artifact)
+        # A draw is complete once it is charged: its artifacts have entries of their own.
+        artifact = _RELEASES.c.event["draw"]["number"].as_integer().is_(None)
+        query = sa.select(_TEXT).where(~known, artifact).order_by(_RELEASES.c.id)
         with self._database.reading() as connection:
-            rows = connection.execute(sa.select(_TEXT).where(~known).order_by(_RELEASES.c.id))
-            return [release_of(event) for (event,) in rows]
+            return [release_of(event) for (event,) in connection.execute(query)]
 
 
-def add_draws(connection: sa.Connection, draws: Sequence[Release]) -> None:
-    """Add draws within a transaction; see `Ledger.charge`.
+def add_up(connection: sa.Connection, releases: Iterable[tuple[int, Release]]) -> None:
+    """Bring the totals up to entries that were added.
 
     Args:
         connection: The transaction.
-        draws: Lines with a `Release.draw`.
+        releases: The entries, each with its number.
     """
-    if not draws:
+    for number, line in releases:
+        if line.account == "exact" or line.column is None:
+            continue
+        _add_structure(connection, number, line)
+        if line.draw is not None and line.loss is not None:
+            _add_draw(connection, number, line, line.draw, line.loss)
+
+
+def _add_draw(
+    connection: sa.Connection, number: int, line: Release, draw: Draw, loss: LossCurve
+) -> None:
+    here = (_TOTALS.c.column == str(line.column), _TOTALS.c.cells == (line.cells or ""))
+    before = connection.execute(sa.select(_TOTALS.c.draws, _TOTALS.c.first).where(*here)).first()
+    connection.execute(sa.delete(_TOTALS).where(*here))
+    row = {
+        "column": str(line.column),
+        "cells": line.cells or "",
+        "feature": line.feature or "",
+        "receiver": line.receiver,
+        "draws": (before.draws if before else 0) + stands_for(line),
+        "number": draw.number,
+        "worst": draw.worst,
+        "base": draw.base,
+        "most": draw.most,
+        "inputs": draw.inputs,
+        "loss": loss.model_dump_json(),
+        "first": before.first if before else number,
+        "last": number,
+    }
+    connection.execute(sa.insert(_TOTALS).values(row))
+
+
+def _add_structure(connection: sa.Connection, number: int, line: Release) -> None:
+    """Also of a column without edges: its name, and when it first came, are in a row."""
+    edges, span = json.dumps(line.edges), json.dumps(line.span)
+    exactly = discloses_missing(line)
+    if line.draw is not None and not line.edges:
         return
-    _insert(connection, draws)
-    facts = [(line, line.draw) for line in draws if line.draw is not None]
-    rows = [
+    digest = hashlib.sha256(f"{edges}{span}{exactly}".encode()).hexdigest()
+    here = (_STRUCTURES.c.column == str(line.column), _STRUCTURES.c.digest == digest)
+    changes: dict[str, Any] = {"feature": (line.feature or "").partition("=")[0], "last": number}
+    if connection.execute(sa.update(_STRUCTURES).where(*here).values(changes)).rowcount:
+        return
+    row: dict[str, Any] = {"column": str(line.column), "digest": digest}
+    row |= {"edges": edges, "span": span}
+    row |= {"exactly": exactly, "first": number}
+    connection.execute(sa.insert(_STRUCTURES).values({**row, **changes}))
+
+
+def _totals(connection: sa.Connection) -> Totals:
+    first: dict[UUID, int] = {}
+    named: dict[UUID, tuple[int, str]] = {}
+    found: dict[UUID, Account] = {}
+    for row in connection.execute(sa.select(_TOTALS).order_by(_TOTALS.c.last)):
+        column = UUID(row.column)
+        account = found.setdefault(column, Account(""))
+        feature, _, bit = row.feature.partition("=")
+        loss = curve_of(row.loss)
+        key = Key(
+            bit=bit,
+            cells=row.cells,
+            receiver=row.receiver,
+            draws=row.draws,
+            worst=Worst(row.worst, row.base, row.number),
+            most=row.most,
+            inputs=row.inputs,
+            loss=loss,
+        )
+        account.keys[bit, row.cells] = key
+        account.releases += 0 if bit else row.draws
+        # Every entry of a key adds what it raises the worst case by.
+        account.step += times(exact(loss.loss[0]), row.worst)
+        account.whole += times(exact(loss.loss[-1]), row.worst)
+        first[column] = min(row.first, first.get(column, row.first))
+        named[column] = max((row.last, feature), named.get(column, (0, "")))
+    for row in connection.execute(sa.select(_STRUCTURES)):
+        column = UUID(row.column)
+        account = found.setdefault(column, Account(""))
+        span = json.loads(row.span)
+        account.structure.add(json.loads(row.edges), tuple(span) if span else None, row.exactly)
+        first[column] = min(row.first, first.get(column, row.first))
+        named[column] = max((row.last, row.feature), named.get(column, (0, "")))
+    for column, (_, feature) in named.items():
+        found[column].feature = feature
+    account = _RELEASES.c.event["account"].as_string()
+    models = connection.execute(sa.select(_TEXT).where(account == "model").order_by(_RELEASES.c.id))
+    ordered = {column: found[column] for column in sorted(found, key=first.__getitem__)}
+    return Totals(ordered, tuple(release_of(event) for (event,) in models))
+
+
+def add_entries(connection: sa.Connection, releases: Sequence[Release]) -> None:
+    """Add entries, none of which is there yet, and bring the totals up to them.
+
+    Args:
+        connection: A transaction.
+        releases: The entries.
+    """
+    if not releases:
+        return
+    now = _now()
+    last = connection.execute(sa.select(sa.func.max(_RELEASES.c.id))).scalar() or 0
+    lines = [
         {
-            "column": str(line.column),
-            "cells": line.cells or "",
-            "number": draw.number,
-            "name": line.artifact,
-            "worst": draw.worst,
-            "base": draw.base,
+            "recorded_at": now,
+            "artifact": release.artifact,
+            "feature": release.feature or "",
+            "event": release.model_dump(mode="json"),
         }
-        for line, draw in facts
+        for release in releases
     ]
-    connection.execute(sa.insert(_DRAWS), rows)
-    # A draw is complete once it is charged: whether it is published is its artifacts' own matter.
-    names = {line.artifact for line in draws}
-    there = sa.select(_COMMITS.c.artifact).where(_COMMITS.c.artifact.in_(names))
-    known = set(connection.execute(there).scalars())
-    new = dict.fromkeys(line.artifact for line in draws if line.artifact not in known)
-    if new:
-        now = _now()
-        commits = [{"artifact": artifact, "committed_at": now} for artifact in new]
-        connection.execute(sa.insert(_COMMITS), commits)
-
-
-def _insert(connection: sa.Connection, releases: Sequence[Release]) -> None:
-    if releases:
-        now = _now()
-        lines = [
-            {
-                "recorded_at": now,
-                "artifact": release.artifact,
-                "feature": release.feature or "",
-                "event": release.model_dump(mode="json"),
-            }
-            for release in releases
-        ]
-        connection.execute(sa.insert(_RELEASES), lines)
+    connection.execute(sa.insert(_RELEASES), lines)
+    add_up(connection, lines_after(connection, last))
 
 
 def lines_after(connection: sa.Connection, line: int) -> list[tuple[int, Release]]:
@@ -354,23 +403,6 @@ def all_releases(connection: sa.Connection) -> list[Release]:
         connection: To the database.
     """
     rows = connection.execute(sa.select(_TEXT).order_by(_RELEASES.c.id))
-    return [release_of(event) for (event,) in rows]
-
-
-def _charged(connection: sa.Connection) -> list[Release]:
-    """The lines that budgets add up, oldest first; most lines are none of them.
-
-    What is exact costs nothing; randomised artifacts were charged by their draws, and disclose
-    nothing more where they have no edges; draws under a cap that is reached add nothing.
-    """
-    event = _RELEASES.c.event
-    account = event["account"].as_string()
-    draws_more = event["draw"]["added"].as_integer() != 0
-    has_edges = event["edges"].as_string() != "[]"
-    counts = sa.or_(~account.in_(("exact", "local_dp")), draws_more, has_edges)
-    rows = connection.execute(
-        sa.select(_TEXT).where(account != "exact", counts).order_by(_RELEASES.c.id)
-    )
     return [release_of(event) for (event,) in rows]
 
 

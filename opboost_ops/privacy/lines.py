@@ -204,9 +204,10 @@ def release_of(text: str) -> Release:
     if not end:
         return Release.model_validate_json(text)
     release = Release.model_validate_json(f"{head}{_AFTER[3:]}{tail}")
-    return release.model_copy(update={"loss": _curve(f"{{{curve}}}")})
+    return release.model_copy(update={"loss": curve_of(f"{{{curve}}}")})
 
 
 @lru_cache(maxsize=1 << 10)
-def _curve(text: str) -> LossCurve:
+def curve_of(text: str) -> LossCurve:
+    """A loss curve from its JSON text."""
     return LossCurve.model_validate_json(text)

@@ -73,29 +73,28 @@ def people(releases: Sequence[Release], cells: Cells) -> People:
     charged: dict[tuple[str, str], list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = defaultdict(
         list
     )
-    for column, paths in cells.columns().items():
-        for path in paths:
-            found = known.get((column, path.stem[-16:]))
-            if found is None or found.loss is None:
-                continue
-            state = cells.load(path)
-            changes = state.changes()
-            step, whole = exact(found.loss.loss[0]), exact(found.loss.loss[-1])
-            most = int(changes.max(initial=0))
-            name = found.feature or ""
-            columns.append(
-                ColumnPeople(
-                    name,
-                    len(changes),
-                    most,
-                    _at_cap(changes, caps.get((column, path.stem[-16:]))),
-                    times(step, most),
-                    times(whole, most),
-                )
+    for column, key in cells.generations():
+        found = known.get((column, key))
+        state = cells.load(column, key) if found is not None else None
+        if found is None or found.loss is None or state is None:
+            continue
+        changes = state.changes()
+        step, whole = exact(found.loss.loss[0]), exact(found.loss.loss[-1])
+        most = int(changes.max(initial=0))
+        name = found.feature or ""
+        columns.append(
+            ColumnPeople(
+                name,
+                len(changes),
+                most,
+                _at_cap(changes, caps.get((column, key))),
+                times(step, most),
+                times(whole, most),
             )
-            charged[found.receiver, found.noise or ""].append(
-                (state.people, _charged(changes, step), _charged(changes, whole))
-            )
+        )
+        charged[found.receiver, found.noise or ""].append(
+            (state.people, _charged(changes, step), _charged(changes, whole))
+        )
     totals = [_most(entries) for entries in charged.values()]
     return People(
         tuple(columns),

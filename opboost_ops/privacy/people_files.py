@@ -81,25 +81,14 @@ class PeopleFiles:
             if _digest(known) != name:
                 raise BudgetError(
                     f"{path.name}, which says whose some cell states are, is damaged.",
-                    "Put it back from the newest backup. Where there is none, remove it, and "
-                    "charge what the states cannot tell with `opboost ledger accept SITE`.",
+                    "Put it back from the newest backup, or go on without the states "
+                    "(`opboost ledger recover SITE`).",
                 )
             known.flags.writeable = False
             while len(self._kept) >= _KEPT:
                 del self._kept[next(iter(self._kept))]
             self._kept[path] = known
         return known
-
-    def whole(self, folder: Path, name: str, count: int) -> bool:
-        """Whether a file is there with all of its people.
-
-        Args:
-            folder: Of cell states.
-            name: The file's.
-            count: How many people it has.
-        """
-        path = self.path(folder, name)
-        return path.is_file() and path.stat().st_size == 8 * count
 
     def remove_others(self, folder: Path, names: Collection[str]) -> None:
         """Remove all files but some.

@@ -71,21 +71,6 @@ class Sessions:
         with self._database.writing() as connection:
             connection.execute(sa.insert(_SESSIONS).values(line))
 
-    def restore(self, federation: str, run: str, name: str) -> None:
-        """Note that a session was held of which the line was lost: it is never held again.
-
-        Args:
-            federation: The federation's name.
-            run: The run's id.
-            name: The session's.
-        """
-        now = _now()
-        line = {"federation": federation, "run": run, "name": name}
-        with self._database.writing() as connection:
-            connection.execute(
-                sa.insert(_SESSIONS).values({**line, "begun_at": now, "ended_at": now})
-            )
-
     def end(self, federation: str, run: str) -> None:
         """Note that a session has ended: nothing more is sent in it.
 

@@ -107,18 +107,13 @@ def release(columns: Mapping[str, Domain], rows: int, dense: bool = True) -> Sui
     return _filled("release", _ranked(columns, dense), {"rows": rows})
 
 
-def acceptance(columns: Mapping[str, Domain], rows: int, dense: bool = True) -> Suite:
-    """Another party's ranks on acceptance; see `release`."""
-    return _filled("acceptance", _ranked(columns, dense), {"rows": rows})
-
-
 def training_frame(
     columns: Sequence[str],
     label: Label,
     classes: int,
     rows: int,
     ranked: Mapping[str, int],
-    dense: bool = True,
+    missing: bool = False,
 ) -> Suite:
     """Own features, others' ranks and the label, row by row.
 
@@ -128,14 +123,14 @@ def training_frame(
         classes: Number of classes; 0 in regression.
         rows: Row count.
         ranked: Highest possible rank by ranked feature.
-        dense: Whether every rank from 1 to the highest must be there.
+        missing: Whether a ranked feature may miss values.
     """
     item = {"column": "label", "codes": [float(code) for code in range(classes)]}
     regression = label.task == "regression"
     groups: dict[str, list[dict[str, Any]]] = {
         "feature": [{"column": name} for name in columns],
         "ranked": [{"column": name, "ranks": highest} for name, highest in ranked.items()],
-        "dense": [{"column": name} for name in ranked if dense],
+        "complete": [] if missing else [{"column": name} for name in ranked],
         "label": [item],
         "class_label": [] if regression else [item],
         "number_label": [item] if regression else [],

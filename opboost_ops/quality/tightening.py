@@ -11,11 +11,10 @@ from opboost_ops.quality.suites import Suite
 
 TIGHTENING = "expectations.yaml"
 
-#: Boundaries that may be tightened; acceptance has one for each other party.
+#: Boundaries that may be tightened.
 BOUNDARIES = (
     "raw_table", "new_rows", "preprocessed_table", "release", "training_frame", "model", "scores",
 )  # fmt: skip
-_PER_PARTY = "acceptance_"
 
 #: New rows, for which `raw_table` stands where the file has no entry of this name.
 _NEW_ROWS = "new_rows"
@@ -53,9 +52,9 @@ def tightened(
         return suite
     declared = _read(path)
     faults = [
-        Fault(str(name), "is no boundary", f"known are {', '.join(BOUNDARIES)}, acceptance_<party>")
+        Fault(str(name), "is no boundary", f"known are {', '.join(BOUNDARIES)}")
         for name in declared
-        if name not in BOUNDARIES and not str(name).startswith(_PER_PARTY)
+        if name not in BOUNDARIES
     ]
     key = boundary or suite.name
     if suite.name == _NEW_ROWS and _NEW_ROWS in declared:

@@ -2,8 +2,8 @@
 
 The life of a run, in order, and the file of each step:
 
-1. `agreement`: what a party has agreed to answer, pinned at its site in
-   `agreement_file`; `agreeing` agrees and withdraws, `changes` tells in words what is new.
+1. `agreement`: what a party has agreed to answer, pinned in its database; `changes` tells in words
+   what is new.
 2. `phases` says which role runs which stages, in which order.
 3. `opening`: the label holder resolves federation file and form (`form_values`), and publishes the
    signed plan.
@@ -14,14 +14,16 @@ The life of a run, in order, and the file of each step:
    `preflight`: before a party's first work, all that would stop it later is told at once, with
    `expected_cost` against its budgets and `room` on its disks; `readiness` asks all
    parties on one machine, `site_faults` finds what is wrong at their sites and tables, and
-   `small_tables` warns where a private model has too few rows.
+   `small_tables` warns where a private model has too few rows, and `domain_fillings` shows how
+   each column fills its domain.
 7. `approval`: a person of the party is asked before a release, where its policy says so;
    `runner`: the one way to execute a stage: inputs, the stage itself, what it publishes, the books.
    `acts`: what a person does to a federation at one party;
    `taking_part`: whether the party takes part in it at all.
 8. `drawing`: a run's draw is numbered, held back and charged in one transaction.
 9. `publication`: reserve in the ledger, put into the store, commit.
-10. `disclosures`: what leaves without an artifact, as lines of the same ledger.
+10. `disclosures`: what leaves without an artifact, as lines of the same ledger;
+    `exact_releases`: all that a run sends without an epsilon, before it does.
 11. `mailboxes`: a party's side of the rounds of horizontal learning; `sessions`: each is held once,
     with a nonce of its own.
 12. `timings`: how long stages took, and `progress`: how far one is that runs; both stay at home.
@@ -29,11 +31,9 @@ The life of a run, in order, and the file of each step:
     `forewarnings`: what will stop later runs is told at home in time; `facts`: what may be watched
     over time from outside.
 13. `table_watch`: whether a party's table has changed, which begins the next run.
-14. `first_check` looks, at admission, whether the party's books went back; `watch` keeps where
-    others' stood, and refuses those that went back.
-15. `gaps` holds the party's books against all that lies elsewhere: `comparisons` of them with the
-    `evidence` that there is. `recovery` charges what they lack, run by run by `lost_lines`.
-16. `forgotten_rows`: who is forgotten leaves the copies that runs have made of sources.
+14. `rollback` compares the party's database with the newest checkpoint that it has signed;
+    `recovery` charges the releases in between.
+15. `forgotten_rows`: who is forgotten leaves the copies that runs have made of sources.
 
 `local` drives a run without Airflow: a `worker` for each party, in a process or a thread of its
 own, with its own site and environment (`party_sites`). `leakage`: attacks that a

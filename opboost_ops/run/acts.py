@@ -22,7 +22,7 @@ from opboost_ops.exchange.audit import Action, Entry
 from opboost_ops.exchange.books import Books, open_books
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.events import Release
-from opboost_ops.run.taking_part import remember, stopped
+from opboost_ops.run.taking_part import stopped
 
 _ACTIONS: dict[Act | Literal["resume"], Action] = {
     "promote": "promoted",
@@ -142,9 +142,6 @@ def do(site: Site, federation: str, asked: Asked, allowed: Collection[str] | Non
             detail = f"{asked.who}: {named}{asked.why}"
             # Its place in the chain is a name that nothing else has.
             name = books.audit.add(action, place, site.party, detail=detail)
-            if asked.act in ("stop", "resume"):
-                since = stopped(site, books, federation) if asked.act == "stop" else None
-                remember(site, federation, since)
             if asked.run or not version:
                 books.ledger.reserve([_line(site, federation, action, name)])
                 books.ledger.commit(name)
@@ -224,7 +221,7 @@ def _done(books: Books, site: Site, federation: str, asked: Asked) -> str:
         raise ConfigError(
             f"{site.party} has no part in {federation}.", f"Its federations are: {known}."
         )
-    since = stopped(site, books, federation)
+    since = stopped(books, federation)
     if asked.act == "resume" and since is None:
         raise ConfigError(f"{site.party} has not stopped taking part in {federation}.")
     if asked.act == "stop" and since is not None:

@@ -11,16 +11,22 @@ from datetime import date
 from types import MappingProxyType
 
 from opboost_ops import __version__
+from opboost_ops.alignment import epochs
 from opboost_ops.config.agreement import PROTOCOL, fields
+from opboost_ops.config.columns import columns_of
+from opboost_ops.config.federation import Federation
 from opboost_ops.errors import OpBoostError, PolicyError
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.books import agreements_of, open_books
 from opboost_ops.exchange.plan import Plan
+from opboost_ops.mechanisms import noise
+from opboost_ops.privacy.agreements import Agreements
+from opboost_ops.privacy.checkpoints import Checkpoint
 from opboost_ops.privacy.consent import require_consent
-from opboost_ops.privacy.heads import Head
-from opboost_ops.run import agreement_file, known_keys
-from opboost_ops.run.first_check import gaps_before
+from opboost_ops.run import known_keys
 from opboost_ops.run.publication import Publisher
+from opboost_ops.run.rollback import rolled_back
 from opboost_ops.run.taking_part import stopped
+from opboost_ops.stages.psi_session import EPOCH
 from opboost_ops.stages.stage import Home
 
 #: Where a run's home keeps why it was refused.
@@ -43,12 +49,12 @@ def admit(
     digest: str,
     home: Home,
     day: date,
-    seen: Mapping[str, Head] = MappingProxyType({}),
+    seen: Mapping[str, Checkpoint] = MappingProxyType({}),
 ) -> None:
     """Refuse a plan that is not what the party has agreed to, or that its policy does not allow.
 
-    The party's own books are looked at besides, before its first task: where they have a gap,
-    nothing is released.
+    The party's own state is looked at besides, before its first task: where it was rolled back, or
+    cell states are lost, nothing is released.
 
     Args:
         party: Who is asked to take part.
@@ -57,7 +63,7 @@ def admit(
         digest: The plan's digest.
         home: The party's folder for the run.
         day: As of when keys are judged.
-        seen: By party, the last head that the label holder had seen when it opened the run.
+        seen: By party, the latest checkpoint that the plan says to have received.
 
     Raises:
         PolicyError: In the same words, whatever the reason.
@@ -66,20 +72,40 @@ def admit(
     # Without its secret a party can answer nothing, whatever is asked: that tells of no plan.
     party.site.noise_secret()
     with open_books(party.site) as books:
-        since = stopped(party.site, books, plan.federation.name)
+        since = stopped(books, plan.federation.name)
     compared = _compared(party, digest)
     if since is None and home.has(_ADMITTED) and home.json(_ADMITTED) == compared:
         return
     what, reasons = "not agreed", reasons_against(party, plan, day)
+    if not reasons and plan.epoch is not None and not home.has(EPOCH):
+        reasons = list(_against_month(plan.epoch))
     if since is not None:
         what, reasons = "stopped", [f"this party takes part in no run of it since {since}"]
     if not reasons:
-        what, reasons = "gaps", gaps_before(party, plan.federation, run, seen)
+        what, reasons = "gaps", _against_state(party, plan.federation, seen)
     if reasons:
-        new = _note(party, plan, run, digest, what, reasons, home)
+        name, holder = plan.federation.name, plan.federation.label_holder
+        new = _note(party, name, holder, run, digest, what, reasons, home)
         notice = _NOTICES.get(what, "") if new else ""
-        raise refusal(party.name, plan.federation.name, run, notice)
+        raise refusal(party.name, name, run, notice)
     home.write_json(_ADMITTED, compared)
+
+
+def refuse_unknown(
+    party: Publisher, federation: str, run: str, holder: str, why: str, home: Home
+) -> PolicyError:
+    """Refuse a run of a label holder that the party's policy does not know, in the same words.
+
+    Args:
+        party: Who is asked to take part.
+        federation: Name of the federation.
+        run: The run's id.
+        holder: Who opened it.
+        why: The reason, for the party's own eyes.
+        home: The party's folder for the run.
+    """
+    _note(party, federation, holder, run, "", "not agreed", [why], home)
+    return refusal(party.name, federation, run)
 
 
 def refusal(party: str, federation: str, run: str, notice: str = "") -> PolicyError:
@@ -95,7 +121,7 @@ def refusal(party: str, federation: str, run: str, notice: str = "") -> PolicyEr
         f"{party} refused run {run} of {federation}; from now on it releases nothing of it.",
         f"Its own people find why in its home folder, in {federation}/{run}/{REFUSED}; "
         "`opboost agree SITE FEDERATION` shows what is new in a federation file, "
-        "`opboost ledger check SITE` what the party's books have lost, and `opboost resume SITE "
+        "`opboost ledger check SITE` what the party's state has lost, and `opboost resume SITE "
         "FEDERATION` ends a stop.",
         notice=notice,
     )
@@ -110,7 +136,7 @@ def reasons_against(party: Publisher, plan: Plan, day: date) -> list[str]:
         day: As of when keys are judged.
     """
     try:
-        book = agreement_file.load(party.site)
+        book = agreements_of(party.site)
     except OpBoostError as error:
         return [str(error)]
     reasons = list(_against_agreement(book, plan, day))
@@ -124,7 +150,7 @@ def reasons_against(party: Publisher, plan: Plan, day: date) -> list[str]:
     return reasons
 
 
-def _against_agreement(book: agreement_file.Agreements, plan: Plan, day: date) -> Iterator[str]:
+def _against_agreement(book: Agreements, plan: Plan, day: date) -> Iterator[str]:
     name = plan.federation.name
     if not book.of(name):
         yield f"agreement: {book.party} has not agreed to {name}"
@@ -144,28 +170,66 @@ def _against_agreement(book: agreement_file.Agreements, plan: Plan, day: date) -
             pinned = borne
         elif borne is None or borne.digest != newest.digest:
             yield f"agreement: the plan does not bear the newest, number {newest.number}"
-    elif borne is None:
-        yield "agreement: the plan bears none that stands"
-        if newest is None:
-            return
-        pinned = newest
     else:
-        pinned = borne
+        scored = known_keys.scored_under(book, name, plan.agreement, plan.model)
+        if scored is None:
+            yield (
+                "agreement: the plan bears none that stands"
+                if borne is None
+                else f"agreement: number {borne.number} is no longer in force, and version "
+                f"{plan.model} is not kept under it (`opboost agree --keep-version`)"
+            )
+        if (found := scored or borne or newest) is None:
+            return
+        pinned = found
     if new := fields(pinned.content, plan.federation):
         yield f"differs from agreement {pinned.number} in {', '.join(new)}"
     yield from known_keys.against_newest(book, plan.federation, day)
 
 
+def _against_month(month: str) -> Iterator[str]:
+    if not epochs.may_begin(month, epochs.now()):
+        yield f"month: by this party's clock {month} is over, or has not begun"
+
+
+def _against_state(
+    party: Publisher, federation: Federation, seen: Mapping[str, Checkpoint]
+) -> list[str]:
+    holder = federation.label_holder
+    with open_books(party.site) as books:
+        reasons = rolled_back(books, party.site, party.store, federation.name, seen, holder)
+        if party.name not in federation.feature_holders:
+            return reasons
+        group = party.policy.noise_group(holder)
+        secret = noise.receiver_secret(party.site.noise_secret(), group)
+        for column in columns_of(federation, party.name, books.agreements.read().columns):
+            key = column.noise_context(secret).hex()[:16]
+            number = books.ledger.worst(column.uuid, key).number
+            if number and not books.cells.is_whole(column.uuid, key):
+                reasons.append(
+                    f"cells: the file with the state of {column.charge} is gone, or is not the one "
+                    "that the ledger points to: put the newest files back, or "
+                    "go on without it (`opboost ledger recover`)"
+                )
+        return reasons
+
+
 def _compared(party: Publisher, digest: str) -> str:
     """A name of all that a plan is compared with."""
     policy, software = party.policy.model_dump_json(), (__version__, PROTOCOL)
-    facts = (digest, agreement_file.seal_of(party.site), policy, software)
+    try:
+        agreed = agreements_of(party.site).fingerprint()
+    except OpBoostError:
+        # It is refused as a reason of its own, and so never admitted.
+        agreed = ""
+    facts = (digest, agreed, policy, software)
     return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
 def _note(
     party: Publisher,
-    plan: Plan,
+    federation: str,
+    holder: str,
     run: str,
     digest: str,
     what: str,
@@ -181,9 +245,6 @@ def _note(
     short = "; ".join(reasons).split(", ")
     more = f", and {len(short) - _NAMED} more" if len(short) > _NAMED else ""
     with open_books(party.site) as books:
-        name = plan.federation.name
         detail = f"{what}: " + ", ".join(short[:_NAMED]) + more
-        books.audit.add(
-            "rejected", f"{name}/{run}/plan", plan.federation.label_holder, digest, detail
-        )
+        books.audit.add("rejected", f"{federation}/{run}/plan", holder, digest, detail)
     return True

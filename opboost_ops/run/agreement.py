@@ -1,60 +1,80 @@
-"""Agreeing and withdrawing: what a party answers, numbered, dated, with a line in its audit log."""
+"""Agreeing and withdrawing: what a party answers, numbered, dated, with a line in its audit log.
 
-import fcntl
-import os
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+One agreement of a federation is in force: a new one retires the former. A version that was trained
+under a former one is scored only where the party's own ledger has its training, and its people keep
+it by name.
+"""
+
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Literal
 
-from opboost_ops.config.agreement import digest_of, document, fields
+from opboost_ops.config.agreement import PROTOCOL, digest_of, document, fields
 from opboost_ops.config.declared_map import first_declared
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.books import Books, agreements_of, open_books
 from opboost_ops.exchange.encryption import key_name
 from opboost_ops.mechanisms import noise
+from opboost_ops.privacy.agreements import Agreed
 from opboost_ops.run import clock
-from opboost_ops.run.agreement_file import Agreed, Agreements, load, replace, sealed
 from opboost_ops.run.known_keys import require_honest
 
 #: Beside ``site.yaml``: its party is one of a demonstration or an experiment.
 MADE_UP = ".made-up"
 
-#: Which keys an agreement has revoked, in the log's words.
-_REVOKED = re.compile(r"revoked ([0-9a-f ]+),")
-
 #: Most fields that a line names; `opboost agree` shows all.
 _NAMED = 20
 
 
-def agree(site: Site, federation: Federation) -> Agreed:
+#: Artifacts of a training run: a party that has released one has taken part in it.
+_TRAINED = frozenset({"ranks", "split_request"})
+
+
+def agree(
+    site: Site,
+    federation: Federation,
+    keep: Collection[str] = (),
+    *,
+    by: str = "",
+    because: str = "",
+) -> Agreed:
     """Pin a federation as it is declared; what is agreed already is not agreed again.
+
+    The former agreement is no longer in force.
 
     Args:
         site: The party's.
         federation: As declared.
+        keep: Versions that may still be scored under the agreement of their training.
+        by: Who agrees for the party.
+        because: Why.
 
     Returns:
         The agreement that stands now.
 
     Raises:
-        ConfigError: The party is not in the federation, its file was changed, or is gone; or the
-            federation names keys that it may not.
+        ConfigError: The party is not in the federation, an agreement was changed, or the database
+            is gone; or the federation names keys that it may not; or the party has no record of
+            a version to keep.
     """
     require_member(site, federation)
     content = document(federation)
     digest = digest_of(content)
-    with changing(site) as book:
+    with open_books(site) as books, books.together():
+        book = books.agreements.read()
         newest = book.newest(federation.name)
+        kept = _kept(books, federation.name, keep)
         if newest is not None and newest.digest == digest:
+            if kept:
+                books.agreements.keep(federation.name, kept, anew=False)
+                detail = f"number {newest.number}{_in_words(kept)}"
+                _enter(books, "agreed", newest, federation.label_holder, detail)
             return newest
-        _require_not_lost(site, book)
-        require_honest(book, federation, clock.today(), _revoked(site, federation.name))
+        require_honest(book, federation, clock.today())
         made = Agreed(
-            number=_highest(site, book) + 1,
+            number=max((a.number for a in book.agreements), default=0) + 1,
             federation=federation.name,
             at=_now(),
             digest=digest,
@@ -65,18 +85,59 @@ def agree(site: Site, federation: Federation) -> Agreed:
             for feature in federation.parties[site.party].features.values()
             if feature.mechanism is not None
         }
-        changed = book.model_copy(
-            update={
-                "agreements": (*book.agreements, made),
-                "columns": {**first, **book.columns},
-            }
-        )
+        books.agreements.add(made, first)
+        books.agreements.keep(federation.name, kept, anew=True)
         secret = noise.fingerprint(site.noise_secret())
         gone = [key_name(k) for spec in federation.parties.values() for k in spec.revoked_keys]
         revoked = f"revoked {' '.join(gone)}, " if gone else ""
-        detail = f"number {made.number}, {revoked}noise secret {secret}"
-        _write(site, changed, "agreed", made, federation.label_holder, detail)
+        who = f", by {by.strip()}" if by.strip() else ""
+        why = f", because {because.strip()}" if because.strip() else ""
+        detail = f"number {made.number}, {revoked}noise secret {secret}{_in_words(kept)}{who}{why}"
+        _enter(books, "agreed", made, federation.label_holder, detail)
     return made
+
+
+def trained_under(books: Books, federation: str) -> dict[str, Agreed]:
+    """By version that the party's own ledger has, the agreement of its training; the last first.
+
+    Args:
+        books: The party's.
+        federation: The federation's name.
+    """
+    made = books.agreements.read().of(federation)
+    found: dict[str, Agreed] = {}
+    for at, line in books.ledger.dated():
+        if line.federation == federation and line.kind in _TRAINED:
+            before = [one for one in made if one.at <= at]
+            if before:
+                found.setdefault(line.run, before[-1])
+    return dict(reversed(found.items()))
+
+
+def _kept(books: Books, federation: str, versions: Collection[str]) -> dict[str, int]:
+    """The number of the agreement of each version's training."""
+    if not versions:
+        return {}
+    known = trained_under(books, federation)
+    for version in versions:
+        if version not in known:
+            raise ConfigError(
+                f"This party has no record of a version {version} of {federation}.",
+                "Nothing was agreed to. `opboost agree` lists the versions that it has helped to "
+                "train.",
+            )
+        under = known[version]
+        if under.withdrawn is not None or under.content["protocol"] != PROTOCOL:
+            why = "was withdrawn" if under.withdrawn is not None else "is of a former protocol"
+            raise ConfigError(
+                f"Version {version} was trained under agreement {under.number}, which {why}.",
+                "Nothing was agreed to. Train another version under the federation as it is now.",
+            )
+    return {version: known[version].number for version in versions}
+
+
+def _in_words(kept: dict[str, int]) -> str:
+    return "".join(f", keeps {version} under {number}" for version, number in kept.items())
 
 
 def lacking(site: Site, federation: Federation) -> str:
@@ -87,9 +148,9 @@ def lacking(site: Site, federation: Federation) -> str:
         federation: As declared.
 
     Raises:
-        ConfigError: The file was changed by hand.
+        ConfigError: An agreement was changed by hand.
     """
-    newest = load(site).newest(federation.name)
+    newest = agreements_of(site).newest(federation.name)
     if newest is None:
         return f"has not agreed to {federation.name}"
     new = fields(newest.content, federation)
@@ -110,7 +171,8 @@ def withdraw(site: Site, number: int) -> tuple[Agreed, ...]:
     Raises:
         ConfigError: There is no such agreement, or it was withdrawn before.
     """
-    with changing(site) as book:
+    with open_books(site) as books, books.together():
+        book = books.agreements.read()
         named = next((a for a in book.agreements if a.number == number), None)
         if named is None or named.withdrawn is not None:
             standing = [str(a.number) for a in book.agreements if a.withdrawn is None]
@@ -118,20 +180,15 @@ def withdraw(site: Site, number: int) -> tuple[Agreed, ...]:
                 f"{site.party} has no agreement {number} that stands.",
                 f"These do: {', '.join(standing)}." if standing else "None does.",
             )
-        at = _now()
-        gone = {
+        gone = frozenset(
             a.number
             for a in book.of(named.federation)
             if a.digest == named.digest and a.withdrawn is None
-        }
-        agreements = tuple(
-            a.model_copy(update={"withdrawn": at}) if a.number in gone else a
-            for a in book.agreements
         )
-        changed = book.model_copy(update={"agreements": agreements})
+        books.agreements.withdraw(gone, _now())
         numbers = ", ".join(str(n) for n in sorted(gone))
-        _write(site, changed, "withdrawn", named, site.party, f"number {numbers}")
-    return tuple(a for a in agreements if a.number in gone)
+        _enter(books, "withdrawn", named, site.party, f"number {numbers}")
+        return tuple(a for a in books.agreements.read().agreements if a.number in gone)
 
 
 def require_member(site: Site, federation: Federation) -> None:
@@ -147,68 +204,15 @@ def require_member(site: Site, federation: Federation) -> None:
         )
 
 
-def _highest(site: Site, book: Agreements) -> int:
-    """The highest number that was ever given, also where an older file was put back."""
-    with open_books(site) as books:
-        places = [entry.place for entry in books.audit.of("agreed")]
-    told = [int(place.rpartition("/")[2]) for place in places]
-    return max([*told, *(a.number for a in book.agreements)], default=0)
-
-
-def _revoked(site: Site, federation: str) -> frozenset[str]:
-    """Names of the keys that were ever revoked, also where an older file was put back."""
-    with open_books(site) as books:
-        entries = books.audit.of("agreed")
-    found = [
-        _REVOKED.search(e.detail) for e in entries if e.place.startswith(f"{federation}/agreement/")
-    ]
-    return frozenset(name for match in found if match for name in match[1].split())
-
-
-@contextmanager
-def changing(site: Site) -> Iterator[Agreements]:
-    """The file as it is, while nobody else changes it.
-
-    Args:
-        site: The party's.
-    """
-    lock = site.agreement.with_name(f".{site.agreement.name}.lock")
-    with open(os.open(lock, os.O_RDWR | os.O_CREAT, 0o600), "wb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield load(site)
-
-
-def _write(
-    site: Site,
-    book: Agreements,
+def _enter(
+    books: Books,
     action: Literal["agreed", "withdrawn"],
     agreement: Agreed,
     party: str,
     detail: str,
 ) -> None:
     place = f"{agreement.federation}/agreement/{agreement.number}"
-    with open_books(site) as books, books.together():
-        books.audit.add(action, place, party, agreement.digest, detail)
-        replace(site.agreement, sealed(book, site.noise_secret()))
-
-
-def _require_not_lost(site: Site, book: Agreements) -> None:
-    """Refuse to begin anew under the same noise: what columns first declared would be forgotten."""
-    if book.agreements:
-        return
-    mark = f"noise secret {noise.fingerprint(site.noise_secret())}"
-    with open_books(site) as books:
-        lost = any(
-            entry.action == "agreed" and entry.detail.endswith(mark)
-            for _, entry, _ in books.audit.entries()
-        )
-    if lost:
-        raise ConfigError(
-            f"{site.agreement.name} of {site.party} is gone, and its audit log says that there was "
-            "one: what its columns first declared is in it.",
-            "Restore it from a copy. Without one, `opboost keys rotate` begins anew, with a fresh "
-            "draw of every cell.",
-        )
+    books.audit.add(action, place, party, agreement.digest, detail)
 
 
 def _now() -> str:

@@ -1,7 +1,9 @@
 """A release that needs a person: asked before anything is drawn, answered at home, obeyed here.
 
 What decides whether a person is asked are public facts alone: declared losses and earlier releases.
-The answer is an entry of the party's own audit log, bound to the plan that was asked about. Who
+The answer is an entry of the party's own audit log, bound to the plan that was asked about: to its
+federation, its run and the keys of its parties. It is void for anything else. Before it no stage of
+the party runs, because already a passed check and an answered query tell of its table. Who
 answers may look at anything of the party's; so that it was asked, and what came of it, is told
 exactly and stands in the ledger.
 """
@@ -11,6 +13,7 @@ from collections.abc import Collection, Iterable
 
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
+from opboost_ops.config.fingerprints import fingerprint
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ApprovalError, ConfigError, PolicyError
@@ -22,27 +25,19 @@ from opboost_ops.privacy.loss import column_losses
 from opboost_ops.run.disclosures import announce
 from opboost_ops.run.phases import ROUNDS
 from opboost_ops.run.publication import Publisher
+from opboost_ops.stages.home import Home
 
 #: The stages that release something of a party's rows: draws, exact comparisons, masked sums.
 _DRAWS, _ROUTES = "desensitize", "answer_routes"
 
-#: In horizontal learning a person is asked before it: in the rounds the others would wait.
-_BEFORE_ROUNDS = "check_drift"
+#: Where a run's home keeps what was approved, or needs no approval: nothing is asked twice.
+_PASSED = "approved"
 
 _PLACE = "approval"
 _ANSWERS: tuple[Action, ...] = ("approved", "declined")
 
-
-def asks_before(stage: str, stages: Collection[str]) -> bool:
-    """Whether a person may have to be asked before a stage.
-
-    Args:
-        stage: Its name.
-        stages: All that the party has in the run.
-    """
-    if ROUNDS in stages:
-        return stage == _BEFORE_ROUNDS
-    return stage in (_DRAWS, _ROUTES)
+#: So many digits of a plan's digest are shown, and must be named in an answer.
+PLAN_DIGITS = 16
 
 
 def waits_since(books: Books, federation: str, run: str) -> str | None:
@@ -70,9 +65,14 @@ def asked_since(entries: Iterable[Entry], federation: str, run: str) -> str | No
 
 
 def require(
-    party: Publisher, federation: Federation, run: str, plan: str, stages: Collection[str]
+    party: Publisher,
+    federation: Federation,
+    run: str,
+    plan: str,
+    stages: Collection[str],
+    home: Home,
 ) -> None:
-    """Let a release pass that needs no person, or that one has approved.
+    """Let a run go on that needs no person, or that one has approved; before its first stage.
 
     One answer is for all that the run releases.
 
@@ -82,21 +82,26 @@ def require(
         run: The run's id.
         plan: The plan's digest.
         stages: All that the party has in the run.
+        home: The party's folder for the run.
 
     Raises:
         ApprovalError: Nobody has answered yet; nothing was drawn, charged or released.
         PolicyError: A person has declined, or nobody has answered in time.
     """
+    passed = [plan, party.policy.approve.model_dump(mode="json")]
+    if home.has(_PASSED) and home.json(_PASSED) == passed:
+        return
     with open_books(party.site) as books:
         releases = books.ledger.releases()
         reasons = reasons_for(party.policy, federation, party.name, run, releases, stages)
         if not reasons:
+            home.write_json(_PASSED, passed)
             return
         said = _entries(books.audit.entries(), f"{federation.name}/{run}/{_PLACE}", plan)
         asked = said.get("asked")
         answer = next((said[name] for name in _ANSWERS if name in said), None)
         if asked is None:
-            detail = "; ".join(reasons)
+            detail = f"{'; '.join(reasons)}. {_counterparties(federation, party.name)}"
             place = f"{federation.name}/{run}/{_PLACE}"
             books.audit.add("asked", place, party.name, plan, detail)
         elif answer is None and _over(asked, party.policy.approve.hours):
@@ -121,6 +126,16 @@ def require(
             f"The release of run {run} was declined at {party.name}; nothing of it was released.",
             "Its own people know why: `opboost audit` shows it. Begin another run to ask again.",
         )
+    home.write_json(_PASSED, passed)
+
+
+def _counterparties(federation: Federation, party: str) -> str:
+    """With whom a run is, by the fingerprints of their keys."""
+    return "Parties: " + ", ".join(
+        f"{name} ({fingerprint(spec.signing_key, spec.encryption_key)})"
+        for name, spec in federation.parties.items()
+        if name != party
+    )
 
 
 def reasons_for(
@@ -192,34 +207,37 @@ def _of_draws(
     return found
 
 
-def waiting(site: Site, run: str) -> tuple[Entry, Entry | None]:
-    """What a person is asked about a run, and the answer if there is one.
+def waiting(site: Site, run: str) -> list[tuple[Entry, Entry | None]]:
+    """What a person is asked about runs of an id, one of each federation and plan, with the answer.
 
     Args:
         site: The party's.
-        run: The run's id.
+        run: The runs' id.
 
     Raises:
         ConfigError: Nobody was asked about such a run.
     """
     with open_books(site) as books:
         found = [e for _, e, _ in books.audit.entries() if e.place.endswith(f"/{run}/{_PLACE}")]
-    asked = next((e for e in reversed(found) if e.action == "asked"), None)
-    if asked is None:
+    asked = {(e.place, e.artifact): e for e in reversed(found) if e.action == "asked"}
+    if not asked:
         raise ConfigError(
             f"Nobody was asked to approve run {run} at {site.party}.",
             "The message of its waiting task names the run.",
         )
-    answers = [e for e in found if e.action in _ANSWERS and e.artifact == asked.artifact]
-    return asked, answers[0] if answers else None
+    answers = {
+        (e.place, e.artifact): e for e in reversed(found) if e.action in _ANSWERS
+    }  # The first one holds.
+    return [(entry, answers.get(key)) for key, entry in reversed(asked.items())]
 
 
-def answer(site: Site, run: str, approve: bool, who: str, why: str) -> Entry:
+def answer(site: Site, run: str, plan: str, approve: bool, who: str, why: str) -> Entry:
     """Write a person's answer into the party's books; it is never changed again.
 
     Args:
         site: The party's.
         run: The run's id.
+        plan: Digest of the plan that was read, or how it begins.
         approve: Whether the release may go.
         who: The person.
         why: In words.
@@ -228,9 +246,19 @@ def answer(site: Site, run: str, approve: bool, who: str, why: str) -> Entry:
         What was asked.
 
     Raises:
-        ConfigError: Nobody was asked, or it was answered already.
+        ConfigError: Nobody was asked about that plan, or it was answered already.
     """
-    asked, before = waiting(site, run)
+    of = [
+        pair
+        for pair in waiting(site, run)
+        if len(plan) >= PLAN_DIGITS and pair[0].artifact.startswith(plan)
+    ]
+    if len(of) != 1:
+        raise ConfigError(
+            f"Nobody was asked to approve plan {plan} of run {run} at {site.party}.",
+            f"`opboost approve SITE {run}` shows what waits, with the digest of its plan.",
+        )
+    ((asked, before),) = of
     if before is not None:
         raise ConfigError(
             f"Run {run} was {before.action} at {before.at}: {before.detail}.",

@@ -7,7 +7,6 @@ import numpy as np
 
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.artifact import Artifact
-from opboost_ops.exchange.encoding import integers
 from opboost_ops.exchange.manifest import parse_manifest
 from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.stages.stage import Home
@@ -23,8 +22,8 @@ def artifact_sizes(site: Path, federation: str, run: str) -> dict[str, Any]:
 
     Returns:
         Bytes by artifact; ``feature_holders_total`` (training releases and split answers);
-        ``align`` and ``holdout`` apart; ``ranks_entropy``, the entropy of the ranks in bytes, and
-        ``ranked``, how many columns of ranks there are.
+        ``align``, and routes of held-out rows, ``holdout``, apart; ``ranks_entropy``, the entropy
+        of the ranks in bytes, and ``ranked``, how many columns of ranks there are.
     """
     own = load_site(site)
     store = open_store(own.store)
@@ -32,15 +31,11 @@ def artifact_sizes(site: Path, federation: str, run: str) -> dict[str, Any]:
     totals = {"feature_holders_total": 0, "align": 0, "holdout": 0}
     kinds = {
         "ranks": "feature_holders_total",
-        # In training, with decoys alone.
-        "values": "feature_holders_total",
         "split_values": "feature_holders_total",
         "routes": "holdout",
-        "digests": "align",
         "psi_query": "align",
         "psi_answer": "align",
-        "alignment": "align",
-        "holdout": "holdout",
+        "shares": "align",
     }
     for place in store.list(f"{federation}/{run}"):
         artifact = read_artifact(store, place)
@@ -51,7 +46,9 @@ def artifact_sizes(site: Path, federation: str, run: str) -> dict[str, Any]:
     # In the store they may be encrypted; the label holder's frame holds them as they were sent.
     home = Home(own.home / federation / run)
     frame = home.table("frame")
-    entropy = sum(_entropy(integers(frame, name)) for name in home.json("frame")["ranked"])
+    entropy = sum(
+        _entropy(frame.column(name).drop_null().to_numpy()) for name in home.json("frame")["ranked"]
+    )
     ranked = len(home.json("frame")["ranked"])
     return {**result, **totals, "ranks_entropy": round(entropy, 1), "ranked": ranked}
 

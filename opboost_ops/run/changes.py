@@ -11,24 +11,21 @@ from typing import Any
 from opboost_ops.config.agreement import differences, document
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
+from opboost_ops.privacy.agreements import Agreements
 from opboost_ops.privacy.loss import LossCurve, column_losses
-from opboost_ops.run.agreement_file import Agreements
 
 _INSIDE_VERTICAL = {
-    "holdout": "which rows a model is judged by: the label holder's own affair, and it decides "
-    "which rows' values, and not ranks, leave",
+    "holdout": "which rows a model is judged by: the label holder's own affair",
     "trainer": "which booster learns from what was released; what leaves is the same",
 }
 
-_ALIGNED = {
-    "keyed": "who is in each table is open to whoever has the key that all parties share",
-    "private": "no shared key: the label holder learns whom all have, and tests an ID only by "
-    "asking",
-    "decoys": "randomised values of all people of the feature holder's table leave and are "
-    "charged, common or not, and it is not told who is common, nor how many",
-    "epoch": "exponents stay for a month: a person who is asked about again counts once, the "
-    "label holder can look up everybody of the month in each of its runs, and feature holders see "
-    "how many of its people came and went",
+_ALIGNED = (
+    "sealed rows of everybody in each feature holder's table leave and are charged; the label "
+    "holder opens those of people whom it asks about, within the caps of each policy, and {}"
+)
+_WHOM = {
+    "all": "whom all parties have",
+    "each": "learns which of them are in each single feature holder's table",
 }
 
 #: Loss(R - L) of one more draw, by what is charged and by epsilon.
@@ -186,12 +183,11 @@ def _means(
             return "plans are answered again"
         case ["federation", "id", *_]:
             return (
-                "which column names a person, and how: digests of that column leave every party, "
+                "which column names a person, and how: points of that column are asked about, "
                 f"and a person written otherwise is another one{_draw(party, costs)}"
             )
         case ["federation", "alignment", *_]:
-            terms = "epoch" if federation.has_epoch else federation.alignment_mode
-            return _ALIGNED["decoys" if federation.has_decoys else terms]
+            return _ALIGNED.format(_WHOM[federation.alignment.members])
         case ["federation", "domain", *_]:
             return f"the integers on which every protected feature is released{_draw(party, costs)}"
         case ["federation", "parties", whose, "revoked_keys"]:

@@ -7,7 +7,7 @@ from opboost_ops.boosting.sum_noise import SumNoise
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.books import open_books
-from opboost_ops.privacy.accountant import Budget, Loss, accounts, exact, total
+from opboost_ops.privacy.accountant import Budget, Loss, exact, total
 from opboost_ops.privacy.charges import ModelCharge
 from opboost_ops.privacy.events import Release
 from opboost_ops.run.publication import Publisher, experiment_of
@@ -35,7 +35,7 @@ def charge_model(party: Publisher, federation: Federation, run: str, model: Mode
         model: What was drawn.
 
     Raises:
-        BudgetError: The policy's cap on all models would be passed; nothing of it leaves.
+        BudgetError: The policy's cap on all models would be exceeded; nothing of it leaves.
     """
     told, of = _MODEL[model.what]
     line = Release(
@@ -73,7 +73,7 @@ def charge_sums(
         rows: Of this party.
 
     Raises:
-        BudgetError: The policy's cap on all models would be passed; nothing leaves.
+        BudgetError: The policy's cap on all models would be exceeded; nothing leaves.
     """
     line = Release(
         federation=federation.name,
@@ -148,7 +148,7 @@ def renewal(site: Site) -> str:
         site: The party's.
     """
     with open_books(site) as books:
-        found = accounts(books.ledger.releases())
+        found = books.ledger.totals().accounts
     told: list[str] = []
     sums: list[Loss] = [Fraction(0), Fraction(0)]
     for account in found.values():

@@ -18,14 +18,15 @@ from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.errors import BudgetError
 from opboost_ops.exchange.books import Books
 from opboost_ops.mechanisms import noise as feature_noise
-from opboost_ops.privacy.accountant import Budget
+from opboost_ops.privacy.accountant import Budget, Totals
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.pilot import still_to_come
+from opboost_ops.privacy.renyi import RenyiCurve
 from opboost_ops.run.phases import ROUNDS, stages_of
 from opboost_ops.run.publication import Publisher
 from opboost_ops.stages.boost import private_of, settings_of
-from opboost_ops.stages.publish import disclosed_edges
+from opboost_ops.stages.seal import disclosed_edges
 from opboost_ops.stages.train import parameters_of
 
 #: Name of what has not been made yet.
@@ -53,7 +54,7 @@ def require_within(
     purpose: Purpose,
     recorded: Recorded,
 ) -> str:
-    """Refuse a run that would pass a budget of the party whatever its table says.
+    """Refuse a run that would exceed a budget of the party whatever its table says.
 
     Args:
         books: The party's.
@@ -64,7 +65,7 @@ def require_within(
         recorded: What the party's first agreement says of its columns.
 
     Returns:
-        Which budgets it would pass if anything that it releases has changed, from public facts
+        Which budgets it would exceed if anything that it releases has changed, from public facts
         alone; empty if none.
 
     Raises:
@@ -89,9 +90,9 @@ def require_within(
     mine = features if party.name in federation.feature_holders else {}
     budget = Budget(party.policy, mine, still_to_come(federation, party.name))
 
-    def rule(before: Sequence[Release], new: Sequence[Release]) -> None:
+    def rule(before: Totals, new: Sequence[Release]) -> None:
         # A run that is cleared has been charged for its models.
-        mine = {line.kind for line in before if line.run == run and line.account == "model"}
+        mine = {line.kind for line in before.models if line.run == run}
         budget(before, [line for line in new if line.kind not in mine])
 
     books.ledger.require(found.surely, rule)
@@ -148,23 +149,38 @@ def _add_draws(
         (found.perhaps if worst.number else found.surely).append(Release(**of, draw=draw))
 
 
+def model_cost(federation: Federation) -> tuple[float, RenyiCurve | None] | None:
+    """Epsilon of one private model as declared, and its curve if it has one; None without noise.
+
+    Args:
+        federation: As declared.
+    """
+    private = federation.training.private
+    if private is None:
+        return None
+    if federation.learning == "horizontal":
+        sums = private_of(federation)
+        curve = noise_of(settings_of(federation), sums).curve if sums is not None else None
+        return (curve.epsilon, curve) if curve else None
+    if federation.training.trainer != "dpboost":
+        return None
+    label = federation.parties[federation.label_holder].label
+    assert label is not None
+    classes = label.classes or ()
+    parameters = parameters_of(federation.training, label.task, classes, label.bounds)
+    noise = noisy_leaves.noise_of(parameters)
+    spent = noise.curve if noise else None
+    return spent.epsilon if spent else private.epsilon, spent
+
+
 def _models(
     federation: Federation, stages: Sequence[str], facts: dict[str, Any]
 ) -> Iterator[Release]:
     private = federation.training.private
     if private is None:
         return
-    if ROUNDS in stages and (sums := private_of(federation)) is not None:
-        curve = noise_of(settings_of(federation), sums).curve
-        yield Release(**facts, kind="model", account="model", epsilon=curve.epsilon, curve=curve)
-    elif "train" in stages and federation.training.trainer == "dpboost":
-        label = federation.parties[federation.label_holder].label
-        assert label is not None
-        classes = label.classes or ()
-        parameters = parameters_of(federation.training, label.task, classes, label.bounds)
-        noise = noisy_leaves.noise_of(parameters)
-        spent = noise.curve if noise else None
-        epsilon = spent.epsilon if spent else private.epsilon
-        yield Release(**facts, kind="model", account="model", epsilon=epsilon, curve=spent)
+    if {ROUNDS, "train"} & set(stages) and (cost := model_cost(federation)) is not None:
+        epsilon, curve = cost
+        yield Release(**facts, kind="model", account="model", epsilon=epsilon, curve=curve)
     if {"evaluate", "evaluate_own"} & set(stages) and private.metrics_epsilon is not None:
         yield Release(**facts, kind="metrics", account="model", epsilon=private.metrics_epsilon)

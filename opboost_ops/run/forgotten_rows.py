@@ -9,7 +9,7 @@ import polars as pl
 
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
-from opboost_ops.run import agreement_file
+from opboost_ops.exchange.books import agreements_of
 from opboost_ops.stages.stage import COPY
 
 
@@ -31,7 +31,7 @@ def remove_rows(site: Site, policy: Policy, people: Collection[str | int]) -> tu
         OSError: A copy cannot be written.
     """
     found = []
-    for agreed in agreement_file.load(site).agreements:
+    for agreed in agreements_of(site).agreements:
         declared = agreed.content["federation"]["id"]["column"]
         column = policy.raw_column(declared, declared).strip()
         theirs = {str(person) for person in people}

@@ -4,23 +4,30 @@ import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from opboost_ops.config.site import Site
 from opboost_ops.errors import BudgetError, ConfigError, OpBoostError, PolicyError
 from opboost_ops.exchange.acceptance import Acceptance, Memory
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.books import agreements_of, open_books
 from opboost_ops.exchange.key_files import each
-from opboost_ops.exchange.manifest import Kind, receiver_of, reference
+from opboost_ops.exchange.manifest import (
+    Kind,
+    Manifest,
+    checkpoint_towards,
+    receiver_of,
+    reference,
+)
 from opboost_ops.exchange.order import MEMORY
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.run import agreement_file, clock, known_keys
-from opboost_ops.run.admission import admit
+from opboost_ops.run import clock, known_keys
+from opboost_ops.run.admission import admit, refuse_unknown
 from opboost_ops.run.phases import stages_of
 from opboost_ops.run.preflight import require_ready
 from opboost_ops.run.publication import Publisher
-from opboost_ops.run.watch import Watch
+from opboost_ops.run.rollback import is_genuine, returned
 from opboost_ops.scratch.arrays import Scratch
 from opboost_ops.stages.stage import Home
 
@@ -114,7 +121,14 @@ def accept_plan(
         PolicyError: The party has not agreed to it.
         OpBoostError: The party could not do its part.
     """
-    acceptance = acceptance_of(party, run)
+    unknown = ""
+    try:
+        acceptance = acceptance_of(party, run)
+    except PolicyError as error:
+        unknown = error.problem
+    if unknown:
+        home = home_of(party.site, run.federation, run.run)
+        raise refuse_unknown(party, run.federation, run.run, run.label_holder, unknown, home)
     place = reference(run.federation, run.run, "plan", run.label_holder)
     files = party.store.wait(place, run.timeout, acceptance.admit("plan", run.label_holder))
     today = clock.today()
@@ -152,8 +166,33 @@ def acceptance_of(party: Publisher, run: Run) -> Acceptance:
     acceptance = accepting(party, run.federation, run.run, run.label_holder, own, earlier)
     folder = party.site.home / run.federation / run.run
     acceptance.scratch = Scratch(folder, party.site.block_rows)
-    acceptance.heads = Watch(party, run.federation, run.run, run.label_holder).see
+    acceptance.heads = partial(_keep_checkpoint, party, run)
     return acceptance
+
+
+def _keep_checkpoint(party: Publisher, run: Run, manifest: Manifest) -> None:
+    """Keep the sender's checkpoint as a receipt, and look at what it has received of this party's.
+
+    Raises:
+        PolicyError: The sender returns a checkpoint that this party has signed and does not know.
+    """
+    name, sender, holder = run.federation, manifest.party, run.label_holder
+    if sender == party.name:
+        return
+    towards = checkpoint_towards(manifest.kind, manifest.about, holder)
+    head = manifest.head
+    with open_books(party.site) as books:
+        # Receipts go back in artifacts for the label holder, or from it.
+        here = head if towards == holder else None
+        if here is not None and is_genuine(party.site, name, towards, here, sender):
+            books.checkpoints.receive(name, sender, towards, here)
+        lost = returned(books, party.site, name, holder, manifest)
+    if lost is not None and manifest.kind != "plan":
+        # Of the plan it is told at admission, with all else.
+        raise PolicyError(
+            f"{party.name} stops run {run.run} of {name}: its state was rolled back.",
+            "Its own people look at `opboost ledger check SITE`.",
+        )
 
 
 def accepting(
@@ -182,7 +221,7 @@ def accepting(
     gone: frozenset[str] = frozenset()
     # Where agreements cannot be read, `admit` refuses the plan, and says so.
     with contextlib.suppress(ConfigError):
-        book = agreement_file.load(party.site)
+        book = agreements_of(party.site)
         former = known_keys.replaced(book, federation, label_holder, key)
         gone = known_keys.revoked(book, federation)
     if party.name == label_holder:

@@ -14,10 +14,11 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.config.public_keys import LONGEST_OVERLAP, FormerKey, PublicKeys
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.books import agreements_of
 from opboost_ops.exchange.encryption import key_name
 from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.run.agreement_file import Agreed, Agreements, load
+from opboost_ops.privacy.agreements import Agreed, Agreements
 
 _FIELDS = frozenset(PublicKeys.model_fields)
 
@@ -95,9 +96,9 @@ def signed_as(site: Site, federation: str, party: str, pinned: str | None) -> tu
     found = [pinned] if pinned else []
     if party == site.party:
         found += [signer.public for signer in each(site.signing_key, Signer.from_file)]
-    # A damaged file is told elsewhere; the pinned key is known without it.
+    # A damaged agreement is told elsewhere; the pinned key is known without it.
     with suppress(ConfigError):
-        for made in load(site).of(federation):
+        for made in agreements_of(site).of(federation):
             spec = keys_in(made).get(party)
             found += spec.signed_ever if spec else ()
     return tuple(dict.fromkeys(found))
@@ -134,17 +135,36 @@ def alike_but_for_keys(one: Agreed, other: Agreed) -> bool:
     return _without_keys(one) == _without_keys(other)
 
 
-def require_honest(
-    book: Agreements, federation: Federation, today: date, logged: frozenset[str] = frozenset()
-) -> None:
+def scored_under(
+    book: Agreements, federation: str, digest: str, version: str | None
+) -> Agreed | None:
+    """The agreement under which a version may be scored; None where nothing of it is answered.
+
+    It is the one in force, or one that differs from it in keys alone: parties agree to a new key
+    one after the other. Of former agreements it is the one that the party keeps for this version.
+
+    Args:
+        book: What the party has agreed to.
+        federation: The federation's name.
+        digest: Of the agreement that the plan bears.
+        version: The version that the plan scores with.
+    """
+    newest, borne = book.newest(federation), book.standing(federation, digest)
+    if borne is None:
+        return None
+    if newest is not None and alike_but_for_keys(borne, newest):
+        return borne
+    kept = book.kept_under(federation, version)
+    return kept if kept is not None and kept.digest == digest else None
+
+
+def require_honest(book: Agreements, federation: Federation, today: date) -> None:
     """Refuse to agree to keys as replaced that never were the party's, or are good for long.
 
     Args:
         book: What the party has agreed to before.
         federation: What it is asked to agree to.
         today: By its own clock.
-        logged: Names of keys that were revoked, as the audit log knows them: the book may be an
-            older one.
 
     Raises:
         ConfigError: Saying which.
@@ -154,7 +174,7 @@ def require_honest(
     for name, spec in federation.parties.items():
         where = f"parties.{name} of {federation.name}"
         named = {spec.signing_key, spec.encryption_key, *(f.key for f in spec.former_keys)}
-        for key in sorted(k for k in named if k and (k in gone or key_name(k) in logged)):
+        for key in sorted(k for k in named if k and k in gone):
             raise ConfigError(
                 f"{where} names key {key_name(key)}, which was revoked.",
                 "Nothing was agreed to. A revoked key is never good again: its party makes another "

@@ -17,15 +17,17 @@ from threading import Condition
 from typing import Any, Literal, Protocol
 
 from opboost_ops.config.federation import Federation, Purpose
-from opboost_ops.config.loading import load_federation, sites_known
+from opboost_ops.config.loading import load_federation, load_site, sites_known
 from opboost_ops.config.private_faults import may_drop_out, sum_privacy_of
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.run.form_values import with_form
-from opboost_ops.run.inbox import Run
+from opboost_ops.run.inbox import Run, home_of
 from opboost_ops.run.party_sites import party_environment, site_files
 from opboost_ops.run.phases import ROUNDS, Phase, phases, stages_of
 from opboost_ops.run.readiness import require_agreed, require_ready_parties
+from opboost_ops.run.timings import spent_by
 from opboost_ops.run.worker import OPEN, Assignment, execute
+from opboost_ops.stages.untold import whole
 
 #: Seconds that a party waits for another's artifact.
 TIMEOUT = 900.0
@@ -57,6 +59,18 @@ class Finished:
     summaries: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     spent: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
     gone: list[str] = field(default_factory=list)
+
+    def read_homes(self, sites: Mapping[str, Path]) -> None:
+        """Add what only the parties' homes know: times, and whole summaries for redacted ones.
+
+        Args:
+            sites: ``site.yaml`` of each party.
+        """
+        for party, site in sites.items():
+            self.spent[party] = spent_by(site, self.federation.name, self.run)
+            home = home_of(load_site(site), self.federation.name, self.run)
+            stages = self.summaries.get(party, {})
+            stages.update({stage: whole(home, stage, said) for stage, said in stages.items()})
 
     def seconds(self, key: str = "seconds") -> dict[str, float]:
         """Seconds by stage: the slowest party where parties run side by side."""

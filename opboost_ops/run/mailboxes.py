@@ -53,12 +53,12 @@ def open_mailbox(
         signer: The party's signing key.
         private: Its private encryption key, if it has declared one.
         home: Its private folder for the run.
-        heads: Looks at where others' books stand; see `Acceptance.heads`.
+        heads: Looks at others' checkpoints; see `Acceptance.heads`.
         day: As of when keys are judged.
 
     Raises:
         PolicyError: The party's policy does not name another party, or names another key of it.
-        BudgetError: The policy's cap on all models would be passed.
+        BudgetError: The policy's cap on all models would be exceeded.
         ContractError: The run's session was held before and removed.
     """
     own = federation.parties[party.name].signing_key
@@ -67,7 +67,7 @@ def open_mailbox(
     experiment = experiment_of(party, federation)
     with open_books(party.site) as books:
         keys = open_session(books, federation.name, run, home)
-        given = standing(books, party, federation, run, "round_key", party.name)
+        stands = standing(books, party, federation, run, "round_key", party.name, signer)
     key = keys.key
     seed = None if key is None else noise.run_seed(secret, federation.name, run, key)
     for topic, receiver, discloses in disclosures(party.name, federation):
@@ -94,7 +94,7 @@ def open_mailbox(
             patience=60 * patience_minutes_of(federation),
         )
     return open_side(
-        Identity(party.name, signer, secret, seed, experiment, draw, keys.decisions, given),
+        Identity(party.name, signer, secret, seed, experiment, draw, keys.decisions, stands),
         federation,
         run,
         party.store,

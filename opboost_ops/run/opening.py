@@ -17,19 +17,21 @@ from opboost_ops.config.loading import load_federation, parse_federation, site_o
 from opboost_ops.config.public_keys import PublicKeys
 from opboost_ops.errors import BudgetError, ConfigError, ContractError, OpBoostError
 from opboost_ops.exchange.artifact import DOCUMENT, Draft
+from opboost_ops.exchange.books import agreements_of
 from opboost_ops.exchange.manifest import reference
-from opboost_ops.exchange.plan import Plan
+from opboost_ops.exchange.plan import Plan, asks, names_holdout
 from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.models.registry import Registry, backend_in
 from opboost_ops.privacy.charges import Charges
-from opboost_ops.run import agreement_file, clock, timings
+from opboost_ops.run import clock, timings
 from opboost_ops.run.form_values import asked_for, with_form
 from opboost_ops.run.inbox import Run, acceptance_of, home_of, keep, note_refused
+from opboost_ops.run.known_keys import scored_under
 from opboost_ops.run.preflight import require_ready, together
 from opboost_ops.run.publication import Publisher, publish, signer_of
 from opboost_ops.stages.gate import maps
 from opboost_ops.stages.reference import reference_of
-from opboost_ops.stages.stage import SKIP
+from opboost_ops.stages.stage import SKIP, alignment_key
 
 
 def open_run(
@@ -133,24 +135,30 @@ def resolved(
         if model is None:
             # New rows may well be there before the first model is.
             return party, f"{declared.name} has no champion to score with: train a model first"
-        book = agreement_file.load(site)
+        book = agreements_of(site)
         federation = for_model(
             declared,
             model,
             registry.files(model),
-            lambda digest: book.standing(declared.name, digest) is not None,
+            lambda digest: scored_under(book, declared.name, digest, model) is not None,
         )
     known = [registry.names(version) for version in (model, compared) if version is not None]
     found += not_installed(declared, purpose, frozenset().union(*known))
     borne = digest_of(document(federation))
-    epoch = _epoch(federation, earlier)
+    epoch = _epoch(federation, purpose, earlier)
+    held = None
+    if names_holdout(federation, purpose):
+        key = alignment_key(site, federation.name)
+        held = f"{key.schedule}:{key.hex()}"
     day = _day(federation, earlier, clock.today())
-    return party, Plan(federation, purpose, model, borne, PROTOCOL, asked, compared, epoch, day)
+    return party, Plan(
+        federation, purpose, model, borne, PROTOCOL, asked, compared, epoch, held, day
+    )
 
 
-def _epoch(federation: Federation, earlier: Any) -> str | None:
+def _epoch(federation: Federation, purpose: Purpose, earlier: Any) -> str | None:
     """The month of this clock, or that in which the run was opened first."""
-    if not federation.has_epoch:
+    if not asks(federation, purpose):
         return None
     found = earlier.get("epoch") if earlier else None
     return str(found) if found else epochs.epoch_at(epochs.now())
@@ -248,6 +256,7 @@ def _as_now(declared: Federation, trained: Federation) -> Federation | None:
     update = {"parties": parties, "domain": trained.domain, "features": trained.features}
     scored = declared.model_copy(update=update)
     same = trained.id == declared.id and maps(scored) == maps(declared)
+    same = same and trained.alignment.members == declared.alignment.members
     return scored if same and _own(scored) == _own(declared) else None
 
 

@@ -10,14 +10,14 @@ from typing import Literal
 from opboost_ops.config.federation import Federation, Party, Purpose, Role
 
 PhaseName = Literal[
-    "open", "ids", "align", "release", "train", "answer", "publish", "route", "register", "score",
-    "own", "learn", "announce", "psi",
+    "open", "release", "psi", "train", "answer", "publish", "route", "register", "score",
+    "own", "learn", "announce",
 ]  # fmt: skip
 
 #: What a phase may wait for: artifacts of the phase before it.
 Awaited = Literal[
-    "digests", "alignment", "ranks", "holdout", "split_request", "split_values", "values",
-    "route_request", "routes", "psi_query", "psi_answer",
+    "psi_query", "psi_answer", "shares", "ranks", "split_request", "split_values", "values",
+    "route_request", "routes",
 ]  # fmt: skip
 
 #: Whose phase it is: a role, or in horizontal learning the active party, the others, or all.
@@ -129,9 +129,6 @@ def steps(federation: Federation, purpose: Purpose) -> Iterator[tuple[str, str]]
 
 _FIRST = ("check_table", "check_drift", "digest_ids")
 
-#: How a feature holder releases values and no ranks.
-_VALUES = ("preprocess", "desensitize", "check_release", "publish")
-
 _LOOK = (
     Phase("open", "active", ("check_table", "check_drift")),
     Phase("own", "passive", ("check_table", "check_drift"), beside=True),
@@ -150,45 +147,22 @@ _HORIZONTAL: Mapping[Purpose, tuple[Phase, ...]] = {
 }
 
 
-def _alignment(federation: Federation, align: tuple[str, ...]) -> tuple[Phase, ...]:
-    """How the common people are found, and what the label holder does then."""
-    ids = Phase("ids", "feature_holder", _FIRST, beside=True)
-    if federation.alignment_mode == "keyed":
-        return (
-            Phase("open", "label_holder", _FIRST),
-            ids,
-            Phase("align", "label_holder", align, awaits=("digests",)),
-        )
-    return (
-        Phase("open", "label_holder", (*_FIRST, "psi_query")),
-        ids,
-        Phase("psi", "feature_holder", ("psi_answer",), awaits=("psi_query",)),
-        Phase("align", "label_holder", align, awaits=("digests", "psi_answer")),
-    )
-
-
-def _told(federation: Federation) -> tuple[Awaited, ...]:
-    """What a feature holder waits for before it releases: with decoys nothing is told it."""
-    return () if federation.has_decoys else ("alignment",)
+def _shares(federation: Federation) -> tuple[Awaited, ...]:
+    return ("shares",) if federation.has_shares else ()
 
 
 def _training(federation: Federation) -> tuple[Phase, ...]:
+    release = ("preprocess", "desensitize", "rank", "check_release", "seal")
+    train = ("open_rows", "assemble", "check_frame", "train", "request_splits")
     model = ("materialise", "check_model")
     end = ("evaluate", "register", "announce_champion")
-    release = ("preprocess", "desensitize", "rank", "check_release", "publish")
-    train = ("accept", "assemble", "check_frame", "train")
-    if federation.has_decoys:
-        # The label holder has all values: it asks for no split, which would tell of its rows.
-        return (
-            *_alignment(federation, ("align",)),
-            Phase("release", "feature_holder", _VALUES, awaits=_told(federation)),
-            Phase("train", "label_holder", train, awaits=("values",)),
-            Phase("publish", "label_holder", (*model, *end)),
-        )
+    opened: tuple[Awaited, ...] = ("psi_answer", *_shares(federation), "ranks")
     first = (
-        *_alignment(federation, ("align",)),
-        Phase("release", "feature_holder", release, awaits=_told(federation)),
-        Phase("train", "label_holder", (*train, "request_splits"), awaits=("ranks", "holdout")),
+        Phase("open", "label_holder", (*_FIRST, "psi_query")),
+        # What a feature holder seals follows from its own table and the plan alone.
+        Phase("release", "feature_holder", (*_FIRST, *release), beside=True),
+        Phase("psi", "feature_holder", ("psi_answer",), awaits=("psi_query",)),
+        Phase("train", "label_holder", train, awaits=opened),
         Phase("answer", "feature_holder", ("answer_splits",), awaits=("split_request",)),
     )
     values: tuple[Awaited, ...] = ("split_values",)
@@ -204,19 +178,39 @@ def _training(federation: Federation) -> tuple[Phase, ...]:
 
 def _scoring(federation: Federation) -> tuple[Phase, ...]:
     score = ("score", "check_scores", "write_scores")
-    if federation.scoring.mode == "local":
+    mode = federation.scoring.mode
+    if mode == "local":
         return (
             Phase("open", "label_holder", ("check_table", "check_drift")),
             Phase("score", "label_holder", score),
         )
-    routed = federation.scoring.mode == "routed"
-    align = ("align", "request_routes") if routed else ("align",)
-    request: tuple[Awaited, ...] = ("alignment", "route_request")
-    answer = Phase("route", "feature_holder", ("preprocess", "answer_routes"), awaits=request)
-    publish = Phase("release", "feature_holder", _VALUES, awaits=_told(federation))
-    answered: tuple[Awaited, ...] = ("routes",) if routed else ("values",)
+    shares = _shares(federation)
+    if mode == "routed":
+        return (
+            Phase("open", "label_holder", (*_FIRST, "psi_query", "request_routes")),
+            Phase("release", "feature_holder", (*_FIRST, "preprocess"), beside=True),
+            Phase(
+                "psi",
+                "feature_holder",
+                ("psi_answer", "answer_routes"),
+                awaits=("psi_query", "route_request"),
+            ),
+            Phase(
+                "score",
+                "label_holder",
+                ("open_rows", *score),
+                awaits=("psi_answer", *shares, "routes"),
+            ),
+        )
+    release = ("preprocess", "desensitize", "check_release", "seal")
     return (
-        *_alignment(federation, align),
-        answer if routed else publish,
-        Phase("score", "label_holder", ("accept", *score), awaits=answered),
+        Phase("open", "label_holder", (*_FIRST, "psi_query")),
+        Phase("release", "feature_holder", (*_FIRST, *release), beside=True),
+        Phase("psi", "feature_holder", ("psi_answer",), awaits=("psi_query",)),
+        Phase(
+            "score",
+            "label_holder",
+            ("open_rows", *score),
+            awaits=("psi_answer", *shares, "values"),
+        ),
     )

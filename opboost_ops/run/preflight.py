@@ -15,12 +15,10 @@ from opboost_ops.boosting.dp import noise as model_noise
 from opboost_ops.boosting.trainer import format_of
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.errors import BudgetError, ContractError, OpBoostError, PolicyError
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.books import agreements_of, open_books
 from opboost_ops.exchange.encryption import private_key
 from opboost_ops.exchange.plan import Plan
-from opboost_ops.mechanisms import noise
-from opboost_ops.privacy.heads import Head
-from opboost_ops.run import agreement_file
+from opboost_ops.privacy.checkpoints import Checkpoint
 from opboost_ops.run.admission import admit
 from opboost_ops.run.expected_cost import require_within
 from opboost_ops.run.phases import ROUNDS, stages_of
@@ -39,7 +37,7 @@ def require_ready(
     digest: str,
     home: Home,
     day: date,
-    seen: Mapping[str, Head] = MappingProxyType({}),
+    seen: Mapping[str, Checkpoint] = MappingProxyType({}),
     also: Sequence[OpBoostError] = (),
 ) -> None:
     """Refuse a run that the party could not do its part of, before it begins it.
@@ -51,7 +49,7 @@ def require_ready(
         digest: The plan's digest.
         home: The party's folder for the run.
         day: As of when keys are judged.
-        seen: By party, the last head that the label holder had seen when it opened the run.
+        seen: By party, the latest checkpoint that the plan says to have received.
         also: What is in the way besides.
 
     Raises:
@@ -88,9 +86,9 @@ def lacking(
 
     def budget() -> None:
         # What is published is charged; a run that is cleared then repeats it.
-        if home.has(f"{FOLDER}/publish"):
+        if home.has(f"{FOLDER}/seal"):
             return
-        recorded = agreement_file.load(site).columns
+        recorded = agreements_of(site).columns
         with open_books(site) as books:
             perhaps = require_within(books, party, federation, run, purpose, recorded)
         if perhaps:
@@ -109,8 +107,6 @@ def lacking(
     ]
     if stages:
         checks.append(lambda: table_of(site, federation.name, purpose))
-    if "digest_ids" in stages and federation.alignment_mode == "keyed":
-        checks.append(lambda: noise.read_secret(site.alignment_key))
     if ROUNDS in stages:
         checks.append(format_of(federation.training.trainer).require)
     private = federation.training.private

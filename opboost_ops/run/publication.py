@@ -15,18 +15,16 @@ from opboost_ops.exchange.audit import Action
 from opboost_ops.exchange.books import Books, open_books
 from opboost_ops.exchange.encryption import Envelope
 from opboost_ops.exchange.key_files import each
-from opboost_ops.exchange.manifest import Kind, Manifest, head_towards, receiver_of
+from opboost_ops.exchange.manifest import Kind, Manifest, checkpoint_towards, receiver_of
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.exchange.spool import spooling
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.accountant import Budget
 from opboost_ops.privacy.charges import Charges
-from opboost_ops.privacy.consent import require_asked_allowed
+from opboost_ops.privacy.checkpoints import Standing, signed_bytes
 from opboost_ops.privacy.events import Release
-from opboost_ops.privacy.heads import Given
 from opboost_ops.privacy.ledger import Ledger
-from opboost_ops.run.evidence import KINDS, require_not_published
+from opboost_ops.run.rollback import KINDS, own_artifacts
 from opboost_ops.stages.stage import Home
 
 #: A noise secret that begins so was made from a public seed.
@@ -35,9 +33,6 @@ SEEDED = b"opboost-seeded:"
 
 #: Where a run's home keeps by which key the party signs, where it could be several.
 _SIGNED_BY = "signed_by"
-
-#: Where in a run's home parts wait until they are sent.
-_SENDING = "sending"
 
 
 class Published(NamedTuple):
@@ -91,7 +86,7 @@ def publish(
         The artifacts, in order.
 
     Raises:
-        BudgetError: A budget of the party's policy would be passed; nothing was published.
+        BudgetError: A budget of the party's policy would be exceeded; nothing was published.
         ContractError: Randomised cells were not charged, or the home has no room for the parts;
             nothing was published.
         ArtifactError: The run has already published something else at one of their places, or the
@@ -105,17 +100,16 @@ def publish(
     spans = {column.charge: declared[column.feature].span for column in columns}
     sealed: list[tuple[Draft, Manifest, Mapping[str, bytes], str]] = []
     reserved: list[Release] = []
-    waiting = party.site.home / federation.name / run / _SENDING
-    with open_books(party.site) as books, spooling(waiting, party.name) as spool:
+    with open_books(party.site) as books:
         for draft in drafts:
             addressed = receiver_of(draft.kind, draft.about, federation.label_holder)
             # The plan is for all, and says which keys there are.
             key = federation.parties[addressed].encryption_key if addressed else None
             receiver = addressed or draft.about
             envelope = Envelope(party.site.noise_secret(), key) if key else None
-            given = standing(books, party, federation, run, draft.kind, draft.about)
+            stands = standing(books, party, federation, run, draft.kind, draft.about, signer)
             manifest, files = draft.seal(
-                signer, federation.name, run, party.name, experiment, envelope, given, spool
+                signer, federation.name, run, party.name, experiment, envelope, stands
             )
             shared: dict[str, Any] = {
                 "federation": federation.name,
@@ -142,9 +136,7 @@ def publish(
         # were charged before, when they were drawn.
         _require_charged(books.ledger, party.name, reserved)
         with books.together():
-            _require_asked(books, party, reserved)
-            if federation.has_epoch:
-                _require_one_table(books.ledger, party.name, reserved)
+            _require_one_table(books.ledger, party.name, reserved)
             if reserved:
                 books.ledger.reserve(reserved, Budget(party.policy, features))
         published: list[Published] = []
@@ -158,27 +150,19 @@ def publish(
                 with books.together():
                     books.audit.add(action, manifest.reference, receiver, manifest.digest, detail)
                     books.ledger.commit(manifest.digest)
-        _drop_former(books, run, reserved)
     return published
 
 
-def _drop_former(books: Books, run: str, published: list[Release]) -> None:
-    """Cell states that were written anew in an earlier run have held: copies may go."""
-    for line in published:
-        if line.account != "local_dp" or line.column is None:
-            continue
-        former = books.cells.former(line.column, line.cells or "")
-        if former is not None:
-            mark = books.cells.mark(former)
-            number = mark.number + 1 if mark is not None else 1
-            if books.ledger.run_of(line.column, line.cells or "", number) != run:
-                books.cells.drop_former(line.column, line.cells or "")
-
-
 def standing(
-    books: Books, party: Publisher, federation: Federation, run: str, kind: Kind, about: str
-) -> Given:
-    """Where a party's books stand in a run, towards the receiver of what it is about to publish.
+    books: Books,
+    party: Publisher,
+    federation: Federation,
+    run: str,
+    kind: Kind,
+    about: str,
+    signer: Signer,
+) -> Standing:
+    """Where a party's state stands in a run, signed, towards the receiver of an artifact.
 
     Args:
         books: The party's.
@@ -187,58 +171,53 @@ def standing(
         run: The run's id.
         kind: Kind of the artifact.
         about: The party it is about.
+        signer: The party's signing key.
 
     Raises:
-        ContractError: The run has published before, and the books do not know it.
+        ContractError: The run has published before, and the database does not know it.
     """
     name, holder = federation.name, federation.label_holder
-    receiver = head_towards(kind, about, holder)
-    if books.heads.given(name, receiver, run) is None:
-        require_not_published(party.site, name, run, receiver)
+    receiver = checkpoint_towards(kind, about, holder)
+    if books.checkpoints.of_run(name, receiver, run) is None:
+        _require_not_published(books, party, name, run, receiver)
     others = {receiver} if receiver != party.name else set(federation.parties)
-    return books.heads.take(
-        noise.heads_key(party.site.noise_secret(), name, receiver),
-        name,
-        receiver,
-        run,
-        KINDS,
-        sorted(others - {party.name}),
-        holder,
-    )
+    received = books.checkpoints.received(name, holder)
+    seen = {other: received[other] for other in sorted(others & received.keys())}
+    key = noise.heads_key(party.site.noise_secret(), name, receiver)
+    found = books.checkpoints.take(key, name, receiver, run, KINDS, seen)
+    message = signed_bytes(found.head, party.name, name, receiver)
+    head = found.head.model_copy(update={"signature": signer.sign(message).hex()})
+    return found.model_copy(update={"head": head})
 
 
-def _require_asked(books: Books, party: Publisher, lines: list[Release]) -> None:
-    """Ask once more how many people were asked about: another run may have answered meanwhile.
-
-    What is asked in an epoch was counted by then.
-    """
-    for line in lines:
-        if (
-            line.kind == "psi_answer"
-            and not books.ledger.known([line.artifact])
-            and not books.asked.has(line.federation, line.receiver, line.run)
-        ):
-            before = books.asked.before(
-                books.ledger.releases(), line.receiver, line.federation, line.run
+def _require_not_published(
+    books: Books, party: Publisher, federation: str, run: str, receiver: str
+) -> None:
+    for one in own_artifacts(party.site, party.store, federation, run):
+        known = books.checkpoints.knows(federation, one.receiver, one.checkpoint)
+        if one.receiver == receiver and not known:
+            raise ContractError(
+                f"{party.name} has published in run {run} of {federation}, and its database does "
+                "not know it.",
+                "Nothing was published. `opboost ledger check SITE` says what is missing.",
             )
-            require_asked_allowed(party.policy, party.name, line.receiver, line.rows, before)
 
 
 def _require_one_table(ledger: Ledger, party: str, lines: list[Release]) -> None:
-    """In an epoch exponents do not follow from the table, so a run has one table for ever.
+    """Exponents do not follow from the table, so a run has one table of shares, for ever.
 
-    Of two layouts of one run, whoever knows points of the epoch could see who is in both.
+    Of two of one run, whoever knows points of the month could see who is in both.
     """
     for line in lines:
         place = (line.federation, line.run, line.receiver)
-        if line.kind == "digests" and any(
-            earlier.kind == "digests"
+        if line.kind == "shares" and any(
+            earlier.kind == "shares"
             and (earlier.federation, earlier.run, earlier.receiver) == place
             and earlier.artifact != line.artifact
             for earlier in ledger.releases()
         ):
             raise ContractError(
-                f"{party} has laid out another table in this run, which has an epoch.",
+                f"{party} has laid out another table in this run.",
                 "Trigger a new run.",
             )
 
@@ -246,9 +225,7 @@ def _require_one_table(ledger: Ledger, party: str, lines: list[Release]) -> None
 def _require_charged(ledger: Ledger, party: str, lines: list[Release]) -> None:
     """Only what was drawn, and so charged, may be published."""
     for line in lines:
-        if line.account == "local_dp" and not (
-            line.column and ledger.drawn(line.column, line.cells or "", line.draws or "")
-        ):
+        if line.account == "local_dp" and not (ledger.known([line.draws or ""])):
             raise ContractError(
                 f"{party} has not charged what it is about to publish of {line.feature}.",
                 "Clear its desensitize, and what comes after it.",

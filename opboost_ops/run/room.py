@@ -29,13 +29,9 @@ _LEAST = 8_000_000
 #: How many of the last runs are looked at.
 _LAST = 3
 
-#: Bytes a row that wait at most: keys of persons, twice while they are dealt, and their places; and
-#: a number of a column, likewise.
-_KEYS, _COLUMN = 64, 24
-
-#: The same in private alignment: points and tags, twice while they are dealt, and what is masked;
-#: and at the label holder look-up tags of all rows at each feature holder, and what it is told.
-_POINTS, _ANSWERED = 96, 32
+#: Bytes a row that wait at most: points, tags and shares, twice while they are dealt; at the label
+#: holder as many for each feature holder; and a number of a column, likewise.
+_POINTS, _ANSWERED, _COLUMN = 192, 192, 24
 
 #: Where a run's home keeps how much room there was, and was not.
 ROOM = "errors/room.txt"
@@ -134,8 +130,8 @@ def waiting(party: Publisher, federation: Federation, purpose: Purpose) -> int:
                 # Scored rows wait with their IDs, as they are.
                 name = federation.id.column
                 ids = _unpacked(footers, party.policy.raw_column(name, name))
-            if federation.has_decoys and party.name == federation.label_holder:
-                # What is picked of everybody's values.
+            if party.name == federation.label_holder:
+                # What is opened of others' rows.
                 columns += sum(len(columns_of(federation, h)) for h in federation.feature_holders)
             each = _keys(federation, party.name) + _COLUMN * columns
             return each * rows + ids if rows > party.site.block_rows else 0
@@ -143,9 +139,7 @@ def waiting(party: Publisher, federation: Federation, purpose: Purpose) -> int:
 
 
 def _keys(federation: Federation, party: str) -> int:
-    """Bytes a row that keys, points, tags and places of people take at most while they wait."""
-    if federation.alignment_mode == "keyed":
-        return _KEYS
+    """Bytes a row that points, tags and sealed rows of people take at most while they wait."""
     if party != federation.label_holder:
         return _POINTS
     return _POINTS + _ANSWERED * len(federation.feature_holders)

@@ -17,7 +17,7 @@ In the order of the calls, with every party's site in this process's environment
 >>> summary = run_stage("bank", "digest_ids", this)
 >>> run_stage("bank", "digest_ids", this) == summary  # A retry.
 True
->>> run_stage("bank", "publish", this)
+>>> run_stage("bank", "seal", this)
 Traceback (most recent call last):
     ...
 opboost_ops.errors.ContractError: checked_release of this run is not in the party's home. Run ...
@@ -47,11 +47,11 @@ from opboost_ops.errors import (
     OpBoostError,
 )
 from opboost_ops.exchange.acceptance import Keys
+from opboost_ops.exchange.books import agreements_of
 from opboost_ops.exchange.encryption import private_key
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.store import open_store
 from opboost_ops.run import (
-    agreement_file,
     approval,
     clock,
     facts,
@@ -177,7 +177,7 @@ def _run_stage(
 ) -> dict[str, Any]:
     acceptance, plan = accept_plan(party, run, stage)
     federation = acceptance.federation
-    book = agreement_file.load(party.site)
+    book = agreements_of(party.site)
     party = replace(party, policy=known_keys.for_run(party.policy, book, federation))
     role = federation.parties[party.name].role
     purpose = acceptance.plan.purpose
@@ -194,8 +194,7 @@ def _run_stage(
             raise ConfigError(f"The table of {party.name} has no shard {shard} in this run.")
     elif shard is not None:
         raise ConfigError(f"{stage} of {party.name} is not run for single files of its table.")
-    if approval.asks_before(stage, stages):
-        approval.require(party, federation, run.run, plan, stages)
+    approval.require(party, federation, run.run, plan, stages, home)
     day = acceptance.day(clock.today())
     signer = signer_of(party.site, federation, party.name, day, home)
     declared = federation.parties[party.name].encryption_key
@@ -287,7 +286,8 @@ def _run_stage(
         facts.tell(fact, party, federation, stage, sum(one.size for one in published))
     _LOG.info("%s at %s: done", stage, party.name)
     summary = {**outcome.summary, "published": brevity.digests(digests)}
-    told = untold.narrowed(context, stage, summary)
+    entered = bool(outcome.discloses) or outcome.model is not None
+    told = untold.narrowed(context, stage, summary, entered)
     if told != summary:
         home.write_json(f"{untold.FOLDER}/{stage}", summary)
     return told

@@ -18,7 +18,6 @@ from opboost_ops.exchange.store import open_store
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.database import has_tables
-from opboost_ops.privacy.lost import lost_states
 from opboost_ops.privacy.receivers import unpinned_receiver, with_receiver
 from opboost_ops.run import agreement, mailboxes
 from opboost_ops.run.party_sites import site_files
@@ -68,7 +67,7 @@ def _of_party(federation: Federation, party: str, file: Path) -> tuple[list[Faul
         faults.append(Fault(f"{party}/site.yaml:secret", error.problem, error.remedy))
     if federation.learning == "vertical":
         try:
-            if federation.alignment_mode == "keyed" or site.alignment_key.is_file():
+            if site.alignment_key.is_file():
                 noise.read_secret(site.alignment_key)
         except OpBoostError as error:
             faults.append(Fault(f"{party}/site.yaml:alignment_key", error.problem, error.remedy))
@@ -99,14 +98,14 @@ def _lost(party: str, site: Site) -> list[Fault]:
     if not has_tables(site.ledger_url()):
         return []
     with open_books(site) as books:
-        lost = lost_states(books.ledger.releases(), books.cells)
+        lost = books.lost_states()
     return [
         Fault(
             f"{party}/cells",
-            f"the state of {state.last.feature} is lost or older than the ledger",
-            "put the newest one back, or see `opboost ledger recover`",
+            f"the cell state of {feature} is lost",
+            "put the newest files back, or see `opboost ledger recover`",
         )
-        for state in lost
+        for feature in lost
     ]
 
 

@@ -11,9 +11,9 @@ from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import site_of
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError, PolicyError
+from opboost_ops.exchange.books import agreements_of
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.events import Release
-from opboost_ops.run.agreement_file import load
 from opboost_ops.run.disclosures import enter
 from opboost_ops.run.taking_part import require_taking_part
 from opboost_ops.stages.sources import copy
@@ -53,7 +53,7 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
     if purpose == "score" and (tables is None or tables.score is None):
         return False
     path = table_of(site, federation, purpose)
-    agreed = load(site).newest(federation)
+    agreed = agreements_of(site).newest(federation)
     if agreed is None:
         # Whether a table has changed is told too, and no plan is needed to ask.
         raise PolicyError(

@@ -1,6 +1,7 @@
 """What is public about columns, from a table that people fill in: ``bounds.csv``."""
 
 import csv
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -14,7 +15,16 @@ from opboost_ops.errors import ConfigError, Fault
 #: The file that `opboost init` writes.
 TEMPLATE = "bounds.csv"
 
-_HEAD = ("feature", "unit", "needs", "lower", "upper", "scale", "categories", "rest", "fill")
+_HEAD = ("feature", "unit", "needs", "lower", "upper", "scale", "categories", "rest", "fill",
+         "how")  # fmt: skip
+
+#: What to write into a line, by what it needs first.
+_HOW = {
+    "lower": "numbers in the column's own unit",
+    "categories": "all of them, between | or commas: a|b|c",
+    "fill": "what a missing value counts as",
+}
+_HOW_DATES = "dates, such as 2020-01-31"
 
 
 @dataclass(frozen=True)
@@ -25,11 +35,13 @@ class FilledIn:
         file: The offer.
         filled: How many lines say anything.
         lines: How many there are.
+        missing: What is still blank, a line each: ``line 3, income: lower, upper``.
     """
 
     file: Path
     filled: int
     lines: int
+    missing: tuple[str, ...] = ()
 
 
 def fill_in(table: Path, offer: Path) -> FilledIn:
@@ -45,7 +57,7 @@ def fill_in(table: Path, offer: Path) -> FilledIn:
     data = read_yaml(offer)
     lines = _lines(table)
     faults: list[Fault] = []
-    filled = 0
+    filled, missing = 0, []
     for number, line in enumerate(lines, start=2):
         feature = (data.get("features") or {}).get(line.get("feature"))
         place = f"line {number}, {line.get('feature')}"
@@ -56,11 +68,13 @@ def fill_in(table: Path, offer: Path) -> FilledIn:
         faults += [Fault(place, problem, suggestion) for problem, suggestion in problems]
         feature |= change
         filled += bool(change)
+        if blank := [] if problems else _blank(feature, line):
+            missing.append(f"{place}: {', '.join(blank)}")
     if faults:
         count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
         raise ConfigError(count, "Nothing was written.", file=table.name, faults=faults)
     dump(offer, data)
-    return FilledIn(offer, filled, len(lines))
+    return FilledIn(offer, filled, len(lines), tuple(missing))
 
 
 def write_template(path: Path, blanks: Mapping[str, Sequence[str]], data: Any) -> int:
@@ -74,8 +88,15 @@ def write_template(path: Path, blanks: Mapping[str, Sequence[str]], data: Any) -
     Returns:
         How many lines it has; no file is written for none.
     """
+    units = {name: data["features"][name].get("unit", "") for name in blanks}
     rows = [
-        [name, data["features"][name].get("unit", ""), " ".join(needs), *[""] * 6]
+        [
+            name,
+            units[name],
+            " ".join(needs),
+            *[""] * 6,
+            _HOW_DATES if units[name] == "days" and needs[0] == "lower" else _HOW[needs[0]],
+        ]
         for name, needs in blanks.items()
     ]
     if rows:
@@ -98,6 +119,12 @@ def _lines(path: Path) -> list[dict[str, str]]:
             f"{path.name} is missing, or no CSV table with the columns {', '.join(_HEAD)}.",
             "`opboost init` writes one.",
         )
+    wide = [f"line {at}" for at, line in enumerate(lines, start=2) if None in line]
+    if wide:
+        raise ConfigError(
+            f"{path.name}: {', '.join(wide)} has more cells than the head.",
+            "Put | between categories (a|b|c), or quotes around them. Nothing was written.",
+        )
     found = [{k: (v or "").strip() for k, v in line.items() if k} for line in lines]
     for line in found if separator == ";" else ():
         line |= {key: line.get(key, "").replace(",", ".") for key in ("lower", "upper")}
@@ -115,13 +142,23 @@ def _change(
     if lower or upper:
         bounds = [_number(lower, dated), _number(upper, dated)]
         if None in bounds:
-            problems.append(("lower and upper are no numbers", "for example 0 and 100"))
+            example = "2020-01-31" if dated else "0 and 100"
+            kind = "dates" if dated else "numbers"
+            problems.append((f"lower and upper are no {kind}", f"for example {example}"))
+        elif type(bounds[0]) is not type(bounds[1]):
+            problems.append(
+                ("lower is a date and upper is none, or the reverse", "write both as dates")
+            )
+        elif not bounds[0] < bounds[1]:
+            problems.append(("lower is not less than upper", "exchange them, or correct one"))
         else:
             change["bounds"] = bounds
     if line.get("scale"):
         change["scale"] = line["scale"]
     if line.get("categories"):
-        change["categories"] = [word.strip() for word in line["categories"].split("|")]
+        between = next((sign for sign in "|;," if sign in line["categories"]), "|")
+        words = [word.strip() for word in line["categories"].split(between)]
+        change["categories"] = list(dict.fromkeys(word for word in words if word))
     if rest := line.get("rest"):
         change["rest"] = rest
         if rest not in (known := change.get("categories") or feature.get("categories") or []):
@@ -135,9 +172,40 @@ def _change(
     return change, problems
 
 
+def _blank(feature: Mapping[str, Any], line: Mapping[str, str]) -> list[str]:
+    """What of a feature a line leaves blank, although it is needed."""
+    needs = line.get("needs", "").split()
+    wanting = {
+        "lower": feature.get("bounds") is None,
+        "upper": feature.get("bounds") is None,
+        "categories": not feature.get("categories"),
+        "fill": "missing" not in feature,
+    }
+    return [need for need in needs if wanting.get(need)]
+
+
 def _number(text: str, dated: bool) -> Any:
     """A number, or where a unit is declared a date; None if it is neither."""
+    if dated and (found := _date(text)) is not None:
+        return found
     try:
-        return date.fromisoformat(text) if dated and text.count("-") == 2 else float(text)
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _date(text: str) -> date | None:
+    """A date as ISO writes it, or with the day first: 31.01.2020, or 31/01/2020 if it is clear."""
+    parts = re.fullmatch(r"(\d{1,2})([./])(\d{1,2})[./](\d{4})", text)
+    try:
+        if parts is None:
+            return date.fromisoformat(text) if text.count("-") == 2 else None
+        first, sign, second, year = parts.groups()
+        day, month = int(first), int(second)
+        if sign == "/" and day <= 12 and month <= 12 and day != month:
+            return None  # Nobody can tell which of them is the month.
+        if sign == "/" and month > 12:
+            day, month = month, day
+        return date(int(year), month, day)
     except ValueError:
         return None

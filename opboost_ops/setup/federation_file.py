@@ -44,13 +44,14 @@ def federate(offers: Sequence[Path], file: Path) -> Federated:
     keys that were renewed since; its parties become those of the offers.
 
     Args:
-        offers: The parties' offers.
+        offers: The parties' offers, or the folders that they lie in.
         file: The ``federation.yaml``.
 
     Raises:
         ConfigError: With all faults of the offers, or of the federation that they make; nothing
             was written.
     """
+    offers = [_offer_in(path) for path in offers]
     offered = [load_offer(path) for path in offers]
     contents = {offer.party: read_yaml(path) for offer, path in zip(offered, offers, strict=True)}
     faults = _faults(offered)
@@ -69,7 +70,6 @@ def federate(offers: Sequence[Path], file: Path) -> Federated:
         "name": holder.federation,
         "learning": "vertical",
         "id": {"column": holder.id.column, "type": min(types)},
-        "alignment": "private",
         "domain": dict(DOMAIN),
         "training": {"trees": 80, "learning_rate": 0.1, "depth": 3, "holdout": 0.2},
         **{key: value for key, value in before.items() if key not in ("id", "parties")},
@@ -89,6 +89,17 @@ def federate(offers: Sequence[Path], file: Path) -> Federated:
         tuple(party for party in contents if party not in known),
         tuple(party for party in known if party not in contents),
     )
+
+
+def _offer_in(path: Path) -> Path:
+    """An offer, where it or the folder that has it is named."""
+    if not path.is_dir():
+        return path
+    found = sorted(path.glob("*-offer.yaml"))
+    if len(found) != 1:
+        there = f"has {len(found)} offers" if found else "has no offer"
+        raise ConfigError(f"The folder {path} {there}.", "Name the file: <party>-offer.yaml.")
+    return found[0]
 
 
 def _faults(offers: Sequence[Offer]) -> list[Fault]:

@@ -16,17 +16,14 @@ from opboost_ops.exchange.encryption import PrivateKey, key_name, new_encryption
 from opboost_ops.exchange.key_files import each, write_private
 from opboost_ops.exchange.signing import Signer, new_signing_key
 from opboost_ops.mechanisms import noise
-from opboost_ops.run import agreement_file
-from opboost_ops.run.agreement import changing
 from opboost_ops.run.disclosures import record_rotation, renewal
 
 
-def make_keys(folder: Path, *, alignment: bool = False) -> dict[str, str]:
+def make_keys(folder: Path) -> dict[str, str]:
     """Make noise secret, signing key and encryption key of a new party.
 
     Args:
         folder: Of the party's ``site.yaml``, which need not be there yet.
-        alignment: Also the key of ``alignment: keyed``, which all parties share.
 
     Returns:
         The public keys as the federation file names them.
@@ -36,7 +33,6 @@ def make_keys(folder: Path, *, alignment: bool = False) -> dict[str, str]:
     """
     keys = folder / "keys"
     made = ["noise.secret", "signing.key", "encryption.key"]
-    made += ["alignment.key"] if alignment else []
     existing = [name for name in made if (keys / name).exists()]
     if existing:
         raise ConfigError(
@@ -44,8 +40,6 @@ def make_keys(folder: Path, *, alignment: bool = False) -> dict[str, str]:
             "A new noise secret redraws all noise, which is another charged release.",
         )
     public = write_keys(keys)
-    if alignment:
-        write_private(keys / "alignment.key", noise.secret_file(secrets.token_bytes(32)))
     make_private(folder)
     return public
 
@@ -179,16 +173,12 @@ def rotate_secret(folder: Path, *, confirmed: bool = False) -> tuple[str, str, s
     content = noise.secret_file(secrets.token_bytes(noise.SECRET_BYTES))
     new = noise.parse_secret(content)
     assert new is not None
-    # Read under the old secret, sealed under the new one; meanwhile nobody agrees.
-    with changing(declared) as book:
-        # First the ledger: a crash after it leaves the old secret in place, and a line too many.
-        record_rotation(declared, old, noise.fingerprint(new))
-        fresh = declared.secret.with_name(f".{declared.secret.name}.new")
-        fresh.unlink(missing_ok=True)
-        write_private(fresh, content)
-        if not kept.exists():
-            kept.hardlink_to(declared.secret)
-        fresh.replace(declared.secret)
-        if book.agreements:
-            agreement_file.replace(declared.agreement, agreement_file.sealed(book, new))
+    # First the ledger: a crash after it leaves the old secret in place, and an entry too many.
+    record_rotation(declared, old, noise.fingerprint(new))
+    fresh = declared.secret.with_name(f".{declared.secret.name}.new")
+    fresh.unlink(missing_ok=True)
+    write_private(fresh, content)
+    if not kept.exists():
+        kept.hardlink_to(declared.secret)
+    fresh.replace(declared.secret)
     return declared.party, old, noise.fingerprint(new)

@@ -1,14 +1,14 @@
 """A party's first files, written at home from its own table: what `opboost init` writes."""
 
-import shlex
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
+from opboost_ops.config.federation import LearningTask
 from opboost_ops.config.fingerprints import fingerprint
 from opboost_ops.config.loading import POLICY, load_policy
 from opboost_ops.config.schema import Name
@@ -17,10 +17,25 @@ from opboost_ops.datasets.workspace import dump, make_private, site_data, write_
 from opboost_ops.errors import ConfigError
 from opboost_ops.setup.bounds import TEMPLATE, write_template
 from opboost_ops.setup.columns import FirstColumns, first_columns
+from opboost_ops.setup.labels import label_entry
 from opboost_ops.setup.tables import read_table, require_sound
 
 #: The integers on which protected features are released, unless the federation file is changed.
 DOMAIN = {"lower": 1, "upper": 10}
+
+#: How many times the people of the own table the label holder may ask about in a month, unless the
+#: policy is changed; a feature holder does not know at home how many rows the label holder has.
+QUERIES_PER_ROW = 2
+
+#: How many months of such queries there may be.
+MONTHS = 10
+
+#: Stands above the entry that it is about.
+_CAPS = f"""\
+# max_new_queries: {QUERIES_PER_ROW} times the rows of this table, because the size of the label
+# holder's table is not known here. Each query tests whether somebody is in this table: lower it to
+# what the label holder needs. max_queries_total: {MONTHS} such months.
+"""
 
 #: Where the store is, unless it is named: beside the party's folder, for a trial on one machine.
 STORE = "../exchange"
@@ -37,6 +52,7 @@ class Offered:
         read_anew: Whether each run reads the table from where it is.
         blanks: How many lines of ``bounds.csv`` are to be filled in.
         fingerprint: Of its public keys.
+        task: What is learnt, at the label holder; empty elsewhere.
     """
 
     folder: Path
@@ -45,6 +61,7 @@ class Offered:
     read_anew: bool
     blanks: int
     fingerprint: str
+    task: str = ""
 
     @property
     def offer(self) -> Path:
@@ -70,6 +87,7 @@ def write_offer(
     policy: Path | None = None,
     query: str | None = None,
     positive: str | None = None,
+    task: LearningTask | None = None,
     ask: Callable[[str, list[str]], str | None] | None = None,
 ) -> Offered:
     """Write a party's keys, ``site.yaml``, ``policy.yaml`` and public offer, from its own table.
@@ -89,28 +107,32 @@ def write_offer(
         policy: A ``policy.yaml`` that pins columns of the table already.
         query: What a database is asked.
         positive: Which of two classes of the label is the positive one.
+        task: What is learnt; guessed from the label's values when absent.
         ask: Returns the positive class of a label, by its name and classes; None if nobody
             answers.
 
     Raises:
         ConfigError: All faults of the table at once; nothing was written.
     """
-    for what, given in (("party", party), ("federation", name)):
-        _require_name(what, given)
+    for what, named in (("party", party), ("federation", name)):
+        _require_name(what, named)
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"The folder {folder} is not empty.", "Name a new one.")
     pinned = {} if policy is None else _pinned(party, policy)
     frame, place = read_table(party, table, query, identity)
     types = require_sound(party, frame, place, identity, label)
-    target = None if label is None else _label(frame.get_column(label), positive, ask)
-    if label is None and positive is not None:
-        raise ConfigError("--positive is for a label.", "Name its column by --label.")
+    for option, given in (("--positive", positive), ("--task", task)):
+        if label is None and given is not None:
+            raise ConfigError(f"{option} is for a label.", "Name its column by --label.")
+    target = None if label is None else label_entry(frame.get_column(label), positive, task, ask)
     draft = first_columns(frame, identity, label, epsilon, pinned)
     public = write_keys(folder / "keys")
     site = site_data(party, name, Path(), store)
     site["tables"][name]["train"] = place if isinstance(place, dict) else str(place)
     dump(folder / "site.yaml", site)
-    dump(folder / POLICY, _policy(party, identity, draft, released=label is None))
+    released = frame.height if label is None else None
+    dump(folder / POLICY, _policy(party, identity, draft, released))
+    _explain(folder / POLICY)
     data: dict[str, Any] = {"version": 1, "federation": name, "party": party}
     data["id"] = {"column": identity, "types": sorted(types)}
     data |= public
@@ -121,65 +143,61 @@ def write_offer(
     blanks = write_template(folder / TEMPLATE, draft.blank, data)
     make_private(folder)
     known = fingerprint(public["signing_key"], public["encryption_key"])
-    return Offered(folder, party, draft.left_out, isinstance(place, dict), blanks, known)
+    anew, learnt = isinstance(place, dict), "" if target is None else target["task"]
+    return Offered(folder, party, draft.left_out, anew, blanks, known, learnt)
 
 
-def _policy(party: str, identity: str, draft: FirstColumns, *, released: bool) -> dict[str, Any]:
-    """A policy that allows what is offered, and no more; receivers are pinned by `agree`."""
+def _policy(party: str, identity: str, draft: FirstColumns, released: int | None) -> dict[str, Any]:
+    """A policy that allows what is offered, and no more; receivers are pinned by `agree`.
+
+    Args:
+        party: Whose.
+        identity: The column that names a person.
+        draft: The party's columns.
+        released: How many rows a feature holder's table has; None at the label holder.
+    """
     rules: dict[str, Any] = {}
     for name, feature in draft.features.items():
         rule: dict[str, Any] = {"uuid": feature["uuid"]}
         if name in draft.columns:
             rule["column"] = draft.columns[name]
-        if released:
+        if released is not None:
             rule |= {"mechanisms": [feature["mechanism"]["name"]], **limits(feature, DOMAIN)}
         rules[name] = rule
-    return {
+    data: dict[str, Any] = {
         "version": 1,
         "party": party,
         "id_column": identity,
         "require_encryption": True,
-        "features": rules,
     }
+    if released is not None:
+        queries = QUERIES_PER_ROW * released
+        data["alignment"] = {
+            "seal_everybody": True,
+            "max_new_queries": queries,
+            "max_queries_total": MONTHS * queries,
+        }
+        # Nothing of a federation's first run is answered before a person has seen with whom it is.
+        data["approve"] = {"first_release": True}
+    return {**data, "features": rules}
+
+
+def _explain(policy: Path) -> None:
+    """Say above the caps on queries where they come from."""
+    text = policy.read_text(encoding="utf-8")
+    policy.write_text(text.replace("\nalignment:\n", f"\n{_CAPS}alignment:\n"), encoding="utf-8")
 
 
 def _require_name(what: str, given: str) -> None:
     try:
         TypeAdapter(Name).validate_python(given)
     except ValidationError:
+        usable = re.sub(r"[^a-z0-9]+", "_", given.lower()).strip("_0123456789")
+        such = f", such as {usable}" if usable else ""
         raise ConfigError(
             f"{given!r} is no name of a {what}.",
-            "Use small letters, digits and _, beginning with a letter.",
+            f"Use small letters, digits and _, beginning with a letter{such}.",
         ) from None
-
-
-def _label(
-    values: pl.Series, positive: str | None, ask: Callable[[str, list[str]], str | None] | None
-) -> dict[str, Any]:
-    """The label's entry, with the positive class last."""
-    classes, kind = values.n_unique(), values.dtype
-    task = "regression" if kind.is_numeric() and classes > 20 else "multiclass"
-    if classes != 2:
-        if positive is not None:
-            raise ConfigError(f"--positive is for two classes; {values.name} has {classes}.")
-        return {"column": values.name, "task": task}
-    number = kind == pl.Boolean or kind.is_numeric()
-    whole = values.cast(pl.Int64) if number else values.cast(pl.String)
-    known = whole.unique().sort().to_list()
-    if positive is None and not number:
-        positive = ask(values.name, known) if ask else None
-    if positive is None and not number:
-        raise ConfigError(
-            f"The label {values.name} has the classes {known[0]} and {known[1]}: which one is the "
-            "positive one?",
-            f"Say --positive {shlex.quote(known[1])}, or the other: scores are its probability.",
-        )
-    if positive is not None:
-        if positive not in [str(one) for one in known]:
-            listed = " and ".join(map(str, known))
-            raise ConfigError(f"--positive {positive} is none of the classes {listed}.")
-        known.sort(key=lambda one: str(one) == positive)
-    return {"column": values.name, "task": "binary", "classes": known}
 
 
 def _pinned(party: str, path: Path) -> dict[str, tuple[str, str]]:

@@ -10,19 +10,26 @@ from opboost_ops.boosting import routes
 from opboost_ops.config.columns import Column
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import Draft
-from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
+from opboost_ops.exchange.encoding import smallest_integers
+from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.consent import require_consent, require_splits_allowed
 from opboost_ops.scratch.arrays import Scratch, let_go, slices
+from opboost_ops.stages.held_routes import routed_values
+from opboost_ops.stages.id_digests import keyed_ids, tails
+from opboost_ops.stages.open_rows import below
+from opboost_ops.stages.psi_session import session_of
+from opboost_ops.stages.row_formats import Rows
+from opboost_ops.stages.seal import sealed_table
 from opboost_ops.stages.stage import Context, Outcome
 
 DISCLOSES = (
-    "for every row on which side of these thresholds its value lies, exactly: the domain value up "
-    "to the thresholds"
+    "for every row that the label holder can open, on which side of these thresholds its value "
+    "lies, exactly: the domain value up to the thresholds"
 )
 
 
 def answer_routes(context: Context) -> Outcome:
-    """Answer every comparison for every held-out or new row, never a row's path alone.
+    """Answer every comparison for every held-out or new row, sealed, never a row's path alone.
 
     A path would show one feature holder's branches to another's; all comparisons of a row tell
     nothing of which of them a tree came to.
@@ -30,33 +37,52 @@ def answer_routes(context: Context) -> Outcome:
     Raises:
         ArtifactError: The request is malformed.
         PolicyError: The party's policy does not allow routed scoring, or so many thresholds.
+        BudgetError: A cell state is lost.
     """
     require_consent(context.policy, context.federation, context.party)
     request = context.receive("route_request", context.party)
     columns = {column.name: column for column in context.columns()}
     asked = _parse(request.document, columns)
     require_splits_allowed(context.policy, context.federation, context.party, asked)
-    facts = context.home.json("preprocessed")
-    table, scratch = context.home.table("preprocessed").slice(facts["train"]), context.home.scratch
+    table, scratch = context.home.table("preprocessed"), context.home.scratch
+    chosen = _held_out(context)
+    values = routed_values(context, table, frozenset(columns[n].source for n in asked), chosen)
     answers: dict[str, pa.Array] = {}
     edges: dict[str, set[float]] = {}
     for name, thresholds in asked.items():
         column = columns[name]
-        answers[name] = _answered(
-            scratch, narrow_integers(table, column.source), column, thresholds
-        )
+        answers[name] = _answered(scratch, values[column.source], column, thresholds)
         edges.setdefault(column.charge, set()).update(_edges(context, column, thresholds))
+    session = session_of(context)
+    rows = Rows("routes", [columns[name] for name in asked], asked)
+    entries, layout = sealed_table(
+        context, session, rows, pa.table(answers), chosen, request.digest.encode()
+    )
     draft = Draft(
         kind="routes",
         about=context.party,
-        table=pa.table(answers),
-        rows=table.num_rows,
+        entries=entries,
+        document=layout.document(),
+        rows=session.rows if chosen is None else int(chosen.sum()),
         columns=tuple(answers),
         answers=request.digest,
         thresholds={charge: tuple(sorted(found)) for charge, found in edges.items()},
         discloses=DISCLOSES if answers else "nothing: the model uses no feature of this party",
     )
-    return Outcome(drafts=(draft,), summary={"rows": table.num_rows, "features": len(answers)})
+    return Outcome(drafts=(draft,), summary={"answered": len(answers)})
+
+
+def _held_out(context: Context) -> np.ndarray | None:
+    """In a training run, which rows are held out by the plan's key; None in a scoring run."""
+    assert context.acceptance is not None
+    named = context.acceptance.plan.holdout
+    if named is None:
+        return None
+    schedule, _, key = named.partition(":")
+    share = context.federation.training.holdout
+    assert isinstance(share, float)
+    keys = keyed_ids(context, noise.Secret.under(int(schedule), bytes.fromhex(key)))
+    return below(tails(keys), share)
 
 
 def _answered(

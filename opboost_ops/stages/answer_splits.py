@@ -15,27 +15,34 @@ from opboost_ops.stages.stage import Context, Outcome
 def answer_splits(context: Context) -> Outcome:
     """Give the midpoint of the two randomised values on either side of each split.
 
-    A value that stands for a declared bucket is taken as the bucket's nearer end.
+    A value that stands for a declared bucket is taken as the bucket's nearer end. For thresholds
+    it gives how many ranks are at most as large.
 
     Raises:
         ArtifactError: The request is malformed, or for other ranks than those released.
         PolicyError: It asks for a feature that the party did not release, or for too many.
     """
     request = context.receive("split_request", context.party)
-    splits = _parse(request.document)
-    require_splits_allowed(context.policy, context.federation, context.party, splits)
+    splits, thresholds = _parse(request.document)
+    for asked in (splits, thresholds):
+        require_splits_allowed(context.policy, context.federation, context.party, asked)
     tables = context.home.json("rank_values")
     values = midpoints(context.columns(), tables, splits)
-    count = sum(len(v) for v in values.values())
+    ranks = {
+        name: np.searchsorted(tables[name], wanted, side="right").tolist()
+        for name, wanted in thresholds.items()
+    }
+    count = sum(len(v) for v in (*values.values(), *ranks.values()))
     draft = Draft(
         kind="split_values",
         about=context.party,
-        document={"splits": values},
+        document={"splits": values, "ranks": ranks},
         rows=count,
-        columns=tuple(values),
+        columns=request.manifest.columns,
         answers=request.digest,
-        discloses="the randomised domain values at the ranks that trees use; they follow from "
-        "values that were already randomised and charged",
+        discloses="the randomised domain values at the ranks that trees use, and ranks at the "
+        "thresholds of the version compared to; they follow from values that were already "
+        "randomised and charged",
     )
     return Outcome(drafts=(draft,), summary={"splits": count})
 
@@ -69,13 +76,19 @@ def midpoints(
     return values
 
 
-def _parse(document: object) -> dict[str, list[int]]:
-    splits = document.get("splits") if isinstance(document, dict) else None
-    if isinstance(splits, dict) and all(
-        isinstance(ranks, list)
-        and all(type(rank) is int for rank in ranks)
-        and len(set(ranks)) == len(ranks)
-        for ranks in splits.values()
-    ):
-        return splits
+def _parse(document: object) -> tuple[dict[str, list[int]], dict[str, list[float]]]:
+    if isinstance(document, dict) and set(document) == {"splits", "thresholds"}:
+        splits, thresholds = document["splits"], document["thresholds"]
+        kinds = ((splits, (int,)), (thresholds, (int, float)))
+        if all(
+            isinstance(asked, dict)
+            and all(
+                isinstance(wanted, list)
+                and all(type(one) in types for one in wanted)
+                and len(set(wanted)) == len(wanted)
+                for wanted in asked.values()
+            )
+            for asked, types in kinds
+        ):
+            return splits, thresholds
     raise ArtifactError("The split request is malformed.", "No split value was given.")

@@ -1,4 +1,4 @@
-"""Arrow: verified artifacts, own features and labels -> the training frame."""
+"""Arrow: opened rows, own features and labels -> the training frame."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,25 +6,30 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from opboost_ops.boosting.trainer import Frame
 from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.federation import Label
-from opboost_ops.errors import ArtifactError, ContractError
-from opboost_ops.exchange.artifact import Artifact
+from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers
-from opboost_ops.exchange.manifest import Kind
 from opboost_ops.scratch.arrays import let_go, slices
 from opboost_ops.stages import raw_table
-from opboost_ops.stages.chosen import RANK_VALUES, as_released
 from opboost_ops.stages.common_rows import CommonRows
 from opboost_ops.stages.digest_ids import changed
 from opboost_ops.stages.joined import joined
+from opboost_ops.stages.label_classes import require_plausible
+from opboost_ops.stages.open_rows import opened_table
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.weights import WEIGHT, require_labels, weights_in, weights_of
 
 LABEL = "label"
 
+#: Name of the table of held-out rows, others' columns being ranks.
+HOLDOUT_RANKS = "holdout_ranks"
+
+#: Where values may be missing, the highest rank of each column that a training row has.
+HIGHEST = "highest"
 #: The document, for the party's own eyes, of how many labels lay outside their declared bounds.
 CLIPPED = "clipped_labels"
 
@@ -33,7 +38,6 @@ def assemble(context: Context) -> Outcome:
     """Join own features and labels with the others' ranks, by row order alone.
 
     Raises:
-        ArtifactError: An artifact is no longer the accepted one.
         ContractError: The label column does not keep its declaration.
     """
     if raw_table.fingerprint(context) != context.home.json("table")["sha256"]:
@@ -63,20 +67,9 @@ def assemble(context: Context) -> Outcome:
     label, classes = _labels(rows, party.label, train)
     require_labels(rules, (label[:train][some] for some in slices(train)))
     weight = _weights(context, rows, party.label, label[:train], classes)
-    received: dict[str, tuple[Artifact | pa.Table, Artifact | pa.Table]] = {}
-    ranked: list[str] = []
-    known_ranks: dict[str, Any] = {}
-    for holder, digests in context.home.json("accepted").items():
-        if context.federation.has_decoys:
-            release = _accepted(context, "values", holder, digests)
-            ranks, held_out, known_ranks[holder] = as_released(context, holder, release, train)
-            received[holder] = (ranks, held_out)
-        else:
-            received[holder] = (
-                _accepted(context, "ranks", holder, digests),
-                _accepted(context, "holdout", holder, digests),
-            )
-        ranked += [f"{holder}.{found.name}" for found in context.columns(holder)]
+    holders = context.federation.feature_holders
+    opened = {holder: context.home.table(opened_table(holder)) for holder in holders}
+    ranked = [f"{h}.{column.name}" for h in holders for column in context.columns(h)]
     names = [*columns, *ranked]
     counted = {} if weight is None else {WEIGHT: weight}
     facts = {
@@ -87,15 +80,26 @@ def assemble(context: Context) -> Outcome:
         "classes": classes,
         "thresholds": _thresholds(context) if private else {},
     }
+    if context.federation.alignment.members == "each":
+        facts[HIGHEST] = {
+            f"{holder}.{name}": pc.max(table.column(name).slice(0, train)).as_py() or 0
+            for holder, table in opened.items()
+            for name in table.column_names
+        }
     own = [{name: values[side] for name, values in columns.items()} for side in _sides(train)]
     labels = [{LABEL: label[side]} for side in _sides(train)]
-    others = [{h: pair[i] for h, pair in received.items()} for i in (0, 1)]
+    others = [
+        {h: t.slice(side.start or 0, (side.stop or t.num_rows) - (side.start or 0))
+         for h, t in opened.items()}
+        for side in _sides(train)
+    ]  # fmt: skip
     return Outcome(
         tables={
             "frame": joined(own[0], others[0], {**labels[0], **counted}),
-            "holdout_frame": joined(own[1], others[1], labels[1]),
+            # Ranks, which `materialise` replaces by values on the same side of every threshold.
+            HOLDOUT_RANKS: joined(own[1], others[1], labels[1]),
         },
-        documents={"frame": facts, **({RANK_VALUES: known_ranks} if known_ranks else {})},
+        documents={"frame": facts},
         summary={"rows": train, "features": len(names), "ranked": len(ranked)},
     )
 
@@ -164,15 +168,6 @@ def _plain(values: pl.Series) -> pl.Series:
 
 def _sides(train: int) -> tuple[slice, slice]:
     return slice(0, train), slice(train, None)
-
-
-def _accepted(context: Context, kind: Kind, holder: str, digests: Mapping[str, str]) -> Artifact:
-    artifact = context.receive(kind, holder)
-    if artifact.digest != digests[kind]:
-        raise ArtifactError(
-            f"{artifact.manifest.reference} is not the accepted one.", "Trigger a new run."
-        )
-    return artifact
 
 
 def _thresholds(context: Context) -> dict[str, list[float]]:
@@ -285,6 +280,7 @@ def encode_label(
         )
     if label.task == "regression":
         return values.cast(pl.Float64).to_numpy(), []
+    require_plausible(values, label)
     if values.dtype == pl.Boolean:
         values = values.cast(pl.Int64)
     if values.dtype.is_float() and (values == values.floor()).all():

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-from opboost_ops.stages.accept import accept
-from opboost_ops.stages.align import align
 from opboost_ops.stages.announce_champion import announce_champion
 from opboost_ops.stages.answer_routes import answer_routes
 from opboost_ops.stages.answer_splits import answer_splits
@@ -25,15 +23,16 @@ from opboost_ops.stages.evaluate_own import evaluate_own
 from opboost_ops.stages.list_shards import list_shards
 from opboost_ops.stages.materialise import materialise
 from opboost_ops.stages.merge_shards import merge_shards
+from opboost_ops.stages.open_rows import open_rows
 from opboost_ops.stages.preprocess import preprocess
 from opboost_ops.stages.psi_answer import psi_answer
 from opboost_ops.stages.psi_query import psi_query
-from opboost_ops.stages.publish import publish
 from opboost_ops.stages.rank import rank
 from opboost_ops.stages.register import register
 from opboost_ops.stages.request_routes import request_routes
 from opboost_ops.stages.request_splits import request_splits
 from opboost_ops.stages.score import score
+from opboost_ops.stages.seal import seal
 from opboost_ops.stages.stage import Stage
 from opboost_ops.stages.train import train
 from opboost_ops.stages.write_scores import write_scores
@@ -44,15 +43,14 @@ _STAGES: tuple[Stage, ...] = (
     digest_ids,
     psi_query,
     psi_answer,
-    align,
     list_shards,
     preprocess,
     desensitize,
     merge_shards,
     rank,
     check_release,
-    publish,
-    accept,
+    seal,
+    open_rows,
     assemble,
     check_frame,
     train,

@@ -17,6 +17,7 @@ from opboost_ops.quality.report import Report
 from opboost_ops.quality.tightening import tightened
 from opboost_ops.scratch.blocks import Blocks
 from opboost_ops.stages import brevity, raw_table, sources
+from opboost_ops.stages.label_classes import require_plausible
 from opboost_ops.stages.positive_class import warn_undeclared
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.score_columns import PROBABILITY
@@ -33,8 +34,8 @@ def check_table(context: Context) -> Outcome:
     require_trainable(context)
     table = _RawTable(context)
     outcome = check(context, {"raw_table": (_raw_suite(context), table)})
-    if context.purpose == "train":
-        _warn_of_classes(context)
+    if context.purpose == "train" and outcome.failure is None:
+        _look_at_label(context)
     document = {"sha256": before, "rows": table.rows}
     return Outcome(
         documents={"table": document},
@@ -75,11 +76,16 @@ def _absent(context: Context) -> tuple[str, ...]:
     return (label.column,) if label is not None and context.purpose == "score" else ()
 
 
-def _warn_of_classes(context: Context) -> None:
+def _look_at_label(context: Context) -> None:
     label = context.federation.parties[context.party].label
     if label is not None:
         kinds = raw_table.schema(context, raw_table.files(context), [label.column], "is the label")
         warn_undeclared(context, kinds.get(label.column))
+        if label.column in kinds:
+            # Before a release of anybody's is charged.
+            require_plausible(
+                raw_table.read(context, [label.column]).get_column(label.column), label
+            )
 
 
 class _RawTable:
@@ -103,8 +109,7 @@ class _RawTable:
 def check_release(context: Context) -> Outcome:
     """Check the preprocessed values, and what is about to be published: ranks, or values.
 
-    It judges all that is released. With decoys these are all people, as nobody here knows who of
-    them will be in a model.
+    It judges the whole table, which nobody else chooses: what it says follows from no question.
     """
     preprocessed = context.home.table("preprocessed")
     columns = context.columns()
@@ -138,8 +143,8 @@ def check_frame(context: Context) -> Outcome:
     ranked = {name: domain.size for name, domain in domains_of(context).items()}
     rows = context.home.json("alignment")["train"]
     classes = len(facts["classes"])
-    dense = _dense(context)
-    suite = suites.training_frame(facts["names"], label, classes, rows, ranked, dense)
+    missing = context.federation.alignment.members == "each"
+    suite = suites.training_frame(facts["names"], label, classes, rows, ranked, missing)
     return check(context, {"training_frame": (suite, table)}, marks="checked_frame")
 
 

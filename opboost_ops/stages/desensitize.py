@@ -11,7 +11,6 @@ from opboost_ops.mechanisms import UnaryEncoding
 from opboost_ops.mechanisms.release import randomise, randomise_bit
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.scratch.arrays import Scratch, let_go, slices
-from opboost_ops.scratch.parts import gathered
 from opboost_ops.stages.held import HELD, held_values, person_keys, sources
 from opboost_ops.stages.rank import PRESENT, present_values
 from opboost_ops.stages.stage import SHARDS, Context, Outcome
@@ -25,14 +24,15 @@ def desensitize(context: Context) -> Outcome:
     `merge_shards` takes.
 
     Raises:
-        BudgetError: A budget would be passed, or a cell state is lost; nothing was charged.
+        BudgetError: A budget would be exceeded, or a cell state is lost; nothing was charged.
         PolicyError: The party's policy does not allow a feature or a mechanism.
     """
     require_consent(context.policy, context.federation, context.party)
     table = context.home.table(context.part("preprocessed"))
-    positions = narrow_integers(context.home.table(context.part("positions")), "position")
-    keys = gathered(context.home.scratch, person_keys(context), positions)
+    keys = person_keys(context)
     if context.shard is not None:
+        begin, end = context.home.json(SHARDS)["offsets"][context.shard : context.shard + 2]
+        keys = keys[begin:end]
         values = {c.source: narrow_integers(table, c.source) for c in sources(context)}
         released = randomised(context, values, keys)
         documents = _present(context, released)
@@ -82,12 +82,10 @@ def as_table(columns: dict[str, np.ndarray], scratch: Scratch | None = None) -> 
 
 
 def _present(context: Context, released: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Of a shard: which values its training rows have; all shards' together make the ranks."""
+    """Of a shard: which values its rows have; all shards' together make the ranks."""
     if "rank" not in context.stages:
         return {}
-    places = narrow_integers(context.home.table(context.part("positions")), "place")
-    train = places < context.home.json(SHARDS)["train"]
-    found = {name: present_values(values[train]).tolist() for name, values in released.items()}
+    found = {name: present_values(values).tolist() for name, values in released.items()}
     return {context.part(PRESENT): found}
 
 

@@ -1,12 +1,26 @@
-"""Arrow: IDs -> person keys, which stay home, and what the other side needs to find people."""
+"""Arrow: IDs -> person keys, which stay home; where all must have a person, masked shares."""
 
 import pyarrow as pa
 
-from opboost_ops.stages.alignments import alignment_of
+from opboost_ops.alignment import sealing, shares
+from opboost_ops.alignment.parts import part_count
+from opboost_ops.alignment.tags import TAG
+from opboost_ops.exchange.artifact import Draft
+from opboost_ops.exchange.points import Layout
+from opboost_ops.stages.disclosures import SHARES
 from opboost_ops.stages.held import keyed_people
-from opboost_ops.stages.keyed import keyed_ids, rising_ids
-from opboost_ops.stages.positions import ORDER, binary, order_table
-from opboost_ops.stages.psi_session import changed, require_unchanged
+from opboost_ops.stages.id_digests import (
+    DIGESTS,
+    ORDER,
+    binary,
+    keyed_ids,
+    order_table,
+    rising_ids,
+)
+from opboost_ops.stages.least_rows import too_few
+from opboost_ops.stages.own_points import own_points, pair_keys
+from opboost_ops.stages.psi_parts import Sent
+from opboost_ops.stages.psi_session import Session, changed, require_unchanged, session_of
 from opboost_ops.stages.stage import Context, Outcome
 
 __all__ = ["changed", "digest_ids"]
@@ -16,25 +30,59 @@ def digest_ids(context: Context) -> Outcome:
     """Digest the IDs of the party's table: no order of the table leaves.
 
     The label holder keeps digests under its own key, from which common order and held-out rows
-    follow. A feature holder keeps person keys in its table's order, lays out what the federation's
-    way of alignment asks for, and keeps what leads back from it to its rows.
+    follow. A feature holder keeps person keys in its table's order; with several of them each
+    publishes its shares, so that a row opens only where all of them have the person.
 
     Raises:
-        ContractError: The table is not the one that was checked.
+        ContractError: The table is not the one that was checked, or has too few rows.
     """
     require_unchanged(context)
     if context.party == context.federation.label_holder:
         digests, order = rising_ids(context, context.alignment_key())
         tables = {
-            "digests": pa.table({"digest": binary(digests)}),
+            DIGESTS: pa.table({"digest": binary(digests)}),
             ORDER: order_table(order, context.home.scratch),
         }
         return Outcome(tables=tables, summary={"rows": len(order)})
-    laid = alignment_of(context.federation.alignment_mode).lay_out(context)
+    few = too_few(context, context.home.json("table")["rows"])
+    if few is not None:
+        return few
+    session = session_of(context)
     secret = context.noise_secret()
     keys = keyed_people(binary(keyed_ids(context, secret)), secret)
-    return Outcome(
-        tables={**laid.home, "person_keys": keys},
-        drafts=(laid.draft,),
-        summary={"rows": laid.draft.rows},
+    drafts: tuple[Draft, ...] = ()
+    if context.federation.has_shares:
+        drafts = (_shares(context, session),)
+    return Outcome(tables={"person_keys": keys}, drafts=drafts, summary={"rows": session.rows})
+
+
+def _shares(context: Context, session: Session) -> Draft:
+    holders, count = context.federation.feature_holders, session.rows + 1
+    pairs = pair_keys(context)
+    width = TAG * len(pairs)
+    content = session.exponent + session.people
+    key = sealing.nonce(context.site.noise_secret(), "shares", session.place, content)
+    made = Sent(context.home.scratch, width, part_count(count))
+    people: list[int] = []
+    numbers: list[int] = []
+    for layout in shares.layouts(
+        context.home.scratch,
+        own_points(context, session),
+        count,
+        session.seed,
+        key,
+        pairs,
+        holders.index(context.party),
+    ):
+        made.add(len(people), layout.content)
+        people.append(layout.people)
+        numbers.append(layout.number)
+    return Draft(
+        kind="shares",
+        about=context.party,
+        entries=made,
+        document=Layout(key, width, tuple(people), tuple(numbers)).document(),
+        rows=session.rows,
+        answers=context.plan,
+        discloses=SHARES,
     )

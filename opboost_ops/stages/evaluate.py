@@ -14,7 +14,7 @@ from opboost_ops.exchange.encoding import integers
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.gate import comparable_reference, gate, present_champion
 from opboost_ops.stages.held_out import SCORING, distributions_of, pictures_of, scoring_of
-from opboost_ops.stages.interval_gate import ALONE, DISCLOSES, REFERENCE, interval_gate
+from opboost_ops.stages.interval_gate import ALONE, REFERENCE, interval_gate
 from opboost_ops.stages.materialise import materialised_model
 from opboost_ops.stages.noisy_metrics import noisy_metrics
 from opboost_ops.stages.others import others
@@ -27,7 +27,7 @@ from opboost_ops.stages.tuned import with_tuned
 def evaluate(context: Context) -> Outcome:
     """Evaluate in every declared mode, beside a model of the label holder's columns alone.
 
-    Mode ``desensitised`` is always among them: its rows were released with the training rows.
+    Mode ``desensitised`` is always among them: its rows were sealed with the training rows.
     """
     facts = context.home.json("frame")
     holdout = context.home.table("holdout_frame")
@@ -79,8 +79,8 @@ def evaluate(context: Context) -> Outcome:
         tables={"predictions": _table(predictions)},
         documents={**documents, "evaluation": evaluation, "gate": decision},
         summary={"rows": len(truth), "mode": mode, "metrics": result, "gate": decision["why"]},
-        # With decoys they stay at home.
-        discloses="" if charge or context.federation.has_decoys else DISCLOSES,
+        # Metrics follow from the common people, and are redacted.
+        discloses="",
         model=charge,
     )
 

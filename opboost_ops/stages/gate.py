@@ -28,12 +28,13 @@ def comparable_reference(
 
     Returns:
         Its text; None if there is no such version, if it is this run's, if it knows other columns
-        or maps, or if it was not in this run's plan, so that the comparisons that it needs in mode
-        ``routed`` were not asked for.
+        or maps, or if it was not in this run's plan, so that the comparisons that it needs were
+        not asked for.
     """
     if version is None or version == context.run:
         return None
-    if context.federation.scoring.mode == "routed" and version != context.reference:
+    # What lies on which side of its thresholds was asked for in this run, of this version alone.
+    if context.federation.learning == "vertical" and version != context.reference:
         return None
     files = Registry(context.site.models, context.federation.name).files(version)
     return model_in(files) if same_columns(context.federation, facts, files) else None
@@ -138,7 +139,7 @@ def same_columns(
     if any(before[name] != facts[name] for name in ("names", "categories", "task", "classes")):
         return False
     old = parse_federation(json.loads(files["federation.json"]), "federation.json", stored=True)
-    return maps(old) == maps(federation)
+    return maps(old) == maps(federation) and old.alignment.members == federation.alignment.members
 
 
 def maps(federation: Federation) -> list[tuple[str, str, bytes]]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from opboost_ops.privacy.draws import Asked, draw_name
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.scratch.arrays import Scratch, let_go, slices
 from opboost_ops.scratch.parts import dealt_by_hash, gathered, scattered
-from opboost_ops.stages.positions import keys_of
+from opboost_ops.stages.id_digests import keys_of
 from opboost_ops.stages.stage import Context
 
 #: Name of the table of values that may go, and of what is known of them.
@@ -60,12 +60,12 @@ def held_values(context: Context, table: pa.Table, keys: np.ndarray) -> Held:
         keys: Their person keys, shape (n, 16), uint8.
 
     Raises:
-        BudgetError: A budget would be passed, or a cell state is lost; nothing was charged.
+        BudgetError: A budget would be exceeded, or a cell state is lost; nothing was charged.
     """
     assert context.take_draw is not None
     columns, scratch = sources(context), context.home.scratch
     given = {c.source: narrow_integers(table, c.source) for c in columns}
-    hashes = _hashes(context, (keys[rows] for rows in slices(len(keys))), len(keys))
+    hashes = hashes_of(context, keys)
     rising, order, wanted = rising_people(scratch, hashes, given)
     del hashes
     losses = column_losses(context.columns())
@@ -112,24 +112,17 @@ def held_values(context: Context, table: pa.Table, keys: np.ndarray) -> Held:
     return Held(in_rows(held), draws, shares)
 
 
-def charged_draws(context: Context, positions: np.ndarray) -> dict[str, str]:
+def charged_draws(context: Context) -> dict[str, str]:
     """Names of the draws that the randomised rows were made from, by charge.
 
     Args:
         context: A stage's.
-        positions: Which rows of the party's table they are, integers, shape (n,).
 
     Raises:
         ContractError: What is kept at home is not what was drawn.
     """
     scratch, keys = context.home.scratch, person_keys(context)
-    if scratch.holds(len(keys)):
-        # Not of all of the table, of which some may be common.
-        people = (keys[positions[rows]] for rows in slices(len(positions)))
-        hashes = _hashes(context, people, len(positions))
-    else:
-        every = _hashes(context, (keys[rows] for rows in slices(len(keys))), len(keys))
-        hashes = gathered(scratch, every, positions)
+    hashes = hashes_of(context, keys)
     table, secret = context.home.table(HELD), context.noise_secret()
     kept = {c.source: narrow_integers(table, c.source) for c in sources(context)}
     rising, _, values = rising_people(scratch, hashes, kept)
@@ -215,13 +208,16 @@ def rising_people(
     return people, order, found
 
 
-def _hashes(context: Context, keys: Iterable[np.ndarray], count: int) -> np.ndarray:
-    """Keyed hashes of persons, uint64, shape (n,)."""
-    secret, end = context.noise_secret(), 0
-    people = context.home.scratch.zeros(count, np.uint64)
-    for some in keys:
-        begin, end = end, end + len(some)
-        people[begin:end] = noise.person_hashes(secret, some)
+def hashes_of(context: Context, keys: np.ndarray) -> np.ndarray:
+    """Keyed hashes of persons, uint64, shape (n,).
+
+    Args:
+        context: A stage's.
+        keys: Their person keys, shape (n, 16), uint8.
+    """
+    secret, people = context.noise_secret(), context.home.scratch.zeros(len(keys), np.uint64)
+    for rows in slices(len(keys)):
+        people[rows] = noise.person_hashes(secret, keys[rows])
         let_go()
     return people
 

@@ -1,6 +1,6 @@
 """Other parties' columns of rows that were not trained on, in each mode of scoring."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -8,13 +8,11 @@ import pyarrow as pa
 
 from opboost_ops.boosting import routes
 from opboost_ops.config.federation import ScoringMode
-from opboost_ops.errors import ArtifactError
-from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import integers
-from opboost_ops.exchange.manifest import Kind
+from opboost_ops.scratch.parts import gathered
 from opboost_ops.stages import raw_table
-from opboost_ops.stages.chosen import chosen
-from opboost_ops.stages.joined import Reader
+from opboost_ops.stages.open_rows import members_table, opened_table, routed_rows
+from opboost_ops.stages.opened_rows import open_tables
 from opboost_ops.stages.preprocess import domain_integers
 from opboost_ops.stages.stage import Context
 
@@ -32,7 +30,7 @@ def others(
 
     Args:
         context: The label holder's.
-        mode: Of scoring.
+        mode: Of scoring; ``local`` or ``routed``.
         positions: Which rows of the label holder's own table, shape (n,).
         used: Full names of the columns on which the model splits.
 
@@ -41,7 +39,7 @@ def others(
         threshold; a column that is not needed, and so not known, is constant.
 
     Raises:
-        ArtifactError: An answer is not what it must be.
+        Rejected: An answer is not what it must be.
         ContractError: In mode ``local``, the label holder's table lacks a column, or holds it
             otherwise than declared.
     """
@@ -49,78 +47,71 @@ def others(
         needed, names = set(used), held_names(context, used)
         raw = raw_table.read(context, names, _WHY)[positions] if names else pl.DataFrame()
         return held(context, raw, needed, len(positions))
-    return taken(context, mode, len(positions))(len(positions))
+    return _routed_again(context, positions)
 
 
-def taken(context: Context, mode: ScoringMode, rows: int) -> Take:
-    """The same of rows in the common order, some after the other; not for mode ``local``.
+def taken(context: Context, mode: ScoringMode) -> Take:
+    """The opened values of new rows in the common order, some after the other.
 
     Args:
         context: The label holder's.
-        mode: Of scoring.
-        rows: How many there are in all.
-
-    Raises:
-        ArtifactError: As `others`, also when they are taken.
+        mode: Of scoring; not ``local``.
     """
-    parties = context.federation.feature_holders
-    read = _routed if mode == "routed" else _released
-    each = [read(context, party, rows) for party in parties]
+    holders, home = context.federation.feature_holders, context.home
+    tables = {holder: home.table(opened_table(holder)) for holder in holders}
+    each = context.federation.alignment.members == "each"
+    members = {h: home.table(members_table(h)).column("there") for h in holders if each}
+    done = 0
 
     def take(count: int) -> dict[str, np.ndarray]:
+        nonlocal done
+        begin, done = done, done + count
         found: dict[str, np.ndarray] = {}
-        for of_party in each:
-            found |= of_party(count)
+        for party, table in tables.items():
+            some = table.slice(begin, count)
+            there = np.ones(count, dtype=bool)
+            if each:
+                there = members[party].slice(begin, count).to_numpy()
+            columns = {n: some.column(n).fill_null(0).to_numpy() for n in some.column_names}
+            if mode == "routed":
+                found |= _of_cells(context, party, columns, there)
+            else:
+                found |= {
+                    f"{party}.{name}": np.where(there, values, np.nan)
+                    for name, values in columns.items()
+                }
         return found
 
     return take
 
 
-def _released(context: Context, party: str, rows: int) -> Take:
-    reader = Reader(_values(context, party, rows))
-
-    def take(count: int) -> dict[str, np.ndarray]:
-        table = reader.take(count)
-        return {
-            f"{party}.{column.name}": integers(table, column.name).astype(float)
-            for column in context.columns(party)
-        }
-
-    return take
-
-
-def _values(context: Context, party: str, rows: int) -> Artifact | pa.Table:
-    if context.federation.has_decoys:
-        table = chosen(context, context.receive("values", party))
-        return table.slice(context.home.json("alignment")["train"])
-    kind: Kind = "holdout" if context.purpose == "train" else "values"
-    return context.receive(kind, party, rows=rows)
+def _routed_again(context: Context, positions: np.ndarray) -> dict[str, np.ndarray]:
+    """In a training run: comparisons of held-out rows, sealed beside their ranks."""
+    holders = context.federation.feature_holders
+    forms = {holder: routed_rows(context, holder) for holder in holders}
+    found: dict[str, np.ndarray] = {}
+    for holder, (present, packed) in open_tables(context, forms).items():
+        there = gathered(context.home.scratch, present, positions)
+        columns, _ = forms[holder].unpack(gathered(context.home.scratch, packed, positions), there)
+        found |= _of_cells(context, holder, columns, there)
+    return found
 
 
-def _routed(context: Context, party: str, rows: int) -> Take:
+def _of_cells(
+    context: Context, party: str, cells: Mapping[str, np.ndarray], there: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Stand-ins of cells between thresholds, by full name; NaN of people who are not there."""
     asked = context.receive("route_request", party).document["thresholds"]
-    answer = context.receive("routes", party, rows=rows)
-    reader = Reader(answer) if asked else None
-
-    def take(count: int) -> dict[str, np.ndarray]:
-        found: dict[str, np.ndarray] = {}
-        table = reader.take(count) if reader else pa.table({})
-        for column in context.columns(party):
-            full = f"{party}.{column.name}"
-            if column.name not in asked:
-                found[full] = np.full(count, float(column.domain.lower))
-                continue
-            thresholds = np.asarray(asked[column.name], dtype=np.float64)
-            answered = integers(table, column.name)
-            if answered.min() < 0 or answered.max() > len(thresholds):
-                raise ArtifactError(
-                    f"The routes of {full} name more thresholds than were asked for.",
-                    "Nothing was scored; ask that party to look into its run.",
-                )
-            found[full] = routes.stand_ins(answered, thresholds)
-        return found
-
-    return take
+    found: dict[str, np.ndarray] = {}
+    for column in context.columns(party):
+        full = f"{party}.{column.name}"
+        if column.name not in asked:
+            found[full] = np.where(there, float(column.domain.lower), np.nan)
+            continue
+        thresholds = np.asarray(asked[column.name], dtype=np.float64)
+        inside = routes.stand_ins(np.where(there, cells[column.name], 0), thresholds)
+        found[full] = np.where(there, inside, np.nan)
+    return found
 
 
 def held_elsewhere(context: Context, party: str, features: Sequence[str]) -> pa.Table:

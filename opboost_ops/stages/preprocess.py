@@ -12,79 +12,60 @@ from opboost_ops.config.feature import Fill
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
+from opboost_ops.scratch.arrays import let_go
 from opboost_ops.stages import raw_table
-from opboost_ops.stages.common_rows import CommonRows
 from opboost_ops.stages.digest_ids import changed
 from opboost_ops.stages.held import sources
-from opboost_ops.stages.least_common import too_few
-from opboost_ops.stages.released import Released, released
+from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import SHARDS, Context, Outcome
 
 
 def preprocess(context: Context) -> Outcome:
-    """Map the rows that are released onto the domain: the common ones, held-out ones last, or all.
-
-    For one shard: those of them that lie in its file.
+    """Map the whole table, or one shard's file of it, onto the domain, in its order.
 
     Raises:
-        ContractError: The table was rewritten, the alignment does not fit it, or a value is
-            missing where no rule for missing values is declared.
+        ContractError: The table was rewritten, or a value is missing where no rule for missing
+            values is declared.
     """
-    if context.shard is not None:
-        return _of_one_file(context, context.shard)
-    if raw_table.fingerprint(context) != context.home.json("table")["sha256"]:
+    home, shard = context.home, context.shard
+    if shard is None:
+        known, rows = home.json("table")["sha256"], home.json("table")["rows"]
+    else:
+        shards = home.json(SHARDS)
+        known = shards["sha256"][shard]
+        begin, end = shards["offsets"][shard : shard + 2]
+        rows = end - begin
+    if raw_table.fingerprint(context, shard) != known:
         raise changed(context)
-    wanted = released(context)
-    height = context.home.table("person_keys").num_rows
-    few = too_few(context, wanted.count)
-    if few is not None:
-        return few
-    rows = wanted.rows()
-    table, clipped = _in_common_order(context, rows, height)
-    return Outcome(
-        tables={
-            "preprocessed": table,
-            "positions": pa.table({"position": smallest_integers(rows, context.home.scratch)}),
-        },
-        documents={"preprocessed": facts(wanted, clipped)},
-        summary={"rows": table.num_rows, "features": table.num_columns},
-    )
-
-
-def _of_one_file(context: Context, shard: int) -> Outcome:
-    shards = context.home.json(SHARDS)
-    if raw_table.fingerprint(context, shard) != shards["sha256"][shard]:
-        raise changed(context)
-    begin, end = shards["offsets"][shard : shard + 2]
-    positions = narrow_integers(context.home.table(context.part("positions")), "position")
-    table, clipped = _in_common_order(context, positions.astype(np.int64) - begin, end - begin)
+    table, clipped = _encoded(context, rows)
+    summary = {"features": table.num_columns}
     return Outcome(
         tables={context.part("preprocessed"): table},
         documents={context.part("preprocessed"): {"clipped": clipped}},
-        # How the common rows lie in the files is nobody's but the party's.
-        summary={"features": table.num_columns},
+        # How the rows lie in the files is nobody's but the party's.
+        summary=summary if shard is not None else {"rows": table.num_rows, **summary},
     )
 
 
-def _in_common_order(
-    context: Context, positions: np.ndarray, height: int
-) -> tuple[pa.Table, dict[str, int]]:
-    """The rows at some positions of the table, or of the shard's file, in that order.
-
-    As the table is read block by block, each row goes to its place at once: never is more of the
-    raw table in memory than a block.
-    """
+def _encoded(context: Context, rows: int) -> tuple[pa.Table, dict[str, int]]:
+    """The rows of the table, or of the shard's file; no more than a block is in memory raw."""
     clipped: Counter[str] = Counter()
-
-    def encoded(frame: pl.DataFrame) -> dict[str, np.ndarray]:
-        table, outside = domain_integers(context, frame)
-        clipped.update(outside)
-        return {name: narrow_integers(table, name) for name in table.column_names}
-
-    kinds = {column.source: _kind(column.source_domain) for column in sources(context)}
-    features = list(context.federation.parties[context.party].features)
-    whole = CommonRows(context, positions, height).columns(features, encoded, kinds)
     scratch = context.home.scratch
+    kinds = {column.source: _kind(column.source_domain) for column in sources(context)}
+    whole, end = {name: scratch.zeros(rows, kind) for name, kind in kinds.items()}, 0
+    features = list(context.federation.parties[context.party].features)
+    for block in blocks(context, features, shard=context.shard):
+        begin, end = end, end + block.height
+        if end > rows:
+            raise changed(context)
+        table, outside = domain_integers(context, block)
+        clipped.update(outside)
+        for name, column in whole.items():
+            column[begin:end] = narrow_integers(table, name)
+        del block, table  # Before the next one is read.
+        let_go()
+    if end != rows:
+        raise changed(context)
     columns = {name: smallest_integers(whole[name], scratch) for name in kinds}
     return pa.table(columns), dict(clipped)
 
@@ -92,18 +73,6 @@ def _in_common_order(
 def _kind(domain: Domain) -> np.dtype[Any]:
     """A small type that holds a domain."""
     return np.dtype(np.int64) if domain.lower < 0 else np.min_scalar_type(domain.upper)
-
-
-def facts(wanted: Released, clipped: dict[str, int]) -> dict[str, Any]:
-    """What later stages go by, a JSON value.
-
-    Args:
-        wanted: What is released.
-        clipped: How many values of each feature were clipped.
-    """
-    sides = {"train": wanted.train, "holdout": wanted.others}
-    # The key is older than releases that answer anything but an alignment.
-    return {"alignment": wanted.answers, "clipped": clipped, **sides}
 
 
 def domain_integers(

@@ -11,11 +11,11 @@ from opboost_ops.alignment.engine import BLOCK
 from opboost_ops.exchange.artifact import Artifact, Draft
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.spool import Spool
+from opboost_ops.exchange.spool import require_room
 from opboost_ops.privacy.asked import Counted, Question
-from opboost_ops.privacy.consent import require_asked_allowed
+from opboost_ops.privacy.consent import require_consent, require_queries_allowed
 from opboost_ops.scratch.arrays import slices
-from opboost_ops.stages.private_words import answered
+from opboost_ops.stages.disclosures import answered
 from opboost_ops.stages.psi_parts import Sent
 from opboost_ops.stages.psi_session import session_of
 from opboost_ops.stages.stage import Context, Outcome
@@ -34,9 +34,10 @@ def psi_answer(context: Context) -> Outcome:
     session = session_of(context)
     query = context.receive("psi_query", context.party)
     asked = query.manifest.rows
+    require_consent(context.policy, federation, context.party)
     told = _counted(context, query)
     # What is sent, and the blocks that are kept for a retry.
-    Spool(context.home.folder, context.party).require_room(2 * POINT * (asked + 1))
+    require_room(context.home.folder, context.party, 2 * POINT * (asked + 1))
     made, failed = Sent(context.home.scratch, POINT, query.parts), False
     numbers: deque[int] = deque()
 
@@ -49,12 +50,13 @@ def psi_answer(context: Context) -> Outcome:
             del points  # Before the next part is read.
 
     try:
-        for points in oprf.evaluate(session.engine, session.exponents, pieces(), asked + 1):
+        for points in oprf.evaluate(session.engine, session.exponent, pieces(), asked + 1):
             made.add(numbers.popleft(), points)
     except ValueError:
         failed = True
     if failed:
         raise Rejected("malformed", f"The query of {receiver} holds a point of small order.")
+    session.forget_blocks()
     draft = Draft(
         kind="psi_answer",
         about=context.party,
@@ -67,39 +69,28 @@ def psi_answer(context: Context) -> Outcome:
 
 
 def _counted(context: Context, query: Artifact) -> str:
-    """Ask policy and ledger; what the ledger's line says of how many were asked about by now."""
+    """Ask policy and ledger; what the ledger says of how many were asked about by now."""
     federation, receiver = context.federation, context.federation.label_holder
-    rows, policy = query.manifest.rows, context.policy
+    month = context.epoch
+    assert month is not None
     with open_books(context.site) as books:
-        releases = books.ledger.releases
-        if context.epoch is None:
-            before = books.asked.before(releases(), receiver, federation.name, context.run)
-            require_asked_allowed(policy, context.party, receiver, rows, before)
-            ever = before + rows
-        else:
-            epoch = context.epoch
-            question = Question(federation.name, receiver, epoch, query.digest, context.run)
+        question = Question(federation.name, receiver, month, query.digest, context.run)
 
-            def require(found: Counted) -> None:
-                require_asked_allowed(
-                    policy, context.party, receiver, rows, found.ever, (epoch, found.epoch)
-                )
-
-            counted = books.asked.count(
-                question,
-                (query.part(number, POINT) for number in range(query.parts)),
-                query.parts,
-                releases,
-                epochs.begun_by(epochs.now()) | {epoch},
-                require,
+        def require(found: Counted) -> None:
+            require_queries_allowed(
+                context.policy, context.party, receiver, month, found.epoch, found.ever
             )
-            ever = counted.ever
-    guesses = "so many guesses of who is a customer it can have tested"
-    if context.epoch is None:
-        told = f"It has asked {context.party} about {ever:,} people in all, repeats included"
-        return f"{told}: {guesses}"
+
+        counted = books.asked.count(
+            question,
+            (query.part(number, POINT) for number in range(query.parts)),
+            query.parts,
+            books.ledger.releases,
+            epochs.begun_by(epochs.now()) | {month},
+            require,
+        )
     return (
-        f"It has asked {context.party} about {counted.epoch:,} different people in "
-        f"{context.epoch}, and can look each of them up in every run of that epoch; and about "
-        f"{ever:,} in all, where those of an epoch count once in it: {guesses} in each run"
+        f"It has asked {context.party} about {counted.epoch:,} different people in {month}, and "
+        f"about {counted.ever:,} in all months, where those of a month count once: so many guesses "
+        "of who is a customer have been possible"
     )

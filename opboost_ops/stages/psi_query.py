@@ -1,4 +1,6 @@
-"""Arrow: the label holder's IDs -> blinded points, for every feature holder the same."""
+"""Arrow: the label holder's IDs -> blinded points of people whose points it does not know yet."""
+
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -7,52 +9,99 @@ from opboost_ops.alignment import oprf
 from opboost_ops.alignment.curve import POINT
 from opboost_ops.alignment.parts import part_count
 from opboost_ops.exchange.artifact import Draft
-from opboost_ops.exchange.encoding import smallest_integers
+from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.scratch.arrays import let_go
-from opboost_ops.stages.private import QUERIED
-from opboost_ops.stages.private_words import asked
+from opboost_ops.stages.disclosures import QUERY
 from opboost_ops.stages.psi_parts import Sent
-from opboost_ops.stages.psi_session import session_of
+from opboost_ops.stages.psi_session import Session, session_of
 from opboost_ops.stages.stage import Context, Outcome
+
+#: Name of the table that says which row each point of a query is of; a query each.
+QUERIED = "psi_query"
+
+
+def queried(holder: str) -> str:
+    """Name of what is kept of the query to a feature holder.
+
+    Args:
+        holder: Its name.
+    """
+    return f"{QUERIED}-{holder}"
 
 
 def psi_query(context: Context) -> Outcome:
-    """Ask all feature holders about the rows of the own table, in an order that tells nothing.
+    """Ask each feature holder about people who are new this month, in an order that tells nothing.
+
+    The message that every party adds is in every query: its answer shows whether the feature
+    holder's key is still the one of the points that are known.
 
     Raises:
         ContractError: The table was rewritten, or an ID is missing, is there twice, or could be
             written otherwise.
     """
-    session, scratch = session_of(context), context.home.scratch
-    count = session.rows + 1
+    session = session_of(context)
+    tables, documents, drafts = {}, {}, []
+    asked: dict[bytes, tuple[Sent, np.ndarray]] = {}
+    for holder in context.federation.feature_holders:
+        wanted = _wanted(context, session, holder)
+        # What is new to one is mostly new to all: then the points are the same.
+        name = wanted.tobytes()
+        if name not in asked:
+            asked[name] = _asked(context, session, wanted)
+        made, rows = asked[name]
+        tables[queried(holder)] = pa.table({"row": smallest_integers(rows, context.home.scratch)})
+        documents[queried(holder)] = {"parts": made.counts}
+        drafts.append(
+            Draft(
+                kind="psi_query",
+                about=holder,
+                entries=made,
+                rows=len(rows) - 1,
+                answers=context.plan,
+                discloses=QUERY,
+            )
+        )
+    session.forget_blocks()
+    return Outcome(
+        tables=tables, documents=documents, drafts=tuple(drafts), summary={"rows": session.rows}
+    )
+
+
+def _wanted(context: Context, session: Session, holder: str) -> np.ndarray:
+    """Which rows are asked about, bool; a retry asks about those of the first attempt."""
+    if context.home.has(queried(holder)):
+        rows = narrow_integers(context.home.table(queried(holder)), "row")
+        wanted = np.zeros(session.rows + 1, dtype=bool)
+        wanted[rows[rows <= session.rows]] = True
+        return wanted[:-1]
+    known, _ = session.cache(holder).find(session.messages(), session.rows)
+    return ~known
+
+
+def _asked(context: Context, session: Session, wanted: np.ndarray) -> tuple[Sent, np.ndarray]:
+    """Blinded points of some rows, and the row of each; the canary's is the table's row count."""
+    scratch, places = context.home.scratch, np.flatnonzero(wanted)
+    count = len(places) + 1
     made = Sent(scratch, POINT, part_count(count))
     rows, end = scratch.zeros(count, np.min_scalar_type(session.rows)), 0
+    places = np.append(places, session.rows)
     for part, points, own in oprf.ask(
         session.engine,
-        session.exponents,
+        session.exponent,
         context.federation.name,
-        session.messages(),
-        session.rows,
+        _some(session, wanted),
+        count - 1,
         scratch,
     ):
         made.add(part, points)
         begin, end = end, end + len(own)
-        rows[begin:end] = own
+        rows[begin:end] = places[own]
         let_go()
-    drafts = tuple(
-        Draft(
-            kind="psi_query",
-            about=holder,
-            entries=made,
-            rows=session.rows,
-            answers=context.plan,
-            discloses=asked(context.federation),
-        )
-        for holder in context.federation.feature_holders
-    )
-    return Outcome(
-        tables={QUERIED: pa.table({"row": smallest_integers(rows, scratch)})},
-        documents={QUERIED: {"parts": made.counts}},
-        drafts=drafts,
-        summary={"rows": session.rows},
-    )
+    return made, rows
+
+
+def _some(session: Session, wanted: np.ndarray) -> Iterator[list[bytes]]:
+    end = 0
+    for messages in session.messages():
+        begin, end = end, end + len(messages)
+        yield [m for m, wants in zip(messages, wanted[begin:end], strict=True) if wants]

@@ -1,15 +1,17 @@
-"""What a party's stages of private alignment share: its messages, its keys, its engine."""
+"""What a party's stages of the oblivious exchange share: messages, keys, points that are known."""
 
 import hashlib
 import logging
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from opboost_ops.alignment import epochs, zero_shares
+from opboost_ops.alignment import epochs
 from opboost_ops.alignment.engine import BLOCK, Engine, processors
 from opboost_ops.alignment.ids import Reader
-from opboost_ops.alignment.tags import salt_of
+from opboost_ops.alignment.month_keys import delete_expired, month_key
+from opboost_ops.alignment.point_cache import PointCache
 from opboost_ops.errors import ContractError
 from opboost_ops.mechanisms import noise
 from opboost_ops.scratch.arrays import slices
@@ -23,8 +25,11 @@ _LOG = logging.getLogger("opboost_ops")
 #: Name of what a party keeps at home of the set of its IDs.
 _PEOPLE = "psi_people"
 
-#: Name of what a party keeps at home once it has begun a run in its epoch.
-_EPOCH = "psi_epoch"
+#: Name of what a party keeps at home once it has begun a run in its month.
+EPOCH = "psi_epoch"
+
+#: Folder of a federation's home with points that are known for a month.
+POINTS = "points"
 
 #: Bytes of the sum that tells sets of IDs apart.
 _SUM = 64
@@ -32,83 +37,97 @@ _SUM = 64
 
 @dataclass(frozen=True)
 class Session:
-    """One party's side of one run's private alignment.
+    """One party's side of one run's oblivious exchange.
 
     Attributes:
         rows: Of its table.
         messages: Gives one a row, in the order of its table, block by block.
+        people: What tells the set of its IDs from any other.
         seed: What is the session's own: it follows from the party's secret, the run, the plan, and
             the set of its IDs. So a retry makes the same bytes, and no two runs, nor one run with
             two tables, have it in common.
-        exponents: What exponents follow from: the same, or where they stay for an epoch, the
-            party's secret, the epoch, and the label holder's name.
-        salt: Of all tags; of this run alone in any case.
+        exponent: What its exponent follows from: its key of the month, federation, label holder.
+        place: Federation, run and plan: what nonces of the run follow from.
         engine: Multiplies its points.
+        cache: Gives the points of one feature holder's exponent that are known.
+        forget_blocks: Deletes finished blocks of points, once they are in a cache or were sent.
     """
 
     rows: int
     messages: Callable[[], Iterator[list[bytes]]]
+    people: bytes
     seed: bytes
-    exponents: bytes
-    salt: bytes
+    exponent: bytes
+    place: str
     engine: Engine
+    cache: Callable[[str], PointCache]
+    forget_blocks: Callable[[], None]
 
 
 def session_of(context: Context) -> Session:
-    """A party's side of the run's private alignment.
+    """A party's side of the run's oblivious exchange.
 
     Raises:
         ContractError: The table is not the one that was checked, or an ID is missing, or could be
-            written otherwise; or by this party's clock it is not the plan's epoch.
+            written otherwise; or by this party's clock it is not the plan's month.
     """
     require_unchanged(context)
-    _require_epoch(context)
+    month = _require_month(context)
     table = context.home.json("table")["sha256"]
     if not context.home.has(_PEOPLE) or context.home.json(_PEOPLE)["table"] != table:
         context.home.write_json(_PEOPLE, {"table": table, **_people(context)})
     people = context.home.json(_PEOPLE)
+    federation, digest = context.federation, bytes.fromhex(people["people"])
     seed = noise.run_seed(
         context.site.noise_secret(),
-        context.federation.name,
+        federation.name,
         context.run,
-        b"psi:" + context.plan.encode() + bytes.fromhex(people["people"]),
+        b"psi:" + context.plan.encode() + digest,
     )
+    key = month_key(context.site.month_keys, month)
+    points = context.lasting.folder / POINTS
     engine = Engine(
-        context.site.alignment_processes or processors(), _Blocks(context.home), _told(context)
+        context.site.alignment_processes or processors(), _Blocks(context.home), _progress(context)
     )
+
+    def cache(holder: str) -> PointCache:
+        hashed = noise.keyed_by(key, f"psi:cache:{federation.name}:{holder}")
+        return PointCache(points / f"{month}-{holder}.points", hashed, context.home.scratch)
+
     return Session(
         people["rows"],
         lambda: _messages(context, people["rows"]),
+        digest,
         seed,
-        _exponents(context, seed),
-        salt_of(context.plan),
+        # Of its own for each federation: an answer in one is none in another.
+        noise.keyed_by(key, f"psi:exponent:{federation.name}:{federation.label_holder}"),
+        f"{federation.name}/{context.run}/{context.plan}",
         engine,
+        cache,
+        lambda: shutil.rmtree(context.home.folder / _Blocks.FOLDER, ignore_errors=True),
     )
 
 
-def _exponents(context: Context, seed: bytes) -> bytes:
-    if context.epoch is None:
-        return seed
-    federation = context.federation
-    return noise.run_seed(
-        context.site.noise_secret(),
-        federation.name,
-        context.epoch,
-        b"psi-epoch:" + federation.label_holder.encode(),
-    )
+def _require_month(context: Context) -> str:
+    """Refuse to begin a run of another month than this clock's; what has begun may end.
 
-
-def _require_epoch(context: Context) -> None:
-    """Refuse to begin a run of another epoch than this clock's; what has begun may end."""
-    if context.epoch is None or context.home.has(_EPOCH):
-        return
-    if not epochs.may_begin(context.epoch, epochs.now()):
+    Keys and points of months that are over are deleted here.
+    """
+    now = epochs.now()
+    for folder in (context.site.month_keys, context.lasting.folder / POINTS):
+        delete_expired(folder, now)
+    month = context.epoch
+    begun = context.home.has(EPOCH)
+    gone = not (context.site.month_keys / f"{month}.key").exists()
+    if month is None or not ((begun and not gone) or epochs.may_begin(month, now)):
         raise ContractError(
-            f"The run is of the epoch {context.epoch}, which by the clock of {context.party} is "
-            "over, or has not begun.",
+            f"The run is of the month {month}, which by the clock of {context.party} is over, or "
+            "has not begun.",
             "Compare the clocks of the parties, and trigger a new run.",
         )
-    context.home.write_json(_EPOCH, {"epoch": context.epoch})
+    if not begun:
+        context.home.write_json(EPOCH, {"epoch": month})
+    return month
 
 
 def _messages(context: Context, rows: int) -> Iterator[list[bytes]]:
@@ -151,23 +170,6 @@ def _people(context: Context) -> dict[str, str | int]:
     return {"people": (total % (1 << 8 * _SUM)).to_bytes(_SUM, "little").hex(), "rows": rows}
 
 
-def pair_keys(context: Context) -> dict[str, bytes]:
-    """The key that a feature holder shares with each other one, in this run."""
-    assert context.acceptance is not None
-    keys = context.acceptance.keys
-    assert keys is not None
-    assert keys.private is not None
-    found = {}
-    for holder in context.federation.feature_holders:
-        public = context.federation.parties[holder].encryption_key
-        if holder == context.party or public is None:
-            continue
-        first, second = sorted((holder, context.party))
-        place = f"{context.federation.name}/{context.run}/{context.plan}/{first}/{second}"
-        found[holder] = zero_shares.pair_key(keys.private.shared(public), place)
-    return found
-
-
 def require_unchanged(context: Context) -> None:
     """Refuse to go on with another table than the one that was checked.
 
@@ -188,7 +190,9 @@ def changed(context: Context) -> ContractError:
 
 @dataclass(frozen=True)
 class _Blocks:
-    """Finished blocks of points in the party's home."""
+    """Finished blocks of points in the party's home, until their stage has ended."""
+
+    FOLDER = "psi"
 
     home: Home
 
@@ -197,13 +201,13 @@ class _Blocks:
         return path.read_bytes() if path.is_file() else None
 
     def put(self, name: str, content: bytes) -> None:
-        self.home.write(f"psi/{name}", content)
+        self.home.write(f"{self.FOLDER}/{name}", content)
 
     def _path(self, name: str) -> Path:
-        return self.home.folder / "psi" / name
+        return self.home.folder / self.FOLDER / name
 
 
-def _told(context: Context) -> Callable[[str, int, int], None]:
+def _progress(context: Context) -> Callable[[str, int, int], None]:
     def tell(role: str, done: int, of: int) -> None:
         _LOG.info("%s of %s: %s of %s points", role, context.party, f"{done:,}", f"{of:,}")
         context.tell(f"points ({role})", done, of)

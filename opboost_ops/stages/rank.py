@@ -16,13 +16,12 @@ PRESENT = "present"
 
 
 def rank(context: Context) -> Outcome:
-    """Replace each training row's value by its dense rank, 1 for the least; ties share one.
+    """Replace each row's value by its dense rank in the table, 1 for the least; ties share one.
 
     For DPBoost ranks are the domain's own codes, 1 for its lower bound, whether a value is present
     or not: one new value would renumber dense ranks, and so move others' rows.
     """
-    train = context.home.json("preprocessed")["train"]
-    table = context.home.table("randomised").slice(0, train)
+    table = context.home.table("randomised")
     private = context.federation.training.trainer == "dpboost"
     known: Mapping[str, Sequence[int]] = {}
     if context.federation.parties[context.party].shards:
@@ -32,7 +31,7 @@ def rank(context: Context) -> Outcome:
     return Outcome(
         tables={"ranks": ranks},
         documents={"rank_values": values},
-        summary={"rows": train, "features": ranks.num_columns},
+        summary={"rows": ranks.num_rows, "features": ranks.num_columns},
     )
 
 
@@ -43,11 +42,11 @@ def ranks_of(
     known: Mapping[str, Sequence[int]] = MappingProxyType({}),
     scratch: Scratch | None = None,
 ) -> tuple[pa.Table, dict[str, list[int]]]:
-    """Ranks of training rows, and which value each rank stands for.
+    """Ranks of a table, and which value each rank stands for.
 
     Args:
         columns: Whose they are.
-        table: Randomised values of the training rows alone, by column.
+        table: Randomised values of all rows, by column.
         private: Whether they are the domain's own codes.
         known: The values that are present, rising, by column; looked for when absent.
         scratch: Where ranks are that are more than it holds; they are in memory when absent.

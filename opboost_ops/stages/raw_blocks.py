@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from opboost_ops.privacy.forgotten import Forgotten
+from opboost_ops.exchange.books import forgotten_of
 from opboost_ops.scratch.blocks import rows_of_block
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.raw_names import declared_columns, found_names, raw_names
@@ -40,7 +40,7 @@ def blocks(
         ContractError: As `raw_table.read`.
     """
     wanted = list(columns) or declared_columns(context)
-    forgotten = Forgotten(context.site.forgotten)
+    forgotten = forgotten_of(context.site)
     identity = context.federation.id.column
     needed = wanted if identity in wanted or not len(forgotten) else [identity, *wanted]
     paths = raw_table.files(context, shard)

@@ -10,7 +10,8 @@ import polars as pl
 
 from opboost_ops.config.feature import Feature, PlainFill, SharedFeature
 from opboost_ops.errors import ContractError
-from opboost_ops.privacy.forgotten import Forgotten
+from opboost_ops.exchange.books import forgotten_of
+from opboost_ops.privacy.forgotten import ForgottenPeople
 from opboost_ops.stages.column_types import require_readable, type_name
 from opboost_ops.stages.positive_class import require_positive
 from opboost_ops.stages.raw_names import declared_columns, found_names, raw_names
@@ -52,8 +53,9 @@ def fingerprint(context: Context, shard: int | None = None) -> str:
     paths = files(context, shard)
     try:
         digest = digest_of(paths)
-        if context.site.forgotten.is_file():
-            digest = hashlib.sha256(digest + context.site.forgotten.read_bytes()).digest()
+        gone = sorted(forgotten_of(context.site).entries)
+        if gone:
+            digest = hashlib.sha256(digest + repr(gone).encode()).digest()
         return digest.hex()
     except OSError:
         pass
@@ -84,7 +86,7 @@ def read(
             not the declared one, or the files disagree about it.
     """
     wanted = columns or declared_columns(context)
-    forgotten = Forgotten(context.site.forgotten)
+    forgotten = forgotten_of(context.site)
     identity = context.federation.id
     if len(forgotten) and identity.column not in wanted:
         return read(context, [identity.column, *wanted], why, shard).drop(identity.column)
@@ -105,7 +107,9 @@ def as_declared(context: Context, frame: pl.DataFrame) -> pl.DataFrame:
     return declared_values(frame, context.federation.parties[context.party].features)
 
 
-def without_forgotten(context: Context, forgotten: Forgotten, frame: pl.DataFrame) -> pl.DataFrame:
+def without_forgotten(
+    context: Context, forgotten: ForgottenPeople, frame: pl.DataFrame
+) -> pl.DataFrame:
     """The rows of persons who are not forgotten; all where an ID is missing, which a check tells.
 
     Args:

@@ -4,7 +4,6 @@ import json
 import logging
 
 from opboost_ops.boosting.trainer import Frame, model_of
-from opboost_ops.exchange.manifest import Kind
 from opboost_ops.models.card import make_card
 from opboost_ops.models.importance import importance_of, rows_for
 from opboost_ops.models.registry import Registry
@@ -31,11 +30,10 @@ def register(context: Context) -> Outcome:
     borne = {"digest": plan.agreement, "protocol": plan.protocol}
     context.home.json("checked_model")
     model = materialised_model(context)
-    releases: Kind = "values" if context.federation.has_decoys else "ranks"
     losses = {
         f"{party}.{name}": curve
         for party in context.federation.feature_holders
-        for name, curve in context.receive(releases, party).manifest.losses.items()
+        for name, curve in context.receive("ranks", party).manifest.losses.items()
     }
     private = context.federation.training.private
     noisy = private is not None and private.metrics_epsilon is not None
@@ -49,7 +47,7 @@ def register(context: Context) -> Outcome:
         losses=losses,
         splits=model_of(model).split_counts(),
         experiment=any(
-            context.receive(releases, party).manifest.experiment
+            context.receive("ranks", party).manifest.experiment
             for party in context.federation.feature_holders
         ),
         classes=context.home.json("frame")["classes"],
@@ -81,8 +79,8 @@ def register(context: Context) -> Outcome:
     registry.decide(context.run, decision["promote"], decision["why"])
     champion = registry.champion() == context.run
     if not decision["promote"]:
-        why = WORDS if context.federation.has_decoys else decision["why"]
-        _LOG.warning("model version %s was kept aside: %s", context.run, why)
+        why = decision["why"] if horizontal else WORDS
+        _LOG.warning("model version %s was not promoted: %s", context.run, why)
     return Outcome(
         documents={"registered": {"version": context.run, "model": str(folder / file)}},
         summary={"version": context.run, "champion": champion, "why": decision["why"]},

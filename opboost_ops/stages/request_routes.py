@@ -1,10 +1,10 @@
 """Arrow: model -> route request, all thresholds that its trees have on others' features."""
 
-from opboost_ops.boosting.trainer import model_of
+from opboost_ops.boosting.splits import comparisons
 from opboost_ops.exchange.artifact import Draft
-from opboost_ops.exchange.manifest import Kind
 from opboost_ops.models.registry import Registry, model_in
 from opboost_ops.stages import brevity
+from opboost_ops.stages.checks import domains_of
 from opboost_ops.stages.gate import same_columns
 from opboost_ops.stages.materialise import materialised_model
 from opboost_ops.stages.stage import Context, Outcome
@@ -32,10 +32,10 @@ def request_routes(context: Context) -> Outcome:
         if facts is None or same_columns(context.federation, facts, files):
             texts.append(model_in(files))
     wanted: dict[str, set[float]] = {}
+    bounds = {name: (d.lower, d.upper) for name, d in domains_of(context).items()}
     for text in texts:
-        for name, thresholds in model_of(text).integer_comparisons().items():
+        for name, thresholds in comparisons(text, bounds).items():
             wanted.setdefault(name, set()).update(thresholds)
-    asked_after: Kind = "split_values" if context.purpose == "train" else "alignment"
     drafts = []
     counts: dict[str, int] = {}
     for party in context.federation.feature_holders:
@@ -52,7 +52,9 @@ def request_routes(context: Context) -> Outcome:
                 document={"thresholds": asked},
                 rows=counts[party],
                 columns=tuple(asked),
-                answers=context.receive(asked_after, party).digest,
+                answers=context.receive("split_values", party).digest
+                if context.purpose == "train"
+                else context.plan,
                 discloses=DISCLOSES,
             )
         )

@@ -1,8 +1,11 @@
 """Arrow: partial model -> split request, only the ranks that trees use."""
 
-from opboost_ops.boosting.splits import used_splits
+from opboost_ops.boosting.splits import comparisons, used_splits
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.stages import brevity
+from opboost_ops.stages.assemble import HIGHEST
+from opboost_ops.stages.checks import domains_of
+from opboost_ops.stages.gate import comparable_reference
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.train import partial_model
 
@@ -17,9 +20,14 @@ COVERED = "at which codes of each feature the trees split; it follows from the m
 
 
 def request_splits(context: Context) -> Outcome:
-    """Ask each feature holder for the values of the splits on its features."""
+    """Ask each feature holder for the values of the splits on its features.
+
+    With the thresholds of the version that the model is compared to come questions the other way
+    round: how many ranks lie below them. Held-out rows are known by rank, and so both models can
+    be judged by them.
+    """
     used = splits_used(context)
-    accepted = context.home.json("accepted")
+    compared = reference_thresholds(context)
     drafts = []
     counts: dict[str, int] = {}
     training = context.federation.training
@@ -27,20 +35,41 @@ def request_splits(context: Context) -> Outcome:
     if training.tuning is not None:
         discloses = OF_WINNER
     for party in context.federation.feature_holders:
-        splits = used[party]
+        splits, thresholds = used[party], compared[party]
         counts[party] = sum(len(ranks) for ranks in splits.values())
+        more = sum(len(values) for values in thresholds.values())
+        names = [c.name for c in context.columns(party) if c.name in splits or c.name in thresholds]
         drafts.append(
             Draft(
                 kind="split_request",
                 about=party,
-                document={"splits": splits},
-                rows=counts[party],
-                columns=tuple(splits),
-                answers=accepted[party]["ranks"],
+                document={"splits": splits, "thresholds": thresholds},
+                rows=counts[party] + more,
+                columns=tuple(names),
+                answers=context.receive("ranks", party).digest,
                 discloses=discloses,
             )
         )
     return Outcome(drafts=tuple(drafts), summary={"splits": brevity.counts(counts)})
+
+
+def reference_thresholds(context: Context) -> dict[str, dict[str, list[float]]]:
+    """The thresholds of the version to compare to, by feature holder and column.
+
+    Args:
+        context: The label holder's.
+    """
+    text = comparable_reference(context, context.home.json("frame"), context.reference)
+    bounds = {name: (d.lower, d.upper) for name, d in domains_of(context).items()}
+    found = {} if text is None else comparisons(text, bounds)
+    return {
+        party: {
+            column.name: list(found[f"{party}.{column.name}"])
+            for column in context.columns(party)
+            if found.get(f"{party}.{column.name}")
+        }
+        for party in context.federation.feature_holders
+    }
 
 
 def splits_used(context: Context) -> dict[str, dict[str, list[int]]]:
@@ -49,7 +78,8 @@ def splits_used(context: Context) -> dict[str, dict[str, list[int]]]:
     Args:
         context: The label holder's, which has trained.
     """
-    used = used_splits(partial_model(context), context.home.json("frame")["ranked"])
+    facts = context.home.json("frame")
+    used = used_splits(partial_model(context), facts["ranked"], facts.get(HIGHEST, {}))
     return {
         party: {
             column.name: used[f"{party}.{column.name}"]

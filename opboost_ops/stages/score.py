@@ -62,8 +62,8 @@ def score(context: Context) -> Outcome:
     return Outcome(
         tables={"scores": Rows.of(tables)},
         summary={"rows": rows, "mode": scoring.mode, "version": context.model},
-        # With decoys that is told at home alone.
-        discloses="" if context.federation.has_decoys else "how many new rows were scored",
+        # Elsewhere than in mode local, that is redacted: how many people are common stays home.
+        discloses="how many new rows were scored" if scoring.mode == "local" else "",
     )
 
 
@@ -105,7 +105,7 @@ def _of_own_table(context: Context, facts: Mapping[str, Any], used: set[str]) ->
 
 def _in_common_order(context: Context, facts: Mapping[str, Any], positions: np.ndarray) -> _Some:
     """The rows that all parties have, in the order in which the others have sent theirs."""
-    take = taken(context, context.federation.scoring.mode, len(positions))
+    take = taken(context, context.federation.scoring.mode)
     rows = CommonRows(context, positions, context.home.json("table")["rows"])
     pieces = (
         (places, _own(context, frame, facts["categories"]))

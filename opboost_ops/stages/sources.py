@@ -16,7 +16,7 @@ import polars as pl
 
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError, OpBoostError
-from opboost_ops.privacy.forgotten import Forgotten
+from opboost_ops.exchange.books import forgotten_of
 from opboost_ops.stages.sorted_copy import Kept, write_sorted
 from opboost_ops.stages.source_files import local_parts, s3_parts
 from opboost_ops.stages.source_rows import database_parts
@@ -75,7 +75,7 @@ def borrowed(context: Context) -> Iterator[Context]:
 
 def _kept(context: Context) -> Kept | None:
     """Leaves out whom the party has forgotten: the copy would hold what the source still has."""
-    forgotten = Forgotten(context.site.forgotten)
+    forgotten = forgotten_of(context.site)
     if not len(forgotten):
         return None
     kind = context.federation.id.type

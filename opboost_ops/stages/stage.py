@@ -53,7 +53,7 @@ class Context:
         purpose: What the run is for.
         model: The version that a scoring run uses; in a training run, the champion before it.
         reference: The version to which a training run compares its model.
-        epoch: The one of the run's exponents in private alignment, where they stay for one.
+        epoch: The month of the run's exponents, where people are asked about.
         stages: All stages of the party in this run, in order.
         timeout: Seconds to wait for another party's artifact.
         acceptance: What the party accepts of the run; only stages that receive need it.
@@ -127,14 +127,11 @@ class Context:
         )
 
     def alignment_key(self) -> noise.Secret:
-        """The key of the digests from which common order and held-out rows follow.
+        """The label holder's key of the digests from which common order and held-out rows follow.
 
-        In ``alignment: keyed`` all parties share it. In ``private`` it is the label holder's own,
-        of its key file or, without one, of its noise secret.
+        It follows from its key file or, without one, from its noise secret.
         """
-        own = self.federation.alignment_mode == "private" and not self.site.alignment_key.is_file()
-        secret = self.site.noise_secret() if own else noise.read_secret(self.site.alignment_key)
-        return noise.receiver_secret(secret, f"alignment:{self.federation.name}")
+        return alignment_key(self.site, self.federation.name)
 
     def columns(self, party: str = "") -> tuple[Column, ...]:
         """The columns that a feature holder releases, in order.
@@ -168,6 +165,18 @@ class Context:
         """
         table = table_of(self.site, self.federation.name, self.purpose)
         return self.home.folder / COPY if isinstance(table, Source) else table
+
+
+def alignment_key(site: Site, federation: str) -> noise.Secret:
+    """The key of the digests from which common order and held-out rows follow.
+
+    Args:
+        site: The label holder's.
+        federation: Name of the federation.
+    """
+    file = site.alignment_key
+    secret = noise.read_secret(file) if file.is_file() else site.noise_secret()
+    return noise.receiver_secret(secret, f"alignment:{federation}")
 
 
 #: A run's copy of a table that is no local Parquet file, in the run's folder.
@@ -210,7 +219,8 @@ class Outcome:
         drafts: Artifacts to publish.
         charges: What their randomised cells are charged for.
         model: What a differentially private model costs, charged before anything is kept of it.
-        summary: Facts that anybody may see: no duration, no count that a release does not state.
+        summary: Facts for the party's own people: no duration. Everybody sees those that are
+            public, and the others only where `discloses` says what they tell.
         discloses: What the summary or a failure tells everybody, outside any epsilon; a ledger
             line. Empty when only public facts are in it.
         notices: What the party's own people should look at, by name; it goes no further.

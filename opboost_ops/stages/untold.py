@@ -1,7 +1,9 @@
-"""With decoys: what the label holder's summaries leave out, which others may see.
+"""What a stage's summary leaves out, because everybody who sees the run reads it.
 
-The feature holder is not to know who is common, nor how many. Row counts, metrics and whatever else
-follows from the common people stay in the label holder's home, for its own people.
+A fact on private data is in a summary only where the stage says what it tells: then it has a ledger
+entry towards everyone who sees the run. All else stays in the party's home, for its own people:
+counts of rows, splits and thresholds, and at the label holder all that follows from the common
+people, whom feature holders are not to know.
 """
 
 from collections.abc import Mapping
@@ -16,31 +18,37 @@ FOLDER = "summaries"
 WORDS = "the reason is told to the label holder's own people alone"
 
 #: The first stage that knows who is common.
-_FIRST = "align"
+_FIRST = "open_rows"
 
-#: Entries that are as declared, or that anybody sees who sees the exchange; that there is a new
-#: champion, the next plan says.
-_TOLD = frozenset(
-    {"accepted", "champion", "checks", "features", "mode", "published", "ranked", "trees",
-     "version", SKIP}
+#: Entries that follow from declared files and the plan, or that a signed artifact for all parties
+#: says: digests, the version that is champion in the next plan, the transcript of the rounds.
+PUBLIC = frozenset(
+    {"champion", "conversation", "features", "mode", "parties", "private", "published", "ranked",
+     "trees", "version", SKIP}
 )  # fmt: skip
 
+#: Results of checks, which may be told of rows that follow from the common people.
+_CHECKS = "checks"
 
-def narrowed(context: Context, stage: str, summary: Mapping[str, Any]) -> dict[str, Any]:
+
+def narrowed(
+    context: Context, stage: str, summary: Mapping[str, Any], entered: bool
+) -> dict[str, Any]:
     """What anybody may see of a summary.
 
     Args:
         context: The stage's.
         stage: Its name.
         summary: All of it.
+        entered: Whether the party's ledger has an entry of what the summary tells everybody.
     """
     federation, stages = context.federation, context.stages
-    mine = context.party == federation.label_holder
-    if not (federation.has_decoys and mine and _FIRST in stages):
+    mine = context.party == federation.label_holder and _FIRST in stages
+    joint = mine and stages.index(stage) >= stages.index(_FIRST)
+    if entered and not joint:
         return dict(summary)
-    if stages.index(stage) < stages.index(_FIRST):
-        return dict(summary)
-    told = {name: value for name, value in summary.items() if name in _TOLD}
+    shown = PUBLIC | {_CHECKS} if entered else PUBLIC
+    told = {name: value for name, value in summary.items() if name in shown}
     return {**told, "why": WORDS} if "why" in summary else told
 
 

@@ -5,7 +5,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
-from itertools import chain
 
 import numpy as np
 import polars as pl
@@ -13,15 +12,14 @@ import pyarrow as pa
 
 from opboost_ops.boosting.distribution import new_distribution
 from opboost_ops.exchange.encoding import narrow_integers
-from opboost_ops.exchange.manifest import Kind
 from opboost_ops.mechanisms import noise
 from opboost_ops.models.registry import Registry
 from opboost_ops.models.scores import DISTRIBUTIONS, GROUP, keep
 from opboost_ops.scratch.arrays import let_go, slices
 from opboost_ops.stages import raw_table
-from opboost_ops.stages.chosen import chosen
 from opboost_ops.stages.common_rows import CommonRows
 from opboost_ops.stages.digest_ids import changed
+from opboost_ops.stages.open_rows import opened_table
 from opboost_ops.stages.positive_class import positive_of
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.raw_names import declared_columns
@@ -133,22 +131,16 @@ def _inputs(context: Context) -> str:
     Everybody sees it: of the party's own rows it is a keyed fingerprint, however the table of new
     rows is written and whoever else is in it.
     """
-    kinds: dict[str, Kind] = {"desensitised": "values", "routed": "routes"}
-    kind = kinds.get(context.federation.scoring.mode)
+    mode = context.federation.scoring.mode
     key = noise.receiver_secret(context.site.noise_secret(), ":scores")
     names = declared_columns(context)
     found = {"rows": rows_fingerprint(_scored_rows(context), names, key)}
-    for party in context.federation.feature_holders if kind else ():
-        assert kind is not None
-        # Not the artifact's digest, which is another one in every run: it covers a salt.
-        # Nor, with decoys, who else was released, in which order.
-        answer = context.receive(kind, party)
-        pieces = answer.pieces()
-        if context.federation.has_decoys:
-            pieces = iter((chosen(context, answer),))
-        first = next(pieces)
-        names = [_PLACE, *first.column_names]
-        found[party] = rows_fingerprint(_placed(chain([first], pieces)), names, key)
+    modes = ("desensitised", "routed")
+    for party in context.federation.feature_holders if mode in modes else ():
+        # Not the artifact's digest, which is another one in every run, and of everybody.
+        table = context.home.table(opened_table(party))
+        names = [_PLACE, *table.column_names]
+        found[party] = rows_fingerprint(_placed(iter((table,))), names, key)
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -11,13 +11,21 @@ from tests.federation import FIRST_RUN, Workspace
 CANARY_NUMBER = 48151623.421875
 CANARY_TEXT = "zq7canary48151623"
 
+#: What a run has published when the label holder's first stages fail, and a feature holder's.
+PLAN = frozenset({"plan/credit"})
+ASKED = PLAN | {"psi_query/shop", "psi_query/bank"}
+#: When every feature holder has sealed its table and answered.
+SEALED = ASKED | {f"{k}/{p}" for k in ("psi_answer", "shares", "ranks") for p in ("shop", "bank")}
+#: What leaves the bank.
+SEALED_BY_BANK = frozenset({"psi_answer/bank", "shares/bank", "ranks/bank"})
+
 
 def refused(
     workspace: Workspace,
     step: str,
     error_class: type[OpBoostError],
     *words: str,
-    published: set[str] = frozenset(),  # type: ignore[assignment]
+    published: frozenset[str] = frozenset(),
 ) -> OpBoostError:
     """Run until it fails; insist on where, how, and on what is left behind.
 
@@ -36,6 +44,15 @@ def refused(
     assert set(workspace.published()) == set(published)
     assert untouched(workspace) == before
     return error
+
+
+def opened(party: str) -> frozenset[str]:
+    """What a run has published when the first stages of a party fail.
+
+    Args:
+        party: Whose.
+    """
+    return PLAN if party == "credit" else ASKED
 
 
 def message_is_right(error: OpBoostError, *words: str) -> None:

@@ -8,10 +8,9 @@ import polars as pl
 import pytest
 
 from opboost_ops.errors import ContractError, OpBoostError
-from tests.bad_input.faults import CANARY_TEXT, refused
+from tests.bad_input.faults import ASKED, CANARY_TEXT, PLAN, opened, refused
 from tests.federation import Workspace
 
-PLAN = {"plan/credit"}
 #: As many of each as a table has rows: every one of them says that it leaked.
 NAMES = [f"{CANARY_TEXT}-{i}" for i in range(400)]
 SERIES = {
@@ -50,7 +49,11 @@ def test_a_feature_that_is_declared_numeric(
 ) -> None:
     planted(workspace, party, feature, kind)
     error = refused(
-        workspace, f"{party}.check_table", ContractError, f"of type {kind}.", published=PLAN
+        workspace,
+        f"{party}.check_table",
+        ContractError,
+        f"of type {kind}.",
+        published=opened(party),
     )
     assert not any(word in error.problem for word in INSIDE)
 
@@ -59,7 +62,7 @@ def test_a_feature_that_is_declared_numeric(
 def test_ids(workspace: Workspace, kind: str) -> None:
     planted(workspace, "shop", "id", kind)
     error = refused(
-        workspace, "shop.check_table", ContractError, f"of type {kind};", published=PLAN
+        workspace, "shop.check_table", ContractError, f"of type {kind};", published=ASKED
     )
     assert not any(word in error.problem for word in INSIDE[:-2])
 
@@ -68,7 +71,7 @@ def test_ids(workspace: Workspace, kind: str) -> None:
 def test_a_feature_with_categories(workspace: Workspace, kind: str) -> None:
     planted(workspace, "shop", "payment", kind)
     error = refused(
-        workspace, "shop.check_table", ContractError, f"of type {kind} holds no", published=PLAN
+        workspace, "shop.check_table", ContractError, f"of type {kind} holds no", published=ASKED
     )
     assert not any(word in error.problem for word in INSIDE[1:])
 
@@ -115,5 +118,5 @@ def test_integers_of_128_bits(workspace: Workspace, column: str, kind: pl.DataTy
         ContractError,
         f"keeps {column} as integers of 128 bits",
         "Write them with 64 bits",
-        published=PLAN,
+        published=ASKED,
     )

@@ -7,15 +7,8 @@ import pyarrow.feather as feather
 import pytest
 
 from opboost_ops.errors import ContractError
-from tests.bad_input.faults import CANARY_TEXT, failing, refused
+from tests.bad_input.faults import CANARY_TEXT, PLAN, SEALED, failing, refused
 from tests.federation import Workspace
-
-PLAN = {"plan/credit"}
-BEFORE_ASSEMBLE = {
-    *PLAN,
-    *(f"{kind}/{p}" for kind in ("digests", "alignment", "ranks", "holdout")
-      for p in ("shop", "bank")),
-}  # fmt: skip
 
 
 def test_one_class(workspace: Workspace) -> None:
@@ -35,7 +28,7 @@ def test_one_class_among_the_training_rows(workspace: Workspace) -> None:
         ContractError,
         "default",
         "1 of 2 classes",
-        published=BEFORE_ASSEMBLE,
+        published=SEALED,
     )
 
 
@@ -121,7 +114,7 @@ def test_label_zero_is_a_class_and_not_missing(workspace: Workspace, kind: pl.Da
             assert (result["success"], result["unexpected"] or 0) == (True, 0)
             assert (result["missing"] or 0) == 0
     label = []
-    for name in ("frame", "holdout_frame"):
+    for name in ("frame", "holdout_ranks"):
         frame = feather.read_table(workspace.home("credit") / f"{name}.arrow")
         label += frame.column("label").to_pylist()
     others = [

@@ -12,15 +12,24 @@ import pytest
 from opboost_ops.config.agreement import digest_of, document
 from opboost_ops.config.loading import load_site, parse_federation
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
+from opboost_ops.exchange.books import agreements_of
+from opboost_ops.exchange.encryption import new_encryption_key
 from opboost_ops.exchange.signing import new_signing_key
-from opboost_ops.run import agreement, agreement_file
+from opboost_ops.run import agreement
 from opboost_ops.stages.stage import SKIP
-from tests.bad_input.faults import CANARY_TEXT, failing, message_is_right
+from tests.bad_input.faults import (
+    ASKED,
+    CANARY_TEXT,
+    SEALED,
+    SEALED_BY_BANK,
+    failing,
+    message_is_right,
+    opened,
+)
 from tests.bad_input.test_tables import first_rows
 from tests.books import books_of
 from tests.federation import FIRST_RUN, SCORING_RUN, Workspace
 
-PLAN = {"plan/credit"}
 PARTIES = ("credit", "shop", "bank")
 UNKNOWN = "f" * 16
 MODELS = Path("credit") / "models" / "credit_scoring"
@@ -50,7 +59,7 @@ def refused(
     step: str,
     error_class: type[OpBoostError],
     *words: str,
-    published: set[str] = frozenset(),  # type: ignore[assignment]
+    published: frozenset[str] = frozenset(),
 ) -> None:
     """Score until it fails; insist on where, how, and on what is left behind."""
     before = left_behind(run)
@@ -88,7 +97,15 @@ def test_new_people_columns_and_categories_are_no_fault(run: Workspace) -> None:
 def test_a_declared_feature_is_missing(run: Workspace, party: str) -> None:
     feature = {"credit": "age", "bank": "balance"}[party]
     run.edit_table(party, lambda table: table.drop(feature))
-    refused(run, f"{party}.check_table", ContractError, party, feature, "Add it", published=PLAN)
+    refused(
+        run,
+        f"{party}.check_table",
+        ContractError,
+        party,
+        feature,
+        "Add it",
+        published=opened(party),
+    )
 
 
 @pytest.mark.parametrize("party", ["credit", "bank"])
@@ -96,24 +113,26 @@ def test_a_wrong_type(run: Workspace, party: str) -> None:
     feature = {"credit": "age", "bank": "balance"}[party]
     run.edit_table(party, lambda t: t.with_columns(pl.lit(CANARY_TEXT).alias(feature)))
     words = (f"{party}.{feature}", "declared numeric", "Convert")
-    refused(run, f"{party}.check_table", ContractError, *words, published=PLAN)
+    refused(run, f"{party}.check_table", ContractError, *words, published=opened(party))
 
 
 def test_an_undeclared_category_of_a_feature_holder(run: Workspace) -> None:
     run.edit_table("shop", first_rows("payment", CANARY_TEXT))
-    refused(run, "shop.check_table", ContractError, "shop", "raw_table", published=PLAN)
+    refused(run, "shop.check_table", ContractError, "shop", "raw_table", published=ASKED)
     assert {result["column"] for result in failing(run, "shop", "raw_table")} == {"payment"}
 
 
 def test_people_whom_nobody_else_knows(run: Workspace) -> None:
     run.edit_table("bank", lambda t: t.with_columns(id=pl.lit("X") + pl.col("id")))
-    refused(
-        run,
-        "credit.align",
-        ContractError,
-        "No ID is common",
-        published={*PLAN, "digests/shop", "digests/bank"},
-    )
+    files = ("credit", "models"), ("exchange", "credit_scoring", FIRST_RUN)
+    before = [run.files(*folder) for folder in files]
+    failed, error = run.first_failure()
+    assert (failed, type(error)) == ("credit.open_rows", ContractError)
+    message_is_right(error, "No ID is common")
+    # Everybody's new rows were sealed, and so charged; nothing else is left behind.
+    assert set(run.published()) == {place.replace("ranks/", "values/") for place in SEALED}
+    assert [run.files(*folder) for folder in files] == before
+    assert not list((run.folder / "credit").glob("scores/**/*"))
 
 
 @pytest.mark.parametrize("party", ["credit", "shop"])
@@ -127,7 +146,7 @@ def test_a_file_that_is_no_table(run: Workspace, party: str, content: str) -> No
     else:
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     words = "no rows" if content == "no rows" else "missing, truncated or no Parquet"
-    refused(run, f"{party}.check_table", ContractError, party, words, published=PLAN)
+    refused(run, f"{party}.check_table", ContractError, party, words, published=opened(party))
 
 
 def without_new_rows(run: Workspace, party: str) -> None:
@@ -150,7 +169,7 @@ def test_a_label_holder_without_new_rows_has_nothing_to_do(run: Workspace) -> No
 def test_a_feature_holder_without_new_rows(run: Workspace) -> None:
     without_new_rows(run, "bank")
     words = ("bank", "no table of new rows", "tables.credit_scoring.score")
-    refused(run, "bank.check_table", ConfigError, *words, published=PLAN)
+    refused(run, "bank.check_table", ConfigError, *words, published=ASKED)
 
 
 def test_a_table_that_is_rewritten_in_the_middle(run: Workspace) -> None:
@@ -169,7 +188,7 @@ def leave(data: Any) -> None:
 
 def join(data: Any) -> None:
     new = json.loads(json.dumps(data["parties"]["bank"]))
-    new.pop("encryption_key")
+    new["encryption_key"] = new_encryption_key()[1]
     new["signing_key"] = new_signing_key(b"8" * 32)[1]
     for k, feature in enumerate(new["features"].values()):
         feature["uuid"] = f"00000000-0000-4000-8000-{k:012d}"
@@ -209,10 +228,11 @@ def test_a_model_that_does_not_fit_the_federation_file(
 def test_a_version_is_scored_under_the_agreement_under_which_it_was_trained(
     run: Workspace, change: Callable[[Any], None]
 ) -> None:
-    """Nightly scoring goes on after a new agreement, on the features that the model knows."""
-    first = agreement_file.load(load_site(run.folder / "bank" / "site.yaml")).agreements
+    """Nightly scoring goes on after a new agreement, where every party keeps the version."""
+    first = agreements_of(load_site(run.folder / "bank" / "site.yaml")).agreements
     trained = run.declared
-    run.edit_yaml("federation.yaml", change)
+    run.edit_yaml("federation.yaml", change, agree=False)
+    run.agree(keep=[FIRST_RUN])
     assert digest_of(document(run.declared)) != first[0].digest
     run.all()
     plan = run.folder / "exchange" / "credit_scoring" / SCORING_RUN / "plan" / "credit"
@@ -228,7 +248,7 @@ def test_a_version_whose_agreement_is_withdrawn_is_scored_no_more(run: Workspace
     step, error = run.first_failure()
     assert (step, type(error)) == ("bank.check_table", PolicyError)
     assert "bears none that stands" in run.reason("bank")
-    assert not {"digests/bank", "values/bank"} & set(run.published())
+    assert not {*SEALED_BY_BANK, "values/bank"} & set(run.published())
 
 
 def test_another_epsilon_is_for_the_next_training_alone(run: Workspace) -> None:
@@ -237,7 +257,8 @@ def test_another_epsilon_is_for_the_next_training_alone(run: Workspace) -> None:
     def change(data: Any) -> None:
         data["parties"]["bank"]["features"]["debt_ratio"]["mechanism"]["epsilon"] = 5.0
 
-    run.edit_yaml("federation.yaml", change)
+    run.edit_yaml("federation.yaml", change, agree=False)
+    run.agree(keep=[FIRST_RUN])
     run.open()
     place = run.folder / "exchange" / "credit_scoring" / SCORING_RUN / "plan" / "credit"
     plan = json.loads((place / "document.json").read_bytes())

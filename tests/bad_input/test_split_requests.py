@@ -5,14 +5,25 @@ from typing import Any
 import pytest
 
 from opboost_ops.errors import ArtifactError, OpBoostError, PolicyError
+from opboost_ops.exchange.rejection import Rejected
 from tests.bad_input.faults import message_is_right, untouched
 from tests.federation import Workspace
 
 
+def request(splits: Any, thresholds: Any = None) -> dict[str, Any]:
+    return {"splits": splits, "thresholds": {} if thresholds is None else thresholds}
+
+
 def refuses(asked: Workspace, splits: Any, error_class: type[OpBoostError], *words: str) -> None:
     """The bank gets this request, and gives nothing."""
+    refuses_document(asked, request(splits), error_class, *words)
+
+
+def refuses_document(
+    asked: Workspace, document: Any, error_class: type[OpBoostError], *words: str
+) -> None:
     before, others = untouched(asked), set(asked.published())
-    asked.forge("split_request", "bank", "credit", document={"splits": splits})
+    asked.forge("split_request", "bank", "credit", document=document)
     with pytest.raises(error_class) as caught:
         asked.step("bank", "answer_splits")
     assert type(caught.value) is error_class
@@ -24,7 +35,7 @@ def refuses(asked: Workspace, splits: Any, error_class: type[OpBoostError], *wor
 
 
 def test_a_right_request_signed_so_is_answered(asked: Workspace) -> None:
-    asked.forge("split_request", "bank", "credit", document={"splits": {"balance": [1]}})
+    asked.forge("split_request", "bank", "credit", document=request({"balance": [1]}))
     asked.step("bank", "answer_splits")
     assert "split_values/bank" in asked.published()
 
@@ -36,7 +47,7 @@ def test_a_feature_that_the_party_does_not_hold(asked: Workspace, feature: str) 
 
 def test_a_feature_that_policy_does_not_release(asked: Workspace) -> None:
     asked.edit_yaml("bank/policy.yaml", lambda p: p["features"].pop("balance"))
-    asked.forge("split_request", "bank", "credit", document={"splits": {"balance": [1]}})
+    asked.forge("split_request", "bank", "credit", document=request({"balance": [1]}))
     with pytest.raises(PolicyError, match="bank refused run"):
         asked.step("bank", "answer_splits")
     assert "features: balance is not among those that may go" in asked.reason("bank")
@@ -62,7 +73,7 @@ def test_more_than_max_splits(asked: Workspace) -> None:
 
 def test_max_splits_itself_is_allowed(asked: Workspace) -> None:
     asked.edit_yaml("bank/policy.yaml", lambda p: p["features"]["balance"].update(max_splits=2))
-    asked.forge("split_request", "bank", "credit", document={"splits": {"balance": [1, 2]}})
+    asked.forge("split_request", "bank", "credit", document=request({"balance": [1, 2]}))
     asked.step("bank", "answer_splits")
     assert "split_values/bank" in asked.published()
 
@@ -80,6 +91,32 @@ def test_a_malformed_request(asked: Workspace, splits: Any) -> None:
     refuses(asked, splits, ArtifactError, "malformed")
 
 
+@pytest.mark.parametrize(
+    "thresholds",
+    [[], "balance", {"balance": 1.5}, {"balance": ["1"]}, {"balance": [True]},
+     {"balance": [1.5, 1.5]}, {"balance": None}],
+)  # fmt: skip
+def test_malformed_thresholds(asked: Workspace, thresholds: Any) -> None:
+    refuses_document(asked, request({}, thresholds), ArtifactError, "malformed")
+
+
+@pytest.mark.parametrize("document", [{"splits": {}}, {"thresholds": {}}])
+def test_a_request_that_lacks_a_part(asked: Workspace, document: Any) -> None:
+    refuses_document(asked, document, ArtifactError, "malformed")
+
+
+def test_a_request_that_is_no_mapping(asked: Workspace) -> None:
+    refuses_document(asked, [], Rejected, "its document is no mapping")
+
+
+def test_thresholds_are_capped_as_splits_are(asked: Workspace) -> None:
+    asked.edit_yaml("bank/policy.yaml", lambda p: p["features"]["balance"].update(max_splits=2))
+    wanted = request({}, {"balance": [1.5, 2.5, 3.5]})
+    refuses_document(asked, wanted, PolicyError, "balance", "max_splits is 2", "asked are 3")
+    other = request({}, {"spend": [1.5]})
+    refuses_document(asked, other, PolicyError, "spend", "bank")
+
+
 def test_a_request_for_another_release(asked: Workspace) -> None:
     asked.forge("split_request", "bank", "credit", answers="0" * 64)
     with pytest.raises(ArtifactError, match="answers"):
@@ -88,7 +125,7 @@ def test_a_request_for_another_release(asked: Workspace) -> None:
 
 
 def test_a_request_signed_by_another_party(asked: Workspace) -> None:
-    asked.forge("split_request", "bank", "shop", document={"splits": {"balance": [1]}})
+    asked.forge("split_request", "bank", "shop", document=request({"balance": [1]}))
     with pytest.raises(ArtifactError, match="signature"):
         asked.step("bank", "answer_splits")
     assert "split_values/bank" not in asked.published()

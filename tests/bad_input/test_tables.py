@@ -13,16 +13,19 @@ import pytest
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.stages import check_model
 from tests.bad_input.faults import (
+    ASKED,
     CANARY_NUMBER,
     CANARY_TEXT,
+    PLAN,
+    SEALED,
     failing,
     message_is_right,
+    opened,
     refused,
     untouched,
 )
 from tests.federation import Workspace
 
-PLAN = {"plan/credit"}
 Change = Callable[[pl.DataFrame], pl.DataFrame]
 
 
@@ -41,7 +44,13 @@ def test_a_table_that_lacks_a_declared_feature(workspace: Workspace, party: str)
     feature = {"credit": "age", "bank": "balance"}[party]
     workspace.edit_table(party, lambda table: table.drop(feature))
     refused(
-        workspace, f"{party}.check_table", ContractError, party, feature, "Add it", published=PLAN
+        workspace,
+        f"{party}.check_table",
+        ContractError,
+        party,
+        feature,
+        "Add it",
+        published=opened(party),
     )
 
 
@@ -68,7 +77,7 @@ def test_a_wrong_dtype(workspace: Workspace) -> None:
         "bank.balance",
         "declared numeric",
         "Convert",
-        published=PLAN,
+        published=ASKED,
     )
 
 
@@ -84,7 +93,12 @@ def test_missing_and_infinite_values_without_a_rule(
 ) -> None:
     workspace.edit_table(party, first_rows(feature, value))
     refused(
-        workspace, f"{party}.check_table", ContractError, party, "raw_table.html", published=PLAN
+        workspace,
+        f"{party}.check_table",
+        ContractError,
+        party,
+        "raw_table.html",
+        published=opened(party),
     )
     assert {result["column"] for result in failing(workspace, party, "raw_table")} == {feature}
 
@@ -102,7 +116,6 @@ def test_preprocess_alone_also_refuses_a_missing_value(workspace: Workspace) -> 
         else:
             workspace.step(party, "check_table")
         workspace.step(party, "digest_ids")
-    workspace.step("credit", "align")
     with pytest.raises(ContractError, match=r"bank\.balance has missing or infinite values"):
         workspace.step("bank", "preprocess")
     assert not (home / "preprocessed.arrow").exists()
@@ -127,7 +140,7 @@ def test_an_all_missing_column(
     workspace.edit_table(
         party, lambda t: t.with_columns(pl.Series(feature, [None] * t.height, dtype=kind))
     )
-    refused(workspace, f"{party}.check_table", ContractError, party, published=PLAN)
+    refused(workspace, f"{party}.check_table", ContractError, party, published=opened(party))
     if kind == pl.Float64:
         found = {result["column"] for result in failing(workspace, party, "raw_table")}
         assert found == {feature}
@@ -143,7 +156,7 @@ def test_a_constant_column(workspace: Workspace, party: str, feature: str) -> No
             pl.when(pl.col(feature).is_null()).then(None).otherwise(0.25).alias(feature)
         ),
     )
-    refused(workspace, f"{party}.check_table", ContractError, party, published=PLAN)
+    refused(workspace, f"{party}.check_table", ContractError, party, published=opened(party))
     results = failing(workspace, party, "raw_table")
     assert [(r["column"], r["expectation"]) for r in results] == [
         (feature, "expect_column_unique_value_count_to_be_between")
@@ -162,7 +175,7 @@ def test_few_values_outside_bounds_are_clipped_and_counted_at_home(workspace: Wo
 
 def test_many_values_outside_bounds_fail_the_check(workspace: Workspace) -> None:
     workspace.edit_table("bank", first_rows("balance", CANARY_NUMBER, rows=40))
-    refused(workspace, "bank.check_table", ContractError, "bank", "raw_table", published=PLAN)
+    refused(workspace, "bank.check_table", ContractError, "bank", "raw_table", published=ASKED)
     (result,) = failing(workspace, "bank", "raw_table")
     assert (result["column"], result["unexpected"]) == ("balance", 40)
 
@@ -184,7 +197,7 @@ def test_duplicate_and_empty_ids(workspace: Workspace, party: str, value: str | 
         return table.with_columns(pl.Series("id", ids))
 
     workspace.edit_table(party, change)
-    refused(workspace, f"{party}.check_table", ContractError, party, published=PLAN)
+    refused(workspace, f"{party}.check_table", ContractError, party, published=opened(party))
     assert {r["column"] for r in failing(workspace, party, "raw_table")} == {"id"}
 
 
@@ -192,11 +205,11 @@ def test_no_common_id(workspace: Workspace) -> None:
     workspace.edit_table("bank", lambda t: t.with_columns(id=pl.lit("X") + pl.col("id")))
     refused(
         workspace,
-        "credit.align",
+        "credit.open_rows",
         ContractError,
         "No ID is common",
         "Check that all",
-        published={"plan/credit", "digests/shop", "digests/bank"},
+        published=SEALED,
     )
 
 
@@ -213,7 +226,7 @@ def test_id_types_that_differ(workspace: Workspace) -> None:
         "integer",
         "string",
         "convert",
-        published=PLAN,
+        published=ASKED,
     )
 
 
@@ -240,7 +253,9 @@ def test_a_file_that_is_no_table(workspace: Workspace, party: str, content: str)
             }[content]
         )
     words = ["no rows"] if content == "zero_rows" else ["missing, truncated or no Parquet"]
-    refused(workspace, f"{party}.check_table", ContractError, party, *words, published=PLAN)
+    refused(
+        workspace, f"{party}.check_table", ContractError, party, *words, published=opened(party)
+    )
 
 
 def test_a_truncated_middle_with_an_intact_footer(workspace: Workspace) -> None:
@@ -248,7 +263,7 @@ def test_a_truncated_middle_with_an_intact_footer(workspace: Workspace) -> None:
     raw = bytearray(path.read_bytes())
     raw[40 : len(raw) // 2] = b"\0" * (len(raw) // 2 - 40)
     path.write_bytes(raw)
-    refused(workspace, "shop.check_table", ContractError, "shop", published=PLAN)
+    refused(workspace, "shop.check_table", ContractError, "shop", published=ASKED)
 
 
 def test_a_table_rewritten_during_the_run(workspace: Workspace) -> None:
@@ -263,7 +278,7 @@ def test_a_table_rewritten_during_the_run(workspace: Workspace) -> None:
 def test_a_site_that_names_no_table(workspace: Workspace) -> None:
     workspace.edit_yaml("bank/site.yaml", lambda site: site.update(tables={}))
     refused(
-        workspace, "bank.check_table", ConfigError, "bank", "tables.credit_scoring", published=PLAN
+        workspace, "bank.check_table", ConfigError, "bank", "tables.credit_scoring", published=ASKED
     )
 
 
@@ -281,7 +296,7 @@ def test_what_a_party_expects_beyond_the_suite(workspace: Workspace, elsewhere: 
         shutil.move(workspace.folder / "bank" / "home", workspace.folder / "bank" / "work")
         workspace.edit_yaml("bank/site.yaml", lambda site: site.update(home="work"))
     (workspace.folder / "bank" / "expectations.yaml").write_text(json.dumps({"raw_table": [MEAN]}))
-    refused(workspace, "bank.check_table", ContractError, "bank", "raw_table", published=PLAN)
+    refused(workspace, "bank.check_table", ContractError, "bank", "raw_table", published=ASKED)
     (result,) = failing(workspace, "bank", "raw_table")
     assert (result["column"], result["expectation"]) == ("balance", MEAN["type"])
 
@@ -297,7 +312,7 @@ def test_a_broken_expectations_file(workspace: Workspace) -> None:
         "2 faults",
         "balanse",
         "raw: is no boundary",
-        published=PLAN,
+        published=ASKED,
     )
 
 
@@ -315,7 +330,7 @@ def test_a_failed_check_of_the_release_publishes_no_ranks(workspace: Workspace) 
     message_is_right(caught.value, "bank", "quality")
     assert [r["indicator"] for r in failing(workspace, "bank", "release")] == ["rank_gap"]
     with pytest.raises(ContractError):
-        workspace.step("bank", "publish")
+        workspace.step("bank", "seal")
     assert set(workspace.published()) == before
     assert untouched(workspace) == models
 
@@ -353,6 +368,6 @@ def test_a_damaged_training_frame_is_not_trained_on(workspace: Workspace) -> Non
 def test_an_undeclared_category_of_a_protected_feature(workspace: Workspace) -> None:
     workspace.edit_table("shop", first_rows("payment", CANARY_TEXT))
     error = refused(
-        workspace, "shop.check_table", ContractError, "shop", "raw_table", published=PLAN
+        workspace, "shop.check_table", ContractError, "shop", "raw_table", published=ASKED
     )
     assert CANARY_TEXT not in str(error)

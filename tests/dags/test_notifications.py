@@ -66,7 +66,7 @@ def context(task_id: str, summary: Any = None, error: Exception | None = None) -
 def test_a_notifier_sees_public_words_only_and_is_rendered_anew(told: list[Any]) -> None:
     for party in ("bank", "shop"):
         failed = AirflowFailException(f"bad table of {party}.")
-        notifications.on_failure(context(f"{party}_ids.check_table", error=failed))
+        notifications.on_failure(context(f"{party}_release.check_table", error=failed))
     words = {"federation", "party", "stage", "run", "dag_id", "task_id", "run_id", "message"}
     assert set(told[0]) == words | {"event", "text"}
     assert [entry["text"] for entry in told] == [
@@ -80,7 +80,7 @@ def test_a_notifier_that_fails_says_no_foreign_word(
     told: list[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        notifications.on_failure(context("bank_ids.check_table"))
+        notifications.on_failure(context("bank_release.check_table"))
     messages = [record.getMessage() for record in caplog.records]
     assert messages == ["the notifier Failing of failure failed (ValueError)"]
     assert "example.org" not in caplog.text
@@ -99,7 +99,7 @@ def test_a_notifier_that_fails_says_no_foreign_word(
 def test_which_failure_is_told_how(
     told: list[Any], error: Exception | None, event: str, message: str
 ) -> None:
-    notifications.on_failure(context("bank_release.publish", error=error))
+    notifications.on_failure(context("bank_release.seal", error=error))
     (found,) = told
     assert found["event"] == event
     assert found["message"].startswith(message)
@@ -110,8 +110,8 @@ def test_which_failure_is_told_how(
     [
         ("credit_publish.register", {"version": "ab", "champion": True, "why": "better"}, "champ"),
         ("credit_publish.register", {"version": "ab", "champion": False, "why": "worse"}, "model"),
-        ("bank_ids.check_drift", {"drift": "warn"}, ""),
-        ("bank_release.publish", {"champion": True}, ""),
+        ("bank_release.check_drift", {"drift": "warn"}, ""),
+        ("bank_release.seal", {"champion": True}, ""),
     ],
 )
 def test_which_success_is_told(
@@ -123,7 +123,7 @@ def test_which_success_is_told(
 
 
 def test_what_no_summary_says_is_told_by_the_partys_own_worker(told: list[Any]) -> None:
-    notifications.notice(context("bank_ids.check_drift", {}), "drift")
+    notifications.notice(context("bank_release.check_drift", {}), "drift")
     (found,) = told
     assert (found["event"], found["party"]) == ("drift", "bank")
     assert "at home" in found["message"]
@@ -182,7 +182,7 @@ def test_all_tasks_of_all_dags_have_the_callbacks(federations: Path) -> None:
 def test_a_refusal_is_told_to_the_partys_own_people(
     told: list[Any], monkeypatch: pytest.MonkeyPatch, notice: str, event: str
 ) -> None:
-    monkeypatch.setattr(tasks, "get_current_context", lambda: context("bank_ids.check_table"))
+    monkeypatch.setattr(tasks, "get_current_context", lambda: context("bank_release.check_table"))
     error = PolicyError("bank refused run x.", notice=notice)
 
     def work() -> dict[str, Any]:

@@ -63,7 +63,7 @@ def routed(federations: Path) -> Path:
 def test_whoever_names_all_parties_gets_the_whole(routed: Path) -> None:
     whole = serialized(build_dags(routed))
     assert serialized(build_dags(routed, ALL)) == whole
-    assert "wait_for_digests" not in whole and "join_run" not in whole
+    assert "wait_for_psi" not in whole and "join_run" not in whole
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -103,23 +103,25 @@ def test_it_waits_for_what_comes_from_elsewhere_alone(routed: Path) -> None:
     alone, mixed = build_dags(routed, ["credit"]), build_dags(routed, ["credit", "shop"])
     bank = build_dags(routed, ["bank"])
     assert waits(mixed[train]) == {
-        "credit_align.wait_for_digests": ["digests/bank"],
-        "credit_train.wait_for_ranks": ["ranks/bank", "holdout/bank"],
+        "credit_train.wait_for_psi_answer": ["psi_answer/bank", "shares/bank", "ranks/bank"],
         "credit_publish.wait_for_split_values": ["split_values/bank"],
         "credit_register.wait_for_routes": ["routes/bank"],
     }
     assert waits(alone[score]) == {
-        "credit_align.wait_for_digests": ["digests/shop", "digests/bank"],
-        "credit_score.wait_for_routes": ["routes/shop", "routes/bank"],
+        "credit_score.wait_for_psi_answer": [
+            f"{kind}/{party}"
+            for party in ("shop", "bank")
+            for kind in ("psi_answer", "shares", "routes")
+        ],
     }
     assert waits(bank[score]) == {
-        "bank_route.wait_for_alignment": ["alignment/bank", "route_request/bank"]
+        "bank_psi.wait_for_psi_query": ["psi_query/bank", "route_request/bank"]
     }
     first = bank[train].get_task("bank_open.join_run")
-    assert bank[train].get_task("bank_ids.check_table").upstream_task_ids == {first.task_id}
+    assert bank[train].get_task("bank_release.check_table").upstream_task_ids == {first.task_id}
     assert not first.upstream_task_ids
     assert first.pool == "default_pool"
-    assert bank[train].get_task("bank_release.wait_for_alignment").pool == "bank_pool"
+    assert bank[train].get_task("bank_psi.wait_for_psi_query").pool == "bank_pool"
 
 
 def test_the_label_holders_half_has_schedule_and_form_and_the_others_join(routed: Path) -> None:
@@ -291,18 +293,19 @@ def test_a_run_is_looked_for_joined_and_waited_in(
     while half.advance():
         pass
     assert begun() is None
-    wait = half.dag.get_task("bank_release.wait_for_alignment")
+    wait = half.dag.get_task("bank_psi.wait_for_psi_query")
     waits = partial(half.looks, wait)
-    assert half.done == {"bank_open.join_run"} | {
-        f"bank_ids.{stage}" for stage in ("check_table", "check_drift", "digest_ids")
-    }
+    # What it seals follows from its own table and the plan: it waits for nobody before that.
+    release = ("check_table", "check_drift", "digest_ids", "preprocess", "desensitize", "rank",
+               "check_release", "seal")  # fmt: skip
+    assert half.done == {"bank_open.join_run", *(f"bank_release.{stage}" for stage in release)}
     assert waits() is None
     half.count = 1
     with pytest.raises(AirflowFailException, match="has failed here: bank waits no longer"):
         waits()
     half.count = 0
     half.run.start_date -= timedelta(hours=13)
-    with pytest.raises(AirflowFailException, match="alignment of credit; in the 12 hours of run"):
+    with pytest.raises(AirflowFailException, match="psi_query of credit; in the 12 hours of run"):
         waits()
     # By hand, without saying which run.
     half.run.run_id = "manual__x"

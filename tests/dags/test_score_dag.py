@@ -16,26 +16,24 @@ from opboost_ops.orchestration.lineage import PARAMETER
 from opboost_ops.run.form_values import FORM
 
 IDS = ["check_table", "check_drift", "digest_ids"]
-RELEASE = ["preprocess", "desensitize", "check_release", "publish"]
+RELEASE = [*IDS, "preprocess", "desensitize", "check_release", "seal"]
 SCORE = ["score", "check_scores", "write_scores"]
 GROUPS = {
     "desensitised": {
-        "credit_open": ["open_run", *IDS],
-        "shop_ids": IDS,
-        "bank_ids": IDS,
-        "credit_align": ["align"],
+        "credit_open": ["open_run", *IDS, "psi_query"],
         "shop_release": RELEASE,
         "bank_release": RELEASE,
-        "credit_score": ["accept", *SCORE],
+        "shop_psi": ["psi_answer"],
+        "bank_psi": ["psi_answer"],
+        "credit_score": ["open_rows", *SCORE],
     },
     "routed": {
-        "credit_open": ["open_run", *IDS],
-        "shop_ids": IDS,
-        "bank_ids": IDS,
-        "credit_align": ["align", "request_routes"],
-        "shop_route": ["preprocess", "answer_routes"],
-        "bank_route": ["preprocess", "answer_routes"],
-        "credit_score": ["accept", *SCORE],
+        "credit_open": ["open_run", *IDS, "psi_query", "request_routes"],
+        "shop_release": [*IDS, "preprocess"],
+        "bank_release": [*IDS, "preprocess"],
+        "shop_psi": ["psi_answer", "answer_routes"],
+        "bank_psi": ["psi_answer", "answer_routes"],
+        "credit_score": ["open_rows", *SCORE],
     },
     "local": {"credit_open": ["open_run", "check_table", "check_drift"], "credit_score": SCORE},
 }
@@ -76,16 +74,16 @@ def test_groups_and_tasks_of_each_mode(federations: Path, mode: str) -> None:
     assert f"mode `{mode}`" in str(dag.doc_md)
 
 
-@pytest.mark.parametrize(("mode", "phase"), [("desensitised", "release"), ("routed", "route")])
-def test_feature_holders_do_not_wait_for_each_other(
-    federations: Path, mode: str, phase: str
-) -> None:
+@pytest.mark.parametrize("mode", ["desensitised", "routed"])
+def test_feature_holders_do_not_wait_for_each_other(federations: Path, mode: str) -> None:
     dag = dag_of(federations, scoring={"mode": mode})
-    assert dag.get_task("shop_ids.check_table").upstream_task_ids == {"credit_open.open_run"}
-    last = GROUPS[mode][f"bank_{phase}"][-1]
-    before = upstream(dag, f"bank_{phase}.{last}")
-    assert "credit_align.align" in before
-    assert not any(task.startswith(f"shop_{phase}") for task in before)
+    assert dag.get_task("shop_release.check_table").upstream_task_ids == {"credit_open.open_run"}
+    release = GROUPS[mode]["bank_release"]
+    before = upstream(dag, f"bank_release.{release[-1]}")
+    assert before == {"credit_open.open_run", *(f"bank_release.{s}" for s in release[:-1])}
+    before = upstream(dag, f"bank_psi.{GROUPS[mode]['bank_psi'][-1]}")
+    assert f"credit_open.{GROUPS[mode]['credit_open'][-1]}" in before
+    assert not any(task.startswith("shop_psi") for task in before)
 
 
 def test_tasks_run_on_their_partys_queue_and_pool(federations: Path) -> None:

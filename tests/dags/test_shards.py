@@ -25,13 +25,12 @@ def test_where_shards_are_declared_two_stages_are_mapped(federations: Path) -> N
         "bank_release.preprocess",
         "bank_release.desensitize",
     }
-    assert {task.task_id for task in score.tasks if task.is_mapped} == {"bank_route.preprocess"}
+    assert {task.task_id for task in score.tasks if task.is_mapped} == {"bank_release.preprocess"}
     chain = ["list_shards", "preprocess", "desensitize", "merge_shards", "rank"]
     for before, after in pairwise(f"bank_release.{stage}" for stage in chain):
         assert after in train.get_task(before).downstream_task_ids
-    assert score.get_task("bank_route.merge_shards").downstream_task_ids == {
-        "bank_route.answer_routes"
-    }
+    after = score.get_task("bank_psi.answer_routes").get_flat_relative_ids(upstream=True)
+    assert "bank_release.merge_shards" in after
     assert "shop_release.list_shards" not in train.task_ids
     for dag in (train, score):
         DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))

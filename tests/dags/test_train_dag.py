@@ -19,15 +19,15 @@ from opboost_ops.run.form_values import FORM
 from opboost_ops.run.phases import PhaseName, phases
 from opboost_ops.stages.catalogue import STAGES
 
-RELEASE = ["preprocess", "desensitize", "rank", "check_release", "publish"]
+IDS = ["check_table", "check_drift", "digest_ids"]
+RELEASE = [*IDS, "preprocess", "desensitize", "rank", "check_release", "seal"]
 GROUPS = {
-    "credit_open": ["open_run", "check_table", "check_drift", "digest_ids"],
-    "shop_ids": ["check_table", "check_drift", "digest_ids"],
-    "bank_ids": ["check_table", "check_drift", "digest_ids"],
-    "credit_align": ["align"],
+    "credit_open": ["open_run", *IDS, "psi_query"],
     "shop_release": RELEASE,
     "bank_release": RELEASE,
-    "credit_train": ["accept", "assemble", "check_frame", "train", "request_splits"],
+    "shop_psi": ["psi_answer"],
+    "bank_psi": ["psi_answer"],
+    "credit_train": ["open_rows", "assemble", "check_frame", "train", "request_splits"],
     "shop_answer": ["answer_splits"],
     "bank_answer": ["answer_splits"],
     "credit_publish": ["materialise", "check_model", "evaluate", "register", "announce_champion"],
@@ -75,10 +75,8 @@ def test_groups_are_acyclic_among_themselves(dag: DAG) -> None:
     order = [group.node_id for group in dag.task_group.topological_sort()]
     assert sorted(order) == sorted(GROUPS)
     for before, after in [
-        ("credit_open", "shop_ids"),
-        ("shop_ids", "credit_align"),
-        ("credit_open", "credit_align"),
-        ("credit_align", "bank_release"),
+        ("credit_open", "shop_psi"),
+        ("shop_psi", "credit_train"),
         ("bank_release", "credit_train"),
         ("credit_train", "shop_answer"),
         ("shop_answer", "credit_publish"),
@@ -86,13 +84,15 @@ def test_groups_are_acyclic_among_themselves(dag: DAG) -> None:
         assert order.index(before) < order.index(after)
 
 
-def test_publication_waits_for_checks_and_feature_holders_do_not_wait_for_each_other(
+def test_a_feature_holder_seals_after_its_checks_and_waits_for_nobody_but_the_plan(
     dag: DAG,
 ) -> None:
-    upstream = dag.get_task("bank_release.publish").get_flat_relative_ids(upstream=True)
-    assert "bank_release.check_release" in upstream
-    assert not any(name.startswith("shop_release") for name in upstream)
-    assert dag.get_task("shop_ids.check_table").upstream_task_ids == {"credit_open.open_run"}
+    upstream = dag.get_task("bank_release.seal").get_flat_relative_ids(upstream=True)
+    assert upstream == {"credit_open.open_run", *(f"bank_release.{s}" for s in RELEASE[:-1])}
+    assert dag.get_task("shop_release.check_table").upstream_task_ids == {"credit_open.open_run"}
+    answer = dag.get_task("bank_psi.psi_answer").get_flat_relative_ids(upstream=True)
+    assert "credit_open.psi_query" in answer
+    assert not any(name.startswith("shop_psi") for name in answer)
     assert dag.get_task("credit_publish.register").upstream_task_ids == {"credit_publish.evaluate"}
 
 

@@ -196,10 +196,11 @@ def test_what_does_not_come_is_said_and_nothing_is_made_of_it(
     run = opens.trigger(TRAIN)
     assert end(opens, TRAIN, run) == "failed"
     told = errors(opens, TRAIN, run)
-    assert set(told) == {"credit_align.wait_for_digests"}
+    assert set(told) == {"credit_train.wait_for_psi_answer"}
     (text,) = told.values()
-    assert "credit has waited for digests of shop, digests of bank" in text
+    assert text.startswith("credit has waited for")
+    assert "psi_answer of shop" in text and "psi_answer of bank" in text
     assert "in the 0.01 hours of run" in text
     store = sites["credit"].parents[1] / "exchange" / NAME / run_id(TRAIN, run)
-    assert [path.name for path in store.iterdir()] == ["plan"]
+    assert sorted(path.name for path in store.iterdir()) == ["plan", "psi_query"]
     assert champion(sites, "credit") == before

@@ -101,7 +101,25 @@ def test_a_failing_demo_prints_the_failing_tasks_error(tmp_path: Path) -> None:
         [*command, "demo", "--work", str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert ended.returncode == 1
-    assert "bank_ids.check_table" in ended.stderr
+    assert "bank_release.check_table" in ended.stderr
     assert "income" in ended.stderr
     assert "Traceback" not in ended.stderr
+    assert living(tmp_path / "airflow") == []
+
+
+def test_the_demo_trains_scores_and_reports(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from opboost_ops.cli import main; main()"]
+    ended = subprocess.run(
+        [*command, "demo", "--work", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "200"},
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "Federation pays: auc" in ended.stdout
+    scores = next((tmp_path / "credit/credit/scores/credit_scoring").glob("*/*.parquet"))
+    rows = pl.read_parquet(scores).height
+    assert f"{rows:,} new rows were scored" in ended.stdout
+    assert scores.name in ended.stdout
     assert living(tmp_path / "airflow") == []

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow.feather as feather
 import pytest
 
+from opboost_ops.exchange.run_id import run_id
 from opboost_ops.models.registry import Registry
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
@@ -149,7 +150,11 @@ def test_a_model_that_got_worse_is_not_announced_and_scores_nothing(
     assert set(found.values()) == {"success"}
     summary = client.summary(TRAIN, training, "credit_publish.register")
     assert summary["champion"] is False
-    assert "worse by more than the tolerance" in summary["why"]
+    # Why, the label holder's own people alone read.
+    assert "worse by more than the tolerance" not in summary["why"]
+    home = bank_and_co.folder / "credit" / "home" / NAME / run_id(TRAIN, training)
+    told = json.loads((home / "summaries" / "register.json").read_bytes())
+    assert "worse by more than the tolerance" in told["why"]
     assert registry.history()[-1].event == "kept"
     # What is promoted starts a scoring within a second or two: wait for much longer.
     time.sleep(10)

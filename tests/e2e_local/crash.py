@@ -20,7 +20,7 @@ from opboost_ops.run.runner import run_stage
 
 POINTS: dict[str, tuple[Any, str]] = {
     "reserve": (Ledger, "reserve"),
-    "draw": (Ledger, "charge"),
+    "draw": (Ledger, "reserve"),
     "charge": (Cells, "charge"),
     "put": (LocalStore, "put_once"),
     "audit": (Audit, "add"),

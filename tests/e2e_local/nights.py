@@ -155,7 +155,7 @@ def until_published(file: Path, run: str, holder: str) -> None:
     asked = Run(federation.name, run, federation.label_holder)
     for party, stage in steps(federation, "train"):
         run_stage(party, stage, asked)
-        if (party, stage) == (holder, "publish"):
+        if (party, stage) == (holder, "seal"):
             return
 
 
@@ -186,9 +186,9 @@ def night_line(
         releases = books.ledger.releases()
         inside = people(releases, books.cells)
         column: uuid.UUID = federation.parties[holder].features[feature].uuid
-        changes = [
-            books.cells.load(path).changes() for path in books.cells.columns().get(column, [])
-        ]
+        places = [place for place in books.cells.generations() if place[0] == column]
+        states = [books.cells.load(*place) for place in places]
+        changes = [state.changes() for state in states if state is not None]
     found = accounts(releases)[column]
     mine = [c for c in inside.columns if c.feature == feature]
     place = Path(site.store) / federation.name / run / "ranks" / holder

@@ -22,7 +22,7 @@ POINTS = [
     )
     for stage, names in (
         ("desensitize", ("draw", "charge")),
-        ("publish", ("reserve", "put", "audit", "commit")),
+        ("seal", ("reserve", "put", "audit", "commit")),
     )
     for name in names
     for when in ("before", "after")
@@ -60,7 +60,7 @@ def test_what_was_killed_is_completed_by_its_retry(
     unspent: Workspace, stage: str, point: str
 ) -> None:
     before = spent(unspent)
-    stages = ("desensitize", "rank", "check_release", "publish")
+    stages = ("desensitize", "rank", "check_release", "seal")
     for done in stages[: stages.index(stage)]:
         unspent.step("bank", done)
     killed(unspent, "bank", stage, point)
@@ -70,9 +70,9 @@ def test_what_was_killed_is_completed_by_its_retry(
     after = spent(unspent)
     digests = {
         place: unspent.store.get(f"credit_scoring/{unspent.run}/{place}")
-        for place in ("ranks/bank", "holdout/bank")
+        for place in ("ranks/bank", "shares/bank")
     }
-    unspent.step("bank", "publish")
+    unspent.step("bank", "seal")
     assert spent(unspent) == after
     assert digests == {
         place: unspent.store.get(f"credit_scoring/{unspent.run}/{place}") for place in digests
@@ -88,13 +88,15 @@ def test_what_was_killed_is_completed_by_its_retry(
     # The run goes on to its end.
     for rest in stages[1:]:
         unspent.step("shop", rest)
-    unspent.step("credit", "accept")
+    for party in ("shop", "bank"):
+        unspent.step(party, "psi_answer")
+    unspent.step("credit", "open_rows")
 
 
 def test_a_retry_and_a_rerun_on_unchanged_data_cost_nothing(workspace: Workspace) -> None:
     before = spent(workspace)
     workspace.all()
     assert spent(workspace) == before
-    for stage in ("preprocess", "desensitize", "rank", "check_release", "publish"):
+    for stage in ("preprocess", "desensitize", "rank", "check_release", "seal"):
         workspace.step("bank", stage)
     assert spent(workspace) == before

@@ -133,10 +133,12 @@ def plant(root: Path) -> Canaries:
     scoring = {"mode": "desensitised", "evaluate": ["routed"]}
     training = {"trees": 10}
     path = write_workspace(dataset, root, training=training, scoring=scoring)
-    # Nothing is encrypted: the search must see what was sent.
+    # What goes to the label holder is not encrypted: the search must see it. (Feature holders need
+    # their keys, which they share with one another.)
     data = yaml.safe_load(path.read_text())
     for spec in data["parties"].values():
-        del spec["encryption_key"]
+        if spec["role"] == "label_holder":
+            del spec["encryption_key"]
     for party in data["parties"]:
         policy = yaml.safe_load((root / party / "policy.yaml").read_text())
         dump(root / party / "policy.yaml", {**policy, "require_encryption": False})

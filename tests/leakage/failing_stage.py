@@ -9,10 +9,6 @@ from opboost_ops.stages.stage import Context, Outcome, Stage
 #: Stages of horizontal learning: they fail in tests/unit/stages/test_horizontal_runs.py.
 HORIZONTAL = {"encode_rows", "boost", "evaluate_own"}
 
-#: Stages of private alignment, which needs encryption: the search could not see what was sent.
-#: They fail in tests/noninterference.
-PRIVATE = {"psi_query", "psi_answer"}
-
 
 def failing(stage: Stage, text_at: dict[str, str]) -> Stage:
     """The same stage, but at some parties it fails.

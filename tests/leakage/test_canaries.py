@@ -13,7 +13,7 @@ import pytest
 from opboost_ops.config.loading import load_federation
 from opboost_ops.stages.catalogue import STAGES
 from tests.leakage.canaries import NAME, NEW_ROWS, PARTIES, Canaries, plant
-from tests.leakage.failing_stage import HORIZONTAL, PRIVATE, planned
+from tests.leakage.failing_stage import HORIZONTAL, planned
 
 ROOT = Path(__file__).parents[2]
 
@@ -62,13 +62,13 @@ def test_through_airflow_whole_and_failing_in_each_stage(
     states = json.loads(result.read_text())
     assert states.pop(f"{NAME}_train") == "success"
     assert states.pop(f"{NAME}_score") == "success"
-    assert states.pop("bank over budget") == "failed bank_ids.check_table"
-    assert set(states) == set(STAGES) - HORIZONTAL - PRIVATE
+    assert states.pop("bank over budget") == "failed bank_release.check_table"
+    assert set(states) == set(STAGES) - HORIZONTAL
     for name, state in states.items():
         assert state == f"failed {failures[name][1]}"
     # Training rows and new rows were answered for, and scored, where the search looks.
     kinds = {path.parent.name for path in (canaries.root / "exchange").rglob("shop")}
-    assert {"ranks", "holdout", "values", "routes", "split_values"} <= kinds
+    assert {"psi_answer", "shares", "ranks", "values", "routes", "split_values"} <= kinds
     (scores,) = (canaries.root / "bureau" / "scores").rglob("*.parquet")
     assert pl.read_parquet(scores).height == NEW_ROWS
     # What went wrong is told outside in words of ours, and at home in full.
@@ -83,7 +83,7 @@ def test_through_airflow_whole_and_failing_in_each_stage(
         *(("failure", failures[name][2], name) for name in states),
         ("refused_budget", "bank", "check_table"),
     ]
-    assert "would pass the policy of bank: all_features.budget_1" in told[-1]["message"]
+    assert "would exceed the privacy budget of bank: all_features.budget_1" in told[-1]["message"]
     assert canaries.outside(outside) == []
 
 

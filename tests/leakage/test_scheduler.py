@@ -12,7 +12,7 @@ from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
 from opboost_ops.stages.catalogue import STAGES
 from tests.leakage.canaries import NAME, PARTIES, plant
-from tests.leakage.failing_stage import HORIZONTAL, PRIVATE, planned
+from tests.leakage.failing_stage import HORIZONTAL, planned
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,7 +87,7 @@ def test_on_a_real_scheduler_whole_and_failing_in_each_stage(
             time.sleep(0.1)
     failure.unlink()
     ran = {task.split(".")[1] for _, tasks in whole.values() for task in tasks}
-    assert ran == {"open_run", *STAGES} - HORIZONTAL - PRIVATE
+    assert ran == {"open_run", *STAGES} - HORIZONTAL
     assert len(messages) == len(failures) >= 10
     assert all(len(json.dumps(summary)) < 2048 for summary in summaries)
     assert list((tmp_path / "airflow" / "logs").rglob("*.log"))

@@ -13,7 +13,6 @@ def test_equal_values_share_a_rank(tmp_path: Path) -> None:
     """Ranks that break ties would tell rows apart that the mechanism released alike."""
     home = Home(tmp_path)
     home.write_table("randomised", pa.table({"x": [7, 3, 7, 9, 3, 1]}))
-    home.write_json("preprocessed", {"train": 5})
     parties = {"bank": SimpleNamespace(shards=False)}
     federation = SimpleNamespace(training=SimpleNamespace(trainer="lightgbm"), parties=parties)
     context = SimpleNamespace(
@@ -23,5 +22,5 @@ def test_equal_values_share_a_rank(tmp_path: Path) -> None:
         party="bank",
     )
     outcome = rank(context)  # type: ignore[arg-type]
-    assert outcome.tables["ranks"].column("x").to_pylist() == [2, 1, 2, 3, 1]
-    assert outcome.documents["rank_values"] == {"x": [3, 7, 9]}
+    assert outcome.tables["ranks"].column("x").to_pylist() == [3, 2, 3, 4, 2, 1]
+    assert outcome.documents["rank_values"] == {"x": [1, 3, 7, 9]}

@@ -19,20 +19,18 @@ class Source(StrEnum):
 
 NOTHING: frozenset[Source] = frozenset()
 ALIGNED = frozenset({Source.OWN_IDS, Source.IDS})
-RELEASE = ALIGNED | {Source.OWN}
-MODEL = RELEASE | {Source.OTHERS}
+#: What a feature holder releases follows from its own table, and from nobody's question.
+RELEASE = frozenset({Source.OWN_IDS, Source.OWN})
+MODEL = ALIGNED | {Source.OWN, Source.OTHERS}
 
 #: By artifact kind. Encrypted files are compared as they lie in the store: the same plaintext gives
 #: the same bytes, so a file that may depend on something may by its size, too.
 ARTIFACTS: Mapping[str, frozenset[Source]] = {
     "plan": NOTHING,
-    "digests": frozenset({Source.OWN_IDS}),
     "psi_query": frozenset({Source.OWN_IDS}),
     "psi_answer": ALIGNED,
-    # The label holder's holdout column counts as one of its IDs' facts; the suite's has none.
-    "alignment": ALIGNED,
+    "shares": frozenset({Source.OWN_IDS}),
     "ranks": RELEASE,
-    "holdout": RELEASE,
     "values": RELEASE,
     "split_request": MODEL,
     "split_values": MODEL,
@@ -49,15 +47,14 @@ STAGES: Mapping[str, frozenset[Source]] = {
     "digest_ids": frozenset({Source.OWN_IDS}),
     "psi_query": frozenset({Source.OWN_IDS}),
     "psi_answer": ALIGNED,
-    "align": ALIGNED,
-    "preprocess": ALIGNED,
-    "desensitize": ALIGNED,
-    "rank": ALIGNED,
+    "preprocess": frozenset({Source.OWN_IDS}),
+    "desensitize": frozenset({Source.OWN_IDS}),
+    "rank": frozenset({Source.OWN_IDS}),
     "check_release": NOTHING,
-    "publish": RELEASE,
-    # Digests of what was accepted.
-    "accept": ALIGNED | {Source.OTHERS},
-    "assemble": ALIGNED,
+    "seal": RELEASE,
+    # Its log tells of how many points answers are.
+    "open_rows": frozenset({Source.OWN_IDS}),
+    "assemble": NOTHING,
     "check_frame": NOTHING,
     "train": MODEL,
     "request_splits": MODEL,

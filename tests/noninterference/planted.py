@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from opboost_ops.alignment import oprf
+from opboost_ops.alignment import oprf, sealing
+from opboost_ops.alignment.sealing import ROW_TAG, derived
 from opboost_ops.errors import ContractError
-from opboost_ops.exchange.books import open_books
-from opboost_ops.privacy.forgotten import Forgotten
-from opboost_ops.stages import align, catalogue, digest_ids, keyed, raw_table, write_scores
-from opboost_ops.stages.stage import Context, Outcome, Stage
+from opboost_ops.exchange.books import forgotten_of, open_books
+from opboost_ops.stages import catalogue, digest_ids, open_rows, raw_table, write_scores
+from opboost_ops.stages.stage import SHARDS, Context, Outcome, Stage
 from tests.noninterference.rewriting import STRANGERS
 from tests.noninterference.runs import PARTY
 
@@ -60,9 +60,12 @@ def _at(stage: str, leak: Leak, party: str = PARTY) -> Plant:
 
 
 def _summary(fact: Callable[[Context], Any]) -> Leak:
-    """In the stage's summary, and so in XCom."""
+    """In the stage's summary, and so in XCom, as a fact that the stage says it tells."""
     return lambda context, outcome: replace(
-        outcome, summary={**outcome.summary, "told": fact(context)}
+        outcome,
+        summary={**outcome.summary, "told": fact(context)},
+        # What a stage does not say that it tells stays at home.
+        discloses=outcome.discloses or "planted",
     )
 
 
@@ -109,7 +112,7 @@ def _dictionary(context: Context) -> str:
 
 def _weighted_sum(context: Context) -> float:
     table = raw_table.read(context).sort(context.federation.id.column)
-    values = table.get_column("w").fill_null(0.0).to_numpy()
+    values = table.get_column("x").fill_null(0.0).to_numpy()
     return float(values @ np.arange(len(values)))
 
 
@@ -118,30 +121,48 @@ def _ledger_lines(context: Context) -> int:
         return len(books.ledger.releases())
 
 
-def _by_row_order(context: Context, outcome: Outcome) -> Outcome:
-    """Ranks by sorting, ties in the order of the private table."""
-    table, rows = (context.home.table(name) for name in ("ranks", "positions"))
-    position = rows.column("position").to_numpy()[: table.num_rows]
-    column = table.column("w").to_numpy()
-    order = np.argsort(np.lexsort((position, column))) + 1
-    ranks = table.set_column(table.column_names.index("w"), "w", pa.array(order.astype(np.uint16)))
-    drafts = [replace(d, table=ranks) if d.kind == "ranks" else d for d in outcome.drafts]
-    return replace(outcome, drafts=tuple(drafts))
+def _other_ranks(change: Callable[[Context, np.ndarray], np.ndarray]) -> Leak:
+    """Into the artifact: other ranks of a feature, as they are kept to be checked and sealed."""
+
+    def leak(context: Context, outcome: Outcome) -> Outcome:
+        ranks = outcome.tables["ranks"]
+        kind = ranks.schema.field("w").type
+        changed = change(context, ranks.column("w").to_numpy().copy())
+        made = ranks.set_column(ranks.column_names.index("w"), "w", pa.array(changed, kind))
+        return replace(outcome, tables={**outcome.tables, "ranks": made})
+
+    return leak
 
 
-def _one_value_more(context: Context, outcome: Outcome) -> Outcome:
-    """Into the artifact: how many row groups the private files have."""
+def _by_row_order(_: Context, ranks: np.ndarray) -> np.ndarray:
+    """A rank's first person keeps it, and the others of the least one have the next."""
+    least = np.flatnonzero(ranks == 1)
+    ranks[least[1:]] = 2
+    return ranks
+
+
+def _one_value_more(context: Context, ranks: np.ndarray) -> np.ndarray:
+    """How many row groups the private files have, as the first person's rank."""
     groups = sum(file.num_row_groups for file in _files(context))
-    table = outcome.drafts[0].table
-    assert table is not None
-    first = table.column("w").to_numpy().copy()
-    first[0] = 1 + groups % 10
-    changed = table.set_column(table.column_names.index("w"), "w", pa.array(first))
-    return replace(outcome, drafts=(replace(outcome.drafts[0], table=changed), *outcome.drafts[1:]))
+    first = raw_table.read(context).get_column(context.federation.id.column).arg_min()
+    ranks[first] = min(groups, 3)
+    return ranks
 
 
 def _unsorted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(keyed, "rising", lambda digests: np.arange(len(digests)))
+    """Sealed rows as they come, and not by their tags."""
+
+    def sealed(
+        scratch: Any, people: Any, count: int, key: bytes, kind: Any, width: int
+    ) -> Iterator[np.ndarray]:
+        every = []
+        for some, rows in people:
+            made = derived(key, kind, some, ROW_TAG + width).copy()
+            made[:, ROW_TAG:] ^= rows
+            every.append(made)
+        yield np.concatenate(every)
+
+    patch.setattr(sealing, "sealed", sealed)
 
 
 def _unblinded(patch: pytest.MonkeyPatch) -> None:
@@ -169,7 +190,7 @@ def _noise_by_row(patch: pytest.MonkeyPatch) -> None:
 
 
 def _holdout_by_row(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(align, "_held_out", lambda context, common: common.rows % 5 == 0)
+    patch.setattr(open_rows, "_held_out", lambda context, common, rows: rows % 5 == 0)
 
 
 def _whole_types(patch: pytest.MonkeyPatch) -> None:
@@ -188,28 +209,30 @@ _COUNTER = itertools.count()
 NEXT = f"{PARTY}.check_drift"
 
 PLANTED: dict[str, Planted] = {
-    "digests in the order of the table": Planted(_unsorted, "rows permuted", "align"),
-    "points in the order of the table": Planted(
-        _unblinded, "rows permuted", "psi_answer", "training, private alignment"
-    ),
+    "sealed rows in the order of the table": Planted(_unsorted, "rows permuted", "open_rows"),
+    "points in the order of the table": Planted(_unblinded, "rows permuted", "psi_answer"),
     "the first person of the table": Planted(
         _at("digest_ids", _summary(lambda c: str(raw_table.read(c)[0, 0]))),
-        "rows permuted", "align",
+        "rows permuted", "preprocess",
     ),
-    "noise by row and not by person": Planted(_noise_by_row, "rows permuted", "accept"),
-    "held-out rows by place in the table": Planted(_holdout_by_row, "rows permuted", "preprocess"),
+    "noise by row and not by person": Planted(_noise_by_row, "rows permuted", "open_rows"),
+    "held-out rows by place in the table": Planted(
+        _holdout_by_row, "rows permuted", "answer_splits"
+    ),
     "ranks with ties by place in the table": Planted(
-        _at("publish", _by_row_order), "rows permuted", "accept"
+        _at("rank", _other_ranks(_by_row_order)), "rows permuted", "open_rows"
     ),
     "a table sorted by a private column": Planted(
         _at("digest_ids", _log(lambda c: raw_table.read(c).get_column("size").is_sorted())),
-        "rows sorted by a private column", "align",
+        "rows sorted by a private column", "preprocess",
     ),
     "a count of values that nobody declares": Planted(
         _at("check_table", _summary(lambda c: _all_columns(c).get_column("remark").n_unique())),
         "undeclared columns changed", NEXT,
     ),
-    "a sum over all rows": Planted(_at("rank", _summary(_weighted_sum)), STRANGERS, "publish"),
+    "a sum over all rows": Planted(
+        _at("assemble", _log(_weighted_sum), party="a"), STRANGERS, "check_frame"
+    ),
     "the whole name of a type": Planted(
         _whole_types, "another dictionary", kind="failed, a wrong type"
     ),
@@ -249,7 +272,7 @@ PLANTED: dict[str, Planted] = {
         "other row groups", NEXT,
     ),
     "the number of row groups, in an artifact": Planted(
-        _at("publish", _one_value_more), "other row groups", "accept"
+        _at("rank", _other_ranks(_one_value_more)), "other row groups", "open_rows"
     ),
     "who wrote a file": Planted(
         _at("check_table", _log(lambda c: _files(c)[0].metadata.created_by)),
@@ -267,7 +290,7 @@ PLANTED: dict[str, Planted] = {
         _at("check_table", _summary(_ledger_lines)), "other federations", NEXT
     ),
     "how many are forgotten": Planted(
-        _at("check_table", _summary(lambda c: len(Forgotten(c.site.forgotten)))),
+        _at("check_table", _summary(lambda c: len(forgotten_of(c.site)))),
         "others forgotten", NEXT,
     ),
     "seconds": Planted(
@@ -283,7 +306,7 @@ PLANTED: dict[str, Planted] = {
     "rows of one file": Planted(
         _at(
             "preprocess",
-            _summary(lambda c: c.home.table(c.part("positions")).num_rows),
+            _summary(lambda c: c.home.json(SHARDS)["offsets"][(c.shard or 0) + 1]),
             party="b1",
         ),
         "rows permuted", "rank", "training, a table of several tasks",
@@ -293,7 +316,7 @@ PLANTED: dict[str, Planted] = {
     ),
     "a new row that others score": Planted(
         _at("digest_ids", _summary(lambda c: str(raw_table.read(c)[-1, 0]))),
-        "rows permuted", "align", "scoring, routed",
+        "rows permuted", "preprocess", "scoring, routed",
     ),
     "the first row of a lender": Planted(
         _at("encode_rows", _summary(lambda c: str(raw_table.read(c)[0, 0])), party="lender_02"),

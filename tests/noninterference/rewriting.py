@@ -16,15 +16,16 @@ import pyarrow.parquet as pq
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.books import open_books
 from opboost_ops.mechanisms import noise
+from opboost_ops.privacy.checkpoints import Checkpoint
 from opboost_ops.privacy.events import Release
-from opboost_ops.privacy.forgotten import Forgotten
-from opboost_ops.privacy.heads import Head
+from tests.books import forget
 from tests.federation import Workspace
 
 #: A column of every table that no file declares.
 UNDECLARED = "remark"
 
-#: The rewriting of rows that alignment leaves out.
+#: The rewriting of rows of the label holder's that no feature holder's row is opened for. A feature
+#: holder releases its whole table, whoever else has its people.
 STRANGERS = "rows of people nobody shares"
 
 Rewriting = Callable[[Workspace, str], None]
@@ -172,8 +173,10 @@ def _elsewhere(workspace: Workspace, party: str) -> None:
 
 
 def _people_nobody_shares(workspace: Workspace, party: str) -> None:
-    """Rows of people whom not all parties have: declared values permuted among them."""
+    """Of the label holder's people whom not all parties have: values permuted among them."""
     federation = workspace.declared
+    if party != federation.label_holder:
+        return
     for number, path in enumerate(tables(workspace, party)):
         others = [read(tables(workspace, p)[number]) for p in federation.parties if p != party]
         own = read(path)
@@ -208,8 +211,9 @@ def _other_federations(workspace: Workspace, party: str) -> None:
         for number in range(7):
             # Towards the same receiver, too: numbers and heads are of one federation alone.
             run = f"{number:016x}"
-            books.heads.take(key, "elsewhere", "a", run, ("ranks",), (), "a")
-            books.heads.see("elsewhere", "a", party, run, Head(number=number + 1, head="0" * 64))
+            books.checkpoints.take(key, "elsewhere", "a", run, ("ranks",), {})
+            other = Checkpoint(number=number + 1, head="0" * 64)
+            books.checkpoints.receive("elsewhere", "a", party, other)
     folder = site.home / "elsewhere" / ("f" * 16)
     folder.mkdir(parents=True)
     (folder / "table.json").write_text(json.dumps({"sha256": "00", "rows": 12345}))
@@ -220,7 +224,7 @@ def _other_federations(workspace: Workspace, party: str) -> None:
 
 def _others_forgotten(workspace: Workspace, party: str) -> None:
     site = load_site(workspace.folder / party / "site.yaml")
-    Forgotten(site.forgotten).add(site.noise_secret(), "nobody whom a table has")
+    forget(site, "nobody whom a table has")
 
 
 REWRITINGS: dict[str, Rewriting] = {

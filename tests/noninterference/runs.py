@@ -116,10 +116,6 @@ def _sharded(workspace: Workspace) -> None:
             part.write_parquet(path / f"part-{number}.parquet")
 
 
-def _private_alignment(workspace: Workspace) -> None:
-    workspace.edit_yaml("federation.yaml", lambda data: data.update(alignment="private"))
-
-
 def _private_model(workspace: Workspace) -> None:
     def change(data: Any) -> None:
         data["training"] = {
@@ -138,7 +134,6 @@ KINDS: Mapping[str, Kind] = {
     "training, every stage tried again": Kind(tries=2),
     "training, a table of several tasks": Kind(_sharded),
     "training, a private model": Kind(_private_model),
-    "training, private alignment": Kind(_private_alignment),
     "scoring, desensitised": Kind(_scoring("desensitised"), "score", trained=True),
     "scoring, routed": Kind(_scoring("routed"), "score", trained=True),
     "scoring, local": Kind(_scoring("local"), "score", trained=True, everybody=True),
@@ -154,9 +149,7 @@ KINDS: Mapping[str, Kind] = {
         _edited(lambda table: table.drop("size")), ends=f"{PARTY}.check_table"
     ),
     "failed, a foreign error": Kind(breaks="rank", ends=f"{PARTY}.rank"),
-    "failed, a foreign error in private alignment": Kind(
-        _private_alignment, breaks="psi_answer", ends=f"{PARTY}.psi_answer"
-    ),
+    "failed, a foreign error in an answer": Kind(breaks="psi_answer", ends=f"{PARTY}.psi_answer"),
     "horizontal learning": Kind(everybody=True, lenders=True),
     "horizontal learning, scoring": Kind(
         purpose="score", trained=True, everybody=True, lenders=True

@@ -70,7 +70,7 @@ def declared(place: str) -> tuple[str, frozenset[Source]]:
     what, _, rest = place.partition("/")
     if what == "exchange":
         _, _, kind, about, *_ = rest.split("/")
-        asked = ("plan", "psi_query", "alignment", "split_request", "route_request")
+        asked = ("plan", "psi_query", "split_request", "route_request")
         sender = "a" if kind in asked else about
         return sender, ARTIFACTS[kind]
     if rest == "open_run":

@@ -9,7 +9,8 @@ from tests.noninterference.runs import KINDS, Beginnings, seen
 #: Those that need more than the first stages of a run.
 LONG = (
     "noise by row and not by person", "ranks with ties by place in the table",
-    "points in the order of the table", "the number of row groups, in an artifact",
+    "points in the order of the table", "sealed rows in the order of the table",
+    "the number of row groups, in an artifact",
     "a sum over all rows", "rows of one file", "a cell in an error", "the first row of a lender",
     "held-out rows by place in the table", "a new row that others score",
 )  # fmt: skip

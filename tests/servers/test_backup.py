@@ -1,4 +1,4 @@
-"""Backups of books on PostgreSQL, put back there and into a file."""
+"""Backups of a state on PostgreSQL, put back there and into a file."""
 
 import shutil
 from pathlib import Path
@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
+from opboost_ops.backup.encryption import Key, Lock
 from opboost_ops.backup.restoring import restore
 from opboost_ops.backup.writing import back_up
 from tests.books import books_of
@@ -15,10 +16,12 @@ from tests.federation import SECOND_RUN, Workspace
 
 pytestmark = pytest.mark.slow
 
+LOCK, KEY = Lock("correct horse battery"), Key("correct horse battery")
+
 
 def told(workspace: Workspace) -> Any:
     with books_of(workspace, "bank") as books:
-        states = {p.name: p.read_bytes() for ps in books.cells.columns().values() for p in ps}
+        states = {p.name: p.read_bytes() for p in books.cells.paths()}
         return books.ledger.dated(), books.audit.verify(), states
 
 
@@ -33,18 +36,18 @@ def test_from_a_file_to_postgresql_and_on_and_back(
     bank = workspace.folder / "bank"
     monkeypatch.setenv("BANK_LEDGER", postgres)
     before = told(workspace)
-    back_up(bank, tmp_path / "of-a-file")
+    back_up(bank, tmp_path / "of-a-file", LOCK)
     with_ledger(workspace, "env:BANK_LEDGER")
-    restore(bank, tmp_path / "of-a-file", over=True)
+    restore(bank, tmp_path / "of-a-file", KEY, over=True)
     assert told(workspace) == before
     # Its own numbering goes on after the rows that came with their numbers.
     workspace.all()
     after = told(workspace)
     assert after[0][: len(before[0])] == before[0]
     assert {line.run for _, line in after[0][len(before[0]) :]} == {SECOND_RUN}
-    back_up(bank, tmp_path / "of-postgresql")
+    back_up(bank, tmp_path / "of-postgresql", LOCK)
     # Over itself: what was there lies in tables beside.
-    done = restore(bank, tmp_path / "of-a-file", over=True)
+    done = restore(bank, tmp_path / "of-a-file", KEY, over=True)
     assert told(workspace)[:2] == before[:2]
     assert {line.run for line in done.beyond} == {SECOND_RUN}
     engine = sa.create_engine(postgres)
@@ -60,5 +63,5 @@ def test_from_a_file_to_postgresql_and_on_and_back(
     shutil.rmtree(bank / "cells")
     (bank / "ledger.sqlite").unlink()
     with_ledger(workspace, "sqlite:///ledger.sqlite")
-    restore(bank, tmp_path / "of-postgresql", over=True)
+    restore(bank, tmp_path / "of-postgresql", KEY, over=True)
     assert told(workspace) == after

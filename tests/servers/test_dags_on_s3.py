@@ -89,7 +89,7 @@ def test_the_whole_dags_with_their_exchange_on_s3(
     published = open_store(s3).list("credit_scoring")
     kinds = {place.split("/")[2] for place in published}
     assert kinds == {
-        "plan", "digests", "alignment", "ranks", "holdout", "split_request", "split_values",
+        "plan", "psi_query", "psi_answer", "shares", "ranks", "split_request", "split_values",
         "values",
     }  # fmt: skip
     bucket, prefix = s3.removeprefix("s3://").split("/", 1)

@@ -1,4 +1,4 @@
-"""The books on PostgreSQL: races for a budget, whole runs, and older books put back."""
+"""A party's state on PostgreSQL: races for a budget, whole runs, and older states put back."""
 
 import os
 import uuid
@@ -8,19 +8,21 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
+from opboost_ops.config.loading import load_site
 from opboost_ops.domain import Domain
+from opboost_ops.exchange.migrations import upgrade
 from opboost_ops.mechanisms import GlobalMap
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.privacy.loss import loss_curve
-from opboost_ops.privacy.migrations import upgrade
+from opboost_ops.run.rollback import check
 from tests.books import books_of
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
-from tests.older_books import OLDER, PARTY, drill, found, put_back, two_nights
 from tests.servers.conftest import created
 from tests.unit.privacy.test_race import FITS, PROCESSES, race
+from tests.unit.run.test_rollback import PARTY, PUT_BACK, drill, put_back
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +45,7 @@ def name_of(url: str) -> str:
 def nights(
     tmp_path_factory: pytest.TempPathFactory, postgres_server: str
 ) -> tuple[Workspace, Workspace, str, str]:
-    """Two runs of a federation whose bank keeps its books on PostgreSQL from the beginning.
+    """Two runs of a federation whose bank keeps its state on PostgreSQL from the beginning.
 
     The federation after the first and after the second, with a database for each.
     """
@@ -52,21 +54,20 @@ def nights(
     bank = first.folder / PARTY
     site = yaml.safe_load((bank / "site.yaml").read_text())
     (bank / "site.yaml").write_text(yaml.safe_dump({**site, "ledger": "env:BANK_LEDGER"}))
-    # What it has agreed to is in its books, too.
-    (bank / "agreement.json").unlink()
+    # What it has agreed to is in its database, too.
     (bank / "ledger.sqlite").unlink()
     urls = [created(postgres_server)]
     with pytest.MonkeyPatch.context() as patch:
-
-        def move_on(made: Workspace) -> None:
-            urls.append(created(postgres_server, name_of(urls[0])))
-            patch.setenv("BANK_LEDGER", urls[1])
-            made.known_to(patch)
-
         patch.setenv("BANK_LEDGER", urls[0])
         first.known_to(patch)
         first.agree()
-        second = two_nights(folder / "second", first, move_on)
+        first.all()
+        second = first.copy(folder / "second", SECOND_RUN)
+        urls.append(created(postgres_server, name_of(urls[0])))
+        patch.setenv("BANK_LEDGER", urls[1])
+        second.known_to(patch)
+        second.edit_table(PARTY, lambda t: t.with_columns(t["income"].reverse()))
+        second.all()
     return first, second, urls[0], urls[1]
 
 
@@ -84,41 +85,35 @@ def now(
     return copy
 
 
-def test_whole_runs_with_their_books_there(now: Workspace) -> None:
+def test_whole_runs_with_their_state_there(now: Workspace) -> None:
     with books_of(now, PARTY) as books:
         for run in (FIRST_RUN, SECOND_RUN):
             mine = [r for r in books.ledger.releases() if r.run == run]
             assert [line for _, line in books.ledger.of_run(run)] == mine
             kinds = {r.kind for r in mine}
-            assert {"digests", "ranks", "holdout", "split_values"} <= kinds
+            assert {"psi_answer", "shares", "ranks", "split_values"} <= kinds
         assert books.ledger.uncommitted() == []
         entries, _ = books.audit.verify()
         assert entries >= 12
-    assert found(now) == []
+    assert check(load_site(now.folder / PARTY / "site.yaml")) == []
 
 
-@pytest.mark.parametrize("names", OLDER, ids="+".join)
-def test_what_is_older_is_found_refused_and_charged(
+@pytest.mark.parametrize("what", PUT_BACK)
+def test_a_rollback_is_noticed_before_anything_is_released(
     nights: tuple[Workspace, Workspace, str, str],
     now: Workspace,
     postgres_server: str,
     monkeypatch: pytest.MonkeyPatch,
-    names: tuple[str, ...],
+    what: str,
 ) -> None:
     def put() -> None:
-        put_back(now, nights[0], *(name for name in names if name != "database"))
-        if "database" in names:
+        database, *others = PUT_BACK[what] if what != "cells" else ("", "bank/cells")
+        names = (database, *others) if database == "bank" else tuple(others)
+        put_back(now, nights[0].folder, names)
+        if database:
             monkeypatch.setenv("BANK_LEDGER", created(postgres_server, name_of(nights[2])))
 
-    def copied() -> bool:
-        engine = sa.create_engine(os.environ["BANK_LEDGER"])
-        with engine.connect() as connection:
-            kept = connection.execute(sa.text("SELECT count(*) FROM releases_before_recovered"))
-            there = bool(kept.scalar())
-        engine.dispose()
-        return there
-
-    drill(put, now, names, copied)
+    drill(now, put)
 
 
 def test_a_database_that_is_emptied_is_not_made_anew(now: Workspace) -> None:
@@ -129,7 +124,8 @@ def test_a_database_that_is_emptied_is_not_made_anew(now: Workspace) -> None:
         for table in tables.sorted_tables:
             connection.execute(sa.delete(table))
     engine.dispose()
-    assert [gap.missing for gap in found(now)] == ["all of it: the database is gone, or empty"]
+    found = check(load_site(now.folder / PARTY / "site.yaml"))
+    assert [gap.missing for gap in found] == ["all of it: the database is gone, or empty"]
 
 
 def test_a_former_ledger_is_migrated_with_copies_beside(postgres: str, tmp_path: Path) -> None:
@@ -167,11 +163,13 @@ def test_a_former_ledger_is_migrated_with_copies_beside(postgres: str, tmp_path:
             line,
         )
     database = Database(postgres)
-    upgrade(database, Cells(tmp_path / "cells"))
+    (tmp_path / "site.yaml").write_text("version: 1\nparty: bank\nstore: store\n")
+    cells = Cells(tmp_path / "cells", database)
+    upgrade(database, cells, load_site(tmp_path / "site.yaml"))
     (former,) = [r for r in Ledger(database).releases() if r.kind == "former"]
     assert former.draw is not None
     assert (former.draw.worst, former.draw.stands_for) == (1, 1)
     with engine.connect() as connection:
-        kept = connection.execute(sa.text("SELECT count(*) FROM releases_before_2")).scalar()
+        kept = connection.execute(sa.text("SELECT count(*) FROM releases_before_3")).scalar()
         assert kept == 1
     assert Ledger(Database(postgres)).worst(uuid.UUID(int=1), "0" * 16).values == 1

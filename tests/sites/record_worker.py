@@ -25,7 +25,7 @@ from typing import Any
 #: Before anything of Airflow is imported: another home, and a coordinator that only writes down.
 HOME = tempfile.mkdtemp()
 QUEUE, WORKER = "queue.bank", "bank"
-RUN = ("credit_scoring_train", "bank_ids.check_table", "manual__2026-01-05T03:00:00+00:00")
+RUN = ("credit_scoring_train", "bank_release.check_table", "manual__2026-01-05T03:00:00+00:00")
 
 
 class Coordinator(http.server.BaseHTTPRequestHandler):

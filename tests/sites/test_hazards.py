@@ -37,7 +37,7 @@ def register(queues: str) -> str:
 
 OWN = '["queue.bank"]'
 OTHERS = '["queue.shop"]'
-TASK = f"{TRAIN}/shop_ids.check_table/manual__x/1/-1"
+TASK = f"{TRAIN}/shop_release.check_table/manual__x/1/-1"
 
 #: What bank asks for and does not get.
 REFUSED = [
@@ -64,11 +64,11 @@ REFUSED = [
     ("PATCH", f"{EDGE}/jobs/state/{TASK}/success", ""),
     ("POST", f"{EDGE}/logs/push/{TASK}", "{}"),
     ("GET", f"{EDGE}/logs/logfile_path/{TASK}", ""),
-    ("GET", f"/execution/xcoms/{TRAIN}/r/shop_ids.check_table/return_value", ""),
-    ("POST", f"/execution/xcoms/{TRAIN}/r/shop_ids.check_table/return_value", '"forged"'),
+    ("GET", f"/execution/xcoms/{TRAIN}/r/shop_release.check_table/return_value", ""),
+    ("POST", f"/execution/xcoms/{TRAIN}/r/shop_release.check_table/return_value", '"forged"'),
     (
         "POST",
-        f"/execution/xcoms/{TRAIN}/r%2Fshop_ids.check_table%2Fx/bank_ids.check_table/y",
+        f"/execution/xcoms/{TRAIN}/r%2Fshop_release.check_table%2Fx/bank_release.check_table/y",
         '"forged"',
     ),
     # What is everybody's in Airflow.
@@ -249,7 +249,7 @@ def _take_what_is_anothers(sites: Sites, runs: dict[str, str]) -> None:
     key = (sites.keys / "coordinator" / "token.key").read_bytes()
     audience = "urn:airflow.apache.org:task"
     generator = JWTGenerator(private_key=key, valid_for=600, audience=audience)
-    path = f"/execution/xcoms/{TRAIN}/{run}/shop_ids.digest_ids/return_value"
+    path = f"/execution/xcoms/{TRAIN}/{run}/shop_release.digest_ids/return_value"
     token = f"Bearer {generator.generate(own)}"
     assert sites.call("bank", "POST", path, '"forged"', token)[0] == 403
     assert sites.behind("POST", path, '"forged"', token)[0] == 201

@@ -36,7 +36,7 @@ def test_three_sites_train_and_score_and_keep_their_logs(sites: Sites) -> None:
     failed = [
         task["task_id"] for task in sites.client.tasks(TRAIN, run) if task["state"] == "failed"
     ]
-    assert "shop_ids.check_table" in failed
+    assert "shop_release.check_table" in failed
     assert "/logs/push/" not in sites.processes.output("proxy")[before:]
     assert list((sites.root / "airflow" / "logs").rglob("attempt=*")) == []
     for party in PARTIES:

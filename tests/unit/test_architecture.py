@@ -115,6 +115,10 @@ class Memory:
             raise ArtifactError("Nothing was published there in time.")
         return self.places[reference]
 
+    def runs(self, federation: str) -> list[str]:
+        found = {place.split("/")[1] for place in self.places if place.startswith(federation)}
+        return sorted(found)
+
     def list(self, prefix: str) -> list[str]:
         return sorted(place for place in self.places if place.startswith(prefix))
 

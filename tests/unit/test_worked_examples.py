@@ -31,7 +31,7 @@ def test_a_channel() -> None:
 
 
 def test_the_acceptance_machine() -> None:
-    simulation = Simulation().until("ranks", "b0")
+    simulation = Simulation().until("split_request", "b0")
     member = simulation.members["b0"]
     shown(
         acceptance,
@@ -40,8 +40,8 @@ def test_the_acceptance_machine() -> None:
         store=simulation.store,
         today=TODAY,
         keys=Keys(member.secret, member.private),
-        draft=simulation.draft("digests", "b0"),
-        digest=digest(simulation.store["digests", "b0"]),
+        draft=simulation.draft("ranks", "b0"),
+        digest=digest(simulation.store["ranks", "b0"]),
     )
 
 

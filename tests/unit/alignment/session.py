@@ -1,161 +1,225 @@
-"""A whole private alignment in memory, of one label holder and any number of feature holders."""
+"""A whole sealed release in memory, of one label holder and any number of feature holders."""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from opboost_ops.alignment import ids, matching, oprf, parts, zero_shares
+from opboost_ops.alignment import ids, oprf, sealing, shares, zero_shares
 from opboost_ops.alignment.engine import Engine
 from opboost_ops.alignment.ids import CANARY
-from opboost_ops.alignment.tags import positions_in, salt_of, sorting
+from opboost_ops.alignment.parts import part_count
+from opboost_ops.alignment.row_format import RowFormat
+from opboost_ops.mechanisms.noise import keyed_by
 from opboost_ops.scratch.arrays import Scratch
 
 FEDERATION = "credit"
+FORMAT = RowFormat((100, 7, 100))
+
+
+def people(*numbers: int) -> list[bytes]:
+    return ids.messages(list(numbers), "integer")
 
 
 @dataclass
-class Query:
-    points: np.ndarray
+class Holder:
+    """A feature holder: its people and their rows, codes from 1."""
+
+    messages: Sequence[bytes]
     rows: np.ndarray
+
+    @classmethod
+    def of(cls, numbers: Sequence[int], shift: int = 0) -> "Holder":
+        column = np.array([(n + shift) % 100 + 1 for n in numbers], dtype=np.int64)
+        return cls(people(*numbers), np.column_stack([column, column % 7 + 1, column]))
 
 
 @dataclass
 class Session:
+    """One run.
+
+    Attributes:
+        label: Whom the label holder asks about.
+        holders: All feature holders.
+        night: Which run it is: nonces and pair keys follow from it.
+        month: Exponents follow from it.
+        held: How many people each holds in memory; others wait on the disk.
+    """
+
     label: Sequence[bytes]
-    holders: Sequence[Sequence[bytes]]
-    number: int = 0
-    #: Of the federation, as the feature holders' software has it.
-    name: str = FEDERATION
-    engine: Engine = field(default_factory=Engine)
-    #: Of which exponents follow, where these stay for several sessions.
-    epoch: int | None = None
-    #: How many people each holds in memory; others wait on the disk.
+    holders: Sequence[Holder]
+    night: int = 0
+    month: int = 0
     held: int = 1 << 20
-
-    def seed(self, party: int) -> bytes:
-        return bytes([party + 1, self.number]) * 16
-
-    def exponents(self, party: int) -> bytes:
-        return self.seed(party) if self.epoch is None else bytes([party + 1, self.epoch]) * 16
-
-    @property
-    def salt(self) -> bytes:
-        return salt_of(f"{self.number:064x}"[::-1])
-
-    def pairs(self, j: int) -> dict[str, bytes]:
-        return {
-            str(i): zero_shares.pair_key(bytes([min(i, j), max(i, j)]) * 16, f"s{self.number}")
-            for i in range(len(self.holders))
-            if i != j
-        }
-
-    def own(self, j: int) -> list[tuple[list[bytes], np.ndarray]]:
-        own = self.holders[j]
-        return list(
-            oprf.own_points(
-                self.engine, self.exponents(j + 1), self.name, [own[:3], own[3:]], len(own)
-            )
-        )
-
-    def points(self, j: int) -> np.ndarray:
-        return np.concatenate([points for _, points in self.own(j)])
+    engine: Engine = field(default_factory=Engine)
+    #: By holder, whom it seals in another way: (message index, target) of a wrong share.
+    wrong_share: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def scratch(self) -> Scratch:
         return Scratch(Path(tempfile.gettempdir()), self.held)
 
-    def layouts(self, j: int) -> tuple[list[matching.Layout], np.ndarray]:
-        """The parts of a holder's layout, and the row or the look-up tag of each entry."""
-        pairs, count = self.pairs(j), len(self.holders[j]) + 1
-        looks = np.zeros((count, 16), dtype=np.uint8) if len(self.holders) > 1 else None
-        own, seed = self.own(j), self.seed(j + 1)
-        made = list(matching.layouts(self.scratch, own, count, seed, pairs, self.salt, looks))
-        home = np.concatenate([rows for _, rows in made]) if looks is None else looks
-        return [layout for layout, _ in made], home
+    def secret(self, j: int) -> bytes:
+        return bytes([j + 1]) * 32
 
-    def layout(self, j: int) -> tuple[matching.Layout, np.ndarray]:
-        """The only part."""
-        (layout,), home = self.layouts(j)
-        return layout, home
+    def exponent(self, j: int) -> bytes:
+        return bytes([j + 1, self.month]) * 16
 
-    def queries(self) -> list[Query]:
-        """The parts of the query."""
-        label = self.label
-        found = [Query(np.empty((0, 32), dtype=np.uint8), np.empty(0, dtype=np.int64))
-                 for _ in range(parts.part_count(len(label) + 1))]  # fmt: skip
-        for number, points, rows in oprf.ask(
-            self.engine, self.exponents(0), FEDERATION, [label], len(label), self.scratch
-        ):
-            part = found[number]
-            found[number] = Query(
-                np.concatenate([part.points, points]), np.concatenate([part.rows, rows])
-            )
-        return found
+    def pairs(self, j: int) -> dict[str, bytes]:
+        return {
+            str(i): zero_shares.pair_key(bytes([min(i, j), max(i, j)]) * 16, f"run {self.night}")
+            for i in range(len(self.holders))
+            if i != j
+        }
 
-    def query(self) -> Query:
-        """The whole query."""
-        found = self.queries()
-        return Query(
-            np.concatenate([part.points for part in found]),
-            np.concatenate([part.rows for part in found]),
+    def everybody(self, j: int) -> list[bytes]:
+        return [*self.holders[j].messages, CANARY]
+
+    def points(self, j: int, messages: Sequence[bytes]) -> np.ndarray:
+        made = self.engine.hashed(
+            [messages], oprf.domain_tag(FEDERATION), oprf.evaluation_key(self.exponent(j)),
+            "own", len(messages),
+        )  # fmt: skip
+        return np.concatenate([points for _, points in made])
+
+    @cached_property
+    def own_points(self) -> list[np.ndarray]:
+        return [self.points(j, self.everybody(j)) for j in range(len(self.holders))]
+
+    def rows(self, j: int) -> np.ndarray:
+        canary = np.zeros((1, len(FORMAT.sizes)), dtype=np.int64)
+        codes = np.concatenate([self.holders[j].rows, canary])
+        return FORMAT.pack(list(codes.T))
+
+    def content(self, j: int, rows: np.ndarray | None) -> bytes:
+        found = sealing.ContentHash(keyed_by(self.secret(j), "content"))
+        found.add(self.everybody(j), rows)
+        return found.digest()
+
+    def nonce(self, j: int, kind: str, rows: np.ndarray | None = None) -> bytes:
+        return sealing.nonce(self.secret(j), kind, f"{self.night}", self.content(j, rows))
+
+    def laid_shares(self, j: int) -> tuple[bytes, list[shares.Layout]]:
+        key, messages = self.nonce(j, "shares"), self.everybody(j)
+        pieces = [(messages[:3], self.own_points[j][:3]), (messages[3:], self.own_points[j][3:])]
+        made = shares.layouts(
+            self.scratch, pieces, len(messages), self.secret(j), key, self.pairs(j), j
         )
+        return key, list(made)
 
-    def match(self) -> matching.Match:
-        return self.matched()[0]
+    def own_sharing(self, j: int, messages: Sequence[bytes]) -> np.ndarray | None:
+        if len(self.holders) == 1:
+            return None
+        return zero_shares.sharings(self.pairs(j), messages)[:, j]
 
-    def matched(self) -> tuple[matching.Match, list[np.ndarray]]:
-        """What the label holder finds, and the look-up tags of all that it asked about."""
-        queries = self.queries()
-        messages = [*self.label, CANARY]
-        rows = np.concatenate([part.rows for part in queries])
-        several = len(self.holders) > 1
-        match, looks = matching.Match(self.scratch, len(rows), several, self.salt), []
-        for j in range(len(self.holders)):
-            asked = [part.points for part in queries]
-            answer = list(oprf.evaluate(self.engine, self.exponents(j + 1), asked, len(rows)))
-            back = oprf.unblind(self.engine, self.exponents(0), answer, len(rows), f"h{j}")
-            points = np.empty((len(rows), 32), dtype=np.uint8)
-            points[rows] = np.concatenate(list(back))
-            people = [(messages[i : i + 3], points[i : i + 3]) for i in range(0, len(rows), 3)]
-            layouts = self.layouts(j)[0]
-            sizes = [layout.people for layout in layouts]
-            found = match.add(people, sizes, layouts.__getitem__)
-            looks += [] if found is None else [found]
-        return match, looks
+    def sealed(self, j: int) -> tuple[bytes, list[np.ndarray]]:
+        rows, messages = self.rows(j), self.everybody(j)
+        key = self.nonce(j, "ranks", rows)
+        some = (messages, self.own_points[j], self.own_sharing(j, messages))
+        made = sealing.sealed(
+            self.scratch, [(some, rows)], len(messages), key, "ranks", FORMAT.width
+        )
+        return key, list(made)
 
-    def run(self) -> tuple[list[bytes], list[list[bytes]]]:
-        """The common messages as the label holder sees them, and as every holder finds them."""
-        match, looks = self.matched()
-        assert match.agrees
-        common = np.flatnonzero(match.common())
-        mine = [self.label[row] for row in common]
-        found = []
-        for j, messages in enumerate(self.holders):
-            home = self.layouts(j)[1]
-            if len(self.holders) == 1:
-                places = home[match.positions(common)]
-            else:
-                order = sorting(home)
-                at = positions_in(home[order], looks[j][common])
-                assert (at >= 0).all()
-                places = order[at]
-            found.append([messages[row] for row in places])
-        return mine, found
+    def unblinded(self, j: int) -> np.ndarray:
+        """Points of all that were asked about, through query and answer."""
+        messages = self.label
+        rows, asked = [], []
+        for _, points, own in oprf.ask(
+            self.engine, self.exponent(99), FEDERATION, [messages], len(messages), self.scratch
+        ):
+            asked.append(points)
+            rows.append(own)
+        answer = oprf.evaluate(self.engine, self.exponent(j), asked, len(messages) + 1)
+        back = oprf.unblind(self.engine, self.exponent(99), answer, len(messages) + 1, "holder")
+        points = np.empty((len(messages) + 1, 32), dtype=np.uint8)
+        points[np.concatenate(rows)] = np.concatenate(list(back))
+        return points
+
+    def query(self) -> tuple[np.ndarray, np.ndarray]:
+        """The blinded points, and the row of each."""
+        messages = self.label
+        asked = list(
+            oprf.ask(
+                self.engine, self.exponent(99), FEDERATION, [messages], len(messages), self.scratch
+            )
+        )
+        return np.concatenate([a[1] for a in asked]), np.concatenate([a[2] for a in asked])
+
+    def open(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Who is found at each holder, and their rows."""
+        return self.open_with([self.unblinded(j) for j in range(len(self.holders))])
+
+    def open_with(
+        self, points: Sequence[np.ndarray], messages: Sequence[bytes] | None = None
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        asked = [*self.label, CANARY] if messages is None else list(messages)
+        count, m = len(asked), len(self.holders)
+        sharings = shares.Sharings(self.scratch, count, m) if m > 1 else None
+        for j in range(m if sharings else 0):
+            assert sharings is not None
+            key, layouts = self.laid_shares(j)
+            for at, (place, target) in self.wrong_share.items():
+                if at == j:
+                    self._spoil(j, key, layouts, place, target)
+            sharings.add(j, _pieces(asked, points[j]), key, len(layouts), layouts.__getitem__)
+        found, rows = [], []
+        for j in range(m):
+            key, parts = self.sealed(j)
+            zeros = None if sharings is None else sharings.of(j)
+            one = sealing.opened(
+                self.scratch, _keyed(asked, points[j], zeros), count, key, "ranks", FORMAT.width,
+                len(parts), parts.__getitem__,
+            )  # fmt: skip
+            found.append(one[0])
+            rows.append(one[1])
+        return found, rows
+
+    def _spoil(
+        self, j: int, key: bytes, layouts: list[shares.Layout], place: int, target: int
+    ) -> None:
+        """Another share of one person for one target, as a hostile holder would store it."""
+        messages, points = self.everybody(j), self.own_points[j]
+        some = (messages, points, None)
+        width = 16 * (len(self.holders) - 1)
+        bytes_of = sealing.derived(key, "slot", some, 16 + width)
+        keys = np.ascontiguousarray(bytes_of[:, :16])
+        (layout,) = layouts
+        values = zero_shares.decode(layout.content, layout.number, keys)
+        others = [t for t in range(len(self.holders)) if t != j]
+        at = 16 * others.index(target)
+        values[place, at] ^= 1
+        content, number = zero_shares.encode(bytes(32), keys, values)
+        layouts[0] = shares.Layout(content, number, layout.people)
+
+
+def _pieces(
+    messages: Sequence[bytes], points: np.ndarray
+) -> Iterator[tuple[list[bytes], np.ndarray]]:
+    for at in range(0, len(messages), 3):
+        yield list(messages[at : at + 3]), points[at : at + 3]
+
+
+def _keyed(
+    messages: Sequence[bytes], points: np.ndarray, zeros: np.ndarray | None
+) -> Iterator[sealing.Keyed]:
+    for at in range(0, len(messages), 3):
+        part = slice(at, at + 3)
+        yield list(messages[part]), points[part], None if zeros is None else zeros[part]
 
 
 def triples(table: np.ndarray) -> set[bytes]:
     """The XOR of every three slots, one of each segment."""
-    words = np.ascontiguousarray(table).view(np.uint64).reshape(3, -1, 2)
+    words = np.ascontiguousarray(table).view(np.uint64).reshape(3, -1, table.shape[1] // 8)
     a, b, c = words
-    pairs = (a[:, None] ^ b[None]).reshape(-1, 2)
+    pairs = (a[:, None] ^ b[None]).reshape(-1, table.shape[1] // 8)
     found: set[bytes] = set()
     for one in c:
-        found.update(map(bytes, (pairs ^ one).view("V16").ravel()))
+        found.update(map(bytes, (pairs ^ one).view(f"V{table.shape[1]}").ravel()))
     return found
 
 
-def people(*numbers: int) -> list[bytes]:
-    return ids.messages(list(numbers), "integer")
+__all__ = ["FORMAT", "Holder", "Session", "part_count", "people", "triples"]

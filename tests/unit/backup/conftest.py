@@ -1,4 +1,4 @@
-"""A party's books in a backup, and commands as in a shell."""
+"""A party's state in a backup, and commands as in a shell."""
 
 import shutil
 from collections.abc import Iterator
@@ -7,33 +7,59 @@ from pathlib import Path
 
 import pytest
 
+from opboost_ops.backup.encryption import Key, Lock
 from opboost_ops.backup.writing import back_up
+from opboost_ops.exchange.encryption import PrivateKey, new_encryption_key
+from opboost_ops.exchange.key_files import write_private
 from tests.federation import Workspace
 from tests.unit.cli.conftest import opboost as opboost
 
 PASSPHRASE = "correct horse battery"
 
 
+class Officer:
+    """Who keeps the private key of a party's backups.
+
+    Attributes:
+        public: The public key, base64.
+        file: The private key's file.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        half, self.public = new_encryption_key()
+        self.file = folder / "officer.key"
+        write_private(self.file, half.encode())
+
+    @property
+    def lock(self) -> Lock:
+        return Lock(recipient=self.public)
+
+    @property
+    def key(self) -> Key:
+        return Key(private=PrivateKey.from_file(self.file))
+
+
 @pytest.fixture
-def backup(workspace: Workspace, tmp_path: Path) -> Path:
+def officer(tmp_path: Path) -> Officer:
+    return Officer(tmp_path / "officer")
+
+
+@pytest.fixture
+def backup(workspace: Workspace, tmp_path: Path, officer: Officer) -> Path:
     """Of the bank, after one good run."""
     target = tmp_path / "bank.backup"
-    back_up(workspace.folder / "bank", target)
+    back_up(workspace.folder / "bank", target, officer.lock)
     return target
 
 
 @pytest.fixture
 def emptied(workspace: Workspace, backup: Path) -> Workspace:
-    """The workspace after the bank's machine was lost; its keys are all that is left."""
+    """The workspace after the bank's machine was lost, keys and all; its tables are back."""
     bank = workspace.folder / "bank"
-    keys = {path.name: path.read_bytes() for path in (bank / "keys").iterdir()}
     tables = shutil.move(bank / "tables", backup.parent / "tables")
     shutil.rmtree(bank)
-    (bank / "keys").mkdir(parents=True)
+    bank.mkdir()
     shutil.move(tables, bank / "tables")
-    for name, content in keys.items():
-        (bank / "keys" / name).write_bytes(content)
-        (bank / "keys" / name).chmod(0o600)
     return workspace
 
 

@@ -1,28 +1,31 @@
 """A backup that was put back is what there was; what is there is never lost by it."""
 
+import io
 import shutil
 import sqlite3
 import zipfile
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
 from opboost_ops.backup import restoring
+from opboost_ops.backup.encryption import Decrypted, Key
 from opboost_ops.backup.restoring import restore
 from opboost_ops.backup.writing import back_up
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.audit import Audit
+from opboost_ops.exchange.books import Books, agreements_of
 from opboost_ops.models.registry import Registry
-from opboost_ops.privacy.cells import Cells
-from opboost_ops.run import agreement_file
 from opboost_ops.run.agreement import withdraw
 from tests.books import books_of
 from tests.federation import SECOND_RUN, Workspace
-from tests.unit.backup.conftest import PASSPHRASE, untouched
+from tests.unit.backup.conftest import PASSPHRASE, Officer, untouched
 from tests.unit.cli.conftest import Opboost
 
 
@@ -30,12 +33,14 @@ def told(workspace: Workspace, party: str = "bank") -> Any:
     """All that the books say."""
     with books_of(workspace, party) as books:
         lines = books.ledger.dated()
-        states = {p.name: p.read_bytes() for ps in books.cells.columns().values() for p in ps}
+        states = {p.name: p.read_bytes() for p in books.cells.paths()}
         return lines, books.audit.verify(), states, books.ledger.uncommitted()
 
 
-def test_an_empty_place_has_all_of_the_books_again(emptied: Workspace, backup: Path) -> None:
-    done = restore(emptied.folder / "bank", backup)
+def test_an_empty_place_has_all_of_the_books_again(
+    emptied: Workspace, backup: Path, officer: Officer
+) -> None:
+    done = restore(emptied.folder / "bank", backup, officer.key)
     restored = told(emptied)
     original = told(Workspace(backup.parent / "federation"))
     assert restored == original
@@ -43,73 +48,89 @@ def test_an_empty_place_has_all_of_the_books_again(emptied: Workspace, backup: P
     assert done.contents.head == restored[1][1]
 
 
-def test_a_run_after_it_goes_on_with_the_same_draws(emptied: Workspace, backup: Path) -> None:
-    restore(emptied.folder / "bank", backup)
+def test_a_run_after_it_goes_on_with_the_same_draws(
+    emptied: Workspace, backup: Path, officer: Officer
+) -> None:
+    restore(emptied.folder / "bank", backup, officer.key)
     lines = told(emptied)[0]
-    emptied.all()
+    # Keys of the month are in no backup: the label holder asks about everybody again.
+    with pytest.raises(ContractError, match="another key of the month"):
+        emptied.all()
+    Workspace(emptied.folder, "0" * 15 + "3").all()
     after = told(emptied)[0]
     # The tables are as they were: what was drawn before the loss is drawn again, at no cost.
     assert after[: len(lines)] == lines
     assert not [line for _, line in after[len(lines) :] if line.draw is not None]
 
 
-def test_what_it_had_before_is_byte_for_byte_there(workspace: Workspace, tmp_path: Path) -> None:
+def test_what_it_had_before_is_byte_for_byte_there(
+    workspace: Workspace, tmp_path: Path, officer: Officer
+) -> None:
     before = told(workspace)
-    back_up(workspace.folder / "bank", tmp_path / "b")
+    back_up(workspace.folder / "bank", tmp_path / "b", officer.lock)
     shutil.rmtree(workspace.folder / "bank" / "cells")
     (workspace.folder / "bank" / "ledger.sqlite").unlink()
-    restore(workspace.folder / "bank", tmp_path / "b", over=True)
+    restore(workspace.folder / "bank", tmp_path / "b", officer.key, over=True)
     assert told(workspace) == before
 
 
 @pytest.mark.slow
-def test_models_keep_their_order_and_their_champion(workspace: Workspace, tmp_path: Path) -> None:
+def test_models_keep_their_order_and_their_champion(
+    workspace: Workspace, tmp_path: Path, officer: Officer
+) -> None:
     workspace.all()
     folder = workspace.folder / "credit"
     registry = Registry(load_site(folder / "site.yaml").models, "credit_scoring")
     before = registry.versions(), registry.champion(), registry.history()
     files = registry.files(SECOND_RUN)
     assert len(before[0]) == 2
-    back_up(folder, tmp_path / "b")
+    back_up(folder, tmp_path / "b", officer.lock)
     shutil.rmtree(folder / "models")
-    restore(folder, tmp_path / "b", over=True)
+    restore(folder, tmp_path / "b", officer.key, over=True)
     assert (registry.versions(), registry.champion(), registry.history()) == before
     assert registry.files(SECOND_RUN) == files
 
 
-def test_no_key_and_no_value_of_a_table_is_in_it(workspace: Workspace, backup: Path) -> None:
+def test_without_its_key_a_backup_gives_no_cell_value(
+    workspace: Workspace, backup: Path, officer: Officer
+) -> None:
+    """What is in it shows only to the key: values of persons, keys, even the names of entries."""
     site = load_site(workspace.folder / "bank" / "site.yaml")
-    keys = [
-        site.secret.read_bytes(),
-        site.signing_key.read_bytes(),
-        site.alignment_key.read_bytes(),
-    ]
-    keys += [site.encryption_key.read_bytes()]
-    ids = pl.read_parquet(workspace.folder / "bank" / "tables" / "train.parquet")["id"]
-    with zipfile.ZipFile(backup) as file:
-        names = file.namelist()
-        content = b"".join(map(file.read, names))
-    assert not [key for key in keys if key in content or key.hex().encode() in content]
-    assert not [name for name in names if name.endswith(".arrow") or "keys" in name]
-    assert str(ids[0]).encode() not in content
+    raw = backup.read_bytes()
+    assert not zipfile.is_zipfile(backup)
+    with backup.open("rb") as source, zipfile.ZipFile(Decrypted(source, officer.key)) as file:
+        entries = {name: file.read(name) for name in file.namelist()}
+    assert site.secret.read_bytes() == entries["keys/secret"]
+    states = [name for name in entries if name.endswith(".parquet")]
+    assert pq.read_table(io.BytesIO(entries[states[0]])).num_rows > 100
+    inside = [*entries.values(), *(name.encode() for name in entries)]
+    # Any 24 bytes of what is inside, wherever they begin, would be found.
+    pieces = {part[at : at + 24] for part in inside for at in range(0, len(part) - 24, 97)}
+    assert len(pieces) > 500
+    assert not [piece for piece in pieces if piece in raw]
+    for magic in (b"PAR1", b"PK\x03\x04", b"PK\x05\x06"):
+        assert magic not in raw
+    for key in (Key(), Key(passphrase=PASSPHRASE), Officer(backup.parent / "other").key):
+        with backup.open("rb") as source, pytest.raises(ConfigError):
+            Decrypted(source, key)
     assert backup.stat().st_mode & 0o077 == 0
 
 
 def test_newer_books_are_set_aside_only_if_that_is_said(
-    workspace: Workspace, backup: Path, opboost: Opboost
+    workspace: Workspace, backup: Path, opboost: Opboost, officer: Officer
 ) -> None:
     workspace.edit_table("bank", lambda t: t.with_columns(pl.col("income") * 1.7))
     workspace.all()
     bank = workspace.folder / "bank"
     newer = told(workspace)
     with untouched(bank):
-        error = opboost("restore", bank, "--from", backup).error
-    assert "bank has books already" in error
+        error = opboost("restore", bank, backup, "--key", officer.file).error
+    assert "bank already has a state" in error
     assert SECOND_RUN in error
     assert "Nothing was changed" in error
-    done = opboost("restore", bank, "--from", backup, "--yes")
+    done = opboost("restore", bank, backup, "--yes", "--key", officer.file)
     assert "opboost ledger recover" in done.error
-    assert f"lines of what was there are not in the backup: runs {SECOND_RUN}." in done.out
+    assert f"entries of what was there are not in the backup: runs {SECOND_RUN}." in done.out
     assert SECOND_RUN in done.out.partition("ledger lacks")[2]
     assert len(told(workspace)[0]) < len(newer[0])
     kept = sorted(path for path in bank.iterdir() if ".before-restore-" in path.name)
@@ -117,28 +138,29 @@ def test_newer_books_are_set_aside_only_if_that_is_said(
     with sqlite3.connect(kept[1]) as database:
         (lines,) = database.execute("SELECT count(*) FROM releases").fetchone()
     assert lines == len(newer[0])
-    assert {p.name: p.read_bytes() for p in kept[0].glob("*.parquet")} == newer[2]
+    assert {name: (kept[0] / name).read_bytes() for name in newer[2]} == newer[2]
 
 
-def test_the_commands_carry_books_and_keys_to_an_empty_machine(
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def test_the_commands_carry_state_and_keys_to_an_empty_machine(
     workspace: Workspace, tmp_path: Path, opboost: Opboost
 ) -> None:
     (tmp_path / "phrase").write_text(PASSPHRASE + "\n")
     bank, phrase = workspace.folder / "bank", ("--passphrase-file", tmp_path / "phrase")
-    said = opboost(
-        "backup", bank, "--to", tmp_path / "b", "--keys-to", tmp_path / "k", *phrase
-    ).output
-    assert "no key is in it" in said
+    opboost("backup", bank, tmp_path / "b", *phrase)
     before = told(workspace)
+    keys = files(bank / "keys")
     shutil.move(bank, tmp_path / "gone")
-    error = opboost("restore", bank, "--from", tmp_path / "b").error
-    assert "--keys-from" in error
+    (tmp_path / "wrong").write_text(PASSPHRASE + "!")
+    error = opboost("restore", bank, tmp_path / "b", "--passphrase-file", tmp_path / "wrong").error
+    assert "does not open" in error
     assert not bank.exists()
-    said = opboost(
-        "restore", bank, "--from", tmp_path / "b", "--keys-from", tmp_path / "k", *phrase
-    ).output
-    assert "the books of" in said
+    assert "the state of" in opboost("restore", bank, tmp_path / "b", *phrase).output
     assert told(workspace) == before
+    assert files(bank / "keys") == keys
 
 
 def test_a_password_in_site_yaml_is_not_taken_along(
@@ -157,41 +179,47 @@ def test_a_password_in_site_yaml_is_not_taken_along(
     assert "env:NAME" in str(left_out)
 
 
+def people_of(books: Books) -> dict[tuple[UUID, str], int]:
+    """How many people each cell state has."""
+    states = {place: books.cells.load(*place) for place in books.cells.generations()}
+    return {place: len(state.people) for place, state in states.items() if state is not None}
+
+
 def test_who_was_forgotten_since_stays_forgotten(
-    workspace: Workspace, tmp_path: Path, opboost: Opboost
+    workspace: Workspace, tmp_path: Path, opboost: Opboost, officer: Officer
 ) -> None:
     bank = workspace.folder / "bank"
     person = str(pl.read_parquet(bank / "tables" / "train.parquet")["id"][0])
-    back_up(bank, tmp_path / "b")
+    back_up(bank, tmp_path / "b", officer.lock)
     opboost("forget", bank, person)
-    site = load_site(bank / "site.yaml")
-    listed = site.forgotten.read_bytes()
-    people = {p.name: len(Cells(site.cells).load(p).people) for p in site.cells.glob("*.parquet")}
-    restore(bank, tmp_path / "b", over=True)
-    assert site.forgotten.read_bytes() == listed
     with books_of(workspace, "bank") as books:
-        assert books.ledger.forgotten()
-        paths = [path for paths in books.cells.columns().values() for path in paths]
-        assert {path.name: len(books.cells.load(path).people) for path in paths} == people
+        listed, people = books.forgotten.read(), people_of(books)
+    restore(bank, tmp_path / "b", officer.key, over=True)
+    with books_of(workspace, "bank") as books:
+        assert books.forgotten.read() == listed
+        assert people_of(books) == people
 
 
-def test_what_was_withdrawn_since_stays_withdrawn(workspace: Workspace, tmp_path: Path) -> None:
+def test_what_was_withdrawn_since_stays_withdrawn(
+    workspace: Workspace, tmp_path: Path, officer: Officer
+) -> None:
     bank = workspace.folder / "bank"
     site = load_site(bank / "site.yaml")
-    back_up(bank, tmp_path / "b")
+    back_up(bank, tmp_path / "b", officer.lock)
     withdraw(site, 1)
-    done = restore(bank, tmp_path / "b", over=True)
-    assert done.kept == ("agreement.json",)
-    assert agreement_file.load(site).newest("credit_scoring") is None
+    restore(bank, tmp_path / "b", officer.key, over=True)
+    assert agreements_of(site).newest("credit_scoring") is None
 
 
-def test_a_damaged_database_is_set_aside(workspace: Workspace, backup: Path) -> None:
+def test_a_damaged_database_is_set_aside(
+    workspace: Workspace, backup: Path, officer: Officer
+) -> None:
     bank = workspace.folder / "bank"
     before = told(workspace)
     (bank / "ledger.sqlite").write_bytes(b"no database at all" * 100)
     with untouched(bank), pytest.raises(ConfigError, match="cannot be read"):
-        restore(bank, backup)
-    restore(bank, backup, over=True)
+        restore(bank, backup, officer.key)
+    restore(bank, backup, officer.key, over=True)
     assert told(workspace) == before
     (kept,) = bank.glob("ledger.sqlite.before-restore-*")
     assert kept.read_bytes().startswith(b"no database")
@@ -199,7 +227,11 @@ def test_a_damaged_database_is_set_aside(workspace: Workspace, backup: Path) -> 
 
 @pytest.mark.parametrize("point", ["put_back", "_put_declared", "replace_rows", "verify"])
 def test_a_disk_that_fills_up_in_the_middle_changes_nothing(
-    workspace: Workspace, backup: Path, monkeypatch: pytest.MonkeyPatch, point: str
+    workspace: Workspace,
+    backup: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    point: str,
+    officer: Officer,
 ) -> None:
     bank = workspace.folder / "bank"
 
@@ -213,13 +245,15 @@ def test_a_disk_that_fills_up_in_the_middle_changes_nothing(
     else:
         monkeypatch.setattr(restoring, point, full)
     with untouched(bank), pytest.raises(ContractError, match="No space left"):
-        restore(bank, backup, over=True)
+        restore(bank, backup, officer.key, over=True)
 
 
-def test_a_backup_is_never_written_over(workspace: Workspace, backup: Path) -> None:
+def test_a_backup_is_never_written_over(
+    workspace: Workspace, backup: Path, officer: Officer
+) -> None:
     before = backup.read_bytes()
     with pytest.raises(ConfigError, match="is there already"):
-        back_up(workspace.folder / "bank", backup)
+        back_up(workspace.folder / "bank", backup, officer.lock)
     assert backup.read_bytes() == before
     assert not list(backup.parent.glob(".*"))
     assert not [p for p in (workspace.folder / "bank").iterdir() if ".backup-" in p.name]

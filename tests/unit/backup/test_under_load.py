@@ -12,17 +12,19 @@ import polars as pl
 import pytest
 import yaml
 
+from opboost_ops.backup.encryption import Key, Lock
 from opboost_ops.backup.restoring import restore
 from opboost_ops.backup.writing import back_up
 from opboost_ops.config.loading import load_site
 from opboost_ops.datasets.workspace import site_data, write_keys
 from opboost_ops.exchange.books import open_books
-from opboost_ops.privacy.lost import lost_states
-from opboost_ops.run.gaps import check
+from opboost_ops.run.rollback import check
 from tests.federation import Workspace
 from tests.unit.backup import drawing
+from tests.unit.backup.conftest import PASSPHRASE
 
 PROCESSES, TURNS, BACKUPS = 3, 6, 4
+LOCK, KEY = Lock(PASSPHRASE), Key(PASSPHRASE)
 
 
 def started(module: str, *words: object, **environment: str) -> "subprocess.Popen[str]":
@@ -59,7 +61,7 @@ def test_every_charge_before_it_is_in_it_with_its_cells(tmp_path: Path) -> None:
         assert line is not None
         told.add(int(line.readline()))
         before.append(set(told))
-        back_up(bank, tmp_path / f"backup-{number}")
+        back_up(bank, tmp_path / f"backup-{number}", LOCK)
     for process in processes:
         assert process.stdout is not None
         told |= set(map(int, process.stdout.read().split()))
@@ -67,25 +69,23 @@ def test_every_charge_before_it_is_in_it_with_its_cells(tmp_path: Path) -> None:
     assert told == set(range(PROCESSES * TURNS))
     for number, charged in enumerate(before):
         place = tmp_path / f"restored-{number}"
-        shutil.copytree(bank / "keys", place / "keys")
-        restore(place, tmp_path / f"backup-{number}")
+        restore(place, tmp_path / f"backup-{number}", KEY)
         site = load_site(place / "site.yaml")
         with open_books(site) as books:
             lines = books.ledger.releases()
             published = {int(line.artifact, 16) for line in lines if line.draw is None}
             assert charged <= published
-            for column, (path,) in books.cells.columns().items():
+            for (column, cells), found in books.cells.generations().items():
                 draws = [line.draw for line in lines if line.column == column]
-                mark, state = books.cells.mark(path), books.cells.load(path)
-                # Neither behind its lines nor ahead of them, although others were drawing.
-                assert mark is not None
-                assert mark.number == len(draws) == max(draw.number for draw in draws if draw)
+                state = books.cells.load(column, cells)
+                # Neither behind its entries nor ahead of them, although others were drawing.
+                assert state is not None
+                assert found.number == len(draws) == max(draw.number for draw in draws if draw)
                 bits = np.unpackbits(state.seen[0], bitorder="little").nonzero()[0]
                 assert charged <= set(bits.tolist())
                 assert len(bits) == len(draws)
-        # These runs have no home and no store.
-        assert {gap.lacks for gap in check(site)} <= {"home", "store", "open"}
-    assert set(books.cells.columns()) == set(drawing.COLUMNS)
+            assert {column for column, _ in books.cells.generations()} == set(drawing.COLUMNS)
+        assert {gap.lacks for gap in check(site)} <= {"open"}
 
 
 @pytest.mark.slow
@@ -110,28 +110,26 @@ def test_eight_runs_and_an_empty_machine(workspace: Workspace, tmp_path: Path) -
             charged = {line.artifact for line in books.ledger.releases()}
         if not backups or charged != backups[-1][1]:
             backups.append((tmp_path / f"backup-{len(backups)}", charged))
-            back_up(bank, backups[-1][0])
+            back_up(bank, backups[-1][0], LOCK)
         time.sleep(0.5)
     assert [run.wait() for run in runs] == [0] * 8
     assert len(backups) > 4
-    back_up(bank, tmp_path / "last")
+    back_up(bank, tmp_path / "last", LOCK)
     with open_books(site) as books:
         everything = {line.artifact for line in books.ledger.releases()}
-        states = {p.name: p.read_bytes() for ps in books.cells.columns().values() for p in ps}
+        states = {p.name: p.read_bytes() for p in books.cells.paths()}
     backups.append((tmp_path / "last", everything))
     shutil.move(bank, tmp_path / "gone")
     for number, (backup, charged) in enumerate(backups):
         shutil.rmtree(bank, ignore_errors=True)
-        shutil.copytree(tmp_path / "gone" / "keys", bank / "keys")
-        restore(bank, backup)
+        restore(bank, backup, KEY)
         with open_books(site) as books:
             assert charged <= {line.artifact for line in books.ledger.releases()}
-            assert lost_states(books.ledger.releases(), books.cells) == []
+            assert books.lost_states() == []
         found = check(site)
         assert not [gap for gap in found if gap.lacks in ("cells", "audit")], number
     # The last one was taken when all had ended: nothing at all is missing.
     assert found == []
     with open_books(site) as books:
         assert {line.artifact for line in books.ledger.releases()} == everything
-        paths = [path for paths in books.cells.columns().values() for path in paths]
-        assert {path.name: path.read_bytes() for path in paths} == states
+        assert {path.name: path.read_bytes() for path in books.cells.paths()} == states

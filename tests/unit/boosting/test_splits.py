@@ -115,6 +115,53 @@ def test_categorical_thresholds_are_left_alone(trainer: str) -> None:
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
+@pytest.mark.parametrize("high", [0.0, 1.0])
+def test_a_split_of_missing_values_from_all_others_asks_for_nothing(
+    trainer: str, high: float
+) -> None:
+    rng = np.random.RandomState(2)
+    ranks = rng.randint(1, 8, size=600).astype(float)
+    absent = np.arange(600) % 3 == 0
+    ranks[absent] = np.nan
+    table = np.array([1, 3, 5, 10, 20, 30, 40])
+    for label in (absent * (1 - 2 * high) + high, absent * 5.0 + np.nan_to_num(ranks > 3) * high):
+        frame = Frame(("b.x",), ranks[:, None], (), ("b.x",))
+        text = train(frame, label, parameters(trainer, trees=6, depth=3))
+        asked = splits.used_splits(text, ["b.x"], {"b.x": 7}).get("b.x", [])
+        assert all(1 <= rank < 7 for rank in asked)
+        values = dict(zip(asked, splits.split_values(asked, table), strict=True))
+        model = splits.materialise(text, {"b.x": values}, {"b.x": (1, 40)}, {"b.x": 7})
+        on_values = np.where(absent, np.nan, table[np.nan_to_num(ranks, nan=1).astype(int) - 1])
+        assert predict(model, on_values[:, None]).tobytes() == predict(text, frame.matrix).tobytes()
+        assert len(splits.comparisons(model, {"b.x": (1, 40)}).get("b.x", [])) == len(asked)
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+@pytest.mark.parametrize("split", [2, 5])
+@pytest.mark.parametrize("bounds", [(-70, -10), (10, 70)])
+def test_a_value_that_no_training_row_lacked_is_missing_and_not_zero(
+    trainer: str, split: int, bounds: tuple[int, int]
+) -> None:
+    """LightGBM reads NaN as 0 there, which lies on one side of a whole domain."""
+    ranks = np.arange(700) % 7 + 1
+    table = np.linspace(*bounds, 7)
+    frame = Frame(("b.x",), ranks.astype(float)[:, None], (), ("b.x",))
+    text = train(frame, (ranks > split).astype(float), parameters(trainer, trees=4, depth=1))
+    values = dict(zip([split], splits.split_values([split], table), strict=True))
+    model = splits.materialise(text, {"b.x": values}, {"b.x": bounds}, {"b.x": 7})
+    on_values = table[ranks - 1][:, None]
+    assert predict(model, on_values).tobytes() == predict(text, frame.matrix).tobytes()
+    found = predict(model, np.array([[np.nan], [table[0]], [table[-1]], [0.0]]))
+    assert found[3] == found[2 if bounds[0] < 0 else 1]
+    if trainer == "lightgbm":
+        # Where most training rows went.
+        assert found[0] == found[1 if split == 5 else 2]
+    else:
+        # XGBoost's own choice, which no domain moves.
+        assert found[0] == predict(text, np.array([[np.nan]]))[0]
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
 def test_a_missing_split_value_is_an_error(trainer: str) -> None:
     partial = fit(trainer, fixed([np.arange(400) % 40 + 1]), "binary").partial
     used = splits.used_splits(partial, ["b.é0"])["b.é0"]

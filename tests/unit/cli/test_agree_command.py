@@ -12,8 +12,8 @@ from typer.testing import CliRunner, Result
 from opboost_ops.cli import app
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError, PolicyError
+from opboost_ops.exchange.books import agreements_of as load
 from opboost_ops.run.agreement import MADE_UP
-from opboost_ops.run.agreement_file import load
 from tests.federation import Workspace, small_credit
 
 
@@ -50,7 +50,7 @@ def asked(workspace: Workspace) -> Any:
 
 def test_json_says_what_is_new_and_agrees_to_nothing(workspace: Workspace) -> None:
     said = asked(workspace)
-    assert set(said) == {"digest", "changes"}
+    assert set(said) == {"digest", "changes", "sheet"}
     (change,) = said["changes"]
     assert change["field"] == "federation.parties.bank.features.income.missing.fill"
     assert (change["before"], change["after"]) == (2500.0, 100.0)
@@ -65,7 +65,7 @@ def test_yes_with_the_digest_that_was_read(workspace: Workspace, form: list[str]
     done = agree(workspace, str(workspace.file), *given)
     assert done.exit_code == 0, done.output
     assert standing(workspace) == [1, 2]
-    assert asked(workspace) == {"digest": digest, "changes": []}
+    assert (asked(workspace)["digest"], asked(workspace)["changes"]) == (digest, [])
 
 
 def test_yes_with_another_digest(workspace: Workspace) -> None:
@@ -90,7 +90,7 @@ def test_it_asks(workspace: Workspace, answer: str, numbers: list[int]) -> None:
     assert (done.exit_code == 0) is (numbers == [1, 2])
     assert standing(workspace) == numbers
     words = " ".join(done.output.split())
-    assert "What leaves bank, randomised on [1, 10]" in words
+    assert "What bank agrees to in credit_scoring" in words
     assert "income.missing.fill: 2500.0 -> 100.0" in words
 
 

@@ -5,12 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
+import numpy as np
 import pytest
 import yaml
 
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encryption import Envelope, key_name, new_encryption_key
+from opboost_ops.exchange.points import Layout
 from opboost_ops.exchange.signing import Signer, new_signing_key
 from opboost_ops.exchange.store import LocalStore
 from opboost_ops.privacy.loss import LossCurve
@@ -18,7 +19,7 @@ from tests.unit.cli.conftest import Opboost
 
 RUN = "0" * 15 + "1"
 PLACE = f"toy/{RUN}/ranks/bank"
-CANARY = 31337
+CANARY = "31337"
 LOSSES = {
     "income": LossCurve(mechanism="Global-map", epsilon=0.5, loss=(0.25, 1.75), certificate=True),
     "flag": LossCurve(mechanism="bit", epsilon=0.5, loss=("inf",), certificate=False),
@@ -38,11 +39,12 @@ class Toy:
             (folder / f"{party}.key").chmod(0o600)
 
     def publish(self, encrypted: bool, signer: str = "bank", **changes: Any) -> Path:
-        table = pa.table({name: pa.array([0, CANARY], pa.uint16()) for name in LOSSES})
+        entries = np.frombuffer(2 * CANARY.encode(), np.uint8).reshape(2, len(CANARY))
         draft = {"about": "bank", "columns": tuple(LOSSES), "answers": "b" * 64, **changes}
+        draft = {"document": Layout(b"n" * 32, len(CANARY)).document(), **draft}
         party = draft.pop("party", signer)
         experiment = draft.pop("experiment", False)
-        draft = {"kind": "ranks", "rows": 2, "table": table, "losses": LOSSES, **draft}
+        draft = {"kind": "ranks", "rows": 2, "entries": entries, "losses": LOSSES, **draft}
         _, files = Draft(discloses="", **draft).seal(
             Signer.from_file(self.folder / f"{signer}.key"),
             "toy",
@@ -97,9 +99,9 @@ def test_show_is_for_people(toy: Toy, opboost: Opboost, encrypted: bool) -> None
     assert "inf" in output
     assert "does not hold" in output
     assert (key_name(RECEIVER) in output) is encrypted
-    assert ("table.parquet.enc" in output) is encrypted
+    assert ("entries.bin.enc" in output) is encrypted
     assert "NONE" not in output
-    assert str(CANARY) not in output
+    assert CANARY not in output
 
 
 def test_show_marks_experiments(toy: Toy, opboost: Opboost) -> None:
@@ -120,7 +122,7 @@ def test_a_right_one_is_right(toy: Toy, opboost: Opboost, encrypted: bool) -> No
         output = opboost("artifact", path, *how).output
         assert f"{PLACE}, signed by bank" in output
         assert ("only the receiver" in output) is encrypted
-        assert str(CANARY) not in output
+        assert CANARY not in output
 
 
 def test_a_copy_elsewhere_can_be_verified_too(toy: Toy, opboost: Opboost) -> None:
@@ -169,19 +171,19 @@ def test_every_change_is_found(tmp_path: Path, opboost: Opboost, encrypted: bool
 def test_changed_files_are_found(toy: Toy, opboost: Opboost) -> None:
     path = toy.publish(False)
     key = ("--key", toy.keys["bank"])
-    flip(path / "table.parquet")
-    assert "table.parquet was changed" in opboost("artifact", path, *key).error
-    (path / "table.parquet").unlink()
+    flip(path / "entries.bin")
+    assert "entries.bin was changed" in opboost("artifact", path, *key).error
+    (path / "entries.bin").unlink()
     assert "not those it lists" in opboost("artifact", path, *key).error
     assert "missing" in opboost("artifact", path).output
 
 
 def test_cut_encrypted_files_are_found(toy: Toy, opboost: Opboost) -> None:
     path = toy.publish(True)
-    key, file = ("--key", toy.keys["bank"]), path / "table.parquet.enc"
+    key, file = ("--key", toy.keys["bank"]), path / "entries.bin.enc"
     file.write_bytes(file.read_bytes()[:-1])
     assert "right size" in opboost("artifact", path, *key).error
-    file.rename(path / "table.parquet")
+    file.rename(path / "entries.bin")
     assert "not those it lists" in opboost("artifact", path, *key).error
 
 
@@ -229,7 +231,7 @@ def test_names_inside_never_lead_elsewhere(toy: Toy, opboost: Opboost) -> None:
     """A signed manifest may name any file: only what lies in the folder is ever read."""
     path = toy.publish(False)
     manifest = json.loads((path / "manifest.json").read_text())
-    manifest["files"] = {"../../../../../bank.key\x1b[2J": manifest["files"]["table.parquet"]}
+    manifest["files"] = {"../../../../../bank.key\x1b[2J": manifest["files"]["entries.bin"]}
     raw = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
     (path / "manifest.json").write_bytes(raw)
     (path / "manifest.sig").write_bytes(Signer.from_file(toy.folder / "bank.key").sign(raw))

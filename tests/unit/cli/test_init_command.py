@@ -76,6 +76,11 @@ def test_what_init_writes_allows_what_is_declared_and_no_more(
     declared = parse_federation(data, "federation.yaml")
     require_consent(with_receiver(policy, declared), declared, "bank")
     assert policy.require_encryption
+    # Of 40 rows; the file says where the caps come from.
+    asked = policy.alignment
+    assert (asked.max_new_queries, asked.max_queries_total) == (80, 800)
+    assert policy.approve.first_release, "a person sees the first run before anything is answered"
+    assert "# max_new_queries: 2 times" in (tmp_path / "new/bank/policy.yaml").read_text()
     for name, rule in policy.features.items():
         feature = declared.parties["bank"].features[name]
         assert (rule.uuid, rule.max_changes) == (feature.uuid, 2)

@@ -22,7 +22,7 @@ def site(tmp_path: Path) -> Path:
     write_site(tmp_path)
     store = LocalStore(tmp_path / "exchange")
     for run in (OLD, NEW, STRANGE):
-        for kind in ("digests", "ranks"):
+        for kind in ("shares", "ranks"):
             store.put_once(f"toy/{run}/{kind}/bank", FILES)
     for run in (OLD, NEW):
         home = tmp_path / "home" / "toy" / run
@@ -63,10 +63,10 @@ def runs(site: Path) -> set[str]:
 
 def test_list(site: Path, opboost: Opboost) -> None:
     output = opboost("store", "list", site).output
-    assert all(text in output for text in (OLD, NEW, "digests", "ranks", "6 artifacts."))
+    assert all(text in output for text in (OLD, NEW, "shares", "ranks", "6 artifacts."))
     assert "2 artifacts." in opboost("store", "list", site, "--run", NEW).output
     found = json.loads(opboost("store", "list", site, "--run", OLD, "--json").output)
-    assert found == [f"toy/{OLD}/digests/bank", f"toy/{OLD}/ranks/bank"]
+    assert found == [f"toy/{OLD}/ranks/bank", f"toy/{OLD}/shares/bank"]
     assert "0 artifacts." in opboost("store", "list", site, "--run", "none").output
 
 

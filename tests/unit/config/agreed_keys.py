@@ -73,7 +73,7 @@ AGREED = {
         "wait_minutes": "None",
     },
     "Federation": {
-        "alignment": "'keyed'",
+        "alignment": "members='all'",
         "domain": "required",
         "features": "{}",
         "id": "required",
@@ -111,6 +111,7 @@ AGREED = {
         "weight_column": "None",
     },
     "LocalMap": {"edges": "None", "epsilon": "required", "name": "'local_map'", "theta": "None"},
+    "Members": {"members": "'all'"},
     "MissingBit": {"epsilon": "required", "name": "'missing_bit'"},
     "Party": {
         "encryption_key": "None",
@@ -127,7 +128,6 @@ AGREED = {
     "Piecewise": {"epsilon": "required", "name": "'piecewise'"},
     "Pilot": {"total_loss_1": "None", "total_loss_whole": "None"},
     "PlainFill": {"fill": "required"},
-    "PrivateAlignment": {"decoys": "None", "epoch": "None", "mode": "required"},
     "Scoring": {"cron": "None", "evaluate": "()", "mode": "'desensitised'"},
     "SharedFeature": {
         "bounds": "None",

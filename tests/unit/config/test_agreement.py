@@ -132,7 +132,7 @@ def test_every_key_of_the_file_is_agreed_or_on_the_list_of_free_ones() -> None:
         {"training": {"trees": 3, "learning_rate": 0.3, "depth": 2, "seed": 9, "tolerance": 0.5}},
         {"training": {"engine": "dask"}},
         {"training": {"parameters": {"num_leaves": 5}, "early_stopping": {}, "tuning": {}}},
-        {"training": {"weight_column": "w", "class_weight": "balanced"}},
+        {"training": {"class_weight": "balanced"}},
         {"scoring": {"calibration": "platt", "threshold": {"share": 0.1}, "reasons": 3}},
     ],
 )
@@ -157,6 +157,7 @@ def test_what_is_free_changes_no_digest(changes: dict[str, Any]) -> None:
         ({"parties__bank__encryption_key": KEY}, "federation.parties.bank.encryption_key"),
         ({"parties__credit__label__column": "z"}, "federation.parties.credit.label.column"),
         ({"training": {"holdout": 0.5}}, "federation.training"),
+        ({"training": {"weight_column": "secret_salary"}}, "federation.training"),
         ({"scoring": {"mode": "local"}}, "federation.scoring"),
     ],
 )  # fmt: skip

@@ -81,7 +81,7 @@ def test_a_stage_publishes_with_keys_of_airflow(
     workspace.open()
     workspace.step("bank", "check_table")
     workspace.step("bank", "digest_ids")
-    assert "digests/bank" in workspace.published()
+    assert "shares/bank" in workspace.published()
 
 
 def test_they_are_masked_in_what_airflow_logs(

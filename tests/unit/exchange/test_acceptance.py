@@ -6,17 +6,16 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-import numpy as np
-import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opboost_ops.alignment.sealing import ROW_TAG
 from opboost_ops.config.loading import load_policy, load_site
-from opboost_ops.errors import ConfigError
+from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.acceptance import Acceptance, Keys, Memory, Reason, Rejected
 from opboost_ops.exchange.encryption import Envelope, PrivateKey
+from opboost_ops.exchange.files import ENTRIES
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Kind, parse_manifest, receiver_of
 from opboost_ops.exchange.signing import Signer
 from tests.bad_input.faults import message_is_right
@@ -25,8 +24,9 @@ from tests.federation_simulator import resigned
 
 LABEL, BANK, SHOP = "credit", "bank", "shop"
 KINDS: tuple[Kind, ...] = (
-    "plan", "digests", "alignment", "ranks", "holdout", "split_request", "split_values",
+    "plan", "psi_query", "psi_answer", "shares", "ranks", "split_request", "split_values",
 )  # fmt: skip
+ROWS_FILE = f"{ENTRIES}.enc"
 Tamper = Callable[[Workspace], object]
 
 
@@ -64,17 +64,13 @@ def swap(workspace: Workspace, kind: str, source: Path) -> None:
     shutil.copytree(source, folder)
 
 
-def ranks_of(rows: int, names: tuple[str, ...]) -> pa.Table:
-    return pa.table({name: pa.array(np.ones(rows), pa.uint8()) for name in names})
-
-
 @pytest.fixture(scope="module")
 def released_once(trained_once: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """A second run in which every feature holder has published. Tests copy it."""
     copy = trained_once.copy(tmp_path_factory.mktemp("released") / "federation", SECOND_RUN)
     with pytest.MonkeyPatch.context() as patch:
         copy.known_to(patch)
-        copy.until("accept")
+        copy.until("open_rows")
     return copy
 
 
@@ -99,7 +95,7 @@ def refuses(workspace: Workspace, party: str, stage: str, reason: Reason, *words
     assert caught.value.remedy
     assert set(workspace.published()) == published
     assert (memory.read_bytes() if memory.exists() else None) == before
-    assert not (workspace.home(party) / "accepted.json").exists()
+    assert not (workspace.home(party) / "opened.json").exists()
     return caught.value
 
 
@@ -111,22 +107,24 @@ AT_ACCEPT: list[tuple[str, Reason, Tamper]] = [
     ("of another run", "wrong_run", lambda w: restate(w, "ranks", run="f" * 16)),
     ("of the run before", "replayed",
      lambda w: swap(w, "ranks", path(w, "ranks").parents[2] / FIRST_RUN / "ranks" / BANK)),
-    ("of another place", "replayed", lambda w: swap(w, "holdout", path(w, "ranks"))),
-    ("held-out rows for ranks", "out_of_order", lambda w: swap(w, "ranks", path(w, "holdout"))),
-    ("its alignment is not known", "out_of_order",
-     lambda w: forget(w, LABEL, "alignment/bank")),
+    ("of another place", "replayed", lambda w: swap(w, "ranks", path(w, "shares"))),
+    ("ranks for shares", "out_of_order", lambda w: swap(w, "shares", path(w, "ranks"))),
+    ("its query is not known", "out_of_order",
+     lambda w: forget(w, LABEL, "psi_query/bank")),
     ("answers something else", "wrong_answer", lambda w: restate(w, "ranks", answers="a" * 64)),
-    ("answers nothing", "wrong_answer", lambda w: restate(w, "holdout", answers=None)),
+    ("answers nothing", "wrong_answer", lambda w: restate(w, "psi_answer", answers=None)),
     ("a column that nobody declared", "unknown_column",
      lambda w: restate(w, "ranks", columns=["zq7"])),
-    ("another table than it says", "unknown_column",
-     lambda w: w.forge("ranks", BANK, BANK, table=ranks_of(3, ("a", "b")))),
+    ("rows that are not as wide as declared", "malformed",
+     lambda w: forge_rows(w, width=1)),
+    ("rows in the order of a table", "malformed", lambda w: forge_rows(w, reverse=True)),
+    ("a row twice", "malformed", lambda w: forge_rows(w, twice=True)),
     ("more rows than were agreed", "wrong_row_count", lambda w: restate(w, "ranks", rows=10**6)),
     ("fewer rows than it says", "wrong_row_count",
-     lambda w: w.forge("ranks", BANK, BANK, table=ranks_of(3, names(w)))),
-    ("a changed table", "bad_digest", lambda w: flip(path(w, "ranks") / "table.parquet.enc")),
-    ("a table of a neighbour", "bad_digest",
-     lambda w: shutil.copy(path(w, "ranks", SHOP) / "table.parquet.enc", path(w, "ranks"))),
+     lambda w: forge_rows(w, fewer=3)),
+    ("changed rows", "bad_digest", lambda w: flip(path(w, "ranks") / ROWS_FILE)),
+    ("rows of a neighbour", "bad_digest",
+     lambda w: shutil.copy(path(w, "ranks", SHOP) / ROWS_FILE, path(w, "ranks"))),
     ("other plaintext than it says", "bad_digest", lambda w: lie(w, "ranks")),
     ("a changed signature", "bad_signature", lambda w: flip(path(w, "ranks") / SIGNATURE)),
     ("a changed manifest", "bad_signature", lambda w: flip(path(w, "ranks") / MANIFEST, 2)),
@@ -135,31 +133,60 @@ AT_ACCEPT: list[tuple[str, Reason, Tamper]] = [
     ("encrypted to another", "not_for_me", lambda w: restate(w, "ranks", encrypted_to="f" * 16)),
     ("a field too many", "malformed", lambda w: restate(w, "ranks", more=1)),
     ("no signature", "malformed", lambda w: (path(w, "ranks") / SIGNATURE).unlink()),
-    ("no table", "malformed", lambda w: (path(w, "ranks") / "table.parquet.enc").unlink()),
+    ("no rows", "malformed", lambda w: (path(w, "ranks") / ROWS_FILE).unlink()),
     ("a file too many", "malformed", lambda w: (path(w, "ranks") / "x.parquet").touch()),
-    ("text for ranks", "malformed",
-     lambda w: w.forge("ranks", BANK, BANK, table=pa.table(
-         {name: ["zq7canary48151623"] * rows(w) for name in names(w)}))),
+    ("shares that do not say which hash they were built with", "malformed",
+     lambda w: forge_shares(w, numbers=[])),
+    ("text for a nonce", "malformed", lambda w: forge_rows(w, nonce="zq7canary48151623")),
 ]  # fmt: skip
 
 
-def names(workspace: Workspace) -> tuple[str, ...]:
-    return tuple(json.loads((path(workspace, "ranks") / MANIFEST).read_bytes())["columns"])
+def forge_rows(
+    workspace: Workspace,
+    *,
+    width: int | None = None,
+    fewer: int = 0,
+    reverse: bool = False,
+    twice: bool = False,
+    nonce: str = "5" * 64,
+) -> None:
+    """Other sealed rows of the bank's, really signed by it."""
+    honest = workspace.artifact("ranks", BANK)
+    width = honest.document["width"] if width is None else width
+    whole = honest.entries(honest.manifest.rows + 1, ROW_TAG + honest.document["width"])
+    entries = whole[: len(whole) - fewer, : ROW_TAG + width].copy()
+    assert entries.shape[1] == ROW_TAG + width
+    entries = entries[::-1] if reverse else entries
+    if twice:
+        entries[1] = entries[0]
+    document = {"nonce": nonce, "width": width}
+    workspace.forge("ranks", BANK, BANK, entries=entries, document=document)
 
 
-def rows(workspace: Workspace) -> int:
-    return int(json.loads((path(workspace, "ranks") / MANIFEST).read_bytes())["rows"])
+def forge_shares(workspace: Workspace, **changes: object) -> None:
+    """The bank's own shares, really signed by it, with another description."""
+    honest = workspace.artifact("shares", BANK)
+    document = {**honest.document, **changes}
+    entries = honest.part(0, honest.document["width"])
+    workspace.forge("shares", BANK, BANK, entries=entries, document=document)
+
+
+def test_rows_under_another_nonce_than_they_name_do_not_open(released: Workspace) -> None:
+    forge_rows(released)
+    with pytest.raises(ContractError, match="keys or versions of the parties differ"):
+        released.step(LABEL, "open_rows")
+    assert not (released.home(LABEL) / "opened.json").exists()
 
 
 def lie(workspace: Workspace, kind: str) -> None:
-    """Another table, sealed to the right receiver, under the first one's sha256."""
+    """Other rows, sealed to the right receiver, under the first ones' sha256."""
     restate(workspace, kind, software="0.0.0")
     folder = path(workspace, kind)
     digest = parse_manifest((folder / MANIFEST).read_bytes(), kind).digest
     public = str(workspace.declared.parties[LABEL].encryption_key)
     secret = load_site(workspace.folder / BANK / "site.yaml").noise_secret()
-    raw = Envelope(secret, public).encrypt(b"another table", digest, "table.parquet")
-    (folder / "table.parquet.enc").write_bytes(raw)
+    raw = Envelope(secret, public).encrypt(b"other rows", digest, ENTRIES)
+    (folder / ROWS_FILE).write_bytes(raw)
 
 
 def forget(workspace: Workspace, party: str, place: str) -> None:
@@ -178,31 +205,31 @@ def test_a_release_that_was_tampered_with(
     honest = released.files("exchange")
     memory = (released.home(LABEL) / "acceptance.json").read_bytes()
     tamper(released)
-    refuses(released, LABEL, "accept", reason, BANK)
+    refuses(released, LABEL, "open_rows", reason, BANK)
     # Undone, all is well: a refusal leaves nothing behind.
     (released.home(LABEL) / "acceptance.json").write_bytes(memory)
-    for kind in ("ranks", "holdout"):
+    for kind in ("psi_answer", "shares", "ranks"):
         start = f"credit_scoring/{SECOND_RUN}/{kind}/{BANK}/"
         rewrite(path(released, kind), {
             name.removeprefix(start): raw for name, raw in honest.items() if name.startswith(start)
         })  # fmt: skip
-    assert released.step(LABEL, "accept")["accepted"]
+    assert released.step(LABEL, "open_rows")["train"] > 0
 
 
 def test_another_release_after_the_first_was_accepted(released: Workspace) -> None:
-    released.step(LABEL, "accept")
+    released.step(LABEL, "open_rows")
     restate(released, "ranks", software="0.0.0")
     with pytest.raises(Rejected, match="another one was accepted here before") as caught:
-        released.step(LABEL, "assemble")
+        released.step(LABEL, "open_rows")
     assert caught.value.reason == "superseded"
 
 
-def test_the_alignment_of_a_neighbour(released: Workspace) -> None:
+def test_the_query_to_a_neighbour(released: Workspace) -> None:
     memory = released.home(BANK) / "acceptance.json"
-    swap(released, "alignment", path(released, "alignment", SHOP))
+    swap(released, "psi_query", path(released, "psi_query", SHOP))
     before = memory.read_bytes()
     with pytest.raises(Rejected) as caught:
-        released.step(BANK, "preprocess")
+        released.step(BANK, "psi_answer")
     assert caught.value.reason == "not_for_me"
     assert memory.read_bytes() == before
 
@@ -211,7 +238,7 @@ def test_a_second_plan(released: Workspace) -> None:
     folder = path(released, "plan", LABEL)
     files = {file.name: file.read_bytes() for file in folder.iterdir()}
     rewrite(folder, resigned(files, signer(released, LABEL), software="0.0.0"))
-    for party, stage in ((BANK, "preprocess"), (LABEL, "accept")):
+    for party, stage in ((BANK, "preprocess"), (LABEL, "open_rows")):
         with pytest.raises(Rejected, match="plan/credit") as caught:
             released.step(party, stage)
         assert caught.value.reason == "superseded"
@@ -260,28 +287,20 @@ def test_a_private_key_that_does_not_open(workspace: Workspace, party: str, how:
 
 
 def test_only_what_goes_to_a_party_with_a_key_is_encrypted(workspace: Workspace) -> None:
-    workspace.edit_yaml("federation.yaml", lambda d: d["parties"][BANK].pop("encryption_key"))
-    workspace.edit_yaml(f"{LABEL}/policy.yaml", lambda d: d.update(require_encryption=False))
-    (workspace.folder / BANK / "keys" / "encryption.key").unlink()
+    workspace.plain()
+    (workspace.folder / LABEL / "keys" / "encryption.key").unlink()
     workspace.all()
     for kind in KINDS:
         for about in (BANK, SHOP):
             folder = path(workspace, kind, LABEL if kind == "plan" else about)
             ends = {p.suffix for p in folder.iterdir() if not p.name.startswith("manifest")}
-            plain = kind == "plan" or (about == BANK and kind in ("alignment", "split_request"))
+            plain = receiver_of(kind, about, LABEL) in (None, LABEL)
             assert (ends == {".enc"}) is not plain, f"{kind}/{about}"
-
-
-def test_a_store_of_encrypted_artifacts_shows_no_table(trained_once: Workspace) -> None:
-    for name in trained_once.files("exchange", "credit_scoring", FIRST_RUN):
-        if name.endswith(".enc"):
-            with pytest.raises(pl.exceptions.PolarsError):
-                pl.read_parquet(trained_once.folder / "exchange/credit_scoring" / FIRST_RUN / name)
 
 
 @pytest.fixture(scope="module")
 def plain_once(trained_once: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """A finished second run without any encryption."""
+    """A finished second run in which nothing to the label holder is encrypted."""
     copy = trained_once.copy(tmp_path_factory.mktemp("plain") / "federation", SECOND_RUN)
     copy.plain()
     with pytest.MonkeyPatch.context() as patch:
@@ -324,7 +343,9 @@ def test_any_flipped_byte_on_disk_is_refused(
     folder = path(spoilt, kind, about)
     shutil.copytree(path(workspace, kind, about), folder)
     files = sorted(folder.iterdir())
-    assert any(file.suffix == ".enc" for file in files) is (encrypted and kind != "plan")
+    receiver = receiver_of(kind, about, LABEL)
+    closed = receiver is not None and (encrypted or receiver != LABEL)
+    assert any(file.suffix == ".enc" for file in files) is closed
     honest = spoilt.store.get(place)
     assert honest is not None
     assert reader_of(workspace, kind, about).accept(kind, about, honest, date.today())

@@ -4,10 +4,10 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.contents import opened
-from opboost_ops.exchange.encoding import smallest_integers, table_to_bytes
 from opboost_ops.exchange.encryption import SUFFIX, Envelope, PrivateKey, new_encryption_key
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Kind, Manifest
 from opboost_ops.exchange.rejection import Rejected
@@ -38,11 +37,12 @@ def sealed(
 
 def one_row(kind: Kind, values: tuple[int, ...]) -> Draft:
     names = tuple(f"f{i}" for i in range(len(values)))
-    arrays = [smallest_integers(np.array([value])) for value in values]
+    # Of sealed rows this is the plaintext, before any seal.
+    rows = np.array([values], dtype="<u4").view(np.uint8).reshape(1, -1)
     return Draft(
         kind=kind,
         about="bank",
-        table=pa.table(dict(zip(names, arrays, strict=True))),
+        entries=rows,
         rows=1,
         columns=names,
         answers="a" * 64,
@@ -72,8 +72,8 @@ CANDIDATES: dict[str, list[Draft]] = {
 
 
 def contents(draft: Draft) -> bytes:
-    if draft.table is not None:
-        return table_to_bytes(draft.table)
+    if draft.entries is not None:
+        return np.asarray(draft.entries).tobytes()
     return json.dumps(draft.document, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -153,24 +153,18 @@ def test_unencrypted_files_stay_as_they_are() -> None:
     draft = one_row("values", (3,))
     manifest, files = draft.seal(BANK, "toy", RUN, "bank", False)
     raw = contents(draft)
-    assert files["table.parquet"] == raw
-    assert manifest.files["table.parquet"].sha256 == hashlib.sha256(raw).hexdigest()
+    assert files["entries.bin"] == raw
+    assert manifest.files["entries.bin"].sha256 == hashlib.sha256(raw).hexdigest()
 
 
 @pytest.mark.parametrize("rows", [0, 1, 17, 500, FEW - 1])
 @pytest.mark.parametrize("columns", [1, 7, 40])
 def test_below_a_thousand_rows_no_table_has_a_size_of_its_own(rows: int, columns: int) -> None:
     rng = np.random.default_rng(rows)
-    names = [f"a_feature_with_a_long_name_{i:0100d}" for i in range(columns)]
-    tables = [
-        [np.ones(rows, dtype=np.int64)] * columns,
-        [rng.integers(0, 2**62, rows) for _ in names],
-        [rng.integers(0, 300, rows) for _ in names],
-    ]
     sizes = set()
-    for arrays in tables:
-        table = pa.table(dict(zip(names, map(smallest_integers, arrays), strict=True)))
-        sizes.add(len(salted(table_to_bytes(table), bytes(32), rows, columns)))
+    for width in (1, columns, 8 * columns):
+        table = rng.integers(0, 256, (rows, width)).astype(np.uint8)
+        sizes.add(len(salted(table.tobytes(), bytes(32), rows, columns)))
     assert len(sizes) == 1
 
 
@@ -198,9 +192,9 @@ def test_another_frame_is_refused(raw: bytes) -> None:
 
 
 def test_a_salted_file_that_is_changed_is_refused() -> None:
-    manifest, files = sealed(one_row("routes", (1, 2)))
+    manifest, files = sealed(replace(one_row("routes", (1, 2)), document={}))
     key = PrivateKey(X25519PrivateKey.from_private_bytes(base64.b64decode(PRIVATE)))
-    assert opened(manifest, files, key.decrypt, "x").table.num_rows == 1
+    assert len(opened(manifest, files, key.decrypt, "x", known=True).files["entries.bin"]) == 8
     for name in files:
         if name in (MANIFEST, SIGNATURE):
             continue

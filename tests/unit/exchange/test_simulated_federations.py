@@ -19,6 +19,7 @@ from tests.federation_simulator import (
     Simulation,
     digest,
     flipped,
+    sealed_rows,
 )
 
 ATTACKS = list(attacks())
@@ -58,15 +59,19 @@ def test_every_attack_is_refused_for_its_reason_and_changes_nothing(attack: Atta
 def test_there_is_an_attack_for_every_reason() -> None:
     tried = {attack.reason for attack in ATTACKS}
     # Whose books went back is told by the books of the reader.
-    assert tried | {"superseded", "older_books"} == set(get_args(Reason))
+    assert tried | {"superseded"} == set(get_args(Reason))
 
 
-@pytest.mark.parametrize("kind", ["digests", "ranks", "holdout", "split_values"])
+@pytest.mark.parametrize("kind", ["shares", "ranks", "psi_answer", "split_values"])
 def test_whoever_publishes_again_is_refused(kind: str) -> None:
     run = Simulation().until(None)
-    again = {"digests": {"answers": None}, "split_values": {"document": {"splits": {}}}}
-    table = {"table": run.draft("ranks", "b1").table.slice(1), "rows": 8}  # type: ignore[union-attr]
-    files = run.seal(kind, "b0", **again.get(kind, table))  # type: ignore[arg-type]
+    again = {
+        "shares": {"answers": None},
+        "psi_answer": {"answers": None},
+        "split_values": {"document": {"splits": {}}},
+        "ranks": {"entries": sealed_rows(9), "rows": 8},
+    }
+    files = run.seal(kind, "b0", **again[kind])  # type: ignore[arg-type]
     with pytest.raises(Rejected) as caught:
         run.take(LABEL, kind, "b0", files)  # type: ignore[arg-type]
     assert caught.value.reason == "superseded"
@@ -112,7 +117,7 @@ def test_rows_that_the_reader_knows_better() -> None:
     with pytest.raises(Rejected) as caught:
         run.views[LABEL].accept("ranks", "b0", files, TODAY, rows=8)
     assert caught.value.reason == "wrong_row_count"
-    assert run.views[LABEL].accept("ranks", "b0", files, TODAY, rows=9).table.num_rows == 9
+    assert run.views[LABEL].accept("ranks", "b0", files, TODAY, rows=15).manifest.rows == 15
 
 
 @pytest.mark.parametrize("keys", ["none", "another's"])

@@ -77,7 +77,7 @@ def test_neighbours_hold_a_run(workspace: Workspace, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(manifest, "__version__", "0.4.0")
     workspace.step("bank", "check_table")
     workspace.step("bank", "digest_ids")
-    assert "digests/bank" in workspace.published()
+    assert "shares/bank" in workspace.published()
 
 
 @pytest.fixture(scope="module")

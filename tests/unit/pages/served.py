@@ -23,7 +23,6 @@ from tests.federation import SECOND_RUN, Workspace
 from tests.unit.pages.airflow_runs import TRAIN, forget_runs, tell_trees, write_run
 from tests.unit.pages.long_history import lengthen
 from tests.unit.pages.many_parties import many_parties
-from tests.unit.stages.decoy_federation import workspace as with_decoys
 
 #: Where pictures stay, for people to look at.
 SHOTS = os.environ.get("OPBOOST_SCREENSHOTS")
@@ -48,12 +47,6 @@ def histories(
             return Workspace.write(folder / name)
         if name in ("two", "sixteen"):
             return trained(name, {"two": 2, "sixteen": 16}[name])
-        if name == "decoys":
-            new = with_decoys(folder / name)
-            with pytest.MonkeyPatch.context() as patch:
-                new.known_to(patch)
-                new.all()
-            return new
         copy = trained_once.copy(folder / name, SECOND_RUN)
         if name in ("scored", "drifted"):
             scoring = copy.scoring()
@@ -84,8 +77,12 @@ def in_airflow(state: str) -> None:
     if state == "failed":
         problem = "The table of bank does not keep its schema: " + "income is out of bounds. " * 9
         told = {"problem": problem, "remedy": "Mend the table, then start a new run."}
-        tasks = {**good, "bank_ids.check_table": "failed", "credit_train.train": "upstream_failed"}
-        write_run("failed", "failed", tasks, {"bank_ids.check_table": told})
+        tasks = {
+            **good,
+            "bank_release.check_table": "failed",
+            "credit_train.train": "upstream_failed",
+        }
+        write_run("failed", "failed", tasks, {"bank_release.check_table": told})
     elif state == "running":
         busy = {"bank_release.desensitize": "queued", "credit_train.train": "running"}
         write_run("running", "running", {**good, **busy})

@@ -162,7 +162,7 @@ def test_the_runs_note_says_why_it_has_failed(runs: None, taken: bool) -> None:
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
-    waits = {} if taken else {"shop_ids.check_table": "queued"}
+    waits = {} if taken else {"shop_release.check_table": "queued"}
     write_run(RUN, "failed", {**TASKS, **waits}, {TASK: SAID}, ago=timedelta(hours=13))
     with create_session() as session:
         run = session.scalars(select(DagRun)).one()
@@ -170,4 +170,4 @@ def test_the_runs_note_says_why_it_has_failed(runs: None, taken: bool) -> None:
         run_notes.on_dag_run_failed(run)
         note = str(run.note)
     assert "**bank: desensitize** has failed. income would pass its budget. Ask bank." in note
-    assert ("No worker took shop_ids.check_table from the queue shop" in note) is not taken
+    assert ("No worker took shop_release.check_table from the queue shop" in note) is not taken

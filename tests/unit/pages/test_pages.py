@@ -188,16 +188,16 @@ def test_the_exchange_is_what_was_sent(reader: Reader, untouched: Workspace) -> 
     kinds = [line["what"] for line in found]
     assert kinds == [
         "plan",
-        "digests",
-        "alignment",
+        "blinded IDs",
+        "answer to blinded IDs",
+        "shares",
         "ranks",
-        "holdout",
         "split request",
         "split values",
     ]
     assert all(line["verified now"].startswith("signature") for line in found)
     assert all(line["in the log"] == "same digest" for line in found[1:])
-    ranks = found[3]
+    ranks = next(line for line in found if line["what"] == "ranks")
     manifest = untouched.folder / "exchange" / "credit_scoring" / FIRST_RUN / "ranks" / "bank"
     assert int(ranks["size"]) == sum(path.stat().st_size for path in manifest.iterdir())
     assert int(ranks["rows"]) == json.loads((manifest / "manifest.json").read_text())["rows"]
@@ -235,7 +235,7 @@ def test_what_was_changed_on_its_way_is_said(reader: Reader, shown: Workspace) -
     shown.run = FIRST_RUN
     shown.forge("ranks", "bank", "shop")
     store = shown.folder / "exchange" / "credit_scoring" / FIRST_RUN
-    sealed = next((store / "holdout" / "bank").glob("table.parquet*"))
+    sealed = next((store / "shares" / "bank").glob("entries.bin*"))
     sealed.write_bytes(sealed.read_bytes() + b"x")
     found = {
         line["what"]: line
@@ -244,8 +244,8 @@ def test_what_was_changed_on_its_way_is_said(reader: Reader, shown: Workspace) -
     }
     assert "shop may not publish this ranks" in found["ranks"]["verified now"]
     assert found["ranks"]["in the log"] == "another digest"
-    assert "does not have the right size" in found["holdout"]["verified now"]
-    assert found["digests"]["verified now"].startswith("signature")
+    assert "does not have the right size" in found["shares"]["verified now"]
+    assert found["answer to blinded IDs"]["verified now"].startswith("signature")
 
 
 def test_a_run_on_its_own_page(reader: Reader, shown: Workspace) -> None:

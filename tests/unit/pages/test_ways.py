@@ -14,7 +14,7 @@ from tests.unit.pages.conftest import Reader
 NIGHT = run_id(TRAIN, "night")
 TASKS = {
     "credit_open.open_run": "success",
-    "bank_ids.check_table": "failed",
+    "bank_release.check_table": "failed",
     "credit_train.train": "upstream_failed",
 }
 
@@ -26,7 +26,7 @@ def run(shown: Workspace) -> Iterator[Workspace]:
         home = shown.home(party)
         home.rename(home.parent / NIGHT)
     told = {"problem": "income is out of bounds.", "remedy": "Mend the table."}
-    write_run("night", "failed", TASKS, {"bank_ids.check_table": told})
+    write_run("night", "failed", TASKS, {"bank_release.check_table": told})
     yield shown
     forget_runs()
 
@@ -52,7 +52,7 @@ def test_from_a_run_to_each_of_its_tasks(reader: Reader, run: Workspace) -> None
 def test_from_a_check_to_its_run_and_its_task(reader: Reader, run: Workspace) -> None:
     page = reader.page(f"quality/bank/credit_scoring/{NIGHT}/raw_table")
     assert f"run?id={NIGHT}" in page
-    assert f'href="/dags/{TRAIN}/runs/night/tasks/bank_ids.check_table"' in page
+    assert f'href="/dags/{TRAIN}/runs/night/tasks/bank_release.check_table"' in page
     # Without a run of Airflow's the check leads to the run's own page alone.
     forget_runs()
     page = reader.page(f"quality/bank/credit_scoring/{NIGHT}/raw_table")

@@ -40,7 +40,8 @@ def main() -> None:
         loss=CURVE,
     )
     folder = Path(cells)
-    draws = Draws(Database(url), Cells(folder), folder / "forgotten.json")
+    database = Database(url)
+    draws = Draws(database, Cells(folder, database))
     sys.stdin.readline()
     try:
         (held,) = draws.take([asked], FACTS, Budget(policy, {COLUMN: "age"}), lambda _: None)

@@ -11,7 +11,7 @@ from opboost_ops.domain import Domain
 from opboost_ops.errors import BudgetError
 from opboost_ops.mechanisms import GlobalMap, LocalMap, MissingBit
 from opboost_ops.mechanisms.bits import BIT
-from opboost_ops.privacy.accountant import Budget, accounts, forecast
+from opboost_ops.privacy.accountant import Budget, accounts, forecast, totals
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.privacy.worst import Worst
@@ -152,10 +152,10 @@ def test_a_forecast_is_exact_to_the_last_digit(fits: int) -> None:
     before = [release(name) for name in "abc"]
     budgets = Budget(policy(budget_whole=budget), {AGE: "age"})
     for i in range(expected):
-        budgets(before, [release(f"new {i}")])
+        budgets(totals(before), [release(f"new {i}")])
         before.append(release(f"new {i}"))
     with pytest.raises(BudgetError, match=r"features\.age\.budget_whole"):
-        budgets(before, [release("one more")])
+        budgets(totals(before), [release("one more")])
 
 
 def test_no_budget_has_no_forecast() -> None:
@@ -176,7 +176,7 @@ def test_sums_over_features_are_capped(caps: dict[str, float], told: str) -> Non
     second = uuid.UUID(int=2)
     budget = Budget(policy(all_features=caps), {AGE: "age", second: "debt"})
     with pytest.raises(BudgetError) as caught:
-        budget([release("a")], [release("b"), release("b", "debt", column=second)])
+        budget(totals([release("a")]), [release("b"), release("b", "debt", column=second)])
     assert told in str(caught.value)
     assert "would be" in str(caught.value)
 
@@ -191,10 +191,10 @@ def test_cells_that_partitions_leave_may_not_become_too_narrow() -> None:
     ]
     first, second = (release(f"{i}", loss=curve, edges=e) for i, e in enumerate(edges))
     budget = Budget(policy(least_cell_width=2), {AGE: "age"})
-    budget([], [first])
-    budget([first], [release("same partitions", loss=curve, edges=edges[0])])
+    budget(totals([]), [first])
+    budget(totals([first]), [release("same partitions", loss=curve, edges=edges[0])])
     with pytest.raises(BudgetError, match="would leave a cell of 1"):
-        budget([first], [second])
+        budget(totals([first]), [second])
     assert accounts([first, second])[AGE].least_cell == 1
 
 
@@ -202,4 +202,4 @@ def test_an_infinite_loss_passes_every_budget() -> None:
     curve = loss_curve(LocalMap(epsilon=1, theta=4), TEN)
     budget = Budget(policy(budget_whole=1000), {AGE: "age"})
     with pytest.raises(BudgetError, match="would be infinite"):
-        budget([], [release("a", loss=curve)])
+        budget(totals([]), [release("a", loss=curve)])

@@ -82,19 +82,15 @@ def test_what_is_refused_was_not_counted(database: Database) -> None:
     with pytest.raises(PolicyError):
         books.count(points(1, 2, 3, 4), 2, most=3)
     assert books.count(points(2, 3), 3, most=3) == Counted(3, 3)
-    assert not books.asked.has("credit", "lender", f"{2:016}")
 
 
 def test_runs_with_exponents_of_their_own_count_with_repeats(database: Database) -> None:
     lines = (line("a" * 16, 40), line("b" * 16, 40), line("c" * 16, 7, "other"))
     books = Books(database, lines)
-    assert books.asked.before(lines, "lender", "credit", "b" * 16) == 40
     assert books.count(points(1, 2, 3), 1) == Counted(3, 83)
     # The ledger's own line of a run that was counted here counts no more.
     books.lines += (line(f"{1:016}", 3),)
     assert books.count(points(1, 2, 3, 4), 2) == Counted(4, 84)
-    assert books.asked.before(books.lines, "lender", "credit", "a" * 16) == 44
-    assert books.asked.before(books.lines, "lender", "credit", f"{2:016}") == 83
 
 
 def kept(database: Database) -> dict[str, int]:

@@ -10,11 +10,17 @@ from hypothesis import strategies as st
 
 from opboost_ops.domain import Domain
 from opboost_ops.privacy.cells import Cells
+from opboost_ops.privacy.database import Database
 from opboost_ops.scratch import arrays
 from opboost_ops.scratch.arrays import Scratch
 
 COLUMN, CONTEXT = uuid.UUID(int=7), bytes(32)
 TEN = Domain(-2, 9)
+
+
+def cells_in(folder: Path, scratch: Scratch | None = None) -> Cells:
+    folder.mkdir(exist_ok=True, mode=0o700)
+    return Cells(folder, Database(f"sqlite:///{folder.parent / folder.name}.sqlite"), scratch)
 
 
 def night(cells: Cells, people: list[int], values: list[int], most: int | None) -> list[int]:
@@ -27,7 +33,7 @@ def night(cells: Cells, people: list[int], values: list[int], most: int | None) 
 
 
 def test_a_cell_at_its_cap_keeps_its_last_charged_value(tmp_path: Path) -> None:
-    cells = Cells(tmp_path)
+    cells = cells_in(tmp_path)
     assert night(cells, [5, 3], [1, 1], 2) == [1, 1]
     assert night(cells, [5, 3], [2, 1], 2) == [2, 1]
     # Person 5 has released 1 and 2: a third value is not released, an old one is.
@@ -38,14 +44,14 @@ def test_a_cell_at_its_cap_keeps_its_last_charged_value(tmp_path: Path) -> None:
 
 
 def test_without_a_cap_everything_goes_and_is_counted(tmp_path: Path) -> None:
-    cells = Cells(tmp_path)
+    cells = cells_in(tmp_path)
     for value in range(-2, 10):
         assert night(cells, [1], [value], None) == [value]
     assert cells.read(COLUMN, CONTEXT, TEN).changes().tolist() == [12]
 
 
 def test_charging_twice_is_charging_once(tmp_path: Path) -> None:
-    cells = Cells(tmp_path)
+    cells = cells_in(tmp_path)
     night(cells, [1, 2], [3, 4], 3)
     before = cells.read(COLUMN, CONTEXT, TEN)
     night(cells, [1, 2], [3, 4], 3)
@@ -55,7 +61,7 @@ def test_charging_twice_is_charging_once(tmp_path: Path) -> None:
 
 
 def test_another_noise_key_has_cells_of_its_own(tmp_path: Path) -> None:
-    cells = Cells(tmp_path)
+    cells = cells_in(tmp_path)
     night(cells, [1], [3], 1)
     who, what = np.array([1], dtype=np.uint64), np.array([4])
     assert cells.hold(COLUMN, b"\x01" * 32, who, what, TEN, 1).tolist() == [4]
@@ -63,7 +69,7 @@ def test_another_noise_key_has_cells_of_its_own(tmp_path: Path) -> None:
 
 
 def test_forgetting_removes_cells_and_nothing_else(tmp_path: Path) -> None:
-    cells = Cells(tmp_path)
+    cells = cells_in(tmp_path)
     night(cells, [1, 2, 3], [3, 4, 5], 1)
     assert cells.forget(np.array([2, 9], dtype=np.uint64)) == 1
     state = cells.read(COLUMN, CONTEXT, TEN)
@@ -72,8 +78,10 @@ def test_forgetting_removes_cells_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_files_are_their_owners_alone(tmp_path: Path) -> None:
-    cells = Cells(tmp_path / "cells")
+    cells = cells_in(tmp_path / "cells")
     night(cells, [1], [3], 1)
+    night(cells, [1], [4], 2)
+    cells.collect()
     files = list((tmp_path / "cells").iterdir())
     assert sorted(path.suffix for path in files) == [".parquet", ".people"]
     assert not any(path.stat().st_mode & 0o077 for path in files)
@@ -94,7 +102,7 @@ def test_it_is_a_dictionary_of_sets(
 ) -> None:
     """The same as the plainest model of it, over any history, in memory and on disk."""
     folder = tmp_path_factory.mktemp("cells")
-    cells = Cells(folder, Scratch(folder, held))
+    cells = cells_in(folder, Scratch(folder, held))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrays, "BLOCK", 1 + held % 3)
         _compared(cells, nights, most)

@@ -41,7 +41,7 @@ def test_a_ledger_of_a_newer_release_says_so_and_stays_as_it_is(tmp_path: Path) 
         set_version(connection, VERSION + 1)
     opened.close()
     before = file.read_bytes()
-    with pytest.raises(ConfigError, match="A newer release wrote the ledger") as caught:
+    with pytest.raises(ConfigError, match="which a newer release wrote") as caught:
         Database(f"sqlite:///{file}")
     assert f"version {VERSION + 1}" in caught.value.problem
     assert file.read_bytes() == before

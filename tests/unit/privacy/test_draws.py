@@ -2,14 +2,14 @@
 
 import sqlite3
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from opboost_ops.config.policy import Policy
 from opboost_ops.domain import Domain
 from opboost_ops.errors import BudgetError, ConfigError, ContractError
 from opboost_ops.mechanisms import GlobalMap
@@ -21,8 +21,6 @@ from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.forgotten import Forgotten, cell_hashes
 from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.privacy.loss import loss_curve
-from opboost_ops.privacy.lost import accept, lost_states
-from opboost_ops.privacy.migrations import upgrade
 
 COLUMN, CONTEXT, TEN = uuid.UUID(int=7), bytes(32), Domain(1, 10)
 CURVE = loss_curve(GlobalMap(epsilon=0.5), TEN)
@@ -35,7 +33,8 @@ class Party:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.url = f"sqlite:///{folder / 'ledger.sqlite'}"
-        self.cells = Cells(folder / "cells")
+        self.database = Database(self.url)
+        self.cells = Cells(folder / "cells", self.database)
         self.kept: list[list[int]] = []
 
     def take(
@@ -67,7 +66,7 @@ class Party:
         def keep(held: Sequence[np.ndarray]) -> None:
             self.kept = [part.tolist() for part in held]
 
-        draws = Draws(Database(self.url), self.cells, self.folder / "forgotten.json")
+        draws = Draws(self.database, self.cells)
         return [part.tolist() for part in draws.take(asked, FACTS, None, keep)]
 
     def lines(self) -> list[Release]:
@@ -78,7 +77,8 @@ class Party:
         return found.values, found.number
 
     def state(self, column: uuid.UUID = COLUMN) -> Path:
-        return self.cells.path(column, CONTEXT.hex()[:16])
+        (path,) = (self.folder / "cells").glob(f"{column}-*.parquet")
+        return path
 
 
 @pytest.fixture
@@ -134,17 +134,16 @@ def test_a_crash_leaves_it_charged_and_the_retry_repeats_it(
             party.take_all({COLUMN: [2, 1], other: [2, 1]}, 2)
     kept = party.kept
     assert kept == [[2, 1], [2, 1]]
-    # Another run comes in between, and moves what is released of person 1.
-    party.take_all({COLUMN: [5, 1], other: [1, 3]}, 2)
+    # Where it died nothing was charged, and no file is left that nothing points to.
+    assert party.worst() == ((2, 2) if after == 2 else (1, 1))
     held = party.take_all({COLUMN: [2, 1], other: [2, 1]}, 2, kept=kept)
-    assert held[0] == [2, 1] or after == 0
+    assert held == [[2, 1], [2, 1]]
+    assert len(list((party.folder / "cells").glob("*.parquet"))) == 2
     for column in (COLUMN, other):
-        state = party.cells.load(party.state(column))
-        worst, number = party.worst(column)
+        state = party.cells.load(column, CONTEXT.hex()[:16])
+        assert state is not None
+        worst, _ = party.worst(column)
         assert state.changes().max() <= worst <= 2
-        mark = party.cells.mark(party.state(column))
-        assert mark is not None
-        assert mark.number == number
 
 
 def test_a_budget_refuses_before_a_cell_is_charged(party: Party) -> None:
@@ -154,7 +153,7 @@ def test_a_budget_refuses_before_a_cell_is_charged(party: Party) -> None:
     def refuse(*_: Any) -> None:
         raise BudgetError("enough")
 
-    draws = Draws(Database(party.url), party.cells, party.folder / "forgotten.json")
+    draws = Draws(party.database, party.cells)
     asked = Asked(COLUMN, "f7", CONTEXT, np.array([1], np.uint64), np.array([9]), TEN, None, CURVE)
     with pytest.raises(BudgetError, match="enough"):
         draws.take([asked], FACTS, refuse, lambda _: None)
@@ -162,82 +161,72 @@ def test_a_budget_refuses_before_a_cell_is_charged(party: Party) -> None:
     assert party.worst() == (1, 1)
 
 
-def spoilt(party: Party, how: str, old: bytes) -> None:
-    if how == "gone":
-        party.state().unlink()
-    elif how == "older":
-        party.state().write_bytes(old)
-    else:
-        party.state().write_bytes(b"no Parquet")
-
-
-@pytest.mark.parametrize("how", ["gone", "older", "damaged"])
-def test_a_lost_state_is_refused_until_its_owner_accepts_it(party: Party, how: str) -> None:
+@pytest.mark.parametrize("how", ["gone", "damaged", "older"])
+def test_a_lost_state_is_refused_until_its_owner_goes_on(party: Party, how: str) -> None:
     party.take([1, 1], 2)
-    old = party.state().read_bytes()
+    old, name = party.state().read_bytes(), party.state().name
     party.take([2, 1], 2)
-    spoilt(party, how, old)
-    with pytest.raises(BudgetError, match="lost, cannot be read, or are older"):
+    new = party.state()
+    if how == "damaged":
+        new.write_bytes(b"no Parquet")
+    else:
+        new.unlink()
+    if how == "older":
+        # An older folder was put back: the database points to no file in it.
+        new.with_name(name).write_bytes(old)
+    with pytest.raises(BudgetError, match=r"lost|not the one that the ledger points to"):
         party.take([3, 1], 2)
     assert party.worst() == (2, 2)
-    (lost,) = lost_states(party.lines(), party.cells)
-    assert lost.held == (1 if how == "older" else 0)
-    rule = {"mechanisms": ["global_map"], "max_changes": 2}
-    policy = Policy.model_validate({"version": 1, "party": "bank", "features": {"f7": rule}})
-    (line,) = accept(Database(party.url), party.cells, policy, ())
-    assert line.draw is not None
-    assert (line.kind, line.draw.added, line.draw.worst) == ("accepted", 2, 4)
-    assert lost_states(party.lines(), party.cells) == []
-    # From here on whatever is asked for, no cell goes beyond what was charged: 1, 2, and two more.
-    released = {1, 2} | {party.take([value, 1], 2)[0] for value in (3, 4, 5, 6)}
-    assert len(released) <= 4 == party.worst()[0]
-    (account,) = accounts(party.lines()).values()
-    assert float(account.whole) == pytest.approx(4 * float(CURVE.loss[-1]))
+    assert party.cells.is_lost(COLUMN, CONTEXT.hex()[:16])
 
 
-def test_a_state_that_is_ahead_brings_its_line(party: Party) -> None:
-    """The ledger alone was put back from before two draws: nothing that was charged is lost."""
+def test_both_the_charge_and_the_generation_exist_or_neither(
+    party: Party, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database was put back from before two draws: it points to files that are gone."""
     party.take([1, 1], None)
     backup = (party.folder / "ledger.sqlite").read_bytes()
     party.take([2, 1], None)
     party.take([3, 1], None)
     (party.folder / "ledger.sqlite").write_bytes(backup)
-    assert party.take([4, 1], None) == [4, 1]
-    assert party.worst() == (4, 4)
-    assert [line.draw.added for line in party.lines() if line.draw] == [1, 2, 1]
+    with pytest.raises(BudgetError, match="lost"):
+        party.take([4, 1], None)
+
+
+def test_totals_are_those_of_all_entries(party: Party) -> None:
+    other = uuid.UUID(int=8)
+    for values in ([1, 2], [3, 2], [3, 4]):
+        party.take_all({COLUMN: values, other: values[::-1]}, 2)
+        party.take([5, 5], 1, column=other)
+    ledger = Ledger(Database(party.url))
+    assert ledger.totals().accounts == accounts(ledger.releases())
+
+
+def test_encrypted_states_give_no_value_without_their_key(tmp_path: Path) -> None:
+    party, key = Party(tmp_path), bytes(range(32))
+    party.cells = Cells(tmp_path / "cells", party.database, key=key)
+    assert party.take([1, 2, 3], 2) == [1, 2, 3]
+    assert party.take([4, 2, 3], 2) == [4, 2, 3]
+    assert party.state().read_bytes()[:4] == b"PARE"
+    for wrong in (None, bytes(32)):
+        with pytest.raises(ConfigError, match="encrypted"):
+            Cells(tmp_path / "cells", Database(party.url), key=wrong).load(
+                COLUMN, CONTEXT.hex()[:16]
+            )
 
 
 def test_nobody_comes_back_from_the_list_of_the_forgotten(party: Party) -> None:
     party.take([1, 2, 3], 1)
-    secret = bytes(range(32))
-    forgotten = Forgotten(party.folder / "forgotten.json")
-    assert forgotten.add(secret, "P1", [2])
-    Ledger(Database(party.url)).complete(forgotten)
+    forgotten = Forgotten(Database(party.url))
+    assert forgotten.add(bytes(range(32)), "P1", [2])
+    assert not forgotten.add(bytes(range(32)), "P1", [2])
     with pytest.raises(ContractError, match="forgotten since this run"):
         party.take([1, 2, 3], 1)
-    # The list is lost, or an older copy is put back: it is completed, and the run refused.
-    (party.folder / "forgotten.json").unlink()
-    with pytest.raises(ContractError, match="had lost some"):
-        party.take([1, 2], 1)
-    again = Forgotten(party.folder / "forgotten.json")
-    assert again.entries() == forgotten.entries()
-    import pyarrow as pa
-
-    assert again.keep(pa.array(["P1", "P2"]), "string").tolist() == [False, True]
-
-
-def test_a_list_is_put_together_with_a_copy_and_never_replaced(tmp_path: Path) -> None:
-    import pyarrow as pa
-
-    one, other = Forgotten(tmp_path / "a.json"), Forgotten(tmp_path / "b.json")
-    one.add(bytes(32), "P1")
-    other.add(bytes(range(32)), "P2")
-    one.merge(other.entries())
-    one.add(bytes(32), 3)
-    read = Forgotten(tmp_path / "a.json")
-    ids = pa.array(["P1", "P2", "P3"])
-    assert read.keep(ids, "string").tolist() == [False, False, True]
-    assert read.keep(pa.array([3, 4]), "integer").tolist() == [False, True]
+    kept = forgotten.read().keep(pa.array(["P1", "P2"]), "string")
+    assert kept.tolist() == [False, True]
+    # Under another secret, and merged with another list, nobody leaves it.
+    forgotten.add(bytes(32), 3)
+    assert forgotten.read().keep(pa.array([3, 4]), "integer").tolist() == [False, True]
 
 
 def test_a_persons_hashes_are_those_under_every_secret_and_type() -> None:
@@ -245,108 +234,11 @@ def test_a_persons_hashes_are_those_under_every_secret_and_type() -> None:
     assert len(cell_hashes(secrets, ["lender", ":linkable"], ["12", 12])) == 8
 
 
-@pytest.fixture
-def former(party: Party) -> Callable[[list[dict[str, Any]]], None]:
-    """A ledger as version 1 wrote it."""
-
-    def write(lines: list[dict[str, Any]]) -> None:
-        connection = sqlite3.connect(party.folder / "ledger.sqlite")
-        connection.executescript(
-            "CREATE TABLE releases (id INTEGER NOT NULL PRIMARY KEY, recorded_at VARCHAR(40) NOT "
-            "NULL, artifact VARCHAR(64) NOT NULL, feature VARCHAR(160) NOT NULL, event JSON NOT "
-            "NULL, UNIQUE (artifact, feature));"
-            "CREATE TABLE commits (artifact VARCHAR(64) NOT NULL PRIMARY KEY, committed_at "
-            "VARCHAR(40) NOT NULL);"
-        )
-        for i, line in enumerate(lines):
-            event = Release(
-                **{**FACTS, **line},
-                kind="ranks",
-                artifact=f"{i:064}",
-                account="local_dp",
-                feature="f7",
-                column=COLUMN,
-                cells=CONTEXT.hex()[:16],
-                loss=CURVE,
-                rows=2,
-            )
-            text = event.model_dump_json(exclude={"draw"})
-            row = ("2026-01-01T00:00:00+00:00", f"{i:064}", "f7", text)
-            connection.execute(
-                "INSERT INTO releases (recorded_at, artifact, feature, event) VALUES (?, ?, ?, ?)",
-                row,
-            )
-        connection.commit()
-        connection.close()
-
-    return write
-
-
-@pytest.mark.parametrize("counted", [1, 5])
-def test_a_former_ledger_is_taken_over_as_if_no_cap_had_been(
-    party: Party, former: Callable[[list[dict[str, Any]]], None], counted: int
-) -> None:
-    """Three runs, of which two show equal outputs: three; more where a cell has released more."""
-    runs = [{"run": f"{i:016}", "draws": name} for i, name in enumerate(("a", "b", "a"))]
-    # A training and a held-out artifact of a run are one release.
-    former([*runs, runs[-1]])
-    who = np.array([1, 2], dtype=np.uint64)
-    for value in range(1, counted + 1):
-        party.cells.charge(COLUMN, CONTEXT, who, np.array([value, 1]), TEN)
-    before = (party.folder / "ledger.sqlite").read_bytes()
-    database = Database(party.url)
-    upgrade(database, party.cells)
-    worst = max(3, counted)
-    assert party.worst() == (worst, 1)
-    (account,) = accounts(party.lines()).values()
-    assert float(account.whole) == pytest.approx(worst * float(CURVE.loss[-1]))
-    assert account.releases == 3
-    backup = sqlite3.connect(party.folder / "ledger.sqlite.before-2")
-    old = sqlite3.connect(":memory:")
-    (party.folder / "copy").write_bytes(before)
-    assert len(backup.execute("SELECT * FROM releases").fetchall()) == 4
-    assert not backup.execute("SELECT name FROM sqlite_master WHERE name='draws'").fetchall()
-    old.close()
-    (kept,) = (party.folder / "cells.before-2").glob("*.parquet")
-    assert party.cells.mark(kept) is None
-    # Under a cap of two nothing more is added: three or five are there already.
-    party.take([9, 1], 2)
-    assert party.worst() == (worst, 2)
-    upgrade(Database(party.url), party.cells)
-    assert len(list(party.folder.glob("ledger.sqlite.before*"))) == 1
-
-
-def test_a_former_state_that_is_not_there_is_lost(
-    party: Party, former: Callable[[list[dict[str, Any]]], None]
-) -> None:
-    former([{"run": "0" * 16, "draws": "a"}])
-    upgrade(Database(party.url), party.cells)
-    with pytest.raises(BudgetError, match="older"):
-        party.take([1, 1], 2)
-
-
-def test_without_a_backup_nothing_is_migrated(
-    party: Party,
-    former: Callable[[list[dict[str, Any]]], None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    former([{"run": "0" * 16, "draws": "a"}])
-    before = (party.folder / "ledger.sqlite").read_bytes()
-
-    def full(*_: Any) -> None:
-        raise OSError
-
-    monkeypatch.setattr("opboost_ops.privacy.migrations.copy_file", full)
-    with pytest.raises(ConfigError, match="No backup"):
-        upgrade(Database(party.url), party.cells)
-    assert (party.folder / "ledger.sqlite").read_bytes() == before
-
-
 def test_a_later_ledger_is_refused(party: Party) -> None:
     Database(party.url)
     connection = sqlite3.connect(party.folder / "ledger.sqlite")
-    connection.execute("INSERT INTO schema (version, since) VALUES (3, '')")
+    connection.execute("INSERT INTO schema (version, since) VALUES (4, '')")
     connection.commit()
     connection.close()
-    with pytest.raises(ConfigError, match="version 3"):
+    with pytest.raises(ConfigError, match="version 4"):
         Database(party.url)

@@ -10,7 +10,7 @@ from opboost_ops.config.columns import columns_of
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms.global_map import GlobalMap
-from opboost_ops.privacy.accountant import accounts
+from opboost_ops.privacy.accountant import totals
 from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.ledger import Ledger
@@ -27,7 +27,7 @@ def release(feature: str | None, artifact: str = "a" * 64) -> Release:
         run="0" * 16,
         party="bank",
         receiver="credit",
-        kind="ranks" if protected else "digests",
+        kind="ranks" if protected else "psi_answer",
         artifact=artifact,
         account="local_dp" if protected else "exact",
         feature=feature,
@@ -99,13 +99,7 @@ def test_a_rule_is_told_all_that_counts_and_nothing_else(url: str) -> None:
     ledger.reserve([*before, *draws])
     new = [release("income", "c" * 64), release(None, "c" * 64)]
     ledger.reserve(new, lambda *lines: told.append(lines))
-    assert told == [([before[1], draws[0]], new)]
-    some, whole = accounts(told[0][0])[uuid.UUID(int=1)], accounts([*before, *draws])
-    assert (some.step, some.whole) == (
-        whole[uuid.UUID(int=1)].step,
-        whole[uuid.UUID(int=1)].whole,
-    )
-    assert some.structure == whole[uuid.UUID(int=1)].structure
+    assert told == [(totals([*before, *draws]), new)]
 
 
 def test_a_database_that_cannot_be_opened_does_not_show_its_password() -> None:
@@ -124,21 +118,21 @@ def test_every_artifact_of_a_run_has_its_lines(trained_once: Workspace) -> None:
             assert books.ledger.uncommitted() == []
         assert {event.party for event in events} == {party}
         told = {event.kind for event in events if event.receiver.startswith("everyone")}
-        own = {"check_table", "accept", "check_frame", "check_model", "evaluate", "register"}
+        own = {"check_table", "check_frame", "check_model", "register"}
         assert told == (own if party == "credit" else {"check_table", "check_release"})
         kinds = {(event.kind, event.receiver) for event in events if event.kind not in told}
         if party == "credit":
             both = ("shop", "bank")
-            sent = {(kind, p) for kind in ("alignment", "split_request") for p in both}
+            sent = {(kind, p) for kind in ("psi_query", "split_request") for p in both}
             assert kinds == {("plan", "credit"), *sent}
         else:
-            told_to = ("draw", "digests", "ranks", "holdout", "split_values")
+            told_to = ("draw", "psi_answer", "shares", "ranks", "split_values")
             assert kinds == {(kind, "credit") for kind in told_to}
         columns = columns_of(federation, party) if party != "credit" else ()
         charged, losses = {c.charge: c for c in columns}, column_losses(columns)
         for event in events:
             assert event.experiment is True
-            if event.kind in ("draw", "ranks", "holdout"):
+            if event.kind in ("draw", "ranks"):
                 assert (event.draw is not None) is (event.kind == "draw")
                 assert event.account == "local_dp"
                 assert event.column == charged[event.feature or ""].uuid

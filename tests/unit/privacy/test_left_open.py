@@ -64,6 +64,7 @@ def policy(without: str = "") -> Policy:
     }
     receivers = {"lender": {"signing_key": "B" * 42 + "A="}}
     data = {"version": 1, "party": "shop", "require_encryption": True}
+    data["alignment"] = {"seal_everybody": True, "max_new_queries": 100}
     return Policy.model_validate({**data, "features": rules, "receivers": receivers})
 
 

@@ -8,7 +8,7 @@ import pytest
 from opboost_ops.config.pilot import Pilot
 from opboost_ops.config.policy import AllFeatures, Policy
 from opboost_ops.errors import BudgetError
-from opboost_ops.privacy.accountant import Budget
+from opboost_ops.privacy.accountant import Budget, totals
 from opboost_ops.privacy.pilot import still_to_come, uncapped
 from tests.federation import Workspace
 from tests.unit.privacy.test_accountant import AGE, STEP, release
@@ -49,11 +49,11 @@ def test_what_is_left_for_later_counts_to_the_last_digit() -> None:
         policy = Policy(version=1, party="bank", all_features=AllFeatures(budget_1=budget))
         rule = Budget(policy, {AGE: "age"}, later)
         if passes:
-            rule(before, [release("b")])
+            rule(totals(before), [release("b")])
             continue
         with pytest.raises(BudgetError, match=r"all_features\.budget_1.*loss\(1\) of 1\.5"):
-            rule(before, [release("b")])
-        Budget(policy, {AGE: "age"})(before, [release("b")])
+            rule(totals(before), [release("b")])
+        Budget(policy, {AGE: "age"})(totals(before), [release("b")])
 
 
 def test_where_nothing_is_drawn_anew_the_later_release_is_not_asked_room_for_again() -> None:
@@ -61,10 +61,10 @@ def test_where_nothing_is_drawn_anew_the_later_release_is_not_asked_room_for_aga
     both = [release("pilot"), release("final", cells="final")]
     policy = Policy(version=1, party="bank", all_features=AllFeatures(budget_1=float(2 * STEP)))
     rule = Budget(policy, {AGE: "age"}, (STEP, Fraction(0)))
-    rule(both, [])
-    rule(both, [release("told", draw=None, loss=None, kind="ranks")])
+    rule(totals(both), [])
+    rule(totals(both), [release("told", draw=None, loss=None, kind="ranks")])
     with pytest.raises(BudgetError, match="This is a pilot"):
-        rule(both, [release("once more")])
+        rule(totals(both), [release("once more")])
 
 
 @pytest.mark.parametrize(

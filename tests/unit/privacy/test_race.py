@@ -52,14 +52,15 @@ def test_racing_processes_never_pass_the_cap_on_changes(tmp_path: Path, most: in
     url = f"sqlite:///{tmp_path / 'ledger.sqlite'}"
     told = race(url, tmp_path / "cells", PROCESSES, most)
     assert len(set(told)) == most
-    cells = Cells(tmp_path / "cells")
-    ((path,),) = cells.columns().values()
-    state = cells.load(path)
+    cells = Cells(tmp_path / "cells", Database(url))
+    ((place, found),) = cells.generations().items()
+    state = cells.load(*place)
+    assert state is not None
     assert state.changes().tolist() == [most, 1]
     bits = np.unpackbits(state.seen[0], bitorder="little")
     assert {str(value) for value in np.flatnonzero(bits)} == set(told)
     (account,) = accounts(Ledger(Database(url)).releases()).values()
     assert float(account.whole) == pytest.approx(most * ONE)
     left = {p.name: p.suffix for p in (tmp_path / "cells").iterdir()}
-    assert left.pop(path.name)
+    assert left.pop(found.name)
     assert list(left.values()) == [".people"]

@@ -19,6 +19,13 @@ def without_key(workspace: Workspace, party: str) -> dict[str, Any]:
     return data
 
 
+def bank_alone(workspace: Workspace) -> dict[str, Any]:
+    """One feature holder, which shares keys with no other one, without an encryption key."""
+    data = without_key(workspace, "bank")
+    del data["parties"]["shop"]
+    return data
+
+
 def refused(workspace: Workspace, data: dict[str, Any], party: str) -> str:
     federation = parse_federation(data, "federation.yaml")
     policy = load_policy(workspace.folder / party / "policy.yaml")
@@ -40,21 +47,21 @@ def test_no_file_of_a_feature_is_published_in_the_clear(workspace: Workspace) ->
     (workspace.folder / "credit" / "keys" / "encryption.key").unlink()
     _, error = workspace.first_failure()
     assert isinstance(error, PolicyError)
-    assert not {"ranks/bank", "ranks/shop", "holdout/bank"} & set(workspace.published())
+    assert not {"shares/bank", "ranks/bank", "ranks/shop"} & set(workspace.published())
 
 
 def test_a_key_of_a_party_to_which_nothing_is_sent_is_not_asked_for(
     trained_once: Workspace,
 ) -> None:
-    federation = parse_federation(without_key(trained_once, "shop"), "federation.yaml")
+    federation = parse_federation(bank_alone(trained_once), "federation.yaml")
     require_consent(load_policy(trained_once.folder / "bank" / "policy.yaml"), federation, "bank")
 
 
 def test_the_label_holder_asks_for_the_keys_of_all_to_whom_it_sends(
     trained_once: Workspace,
 ) -> None:
-    told = refused(trained_once, without_key(trained_once, "shop"), "credit")
-    assert "no encryption_key of shop" in told
+    told = refused(trained_once, bank_alone(trained_once), "credit")
+    assert "no encryption_key of bank" in told
 
 
 def test_a_lender_asks_for_the_keys_of_all_others(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from opboost_ops.config.feature import Feature
 from opboost_ops.config.policy import Policy
 from opboost_ops.errors import BudgetError
-from opboost_ops.privacy.accountant import Budget, accounts
+from opboost_ops.privacy.accountant import Budget, accounts, totals
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.structure import Structure
 
@@ -52,17 +52,17 @@ def budget(width: float) -> Budget:
         ((4000.0, 10_000.0), 4000),
     ],
 )
-def test_the_cells_at_both_ends_count(edges: tuple[float, ...], least: float) -> None:
-    budget(least)([], [answered(*edges)])
+def test_finding_8_the_cells_at_both_ends_count(edges: tuple[float, ...], least: float) -> None:
+    budget(least)(totals([]), [answered(*edges)])
     with pytest.raises(BudgetError, match=f"would leave a cell of {least:g}"):
-        budget(least + 1)([], [answered(*edges)])
+        budget(least + 1)(totals([]), [answered(*edges)])
 
 
-def test_a_routed_missing_bit_is_a_cell_of_no_width() -> None:
+def test_finding_8_a_routed_missing_bit_is_a_cell_of_no_width() -> None:
     told = answered(feature="income=missing")
-    budget(0)([], [told])
+    budget(0)(totals([]), [told])
     with pytest.raises(BudgetError, match="would leave a cell of 0"):
-        budget(2000)([], [told])
+        budget(2000)(totals([]), [told])
     # Randomised, it is charged by its loss and tells nothing exactly.
     assert (
         accounts([answered(feature="income=missing", account="local_dp")])[INCOME].least_cell
@@ -73,11 +73,11 @@ def test_a_routed_missing_bit_is_a_cell_of_no_width() -> None:
 def test_what_was_told_already_is_not_held_against_a_run_that_tells_no_more() -> None:
     before = [answered(0.0, 500.0)]
     strict = budget(2000)
-    strict(before, [answered(0.0, 500.0, run="1" * 16, artifact="2" * 64)])
-    strict(before, [answered(500.0)])
+    strict(totals(before), [answered(0.0, 500.0, run="1" * 16, artifact="2" * 64)])
+    strict(totals(before), [answered(500.0)])
     assert accounts(before)[INCOME].least_cell == 0
     with pytest.raises(BudgetError, match="would leave a cell of 0"):
-        strict(before, [answered(15_000.0)])
+        strict(totals(before), [answered(15_000.0)])
 
 
 def test_lines_of_the_former_release_have_no_range_and_count_between_edges() -> None:

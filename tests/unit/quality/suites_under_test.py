@@ -96,7 +96,6 @@ GOOD: dict[str, Case] = {
         ranks,
     ),
     "release": (lambda: suites.release(dict.fromkeys("ab", DOMAIN), ROWS), ranks),
-    "acceptance": (lambda: suites.acceptance(dict.fromkeys("ab", DOMAIN), ROWS), ranks),
     "training_frame": (frame_suite, frame),
     "training_frame of regression": (
         lambda: frame_suite("regression"),

@@ -85,7 +85,7 @@ def drifted(workspace: Workspace) -> None:
 def test_what_leaves_is_nothing_or_one_bit(workspace: Workspace, tell: bool) -> None:
     drifted(workspace)
     workspace.edit_yaml("bank/policy.yaml", lambda data: data["checks"].update(tell_drift=tell))
-    workspace.until("align")
+    workspace.until("open_rows")
     home = workspace.home("bank")
     report = json.loads((home / "quality" / "drift.json").read_text())
     failed = [r["column"] for r in report["results"] if not r["success"]]

@@ -12,17 +12,20 @@ import polars as pl
 import pyarrow.feather as feather
 import pytest
 
-from opboost_ops.config.agreement import PROTOCOL, digest_of, document, fields
+from opboost_ops.config.agreement import PROTOCOL, fields
 from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import load_site, parse_federation
 from opboost_ops.errors import ConfigError, PolicyError
+from opboost_ops.exchange.books import agreements_of
 from opboost_ops.exchange.encryption import new_encryption_key
 from opboost_ops.exchange.signing import new_signing_key
-from opboost_ops.run import agreement_file
 from opboost_ops.run.admission import REFUSED
 from opboost_ops.run.agreement import withdraw
 from opboost_ops.run.phases import stages_of
-from tests.books import books_of
+from tests.adversary.kit import forge_plan as forged
+from tests.adversary.kit import refusal as told
+from tests.adversary.kit import released
+from tests.books import books_of, edit_agreement
 from tests.federation import SECOND_RUN, Workspace, small_credit
 
 HOLDERS = ("bank", "shop")
@@ -84,39 +87,6 @@ ATTACKS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def forged(workspace: Workspace, change: Callable[[Any], Any], bears: str = "own") -> None:
-    """Put a changed plan, really signed, in the place of the honest one."""
-    place = workspace.store.get(f"credit_scoring/{workspace.run}/plan/credit")
-    assert place is not None
-    plan = json.loads(place["document.json"])
-    change(plan["federation"])
-    if bears == "own":
-        plan["agreement"] = digest_of(document(parse_federation(plan["federation"], "plan")))
-    elif bears:
-        plan["agreement"] = bears
-    workspace.forge("plan", "credit", "credit", document=plan)
-
-
-def told(workspace: Workspace, party: str, stage: str) -> str:
-    """What is told outside when a stage is refused, with the party's tables out of reach."""
-    tables = workspace.folder / party / "tables"
-    tables.rename(tables.with_name("away"))
-    try:
-        with pytest.raises(PolicyError) as refused:
-            workspace.step(party, stage)
-    finally:
-        tables.with_name("away").rename(tables)
-    assert refused.value.__cause__ is None
-    return str(refused.value)
-
-
-def released(workspace: Workspace, party: str) -> Any:
-    with books_of(workspace, party) as books:
-        lines = books.ledger.releases()
-    cells = workspace.files(party, "cells")
-    return lines, {name: raw for name, raw in cells.items() if not name.endswith(".lock")}
-
-
 @pytest.mark.parametrize("purpose", ["train", "score"])
 def test_a_label_holder_that_asks_for_more_gets_nothing(
     honest: Workspace, purpose: Purpose
@@ -163,7 +133,7 @@ def test_a_thousand_epsilons_just_below_are_no_release(honest: Workspace) -> Non
     place = f"credit_scoring/{honest.run}/plan/credit"
     plan = json.loads((honest.store.get(place) or {})["document.json"])
     party = honest.folder / "bank"
-    book = agreement_file.load(load_site(party / "site.yaml"))
+    book = agreements_of(load_site(party / "site.yaml"))
     pinned = book.agreements[0]
     epsilon = bank(plan["federation"])["income"]["mechanism"]["epsilon"]
     for step in range(1, 1001):
@@ -177,7 +147,8 @@ def test_however_often_it_asks_it_gets_the_first_agreed_release(
 ) -> None:
     """Noise is keyed: later runs, with any of what is free to change, give the same values."""
     first = feather.read_table(whole.home("bank") / "randomised.arrow")
-    rows = sum(whole.home_json("credit", "alignment")[part] for part in ("train", "holdout"))
+    # The whole table is randomised, whoever is common.
+    rows = pl.read_parquet(whole.table_path("bank")).height
     for number in range(3):
         run = Workspace(honest.folder, f"{number + 16:016x}")
         run.edit_yaml(
@@ -212,11 +183,10 @@ def test_a_plan_of_another_protocol(honest: Workspace) -> None:
 
 @pytest.mark.parametrize("where", ["credit", "bank"])
 def test_an_agreement_that_was_edited_by_hand(honest: Workspace, where: str) -> None:
-    path = honest.folder / where / "agreement.json"
-    path.write_text(path.read_text().replace('"upper": 10', '"upper": 11'))
     site = load_site(honest.folder / where / "site.yaml")
+    edit_agreement(site, '"upper": 10', '"upper": 11')
     with pytest.raises(ConfigError, match="changed outside this software"):
-        agreement_file.load(site)
+        agreements_of(site)
     step, error = honest.first_failure()
     assert step == ("open_run" if where == "credit" else "bank.check_table")
     assert isinstance(error, PolicyError) and "changed outside" not in str(error)
@@ -226,11 +196,11 @@ def test_an_agreement_that_was_edited_by_hand(honest: Workspace, where: str) -> 
 def test_a_run_without_an_agreement_of_the_label_holder_publishes_nothing(
     honest: Workspace,
 ) -> None:
-    (honest.folder / "credit" / "agreement.json").unlink()
+    withdraw(load_site(honest.folder / "credit" / "site.yaml"), 1)
     with pytest.raises(PolicyError, match="credit refused run"):
         honest.open()
     assert honest.published() == []
-    assert "has not agreed" in honest.reason("credit")
+    assert "the newest one was withdrawn" in honest.reason("credit")
 
 
 def test_after_a_new_agreement_a_training_under_the_former_one_is_refused(
@@ -254,7 +224,7 @@ def test_what_is_free_to_change_runs_under_the_same_agreement(honest: Workspace)
     honest.edit_yaml("federation.yaml", change, agree=False)
     honest.all({"trees": 3})
     site = load_site(honest.folder / "bank" / "site.yaml")
-    assert [made.number for made in agreement_file.load(site).agreements] == [1]
+    assert [made.number for made in agreements_of(site).agreements] == [1]
 
 
 def redrawn(

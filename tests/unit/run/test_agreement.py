@@ -1,6 +1,5 @@
-"""What a party has agreed to, at its site: numbered, dated, sealed, withdrawn."""
+"""What a party has agreed to, in its database: numbered, dated, withdrawn."""
 
-import json
 import uuid
 from pathlib import Path
 
@@ -10,10 +9,11 @@ from opboost_ops.config.declared_map import first_declared
 from opboost_ops.config.loading import load_site, parse_federation
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.books import agreements_of as load
 from opboost_ops.exchange.books import open_books
 from opboost_ops.run.agreement import agree, lacking, withdraw
-from opboost_ops.run.agreement_file import load
 from opboost_ops.run.changes import changes, leaving
+from tests.books import edit_agreement
 from tests.unit.config.test_agreement import INCOME, data, federation
 
 
@@ -47,7 +47,6 @@ def test_agreements_are_numbered_across_federations_and_kept(bank: Site) -> None
         ("agreed", "other/agreement/2"),
         ("agreed", "toy/agreement/3"),
     ]
-    assert bank.agreement.stat().st_mode & 0o077 == 0
 
 
 def test_going_back_is_another_agreement_of_the_same_digest(bank: Site) -> None:
@@ -80,45 +79,13 @@ def test_agreements_of_the_same_content_are_withdrawn_together(bank: Site) -> No
     assert load(bank).standing("toy", first.digest) is None
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('"upper": 10', '"upper": 11'),
-        ('"withdrawn": null', '"withdrawn": "2026-01-01"'),
-        ('"number": 1', '"number": 2'),
-        ('"type": "numeric"', '"type": "ordinal"'),
-        ('"seal": "', '"seal": "0'),
-        ('"party": "bank"', '"party": "shop"'),
-        ("{", ""),
-    ],
-)
-def test_a_file_that_was_edited_by_hand_is_refused(bank: Site, old: str, new: str) -> None:
+@pytest.mark.parametrize(("old", "new"), [('"upper": 10', '"upper": 11'), ("{", "")])
+def test_an_agreement_that_was_edited_by_hand_is_refused(bank: Site, old: str, new: str) -> None:
     agree(bank, federation())
-    text = bank.agreement.read_text()
-    assert old in text
-    bank.agreement.write_text(text.replace(old, new, 1))
+    edit_agreement(bank, old, new)
     for act in (lambda: load(bank), lambda: agree(bank, federation()), lambda: withdraw(bank, 1)):
-        with pytest.raises(ConfigError, match=r"agreement\.json of bank was changed outside"):
+        with pytest.raises(ConfigError, match="agreement of bank was changed outside"):
             act()
-
-
-def test_a_file_of_another_party_is_refused(bank: Site, tmp_path: Path) -> None:
-    agree(bank, federation())
-    secret = bank.secret
-    secret.write_bytes(bytes(32))
-    with pytest.raises(ConfigError, match="under another noise secret"):
-        load(bank)
-
-
-def test_a_lost_file_does_not_begin_anew_under_the_same_noise(bank: Site) -> None:
-    """What the columns first declared is in it: a declaration cannot change unseen."""
-    agree(bank, federation())
-    bank.agreement.unlink()
-    with pytest.raises(ConfigError, match=r"is gone, and its audit log .* Restore it"):
-        agree(bank, federation(**{f"{INCOME}__missing__fill": 26}))
-    bank.secret.write_bytes(bytes(range(1, 33)))
-    # Anew, and its number goes on: the audit log has the first one.
-    assert agree(bank, federation()).number == 2
 
 
 def test_the_first_agreement_records_what_columns_declare(bank: Site) -> None:
@@ -181,20 +148,3 @@ def test_a_change_says_what_it_costs(
     assert [c.field for c in found] == [f"federation.parties.bank.features.income.{field}"]
     assert words in found[0].means
     assert not [c for c in changes(load(bank), federation(**change)) if "columns" in c.field]
-
-
-def test_a_formula_that_was_mended_is_another_agreement(bank: Site) -> None:
-    """Nothing declared is new, but this version computes another channel."""
-    agree(bank, federation())
-    raw = json.loads(bank.agreement.read_text())
-    from opboost_ops.mechanisms import noise
-    from opboost_ops.run import agreement_file
-
-    raw.pop("seal")
-    raw["agreements"][0]["content"]["columns"]["bank.income"]["channels"]["1.0"] = "0" * 64
-    book = agreement_file.Agreements.model_validate(raw)
-    bank.agreement.write_bytes(agreement_file.sealed(book, bank.noise_secret()))
-    assert noise.fingerprint(bank.noise_secret())
-    assert lacking(bank, federation()).endswith("columns.bank.income.channels.1.0")
-    (change,) = changes(load(bank), federation())
-    assert "computes another sampled table; a fresh draw of every cell of bank" in change.means

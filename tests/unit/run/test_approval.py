@@ -11,6 +11,7 @@ from opboost_ops.config.loading import load_federation, load_policy, load_site
 from opboost_ops.datasets.lenders import NAME, write_lenders
 from opboost_ops.errors import ApprovalError, PolicyError
 from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.manifest import parse_manifest
 from opboost_ops.run.approval import answer, reasons_for, waiting
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
@@ -27,6 +28,10 @@ def approving(workspace: Workspace, rules: dict[str, Any]) -> None:
 
 def approve(workspace: Workspace, *words: str) -> tuple[int, str]:
     command = ["approve", str(workspace.folder / "bank"), workspace.run, *words]
+    if words:
+        plan = workspace.store.get(f"credit_scoring/{workspace.run}/plan/credit")
+        assert plan is not None
+        command += ["--plan", parse_manifest(plan["manifest.json"], "plan").digest[:16]]
     done = CliRunner().invoke(app, command)
     return done.exit_code, done.output + str(done.exception or "")
 
@@ -47,11 +52,11 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 def test_the_first_release_waits_for_a_person_and_then_goes(fresh: Workspace) -> None:
     approving(fresh, FIRST)
-    fresh.until("desensitize", "bank")
+    fresh.until("check_table", "bank")
     published = fresh.published()
     for new in (True, False):
         with pytest.raises(ApprovalError, match="opboost approve SITE") as caught:
-            fresh.step("bank", "desensitize")
+            fresh.step("bank", "check_table")
         assert caught.value.new is new
     assert fresh.published() == published
     assert ("exact", "approval_asked") in events(fresh)
@@ -62,7 +67,9 @@ def test_the_first_release_waits_for_a_person_and_then_goes(fresh: Workspace) ->
     assert approve(fresh, "--yes")[0] != 0, "an answer needs a reason"
     assert approve(fresh, "--yes", "--because", "looked at the attacks")[0] == 0
     assert approve(fresh, "--no", "--because", "no")[0] != 0, "an answer stays"
-    fresh.step("bank", "desensitize")
+    fresh.step("bank", "check_table")
+    for stage in ("check_drift", "digest_ids", "preprocess", "desensitize"):
+        fresh.step("bank", stage)
     found = events(fresh)
     assert ("exact", "approval_approved") in found
     assert "local_dp" in dict(found)
@@ -70,12 +77,12 @@ def test_the_first_release_waits_for_a_person_and_then_goes(fresh: Workspace) ->
 
 def test_a_release_that_is_declined_stops_the_run(fresh: Workspace) -> None:
     approving(fresh, FIRST)
-    fresh.until("desensitize", "bank")
+    fresh.until("check_table", "bank")
     with pytest.raises(ApprovalError):
-        fresh.step("bank", "desensitize")
+        fresh.step("bank", "check_table")
     assert approve(fresh, "--no", "--because", "too early for us")[0] == 0
     with pytest.raises(PolicyError, match="was declined at bank") as caught:
-        fresh.step("bank", "desensitize")
+        fresh.step("bank", "check_table")
     assert not isinstance(caught.value, ApprovalError)
     assert "too early" not in str(caught.value), "a reason stays at home"
     assert ("exact", "approval_declined") in events(fresh)
@@ -84,22 +91,22 @@ def test_a_release_that_is_declined_stops_the_run(fresh: Workspace) -> None:
 
 def test_without_an_answer_in_time_it_is_declined(fresh: Workspace) -> None:
     approving(fresh, {**FIRST, "hours": 1e-9})
-    fresh.until("desensitize", "bank")
+    fresh.until("check_table", "bank")
     with pytest.raises(ApprovalError):
-        fresh.step("bank", "desensitize")
+        fresh.step("bank", "check_table")
     with pytest.raises(PolicyError, match="was declined"):
-        fresh.step("bank", "desensitize")
+        fresh.step("bank", "check_table")
     assert approve(fresh, "--yes", "--because", "late")[0] != 0
 
 
 def test_an_approval_is_of_one_plan(fresh: Workspace) -> None:
     approving(fresh, FIRST)
-    fresh.until("desensitize", "bank")
+    fresh.until("check_table", "bank")
     with books_of(fresh, "bank") as books:
         place = f"credit_scoring/{fresh.run}/approval"
         books.audit.add("approved", place, "bank", "0" * 64, "of another plan")
     with pytest.raises(ApprovalError):
-        fresh.step("bank", "desensitize")
+        fresh.step("bank", "check_table")
 
 
 @pytest.mark.parametrize(
@@ -142,9 +149,9 @@ def test_one_answer_is_for_draws_and_for_routed_answers(
 ) -> None:
     workspace = routed(tmp_path, monkeypatch)
     approving(workspace, FIRST)
-    workspace.until("desensitize", "bank")
+    workspace.until("check_table", "bank")
     with pytest.raises(ApprovalError):
-        workspace.step("bank", "desensitize")
+        workspace.step("bank", "check_table")
     _, told = approve(workspace)
     assert "the first release of credit_scoring to credit" in told
     assert "the first routed answer of credit_scoring to credit" in told
@@ -153,17 +160,17 @@ def test_one_answer_is_for_draws_and_for_routed_answers(
     # Exact answers have no loss: where there is a number, they are above it.
     scoring = workspace.scoring()
     approving(scoring, {**FIRST, "above": {"loss_1": 1e6}})
-    scoring.until("answer_routes", "bank")
+    scoring.until("check_table", "bank")
     published = scoring.published()
     with pytest.raises(ApprovalError):
-        scoring.step("bank", "answer_routes")
+        scoring.step("bank", "check_table")
     assert scoring.published() == published
     assert "routed answers are exact" in approve(scoring)[1]
     assert approve(scoring, "--no", "--because", "not these people")[0] == 0
     with pytest.raises(PolicyError, match="was declined at bank"):
-        scoring.step("bank", "answer_routes")
+        scoring.step("bank", "check_table")
     approving(scoring, FIRST)
-    scoring.step("bank", "answer_routes")
+    scoring.step("bank", "check_table")
 
 
 def test_horizontal_training_asks_before_anybody_waits_in_the_rounds(
@@ -178,16 +185,14 @@ def test_horizontal_training_asks_before_anybody_waits_in_the_rounds(
     policy = tmp_path / other / "policy.yaml"
     policy.write_text(policy.read_text() + "\napprove: {first_release: true}\n")
     open_run(file, run.run, {})
-    for name in (active, other):
-        run_stage(name, "check_table", run)
-    run_stage(active, "check_drift", run)
+    run_stage(active, "check_table", run)
     with pytest.raises(ApprovalError):
-        run_stage(other, "check_drift", run)
+        run_stage(other, "check_table", run)
     site = load_site(tmp_path / other / "site.yaml")
-    asked, _ = waiting(site, run.run)
-    assert asked.detail == f"it is the first training of {NAME} together with others"
-    answer(site, run.run, True, "ann", "looked at it")
-    run_stage(other, "check_drift", run)
+    ((asked, _),) = waiting(site, run.run)
+    assert asked.detail.startswith(f"it is the first training of {NAME} together with others. ")
+    answer(site, run.run, asked.artifact, True, "ann", "looked at it")
+    run_stage(other, "check_table", run)
     with open_books(site) as books:
         releases = books.ledger.releases()
     stages = ["check_table", "check_drift", "boost"]

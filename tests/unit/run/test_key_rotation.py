@@ -15,16 +15,17 @@ from opboost_ops.config.agreement import document
 from opboost_ops.config.loading import load_site
 from opboost_ops.datasets.lenders import write_lenders
 from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
+from opboost_ops.exchange.books import agreements_of as load
 from opboost_ops.exchange.encryption import key_name, new_encryption_key
 from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Manifest, parse_manifest
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer, new_signing_key, signed_by
+from opboost_ops.privacy.agreements import Agreed, Agreements
 from opboost_ops.run import agreement, clock
-from opboost_ops.run.agreement_file import Agreed, Agreements, load
-from opboost_ops.run.gaps import check
 from opboost_ops.run.known_keys import replaced
 from opboost_ops.run.local import run_federation
+from opboost_ops.run.rollback import check
 from tests.federation import SECOND_RUN, Workspace
 
 LABEL, BANK, SHOP = "credit", "bank", "shop"
@@ -110,7 +111,7 @@ def test_keys_are_replaced_in_the_middle_of_a_run(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = workspace.declared.parties
-    workspace.until("accept")
+    workspace.until("open_rows")
     first = artifact(workspace, f"ranks/{BANK}")
     for party in (LABEL, BANK):
         for use in ("signing", "encryption"):
@@ -118,9 +119,9 @@ def test_keys_are_replaced_in_the_middle_of_a_run(
     pin(workspace, LABEL)
     after = workspace.declared.parties
     # A retry is the same to the byte, and the run ends with the keys with which it began.
-    workspace.step(BANK, "publish")
+    workspace.step(BANK, "seal")
     assert artifact(workspace, f"ranks/{BANK}") == first
-    go_on(workspace, "accept")
+    go_on(workspace, "open_rows")
     for party, place in ((LABEL, f"split_request/{BANK}"), (BANK, f"split_values/{BANK}")):
         manifest, raw, signature = artifact(workspace, place)
         assert signed_by(before[party].signing_key, raw, signature)
@@ -133,7 +134,7 @@ def test_keys_are_replaced_in_the_middle_of_a_run(
             for path in workspace.folder.glob("*/keys/*.until-*"):
                 path.unlink()
         now = Workspace(workspace.folder, run)
-        now.until("accept")
+        now.until("open_rows")
         for place, party in ((f"plan/{LABEL}", LABEL), (f"ranks/{BANK}", BANK)):
             manifest, raw, signature = artifact(now, place)
             assert signed_by(after[party].signing_key, raw, signature)
@@ -174,16 +175,16 @@ def test_in_the_overlap_either_key_signs_and_after_it_the_new_one_alone(
     lines = renewed(workspace, BANK, "signing")
     declare(workspace, BANK, lines)
     new, old = signers(workspace, BANK)
-    workspace.until("align")
+    workspace.until("open_rows")
     # The site with the old key alone, as if the new one had not come there yet.
     for signer in (old, new):
-        sign_again(workspace, f"digests/{BANK}", signer)
-        workspace.step(LABEL, "align") if signer is old else None
+        sign_again(workspace, f"psi_answer/{BANK}", signer)
+        workspace.step(LABEL, "open_rows") if signer is old else None
     late = later(monkeypatch, 15)
     third = Workspace(workspace.folder, THIRD)
-    third.until("align")
-    sign_again(third, f"digests/{BANK}", old)
-    error = failure(lambda: third.step(LABEL, "align"))
+    third.until("open_rows")
+    sign_again(third, f"psi_answer/{BANK}", old)
+    error = failure(lambda: third.step(LABEL, "open_rows"))
     assert isinstance(error, Rejected)
     assert error.reason == "expired_key"
     assert str(lines["former_keys"][0]["until"]) in str(error)
@@ -204,28 +205,28 @@ def test_what_was_signed_in_time_is_taken_after_it(
 ) -> None:
     last = clock.today() + timedelta(days=1)
     declare(workspace, BANK, {"signing_key_expires": last})
-    workspace.until("align")
+    workspace.until("open_rows")
     plan = artifact(workspace, f"plan/{LABEL}")
     later(monkeypatch, 3)
     # Also what is cleared, the plan itself among it, is the same to the byte.
     workspace.open()
     assert artifact(workspace, f"plan/{LABEL}") == plan
     workspace.step(BANK, "digest_ids")
-    workspace.step(LABEL, "align")
+    workspace.step(LABEL, "open_rows")
     # A run that nobody finished is no way around the date for ever.
     later(monkeypatch, 8)
     with pytest.raises(ConfigError, match="has expired on"):
         workspace.step(BANK, "digest_ids")
-    workspace.step(LABEL, "align")
+    workspace.step(LABEL, "open_rows")
 
 
 def test_a_revoked_key_is_refused_at_once_by_who_has_agreed(workspace: Workspace) -> None:
-    workspace.until("align")
+    workspace.until("open_rows")
     declare(workspace, BANK, renewed(workspace, BANK, "signing", "--revoke"), agree=False)
-    workspace.step(LABEL, "align")
+    workspace.step(LABEL, "open_rows")
     agreement.agree(load_site(workspace.folder / LABEL / "site.yaml"), workspace.declared)
     with pytest.raises(PolicyError):
-        workspace.step(LABEL, "align")
+        workspace.step(LABEL, "open_rows")
     assert "is revoked: a new run under the newest agreement" in workspace.reason(LABEL)
 
 
@@ -281,10 +282,10 @@ def test_nobody_slips_in_a_key_as_a_former_one(
     new["former_keys"] = [{**lines, "key": key, "until": until}]
     declare(workspace, BANK, new, agree=False)
     site = load_site(workspace.folder / SHOP / "site.yaml")
-    before = site.agreement.read_bytes()
+    before = load(site)
     with pytest.raises(ConfigError, match=says):
         agreement.agree(site, workspace.declared)
-    assert site.agreement.read_bytes() == before
+    assert load(site) == before
 
 
 def test_whoever_joins_later_believes_no_former_key(workspace: Workspace) -> None:
@@ -305,18 +306,11 @@ def test_whoever_joins_later_believes_no_former_key(workspace: Workspace) -> Non
     assert replaced(load(site), "credit_scoring", LABEL, new) == (old,)
 
 
-@pytest.mark.parametrize("older", [False, True])
-def test_a_revoked_key_never_comes_back(workspace: Workspace, older: bool) -> None:
-    """Nor where the file of agreements that revoked it was replaced by an older one."""
+def test_a_revoked_key_never_comes_back(workspace: Workspace) -> None:
     site = load_site(workspace.folder / SHOP / "site.yaml")
-    text, book = workspace.file.read_text(), site.agreement.read_bytes()
+    text = workspace.file.read_text()
     declare(workspace, BANK, renewed(workspace, BANK, "signing", "--revoke"))
     workspace.file.write_text(text)
-    if older:
-        site.agreement.write_bytes(book)
-        workspace.edit_yaml(
-            "federation.yaml", lambda d: d["training"].update(holdout=0.3), agree=False
-        )
     with pytest.raises(ConfigError, match="was revoked"):
         agreement.agree(site, workspace.declared)
 

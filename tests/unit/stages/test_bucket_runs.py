@@ -58,8 +58,7 @@ def test_one_feature_of_private_data_marks_all_that_is_made(
     splits = TextModel.parse(model.read_text()).numeric_splits()
     for party, feature, told in (("b0", "w", DECLARED), ("b0", "size", DECLARED),
                                  ("b1", "v", PRIVATE)):  # fmt: skip
-        place = workspace.folder / "exchange" / NAME / FIRST_RUN / "ranks" / party
-        ranks = pl.read_parquet(place / "table.parquet")
+        ranks = pl.read_ipc((workspace.home("a") / f"opened-{party}.arrow").read_bytes())
         # With all buckets released, a rank is a bucket, and a split lies where one of them ends.
         assert set(ranks[feature]) == set(range(1, len(BUCKETS[feature]) + 2))
         ends = {edge - 0.5 for edge in BUCKETS[feature]}
@@ -74,7 +73,6 @@ def test_one_feature_of_private_data_marks_all_that_is_made(
     for party in ("a", *HOLDERS):
         secret = workspace.folder / party / "keys" / "noise.secret"
         secret.write_bytes(bytes(range(32)))
-        (workspace.folder / party / "agreement.json").unlink()
     workspace.agree()
     with pytest.raises(ConfigError, match=r"b1\.v were read off a private table"):
         Workspace(workspace.folder, SECOND_RUN).open()

@@ -74,7 +74,7 @@ def test_a_worse_model_is_kept_aside_and_people_are_told(
     gate = decision(workspace)
     assert gate["promote"] is False
     assert gate["new"] < gate["value"]
-    assert "was kept aside" in caplog.text
+    assert "was not promoted" in caplog.text
     assert summaries["credit.register"]["champion"] is False
     assert "worse by more than the tolerance 0" in summaries["credit.register"]["why"]
     kept = registry(workspace)
@@ -139,7 +139,7 @@ def test_promote_and_rollback_by_hand(workspace: Workspace) -> None:
     assert kept.champion() == FIRST_RUN
     command(workspace, "promote", SECOND_RUN)
     assert "has no model version nothing" in command(workspace, "rollback", "nothing", fails=True)
-    card = json.loads(command(workspace, "show"))
+    card = json.loads(command(workspace, "show", "--json"))
     assert card["run"] == SECOND_RUN
     assert "no model version" in command(workspace, "promote", "nothing", fails=True)
     with pytest.raises(ContractError):

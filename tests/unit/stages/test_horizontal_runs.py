@@ -30,6 +30,8 @@ from opboost_ops.run.runner import run_stage
 from opboost_ops.stages import raw_blocks
 from opboost_ops.stages.boost import model_text, rows_of, settings_of
 from opboost_ops.stages.catalogue import STAGES
+from opboost_ops.stages.home import Home
+from opboost_ops.stages.untold import whole
 
 TRAIN, SCORE, LATER = (f"{number:016d}" for number in (1, 2, 3))
 
@@ -65,7 +67,7 @@ class Lenders:
                     return said, errors
                 names = [n for n in phase.parties(self.federation) if stage in self._of(phase, n)]
                 if stage != ROUNDS:
-                    said |= {(name, stage): run_stage(name, stage, asked) for name in names}
+                    said |= {(name, stage): self._stage(name, stage, asked) for name in names}
                     continue
                 threads = [
                     threading.Thread(target=self._one, args=(name, asked, said, errors))
@@ -88,9 +90,13 @@ class Lenders:
 
     def _one(self, name, asked, said, errors):
         try:
-            said[name, ROUNDS] = run_stage(name, ROUNDS, asked)
+            said[name, ROUNDS] = self._stage(name, ROUNDS, asked)
         except OpBoostError as error:
             errors[name] = error
+
+    def _stage(self, name, stage, asked):
+        """The summary as the party's own people see it."""
+        return whole(Home(self.home(name, asked.run)), stage, run_stage(name, stage, asked))
 
     def home(self, name, run=TRAIN):
         return load_site(self.folder / name / "site.yaml").home / NAME / run

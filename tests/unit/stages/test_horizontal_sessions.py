@@ -103,8 +103,6 @@ def test_no_two_sessions_of_one_run_and_plan_share_a_mask(lenders):
             for table in sa.inspect(connection).get_table_names():
                 if table != "schema":
                     connection.exec_driver_sql(f"DELETE FROM {table}")
-        # Or what it has agreed to would say that there were books.
-        (lenders.folder / name / "agreement.json").unlink()
     agree_for_all(lenders.file)
     _, errors = lenders.run()
     assert not errors

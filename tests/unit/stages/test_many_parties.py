@@ -34,14 +34,19 @@ def made() -> Dataset:
 
 @pytest.mark.slow
 def test_a_run_of_64_parties_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = {"training": {"trees": 60, "depth": 4}, "alignment": "keyed", "seed": 0}
+    options = {"training": {"trees": 60, "depth": 4}, "seed": 0}
     workspace = Workspace.write(tmp_path / "federation", made(), **options)
     workspace.known_to(monkeypatch)
     summaries = workspace.all()
     assert "label_holder.register" in summaries
     sizes = {step: len(json.dumps(summary)) for step, summary in summaries.items()}
     assert max(sizes.values()) < LIMIT, sizes
-    assert summaries["label_holder.accept"]["checks"] == {"passed": 2 * (PARTIES - 1), "failed": []}
+    opened = summaries["label_holder.open_rows"]
+    assert (opened["train"], opened["holdout"]) == (48, 12)
+    for k in range(1, PARTIES):
+        checked = summaries[f"organisation_number_{k:02d}.check_release"]["checks"]
+        assert checked["passed"] > 0
+        assert checked["failed"] == []
 
 
 def test_summaries_do_not_grow() -> None:

@@ -120,8 +120,8 @@ def test_a_row_more_moves_no_other_row_to_the_held_out_ones(
 ) -> None:
     def held_out(workspace: Workspace) -> dict[str, bool]:
         workspace.known_to(monkeypatch)
-        workspace.until("align", "credit")
-        workspace.step("credit", "align")
+        workspace.until("open_rows", "credit")
+        workspace.step("credit", "open_rows")
         home = Home(workspace.home("credit"))
         positions = home.table("alignment").column("position").to_numpy()
         train = home.json("alignment")["train"]

@@ -72,8 +72,7 @@ def test_a_worse_model_is_compared_on_the_same_rows_and_kept_aside(routed: Works
     old, new = thresholds(routed, FIRST_RUN), thresholds(routed, SECOND_RUN)
     assert old != new
     for party in HOLDERS:
-        place = routed.folder / "exchange" / NAME / SECOND_RUN / "route_request" / party
-        asked = json.loads((place / "document.json").read_bytes())["thresholds"]
+        asked = routed.artifact("route_request", party).document["thresholds"]
         both = {
             name.removeprefix(f"{party}."): sorted(old.get(name, set()) | new.get(name, set()))
             for name in old | new
@@ -107,8 +106,7 @@ def test_a_plan_names_two_versions_at_most_and_one_is_compared_with(routed: Work
     registry(routed).register(OTHER, {**files, "evaluation.json": json.dumps(worse).encode()})
     registry(routed).decide(OTHER, True, "not shown to be worse")
     routed.until("answer_routes")
-    place = routed.folder / "exchange" / NAME / SECOND_RUN / "plan" / "a" / "document.json"
-    plan = json.loads(place.read_bytes())
+    plan = routed.artifact("plan", "a").document
     assert (plan["model"], plan["reference"]) == (OTHER, FIRST_RUN)
 
 
@@ -126,6 +124,22 @@ def test_a_run_that_is_cleared_asks_for_the_champion_with_which_it_began(
     assert routed.files("exchange") == before
 
 
+def test_a_model_that_splits_on_no_column_of_a_feature_holder_is_evaluated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = Workspace.write(
+        tmp_path / "stump",
+        dataset("regression"),
+        training={"trees": 1, "depth": 1},
+        scoring={"mode": "routed"},
+    )
+    workspace.known_to(monkeypatch)
+    workspace.all()
+    asked = [workspace.artifact("route_request", p).document["thresholds"] for p in HOLDERS]
+    assert {} in asked
+    assert workspace.home_json("a", "evaluation")["metrics"].keys() > {"federated_routed"}
+
+
 def begin_routing(workspace: Workspace) -> None:
     """Change the declared mode, and all policies, of a federation that was desensitised."""
 
@@ -140,21 +154,27 @@ def begin_routing(workspace: Workspace) -> None:
 
 
 def test_a_champion_never_evaluated_in_the_mode_is_evaluated_in_it_now(
-    workspace: Workspace,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    first = Workspace.write(
+        tmp_path / "first", dataset("regression"), training={"trees": 10, "depth": 3}
+    )
+    first.known_to(monkeypatch)
+    first.all()
+    workspace = Workspace(first.folder, SECOND_RUN)
     begin_routing(workspace)
     workspace.all()
-    gate = workspace.home_json("credit", "gate")
-    files = registry(workspace, "credit").files(FIRST_RUN)
-    assert set(json.loads(files["evaluation.json"])["metrics"]) == {
+    gate = workspace.home_json("a", "gate")
+    evaluation = registry(workspace).files(FIRST_RUN)["evaluation.json"]
+    assert set(json.loads(evaluation)["metrics"]) == {
         "label_holder_alone",
         "federated_desensitised",
     }
-    # The same data and seeds give the same model, and so the same metric in the new mode.
-    assert gate["promote"] is True
-    assert gate["new"] == gate["value"]
+    # Rows are held out one by one in this mode: both versions are judged on these rows.
+    assert gate["value"] == r2(workspace, FIRST_RUN)
+    assert gate["new"] == r2(workspace, SECOND_RUN)
+    assert gate["version"] == FIRST_RUN
     assert "in mode routed against" in gate["why"]
-    assert "no gain shown" in gate["why"]
     assert "on the same rows" in gate["why"]
 
 

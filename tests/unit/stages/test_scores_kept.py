@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 
-from opboost_ops.errors import ArtifactError, BudgetError, ContractError, PolicyError
-from opboost_ops.exchange.manifest import parse_manifest
+from opboost_ops.config.columns import columns_of
+from opboost_ops.errors import BudgetError, ContractError, PolicyError
 from opboost_ops.models import scores
 from opboost_ops.stages import catalogue
+from opboost_ops.stages.row_formats import Rows
 from opboost_ops.stages.stage import Context, Outcome, Stage
 from tests.books import books_of
 from tests.federation import FIRST_RUN, Workspace
-from tests.unit.stages.scoring_data import NAME, dataset, score_files, scoring
+from tests.unit.stages.scoring_data import dataset, score_files, scoring
 
 CRASH = Path(__file__).parents[2] / "e2e_local" / "crash.py"
 RUN, LATER = "0" * 15 + "a", "0" * 15 + "b"
@@ -231,17 +232,11 @@ def test_a_policy_without_routed_scoring(trained: Workspace, what: str) -> None:
     assert score_files(trained) == []
 
 
-def test_routes_that_name_more_cells_than_there_are(trained: Workspace) -> None:
-    run = scoring(trained, "routed", RUN)
-    run.until("accept")
-    request = run.store.get(f"{NAME}/{RUN}/routes/b0")
-    assert request is not None
-    manifest = parse_manifest(request["manifest.json"], "routes")
-    columns = {name: pa.array([99] * manifest.rows, pa.int8()) for name in manifest.columns}
-    run.forge("routes", "b0", "b0", table=pa.table(columns))
-    with pytest.raises(ContractError, match="acceptance_b0 failed"):
-        run.step("a", "accept")
-    # Scoring does not rely on the check before it.
-    with pytest.raises(ArtifactError, match="name more thresholds than were asked for"):
-        run.step("a", "score")
-    assert score_files(trained) == []
+def test_cells_that_nobody_asked_for_are_clipped_and_counted(trained: Workspace) -> None:
+    """They stop no run: a holder could mark one person so, and see whether the run stops."""
+    column = next(c for c in columns_of(trained.declared, "b0") if c.name == "w")
+    rows = Rows("routes", [column], {"w": [0.5, 1.5, 2.5, 3.5]})
+    packed = rows.format.pack([np.array([1, 5, 6, 7])])
+    cells, outside = rows.unpack(packed, np.array([True, True, True, False]))
+    assert cells["w"].tolist() == [0, 4, 4, 4]
+    assert outside == 1

@@ -1,6 +1,5 @@
 """A batch gives every person the score that the training's evaluation gave, to the bit."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any, get_args
@@ -160,21 +159,30 @@ def test_routes_are_cell_numbers_and_nothing_else(trained: Workspace, run: str) 
         scoring(trained, "routed", run).all()
     splits = splits_of(trained)
     for party in HOLDERS:
-        document = place(trained, run, "route_request", party) / "document.json"
-        asked = json.loads(document.read_bytes())
+        asked = Workspace(trained.folder, run).artifact("route_request", party).document
         names = [name for name in splits if name.startswith(f"{party}.")]
         assert asked == {"thresholds": {n.removeprefix(f"{party}."): splits[n] for n in names}}
-        folder = place(trained, run, "routes", party)
-        assert not (folder / "document.json").exists()
-        routes = pl.read_parquet(folder / "table.parquet")
-        assert set(routes.columns) == set(asked["thresholds"])
-        assert all(kind.is_integer() for kind in routes.dtypes)
-        people = held_out(trained) if run == FIRST_RUN else _scored(trained)
-        known = clear(people)
+        made = Workspace(trained.folder, run, "train" if run == FIRST_RUN else "score")
+        routes = made.artifact("routes", party)
+        whole = pl.read_parquet(made.table_path(party)).height
+        # A row is a tag and its cell numbers; nothing else is in it.
+        bits = sum((len(found) + 1).bit_length() for found in asked["thresholds"].values())
+        assert routes.document.keys() == {"nonce", "width"}
+        assert routes.document["width"] == -(-bits // 8)
+        assert set(routes.manifest.columns) == set(asked["thresholds"])
+        if run == FIRST_RUN:
+            # Held-out people alone; what is predicted from them is looked at above.
+            assert 0 < routes.manifest.rows < whole / 2
+            continue
+        assert routes.manifest.rows == whole
+        opened = pl.read_ipc((made.home("a") / f"opened-{party}.arrow").read_bytes())
+        assert opened.columns == list(routes.manifest.columns)
+        assert all(kind.is_integer() for kind in opened.dtypes)
+        known = clear(_scored(trained))
         for name, thresholds in asked["thresholds"].items():
             values = known[f"{party}.{name}"]
             passed = (values[:, None] > np.array(thresholds)[None, :]).sum(axis=1)
-            assert routes[name].to_list() == passed.tolist()
+            assert opened[name].to_list() == passed.tolist()
 
 
 def _scored(workspace: Workspace) -> pl.DataFrame:

@@ -11,8 +11,6 @@ import pytest
 
 from opboost_ops.config.loading import load_policy, load_site, parse_federation
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.exchange.manifest import parse_manifest
-from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.run import table_watch
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.runner import run_stage
@@ -22,6 +20,7 @@ from opboost_ops.stages.list_shards import DISCLOSES
 from opboost_ops.stages.stage import Context, Home
 from tests.bad_input.faults import CANARY_TEXT, message_is_right
 from tests.books import books_of
+from tests.books import forget as forget_person
 from tests.federation import Workspace, small_credit
 
 PARTY = "bank"
@@ -67,7 +66,7 @@ def forget(workspace: Workspace, rows: tuple[int, ...]) -> None:
     site = load_site(workspace.folder / PARTY / "site.yaml")
     ids = pl.read_parquet(workspace.table_path(PARTY))["id"]
     for row in rows:
-        Forgotten(site.forgotten).add(site.noise_secret(), ids[row])
+        forget_person(site, ids[row])
 
 
 def sharded(workspace: Workspace) -> None:
@@ -119,24 +118,22 @@ def copied(
     return copy
 
 
-def sent(workspace: Workspace) -> dict[str, Any]:
-    """All that was published but the plan, which differs; what answers what follows from it."""
-    found: dict[str, Any] = {}
-    for name, content in workspace.files("exchange", NAME).items():
-        _, kind, _, file = name.split("/")
-        if kind == "plan" or file == "manifest.sig":
-            continue
-        if file == "manifest.json":
-            manifest = parse_manifest(content, "").model_dump()
-            # Heads are over the ledger, which has the lines of `list_shards`; see `books`.
-            heads = [manifest["head"], *manifest["seen"].values()]
-            found[name] = {
-                k: v for k, v in manifest.items() if k not in ("answers", "head", "seen")
-            }
-            found[name]["numbers"] = [head and head["number"] for head in heads]
-        else:
-            found[name] = content
-    return found
+def sent(workspace: Workspace) -> set[str]:
+    """The places of all that was published, as kinds and parties."""
+    names = workspace.files("exchange", NAME)
+    return {"/".join(name.split("/")[1:3]) for name in names}
+
+
+def opened(workspace: Workspace) -> dict[str, bytes]:
+    """The rows that the label holder opened, in every run.
+
+    Sealed rows are other bytes: their nonce is of the plan, which says whether there are shards.
+    """
+    return {
+        name: content
+        for name, content in workspace.files("credit", "home", NAME).items()
+        if name.endswith("/opened-bank.arrow")
+    }
 
 
 def books(workspace: Workspace) -> tuple[list[dict[str, Any]], list[str]]:
@@ -151,30 +148,34 @@ def books(workspace: Workspace) -> tuple[list[dict[str, Any]], list[str]]:
 def test_training_and_scoring_are_the_same_to_the_byte(
     copied: Callable[[bool], Workspace],
 ) -> None:
-    told, models, cells, kept, lines, homes = [], [], [], [], [], []
+    told, rows, models, cells = [], [], [], []
+    kept, lines, homes = [], [], []
     for in_shards in (False, True):
         workspace = copied(in_shards)
         workspace.all()
         models.append(workspace.files("credit", "models", NAME, workspace.run)["model.txt"])
-        workspace.scoring().until("accept")
+        workspace.scoring().until("score")
         workspace.edit_yaml("federation.yaml", lambda d: d["scoring"].update(mode="desensitised"))
-        workspace.scoring("0" * 15 + "b").until("accept")
+        workspace.scoring("0" * 15 + "b").until("score")
         told.append(sent(workspace))
+        rows.append(opened(workspace))
         cells.append(workspace.files(PARTY, "cells"))
         ledger, listed = books(workspace)
         kept.append(ledger)
         lines.append(listed)
         homes.append(workspace.files(PARTY, "home", NAME))
-    assert {name.split("/")[1] for name in told[0]} >= {"ranks", "holdout", "routes", "values"}
+    assert told[0] >= {"ranks/bank", "psi_answer/bank", "routes/bank", "values/bank"}
     assert told[0] == told[1]
+    assert len(rows[0]) == 3
+    assert rows[0] == rows[1]
     assert models[0] == models[1]
     assert cells[0] == cells[1]
     assert kept[0] == kept[1]
     assert lines == [[], [DISCLOSES] * 3]
     # Nobody of the first file is in a release, and yet it was treated like the others.
     parts = {name.split("/")[1] for name in homes[1]} - {n.split("/")[1] for n in homes[0]}
-    assert {f"{what}-{i}.arrow" for what in ("randomised", "positions") for i in range(3)} <= parts
-    for name in ("preprocessed.arrow", "positions.arrow", "randomised.arrow", "held.arrow"):
+    assert {f"randomised-{i}.arrow" for i in range(3)} <= parts
+    for name in ("preprocessed.arrow", "randomised.arrow", "held.arrow"):
         assert homes[0][f"{workspace.run}/{name}"] == homes[1][f"{workspace.run}/{name}"]
 
 
@@ -293,7 +294,7 @@ def test_a_file_that_changes_after_it_was_listed(listed: Workspace, what: str) -
         pl.read_parquet(path).head(3).write_parquet(folder / "part-10.parquet")
     else:
         site = load_site(listed.folder / PARTY / "site.yaml")
-        Forgotten(site.forgotten).add(site.noise_secret(), pl.read_parquet(path)["id"][0])
+        forget_person(site, pl.read_parquet(path)["id"][0])
     told = "missing" if what == "gone" else "was rewritten"
     with pytest.raises(ContractError, match=told):
         of_shard(listed, "preprocess", 2)
@@ -308,10 +309,10 @@ def test_parts_that_do_not_make_up_the_rows_are_not_merged(listed: Workspace) ->
     for shard in (2, 0, 1):
         of_shard(listed, "preprocess", shard)
         of_shard(listed, "desensitize", shard)
-    path = listed.home(PARTY) / "positions-2.arrow"
+    path = listed.home(PARTY) / "preprocessed-2.arrow"
     kept = feather.read_table(path)
     feather.write_feather(kept.slice(1), path)
-    with pytest.raises(ContractError, match="do not make up the aligned rows"):
+    with pytest.raises(ContractError, match="do not make up the table"):
         listed.step(PARTY, "merge_shards")
     assert not (listed.home(PARTY) / "randomised.arrow").exists()
     feather.write_feather(kept, path)

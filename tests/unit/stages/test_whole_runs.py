@@ -91,12 +91,13 @@ def test_every_task_with_any_number_of_feature_holders(
     # The invariant, through the stages: training rows on ranks and on randomised values.
     names, on_ranks, _ = frames(workspace, "frame")
     on_values = on_ranks.copy()
-    train = summaries["a.align"]["train"]
+    train = summaries["a.open_rows"]["train"]
     for at, name in enumerate(names):
         party, _, feature = name.partition(".")
         if party != "a":
             table = feather.read_table(workspace.home(party) / "randomised.arrow")
-            on_values[:, at] = table.column(feature).to_numpy()[:train]
+            values = table.column(feature).to_numpy()[workspace.common_rows(party)]
+            on_values[:, at] = values[:train]
     partial = (workspace.home("a") / "partial_model.txt").read_text()
     registered = workspace.folder / "a" / "models" / NAME / FIRST_RUN / "model.txt"
     before, after = predict(partial, on_ranks), predict(registered.read_text(), on_values)
@@ -113,14 +114,24 @@ def test_rows_of_all_parties_belong_to_the_same_person(
     """At a huge epsilon noise is nil, so the joined frame can be compared with a plain join."""
     made = dataset("regression", parties=2)
     workspace, _ = run(tmp_path, monkeypatch, made, epsilon=1000.0)
-    names, frame, label = frames(workspace, "holdout_frame")
+    _, _, label = frames(workspace, "holdout_frame")
+    held = len(label)
     joined = made.tables["a"].join(made.tables["b0"], on="id")
     expected = {(y, int(np.ceil(1 + w * 9))) for y, w in joined.select("y", "w").iter_rows()}
-    found = set(zip(label.tolist(), frame[:, names.index("b0.w")].astype(int).tolist(),
-                    strict=True))  # fmt: skip
+    both = []
+    for party in ("b0", "b1"):
+        table = feather.read_table(workspace.home(party) / "randomised.arrow")
+        rows = workspace.common_rows(party)
+        values = table.column("w").to_numpy()[rows]
+        # What was opened is that person's rank in the whole table.
+        opened = feather.read_table(workspace.home("a") / f"opened-{party}.arrow")
+        ranks = np.unique(table.column("w").to_numpy(), return_inverse=True)[1][rows] + 1
+        assert (opened.column("w").to_numpy() == ranks).all()
+        both.append(values[-held:])
+    found = set(zip(label.tolist(), both[0].astype(int).tolist(), strict=True))
     assert found <= expected
     assert len(found) > 20
-    assert (frame[:, names.index("b0.w")] == frame[:, names.index("b1.w")]).all()
+    assert (both[0] == both[1]).all()
 
 
 def test_a_label_holder_without_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +153,7 @@ def test_integer_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace.edit_yaml("federation.yaml", lambda data: data["id"].update(type="integer"))
     workspace.known_to(monkeypatch)
     summaries = workspace.all()
-    assert summaries["a.align"]["train"] + summaries["a.align"]["holdout"] == 500
+    assert summaries["a.open_rows"]["train"] + summaries["a.open_rows"]["holdout"] == 500
 
 
 def test_a_declared_holdout_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,10 +29,10 @@ def clear_holdout(workspace: Workspace) -> np.ndarray:
     """The held-out rows with the exact domain values, which only their holders have."""
     home = Home(workspace.home("credit"))
     frame = frame_of(home.table("holdout_frame"), home.json("frame"))
-    federation = workspace.declared
+    federation, train = workspace.declared, home.json("alignment")["train"]
     for party in federation.feature_holders:
-        other = Home(workspace.home(party))
-        table = other.table("preprocessed").slice(other.json("preprocessed")["train"])
+        rows = workspace.common_rows(party)[train:]
+        table = Home(workspace.home(party)).table("preprocessed").take(rows)
         for column in columns_of(federation, party):
             values = integers(table, column.source)
             at = frame.names.index(f"{party}.{column.name}")
@@ -106,10 +106,11 @@ def test_training_rows_on_ranks_and_on_values(
     assert metrics["federated_desensitised"]["auc"] > metrics["label_holder_alone"]["auc"]
     names, on_ranks, _ = frames(workspace, "frame")
     on_values = on_ranks.copy()
-    train = summaries["a.align"]["train"]
+    train = summaries["a.open_rows"]["train"]
     table = feather.read_table(workspace.home("b0") / "randomised.arrow")
     for feature in ("w", "size"):
-        on_values[:, names.index(f"b0.{feature}")] = table.column(feature).to_numpy()[:train]
+        values = table.column(feature).to_numpy()[workspace.common_rows("b0")]
+        on_values[:, names.index(f"b0.{feature}")] = values[:train]
     assert not np.array_equal(on_ranks, on_values)
     partial = (workspace.home("a") / "partial_model.json").read_text()
     registered = workspace.folder / "a/models/credit_scoring" / workspace.run / "model.json"

@@ -1,0 +1,142 @@
+"""Points of people that are known for the month: nobody is asked about, or multiplied, twice.
+
+A file of entries in the order of a keyed hash of the person's message. It is as sensitive as the
+table's IDs, and goes with the month's key.
+"""
+
+import hashlib
+import mmap
+import os
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+
+from opboost_ops.alignment.curve import POINT
+from opboost_ops.alignment.parts import rising_records
+from opboost_ops.alignment.tags import TAG, positions_in, rows_of
+from opboost_ops.scratch.arrays import Scratch, let_go, watch
+from opboost_ops.scratch.parts import scattered
+
+_ENTRY = np.dtype([("key", "u1", (TAG,)), ("point", "u1", (POINT,))])
+
+
+class PointCache:
+    """Known points of one feature holder's exponent.
+
+    Args:
+        file: Where they are kept.
+        key: Under which messages are hashed, 32 bytes.
+        scratch: Where people wait, if they are more than it holds.
+    """
+
+    def __init__(self, file: Path, key: bytes, scratch: Scratch) -> None:
+        self._file = file
+        self._scratch = scratch
+        self._copy = hashlib.blake2b(digest_size=TAG, key=key, person=b"opboost-cache").copy
+
+    def find(
+        self, messages: Iterable[Sequence[bytes]], count: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Whose points are known.
+
+        Args:
+            messages: In pieces.
+            count: How many they are.
+
+        Returns:
+            Bool, shape (count,); and their points, uint8, shape (count, 32), zeros for others.
+        """
+        entries, end = self._entries(), 0
+        kind = np.dtype([("key", "u1", (TAG,)), ("row", np.min_scalar_type(max(count - 1, 0)))])
+        kinds = {"known": bool, "point": ("u1", (POINT,))}
+        if not len(entries):
+            return self._scratch.zeros(count, bool), self._scratch.zeros(count, kinds["point"])
+
+        def wanted() -> Iterator[np.ndarray]:
+            nonlocal end
+            for some in messages:
+                begin, end = end, end + len(some)
+                made = np.empty(len(some), dtype=kind)
+                made["key"], made["row"] = self._keys(some), np.arange(begin, end)
+                yield made
+
+        def found() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+            for piece in rising_records(self._scratch, wanted(), count):
+                keys = np.ascontiguousarray(piece["key"])
+                ends = [keys[at].tobytes() for at in (0, -1)]
+                begin = bisect_left(entries, ends[0], key=_key_of)
+                stop = bisect_right(entries, ends[1], begin, key=_key_of)
+                there = entries[begin:stop]
+                at = positions_in(np.ascontiguousarray(there["key"]), keys)
+                hit = at >= 0
+                known = np.ones(int(hit.sum()), dtype=bool)
+                yield piece["row"][hit], {"known": known, "point": there["point"][at[hit]]}
+                let_go()
+
+        made = scattered(self._scratch, found(), count, kinds)
+        return made["known"], made["point"]
+
+    def add(self, people: Iterable[tuple[Sequence[bytes], np.ndarray]], count: int) -> None:
+        """Keep points of people who are not known yet.
+
+        Args:
+            people: Messages, and their points, uint8, shape (k, 32), in pieces.
+            count: How many they are.
+        """
+        if not count:
+            return
+        entries = self._entries()
+
+        def records() -> Iterator[np.ndarray]:
+            for begin in range(0, len(entries), 1 << 17):
+                yield np.array(entries[begin : begin + (1 << 17)])
+                let_go()
+            for messages, points in people:
+                made = np.empty(len(messages), dtype=_ENTRY)
+                made["key"], made["point"] = self._keys(messages), points
+                yield made
+
+        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fresh = self._file.with_name(f".{self._file.name}.{uuid4().hex}")
+        try:
+            flags, last = os.O_WRONLY | os.O_CREAT | os.O_EXCL, b""
+            with open(os.open(fresh, flags, 0o600), "wb") as file:
+                for some in rising_records(self._scratch, records(), len(entries) + count):
+                    # Another run may have kept some of them meanwhile.
+                    keys = some["key"]
+                    new = np.ones(len(some), dtype=bool)
+                    new[1:] = (keys[1:] != keys[:-1]).any(axis=1)
+                    new[0] = keys[0].tobytes() != last
+                    last = keys[-1].tobytes()
+                    file.write(np.ascontiguousarray(some[new]).tobytes())
+                    let_go()
+            fresh.replace(self._file)
+        finally:
+            fresh.unlink(missing_ok=True)
+
+    def drop(self) -> None:
+        """Forget everybody: the exponent is another one now."""
+        self._file.unlink(missing_ok=True)
+
+    def _entries(self) -> np.ndarray:
+        if not self._file.is_file() or not self._file.stat().st_size:
+            return np.empty(0, dtype=_ENTRY)
+        with self._file.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        watch(mapped)
+        return np.frombuffer(mapped, dtype=_ENTRY)
+
+    def _keys(self, messages: Sequence[bytes]) -> np.ndarray:
+        made = []
+        for message in messages:
+            digest = self._copy()
+            digest.update(message)
+            made.append(digest.digest())
+        return rows_of(b"".join(made), TAG)
+
+
+def _key_of(entry: np.void) -> bytes:
+    return bytes(entry["key"].tobytes())

@@ -1,0 +1,220 @@
+"""Sealed rows: who knows a person's point opens that person's row, and nobody else does.
+
+A feature holder publishes one entry for each person of its table, a tag beside a row under a pad.
+Both come from the person's point F(id), which only the holder's key of the month, or an answer to
+a query, gives; with several holders also from a zero sharing that only all holders' shares
+together give. A fresh public nonce in every artifact keeps those of two runs apart.
+
+    slot | mask   H(nonce, slot;  counter | F | id)        where the holder's shares are stored
+    tag  | pad    H(nonce, kind;  counter | F | Z | id)    10 bytes, and as many as a row has
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+
+from opboost_ops.alignment.parts import part_count, rising_parts, whole_parts
+from opboost_ops.alignment.tags import TAG, positions_in, rows_of, strictly_rising
+from opboost_ops.mechanisms.noise import keyed_by
+from opboost_ops.scratch.arrays import Scratch, let_go
+from opboost_ops.scratch.parts import scattered
+
+#: Bytes of the tag in front of a sealed row, and of a nonce.
+ROW_TAG, NONCE = 10, 32
+
+#: Attempts with another nonce where two tags of one table agree.
+MOST_ATTEMPTS = 16
+
+#: What rows are of: ranks of a training table, values of new rows, cells between thresholds.
+RowKind = Literal["ranks", "values", "routes"]
+
+#: Some people: messages; their points, uint8, (k, 32); and with several holders their zero
+#: sharing, uint8, (k, 16).
+Keyed = tuple[Sequence[bytes], np.ndarray, np.ndarray | None]
+
+_BLOCK = 64
+_MODULUS = 1 << 8 * _BLOCK
+
+
+class SameTagError(Exception):
+    """Two people of a table have one tag under this nonce; another nonce is to be taken."""
+
+
+def nonce(secret: bytes, kind: str, place: str, content: bytes, attempt: int = 0) -> bytes:
+    """The public nonce of an artifact: the same for the same content in the same run alone.
+
+    Args:
+        secret: The holder's, so that nobody else chooses a nonce.
+        kind: Of the artifact.
+        place: Federation, run, plan.
+        content: What tells the content from any other, and the holder's exponent.
+        attempt: Raised where two tags agree.
+    """
+    body = hashlib.blake2b(content, digest_size=32).hexdigest()
+    return keyed_by(secret, f"seal:{kind}:{place}:{body}:{attempt}")
+
+
+class ContentHash:
+    """A keyed hash of a multiset, whatever its order (MSet-Add-Hash, Clarke et al. 2003).
+
+    Args:
+        key: The party's.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._copy = hashlib.blake2b(key=key, digest_size=_BLOCK).copy
+        self._total = 0
+
+    def add(self, messages: Sequence[bytes], rows: np.ndarray | None = None) -> None:
+        """Add people, and what is in their rows.
+
+        Args:
+            messages: Theirs.
+            rows: uint8, shape (k, width).
+        """
+        width = 0 if rows is None else rows.shape[1]
+        raw = b"" if rows is None else np.ascontiguousarray(rows).tobytes()
+        total, copy, number = 0, self._copy, int.from_bytes
+        for i, message in enumerate(messages):
+            digest = copy()
+            # The row has a fixed width, so the two parts cannot be mistaken for one another.
+            digest.update(raw[width * i : width * i + width] + message)
+            total += number(digest.digest(), "little")
+        self._total = (self._total + total) % _MODULUS
+
+    def digest(self) -> bytes:
+        """64 bytes."""
+        return self._total.to_bytes(_BLOCK, "little")
+
+
+def derived(key: bytes, use: str, people: Keyed, width: int) -> np.ndarray:
+    """Bytes that follow from a nonce and what is known of a person, uint8, shape (k, width).
+
+    Args:
+        key: The nonce.
+        use: What for; other uses give unrelated bytes.
+        people: Some.
+        width: How many bytes a person.
+    """
+    messages, points, zeros = people
+    alone = zeros is None
+    # Another person string where there is no sharing, so that no input of one is one of the other.
+    person = f"opboost-{use}{'' if alone else '-z'}".encode()
+    copy = hashlib.blake2b(digest_size=_BLOCK, key=key, person=person).copy
+    raw = np.ascontiguousarray(points).tobytes()
+    shared = bytes(TAG) if zeros is None else np.ascontiguousarray(zeros).tobytes()
+    step = 0 if alone else TAG
+    blocks = [bytes([c]) for c in range(-(-width // _BLOCK))]
+    made = []
+    for i, message in enumerate(messages):
+        rest = raw[32 * i : 32 * i + 32] + shared[step * i : step * i + TAG] + message
+        for counter in blocks:
+            digest = copy()
+            digest.update(counter + rest)
+            made.append(digest.digest())
+    return rows_of(b"".join(made), _BLOCK * len(blocks))[:, :width]
+
+
+def sealed(
+    scratch: Scratch,
+    people: Iterable[tuple[Keyed, np.ndarray]],
+    count: int,
+    key: bytes,
+    kind: RowKind,
+    width: int,
+) -> Iterator[np.ndarray]:
+    """A table of sealed rows in the order of their tags, part by part.
+
+    Args:
+        scratch: Where they wait, if they are more than it holds.
+        people: Some, and their rows, uint8, shape (k, width).
+        count: How many they are.
+        key: The artifact's nonce.
+        kind: What the rows are of.
+        width: Bytes of a row.
+
+    Yields:
+        Entries, uint8, shape (k, 10 + width).
+
+    Raises:
+        SameTagError: Two people have one tag.
+    """
+    record = np.dtype([("key", "u1", (TAG,)), ("body", "u1", (width,))])
+
+    def records() -> Iterator[np.ndarray]:
+        for some, rows in people:
+            bytes_of = derived(key, kind, some, ROW_TAG + width)
+            made = np.zeros(len(rows), dtype=record)
+            made["key"][:, :ROW_TAG] = bytes_of[:, :ROW_TAG]
+            made["body"] = rows ^ bytes_of[:, ROW_TAG:]
+            yield made
+            let_go()
+
+    parts = part_count(count)
+    for found in whole_parts(rising_parts(scratch, records(), count, parts), parts, record):
+        if not strictly_rising(found["key"]):
+            raise SameTagError
+        yield np.concatenate([found["key"][:, :ROW_TAG], found["body"]], axis=1)
+
+
+def opened(
+    scratch: Scratch,
+    people: Iterable[Keyed],
+    count: int,
+    key: bytes,
+    kind: RowKind,
+    width: int,
+    parts: int,
+    part: Callable[[int], np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of people whose points are known.
+
+    Args:
+        scratch: Where they wait, if they are more than it holds.
+        people: All that were asked about, some at a time.
+        count: How many they are.
+        key: The artifact's nonce.
+        kind: What the rows are of.
+        width: Bytes of a row.
+        parts: How many parts the table has.
+        part: Gives one, uint8, shape (k, 10 + width).
+
+    Returns:
+        Who is in the table, bool, shape (count,); and their rows, uint8, shape (count, width),
+        zeros for who is not.
+    """
+    fields = [("key", "u1", (TAG,)), ("pad", "u1", (width,))]
+    record = np.dtype([*fields, ("row", np.min_scalar_type(max(count - 1, 0)))])
+
+    def records() -> Iterator[np.ndarray]:
+        end = 0
+        for some in people:
+            begin, end = end, end + len(some[0])
+            bytes_of = derived(key, kind, some, ROW_TAG + width)
+            made = np.zeros(end - begin, dtype=record)
+            made["key"][:, :ROW_TAG] = bytes_of[:, :ROW_TAG]
+            made["pad"], made["row"] = bytes_of[:, ROW_TAG:], np.arange(begin, end)
+            yield made
+            let_go()
+
+    def found() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+        at, entries = -1, np.empty((0, ROW_TAG + width), dtype=np.uint8)
+        for number, piece in rising_parts(scratch, records(), count, parts):
+            if number != at:
+                at, entries = number, part(number)
+                there = np.zeros((len(entries), TAG), dtype=np.uint8)
+                there[:, :ROW_TAG] = entries[:, :ROW_TAG]
+            places = positions_in(there, np.ascontiguousarray(piece["key"]))
+            hit = places >= 0
+            yield (
+                piece["row"][hit],
+                {
+                    "found": np.ones(int(hit.sum()), dtype=bool),
+                    "row": entries[places[hit], ROW_TAG:] ^ piece["pad"][hit],
+                },
+            )
+
+    made = scattered(scratch, found(), count, {"found": bool, "row": ("u1", (width,))})
+    return made["found"], made["row"]

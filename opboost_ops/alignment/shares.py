@@ -1,0 +1,154 @@
+"""Shares as they are laid out by a feature holder, and what the label holder makes of all of them.
+
+A long layout has parts, by the first bits of the slots' keys: only one is in memory at a time.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from opboost_ops.alignment import zero_shares
+from opboost_ops.alignment.oprf import require_once
+from opboost_ops.alignment.parts import part_count, rising_parts, whole_parts
+from opboost_ops.alignment.sealing import derived
+from opboost_ops.alignment.tags import TAG
+from opboost_ops.mechanisms.noise import keyed_by
+from opboost_ops.scratch.arrays import Scratch, let_go, slices
+from opboost_ops.scratch.parts import scattered
+
+#: Messages and their points, uint8, shape (k, 32), in pieces.
+People = Iterable[tuple[Sequence[bytes], np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A part of the shares that a feature holder lays out.
+
+    Attributes:
+        content: The slots of a table, uint8, shape (k, 16 (m - 1)).
+        number: Of the hash that it was built with.
+        people: How many are in it; the canary is one.
+    """
+
+    content: np.ndarray
+    number: int
+    people: int
+
+
+def layouts(
+    scratch: Scratch,
+    people: People,
+    count: int,
+    seed: bytes,
+    key: bytes,
+    pairs: Mapping[str, bytes],
+    own: int,
+) -> Iterator[Layout]:
+    """What a feature holder lays out, part by part: its masked shares for all other targets.
+
+    Args:
+        scratch: Where people wait, if they are more than it holds.
+        people: Messages and their points; the canary is among them.
+        count: How many they are.
+        seed: The holder's of the run: slots that nobody needs follow from it.
+        key: The artifact's nonce.
+        pairs: The holder's key with each other one, by name.
+        own: Its place among all holders by name.
+
+    Raises:
+        ContractError: A row has an ID that another row has.
+    """
+    width = TAG * len(pairs)
+    record = np.dtype([("key", "u1", (TAG,)), ("value", "u1", (width,))])
+
+    def records() -> Iterator[np.ndarray]:
+        for messages, points in people:
+            bytes_of = derived(key, "slot", (messages, points, None), TAG + width)
+            shares = np.delete(zero_shares.sharings(pairs, messages), own, axis=1)
+            made = np.empty(len(messages), dtype=record)
+            made["key"] = bytes_of[:, :TAG]
+            made["value"] = shares.reshape(-1, width) ^ bytes_of[:, TAG:]
+            yield made
+            let_go()
+
+    parts = part_count(count)
+    pieces = rising_parts(scratch, records(), count, parts)
+    for part, found in enumerate(whole_parts(pieces, parts, record)):
+        keys = np.ascontiguousarray(found["key"])
+        require_once(keys)
+        # A stream of its own: free slots of two parts would be the same otherwise.
+        fill = keyed_by(seed, f"psi:part:{part}:{key.hex()}")
+        content, number = zero_shares.encode(fill, keys, np.ascontiguousarray(found["value"]))
+        yield Layout(content, number, len(keys))
+
+
+class Sharings:
+    """The label holder's view of the zero sharings, by the rows of its own query.
+
+    Args:
+        scratch: Where it is, if it is more than that holds.
+        count: How many people were asked about, the canary among them.
+        holders: How many feature holders there are, at least two.
+    """
+
+    def __init__(self, scratch: Scratch, count: int, holders: int) -> None:
+        self._scratch = scratch
+        self._count = count
+        self._holders = holders
+        self._totals = [scratch.zeros(count, ("u1", (TAG,))) for _ in range(holders)]
+
+    def add(
+        self, holder: int, people: People, key: bytes, parts: int, part: Callable[[int], Layout]
+    ) -> None:
+        """Take away the masks of a holder's shares, and add these to those of the others.
+
+        Args:
+            holder: Its place among all holders by name.
+            people: Messages and points of all that were asked about, in their order.
+            key: The nonce of its layout.
+            parts: How many parts that has.
+            part: Gives one.
+        """
+        width = TAG * (self._holders - 1)
+        fields = [("key", "u1", (TAG,)), ("mask", "u1", (width,))]
+        record = np.dtype([*fields, ("row", np.min_scalar_type(self._count))])
+
+        def records() -> Iterator[np.ndarray]:
+            end = 0
+            for messages, points in people:
+                begin, end = end, end + len(messages)
+                bytes_of = derived(key, "slot", (messages, points, None), TAG + width)
+                made = np.empty(end - begin, dtype=record)
+                made["key"], made["mask"] = bytes_of[:, :TAG], bytes_of[:, TAG:]
+                made["row"] = np.arange(begin, end)
+                yield made
+                let_go()
+
+        def found() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+            at, layout = -1, None
+            for number, piece in rising_parts(self._scratch, records(), self._count, parts):
+                if number != at:
+                    at, layout = number, part(number)
+                assert layout is not None
+                keys = np.ascontiguousarray(piece["key"])
+                said = zero_shares.decode(layout.content, layout.number, keys)
+                yield piece["row"], {"": said ^ piece["mask"]}
+
+        kinds = {"": ("u1", (width,))}
+        made = scattered(self._scratch, found(), self._count, kinds)[""]
+        others = [target for target in range(self._holders) if target != holder]
+        for rows in slices(self._count):
+            for place, target in enumerate(others):
+                self._totals[target][rows] ^= made[rows, TAG * place : TAG * place + TAG]
+            let_go()
+
+    def of(self, target: int) -> np.ndarray:
+        """Z of a holder's own rows, once all others' shares were added, uint8, shape (count, 16).
+
+        Of a person whom one of them does not have it is noise.
+
+        Args:
+            target: Its place among all holders by name.
+        """
+        return self._totals[target]

@@ -1,0 +1,198 @@
+"""A trained version for notebooks: it takes raw columns and maps them as its declaration says."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from opboost_ops.boosting.trainer import predict
+from opboost_ops.config.columns import columns_of, missing_name
+from opboost_ops.config.feature import Feature, Fill
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.loading import parse_federation
+from opboost_ops.errors import ContractError
+from opboost_ops.models.export import ModelColumns, model_columns
+from opboost_ops.models.registry import model_in
+from opboost_ops.stages import raw_table
+from opboost_ops.stages.assemble import category_codes
+
+#: Makes a model's column of a raw one.
+_Map = Callable[[pl.Series], np.ndarray]
+
+
+class Model:
+    """A version of a vertical federation whose raw columns one may read, as in an experiment.
+
+    Args:
+        files: The version's files.
+        version: Its name.
+
+    Raises:
+        ContractError: It is of horizontal learning, whose columns are one party's.
+    """
+
+    def __init__(self, files: Mapping[str, bytes], version: str) -> None:
+        self.version = version
+        self.columns: ModelColumns = model_columns(files)
+        self._text = model_in(files)
+        self._federation = parse_federation(
+            json.loads(files["federation.json"]), "federation.json", stored=True
+        )
+        if self._federation.learning == "horizontal":
+            raise ContractError(
+                "A model of horizontal learning is not predicted from raw columns here.",
+                "Use `opboost score`.",
+            )
+        self._maps = _maps(self._federation, json.loads(files["columns.json"])["categories"])
+
+    def __repr__(self) -> str:
+        learnt = f"{self.columns.task} of {self.columns.predicts}"
+        return f"Model({self.version}: {learnt}, {len(self.columns.columns)} columns)"
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """Class values in the order of `predict_proba`; empty for regression."""
+        return self.columns.classes
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The raw columns that a frame must have, as ``party.feature`` or as ``feature``."""
+        every = (f"{column.party}.{column.feature}" for column in self.columns.columns)
+        return tuple(dict.fromkeys(every))
+
+    def matrix(self, frame: pl.DataFrame) -> np.ndarray:
+        """Raw columns as the booster takes them.
+
+        Args:
+            frame: Raw columns, named ``party.feature`` or, where that is clear, ``feature``.
+
+        Returns:
+            float64, shape (n, columns), in the model's order.
+
+        Raises:
+            ContractError: A column is not there, or a value is none that its declaration takes.
+        """
+        sources = {name: _column(frame, name, self.features) for name in self.features}
+        made = [
+            self._maps[column.name](sources[f"{column.party}.{column.feature}"])
+            for column in self.columns.columns
+        ]
+        return np.column_stack(made) if made else np.empty((frame.height, 0))
+
+    def predict_proba(self, frame: pl.DataFrame) -> np.ndarray:
+        """Probabilities of the classes, uncalibrated.
+
+        Args:
+            frame: As for `matrix`.
+
+        Returns:
+            float64, shape (n, classes), in the order of `classes`.
+
+        Raises:
+            ContractError: It is a regression, or the frame is not as declared.
+        """
+        if not self.classes:
+            raise ContractError("A regression has no classes.", "Use predict.")
+        found = predict(self._text, self.matrix(frame))
+        return found if found.ndim == 2 else np.column_stack([1 - found, found])
+
+    def predict(self, frame: pl.DataFrame) -> np.ndarray:
+        """Numbers of a regression, or each row's likeliest class.
+
+        Args:
+            frame: As for `matrix`.
+
+        Raises:
+            ContractError: The frame is not as declared.
+        """
+        if not self.classes:
+            return predict(self._text, self.matrix(frame))
+        classes: np.ndarray = np.asarray(self.classes)
+        likeliest: np.ndarray = classes[self.predict_proba(frame).argmax(axis=1)]
+        return likeliest
+
+
+def _column(frame: pl.DataFrame, name: str, every: tuple[str, ...]) -> pl.Series:
+    feature = name.partition(".")[2]
+    if name in frame.columns:
+        return frame.get_column(name).alias(feature)
+    alone = sum(other.partition(".")[2] == feature for other in every) == 1
+    if alone and feature in frame.columns:
+        return frame.get_column(feature)
+    raise ContractError(
+        f"The frame has no column {name}.",
+        f"The model needs {', '.join(every)}; a feature's name alone is enough where only one "
+        "party has it.",
+    )
+
+
+def _maps(federation: Federation, categories: Mapping[str, list[str]]) -> dict[str, _Map]:
+    """How each of the model's columns is made of a raw one."""
+    found: dict[str, _Map] = {}
+    owner = federation.label_holder
+    for name, feature in federation.parties[owner].features.items():
+        full = f"{owner}.{name}"
+        if feature.type == "nominal":
+            fill = feature.missing.fill if isinstance(feature.missing, Fill) else None
+            found[full] = _codes(categories.get(full, []), None if fill is None else str(fill))
+        else:
+            found[full] = _numbers(feature)
+    for party in federation.feature_holders:
+        for column in columns_of(federation, party):
+            feature = federation.parties[party].features[column.feature]
+            full = f"{party}.{column.name}"
+            if column.name == missing_name(column.feature) and column.bit is None:
+                found[full] = _gaps
+            elif column.bit is not None:
+                found[full] = _bit(feature, column.bit)
+            else:
+                found[full] = _integers(feature, federation)
+    return found
+
+
+def _codes(known: list[str], fill: str | None) -> _Map:
+    def made(raw: pl.Series) -> np.ndarray:
+        text = raw.cast(pl.String)
+        return category_codes(text if fill is None else text.fill_null(fill), known)
+
+    return made
+
+
+def _numbers(feature: Feature) -> _Map:
+    def made(raw: pl.Series) -> np.ndarray:
+        return raw_table.numbers(raw, feature)
+
+    return made
+
+
+def _gaps(raw: pl.Series) -> np.ndarray:
+    return np.asarray(raw_table.missing(raw), np.float64)
+
+
+def _bit(feature: Feature, bit: int) -> _Map:
+    def made(raw: pl.Series) -> np.ndarray:
+        positions = _complete(raw_table.numbers(raw, feature), raw)
+        return np.asarray(positions == bit, np.float64)
+
+    return made
+
+
+def _integers(feature: Feature, federation: Federation) -> _Map:
+    on = feature.domain_map(federation.domain.to_domain())
+
+    def made(raw: pl.Series) -> np.ndarray:
+        numbers = _complete(raw_table.numbers(raw, feature), raw)
+        return np.asarray(on.encode(numbers), np.float64)
+
+    return made
+
+
+def _complete(values: np.ndarray, raw: pl.Series) -> np.ndarray:
+    if not np.isfinite(values).all():
+        raise ContractError(
+            f"{raw.name} has missing or infinite values, and declares no fill.",
+            "Leave these rows out.",
+        )
+    return values

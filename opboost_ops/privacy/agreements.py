@@ -1,0 +1,208 @@
+"""What a party has agreed to: numbered records in its database."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from pydantic import Field, ValidationError
+
+from opboost_ops.config.declared_map import canonical
+from opboost_ops.config.schema import Name, Record
+from opboost_ops.errors import ConfigError
+from opboost_ops.privacy.database import METADATA, Database
+
+_AGREEMENTS = sa.Table(
+    "agreements",
+    METADATA,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("federation", sa.String(160), nullable=False),
+    sa.Column("at", sa.String(40), nullable=False),
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("content", sa.Text, nullable=False),
+    sa.Column("withdrawn", sa.String(40)),
+)
+
+#: By column UUID, what its first agreement says of the way from a raw cell to an integer.
+_COLUMNS = sa.Table(
+    "first_declared",
+    METADATA,
+    sa.Column("column", sa.String(36), primary_key=True),
+    sa.Column("declared", sa.Text, nullable=False),
+)
+
+#: Versions that may still be scored under an agreement that is no longer in force.
+_KEPT = sa.Table(
+    "kept_versions",
+    METADATA,
+    sa.Column("federation", sa.String(160), primary_key=True),
+    sa.Column("version", sa.String(40), primary_key=True),
+    sa.Column("agreement", sa.Integer, nullable=False),
+)
+
+
+class Agreed(Record):
+    """One agreement.
+
+    Attributes:
+        number: Counted at this party, over all its federations.
+        federation: The federation's name.
+        at: When the party agreed, UTC, to the second.
+        digest: Of the content.
+        content: What was agreed; see `config.agreement.document`.
+        withdrawn: When the party withdrew it; None as long as it stands.
+    """
+
+    number: int = Field(ge=1)
+    federation: Name
+    at: str
+    digest: str
+    content: Mapping[str, Any]
+    withdrawn: str | None = None
+
+
+class Agreements(Record):
+    """All that a party has agreed to.
+
+    Attributes:
+        party: Whose.
+        agreements: By rising number.
+        columns: By column UUID, what its first agreement says of the way from a raw cell to an
+            integer; version 1 of the map's digest holds as long as that does not change.
+        kept: By federation and version, the number of the former agreement under which the version
+            may still be scored.
+    """
+
+    party: Name
+    agreements: tuple[Agreed, ...] = ()
+    columns: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
+    kept: Mapping[str, Mapping[str, int]] = Field(default_factory=dict)
+
+    def of(self, federation: str) -> tuple[Agreed, ...]:
+        """The agreements of one federation, withdrawn ones too, by rising number."""
+        return tuple(a for a in self.agreements if a.federation == federation)
+
+    def newest(self, federation: str) -> Agreed | None:
+        """The agreement in force of a federation: the last one; None if it was withdrawn."""
+        found = self.of(federation)
+        return found[-1] if found and found[-1].withdrawn is None else None
+
+    def standing(self, federation: str, digest: str) -> Agreed | None:
+        """The newest agreement of a digest that was not withdrawn."""
+        found = [a for a in self.of(federation) if a.digest == digest and a.withdrawn is None]
+        return found[-1] if found else None
+
+    def kept_under(self, federation: str, version: str | None) -> Agreed | None:
+        """The former agreement under which a version may still be scored; None if under none.
+
+        Args:
+            federation: The federation's name.
+            version: The version.
+        """
+        number = self.kept.get(federation, {}).get(version or "")
+        found = [a for a in self.of(federation) if a.number == number and a.withdrawn is None]
+        return found[0] if found else None
+
+    def fingerprint(self) -> str:
+        """A name of all of it, as it is now."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+
+
+class AgreementRecords:
+    """The agreements in a party's database.
+
+    Args:
+        database: The party's.
+        party: Its name.
+    """
+
+    def __init__(self, database: Database, party: str) -> None:
+        self._database = database
+        self._party = party
+
+    def read(self) -> Agreements:
+        """All agreements.
+
+        Raises:
+            ConfigError: One was changed outside this software.
+        """
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(_AGREEMENTS).order_by(_AGREEMENTS.c.number)).all()
+            first = connection.execute(sa.select(_COLUMNS)).all()
+            kept: dict[str, dict[str, int]] = {}
+            for row in connection.execute(sa.select(_KEPT).order_by(*_KEPT.primary_key.columns)):
+                kept.setdefault(row.federation, {})[row.version] = row.agreement
+        try:
+            made = tuple(
+                Agreed.model_validate({**row._mapping, "content": json.loads(row.content)})
+                for row in rows
+            )
+            columns = {row.column: json.loads(row.declared) for row in first}
+        except (ValueError, ValidationError):
+            made, columns = (), {}
+        whole = all(hashlib.sha256(canonical(a.content)).hexdigest() == a.digest for a in made)
+        if not whole or len(made) != len(rows):
+            raise ConfigError(
+                f"An agreement of {self._party} was changed outside this software: it is refused.",
+                "Restore the database from a backup; `opboost agree` alone writes agreements.",
+            )
+        return Agreements(party=self._party, agreements=made, columns=columns, kept=kept)
+
+    def add(self, made: Agreed, columns: Mapping[str, Mapping[str, Any]]) -> None:
+        """Add an agreement.
+
+        Args:
+            made: The agreement.
+            columns: By column UUID, what it declares; of known columns the first one stays.
+        """
+        with self._database.writing() as connection:
+            row = {**made.model_dump(), "content": json.dumps(made.content, sort_keys=True)}
+            connection.execute(sa.insert(_AGREEMENTS).values(row))
+        self.declare(columns)
+
+    def declare(self, columns: Mapping[str, Mapping[str, Any]]) -> None:
+        """Note what columns first declared.
+
+        Args:
+            columns: By column UUID; of known columns the first one stays.
+        """
+        with self._database.writing() as connection:
+            known = set(connection.execute(sa.select(_COLUMNS.c.column)).scalars())
+            new = [
+                {"column": column, "declared": json.dumps(declared, sort_keys=True)}
+                for column, declared in columns.items()
+                if column not in known
+            ]
+            if new:
+                connection.execute(sa.insert(_COLUMNS), new)
+
+    def keep(self, federation: str, versions: Mapping[str, int], *, anew: bool) -> None:
+        """Note which versions may still be scored under a former agreement.
+
+        Args:
+            federation: The federation's name.
+            versions: By version, the number of that agreement.
+            anew: Whether versions that were kept before are kept no more.
+        """
+        here = _KEPT.c.federation == federation
+        gone = here if anew else here & _KEPT.c.version.in_(sorted(versions))
+        rows = [
+            {"federation": federation, "version": version, "agreement": number}
+            for version, number in versions.items()
+        ]
+        with self._database.writing() as connection:
+            connection.execute(sa.delete(_KEPT).where(gone))
+            if rows:
+                connection.execute(sa.insert(_KEPT), rows)
+
+    def withdraw(self, numbers: frozenset[int], at: str) -> None:
+        """Note that agreements stand no more.
+
+        Args:
+            numbers: Theirs.
+            at: When, UTC.
+        """
+        with self._database.writing() as connection:
+            here = _AGREEMENTS.c.number.in_(sorted(numbers))
+            connection.execute(sa.update(_AGREEMENTS).where(here).values(withdrawn=at))

@@ -1,0 +1,279 @@
+"""Checkpoints: a number and a digest of a party's state, signed, which go with what it publishes.
+
+Towards each receiver in a federation a party's runs are numbered, and each number has a digest: an
+HMAC under a key of the party over the digest before it and the artifacts that were charged towards
+this receiver in this federation since then. Receivers keep the latest one and return it, so that a
+party whose state was rolled back meets its own signature on a number that it does not know. A
+receiver learns nothing of other federations, of draws, refusals or the forgotten.
+"""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from pydantic import Field
+
+from opboost_ops.config.declared_map import canonical
+from opboost_ops.config.schema import Record
+from opboost_ops.privacy.database import METADATA, Database
+
+_OWN = sa.Table(
+    "checkpoints",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("federation", sa.String(160), nullable=False),
+    sa.Column("receiver", sa.String(160), nullable=False),
+    sa.Column("number", sa.Integer, nullable=False),
+    # Numbers above this one are covered by this row; all but one row in recovered states.
+    sa.Column("after", sa.Integer, nullable=False),
+    sa.Column("run", sa.String(40), nullable=False),
+    sa.Column("head", sa.String(64), nullable=False),
+    sa.Column("entry", sa.Integer, nullable=False),
+    sa.Column("seen", sa.Text, nullable=False),
+)
+_RECEIPTS = sa.Table(
+    "receipts",
+    METADATA,
+    sa.Column("federation", sa.String(160), primary_key=True),
+    sa.Column("party", sa.String(160), primary_key=True),
+    sa.Column("receiver", sa.String(160), primary_key=True),
+    sa.Column("checkpoint", sa.Text, nullable=False),
+)
+
+#: What the first digest follows from.
+GENESIS = "0" * 64
+
+
+class Checkpoint(Record):
+    """Where a party's state stood when it took part in a run.
+
+    Attributes:
+        number: Of the run, among those of this federation towards this receiver.
+        head: HMAC over the artifacts before it, 64 hex digits.
+        signature: The party's, over both and where they belong, 128 hex digits; empty in those of
+            0.2.0, which count only inside a manifest that the party has signed.
+    """
+
+    number: int = Field(ge=1, lt=2**63)
+    head: str = Field(pattern=r"^[0-9a-f]{64}$")
+    signature: str = Field(default="", pattern=r"^([0-9a-f]{128})?$")
+
+    def plain(self) -> dict[str, Any]:
+        """Its JSON value, without an empty signature."""
+        found = self.model_dump(mode="json")
+        return found if self.signature else {k: v for k, v in found.items() if k != "signature"}
+
+
+def signed_bytes(checkpoint: Checkpoint, party: str, federation: str, receiver: str) -> bytes:
+    """What a party signs.
+
+    Args:
+        checkpoint: Without or with its signature.
+        party: Whose.
+        federation: The federation's name.
+        receiver: Towards whom it was given.
+    """
+    value = {"party": party, "federation": federation, "receiver": receiver}
+    return canonical({**value, "number": checkpoint.number, "head": checkpoint.head})
+
+
+class Standing(Record):
+    """What a run's manifests carry of a party's state.
+
+    Attributes:
+        head: Where it stood.
+        seen: By party, the latest checkpoint that it has received from it.
+    """
+
+    head: Checkpoint
+    seen: Mapping[str, Checkpoint] = Field(default_factory=dict)
+
+
+class Checkpoints:
+    """The checkpoints that a party has given, and the latest that it has received.
+
+    Args:
+        database: The party's.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def take(
+        self,
+        key: bytes,
+        federation: str,
+        receiver: str,
+        run: str,
+        kinds: Collection[str],
+        seen: Mapping[str, Checkpoint],
+    ) -> Standing:
+        """Where the state stands in a run, not signed: the next number, or at a retry the same.
+
+        Args:
+            key: The party's, of this federation and receiver.
+            federation: The federation's name.
+            receiver: Who will see it.
+            run: The run's id.
+            kinds: Kinds of artifact: entries of others are no part of it.
+            seen: By party, the latest checkpoint received from it; a retry repeats the first ones.
+        """
+        with self._database.writing() as connection:
+            known = self.of_run(federation, receiver, run)
+            if known is not None:
+                return known
+            last = connection.execute(_last(federation, receiver)).first()
+            number, head, entry = (last.number + 1, last.head, last.entry) if last else (
+                1, GENESIS, 0,
+            )  # fmt: skip
+            mac = hmac.new(key, f"{head}\n{number}\n{run}".encode(), hashlib.sha256)
+            # Manifests know checkpoints, and the DAG processor reads ids of runs: nothing heavy.
+            from opboost_ops.privacy.ledger import lines_after
+
+            lines = lines_after(connection, entry)
+            for _, release in lines:
+                to = (release.federation, release.receiver)
+                if to == (federation, receiver) and release.kind in kinds:
+                    mac.update(f"\n{release.run}/{release.kind}/{release.artifact}".encode())
+            made = Standing(head=Checkpoint(number=number, head=mac.hexdigest()), seen=seen)
+            self.enter(
+                federation, receiver, run, made, number - 1, lines[-1][0] if lines else entry
+            )
+        return made
+
+    def enter(
+        self,
+        federation: str,
+        receiver: str,
+        run: str,
+        standing: Standing,
+        after: int,
+        entry: int = 0,
+    ) -> None:
+        """Write down a checkpoint that was given.
+
+        Args:
+            federation: The federation's name.
+            receiver: Who sees it.
+            run: The run's id; empty in a state that was recovered.
+            standing: The checkpoint, and those received before it.
+            after: The number before those that it covers.
+            entry: The last ledger entry that it was made of.
+        """
+        row = {"federation": federation, "receiver": receiver, "run": run, "after": after}
+        row |= {"number": standing.head.number, "head": standing.head.head, "entry": entry}
+        seen = {party: one.plain() for party, one in standing.seen.items()}
+        row["seen"] = json.dumps(seen, sort_keys=True)
+        with self._database.writing() as connection:
+            connection.execute(sa.insert(_OWN).values(row))
+
+    def of_run(self, federation: str, receiver: str, run: str) -> Standing | None:
+        """What a run's manifests carry, not signed; None if it has given nothing yet."""
+        with self._database.reading() as connection:
+            row = connection.execute(
+                sa.select(_OWN.c.number, _OWN.c.head, _OWN.c.seen).where(
+                    _OWN.c.federation == federation, _OWN.c.receiver == receiver, _OWN.c.run == run
+                )
+            ).first()
+        if row is None:
+            return None
+        head = Checkpoint(number=row.number, head=row.head)
+        return Standing(head=head, seen=json.loads(row.seen))
+
+    def last_number(self, federation: str, receiver: str) -> int:
+        """The highest number that was given; 0 if there is none."""
+        with self._database.reading() as connection:
+            row = connection.execute(_last(federation, receiver)).first()
+        return row.number if row is not None else 0
+
+    def runs(self, federation: str) -> set[str]:
+        """The runs of a federation in which a checkpoint was given."""
+        with self._database.reading() as connection:
+            query = sa.select(_OWN.c.run).where(_OWN.c.federation == federation)
+            return set(connection.execute(query).scalars())
+
+    def latest_runs(self, federation: str, count: int) -> set[str]:
+        """The runs of a federation in which the last checkpoints were given.
+
+        Args:
+            federation: The federation's name.
+            count: How many checkpoints are looked at.
+        """
+        query = sa.select(_OWN.c.run).where(_OWN.c.federation == federation)
+        with self._database.reading() as connection:
+            rows = connection.execute(query.order_by(_OWN.c.id.desc()).limit(count))
+            return set(rows.scalars())
+
+    def covers(self, federation: str, receiver: str, number: int) -> bool:
+        """Whether a recovery has charged all that a number may stand for."""
+        query = sa.select(_OWN.c.id).where(
+            _OWN.c.federation == federation, _OWN.c.receiver == receiver, *_covering(number)
+        )
+        with self._database.reading() as connection:
+            return connection.execute(query.limit(1)).first() is not None
+
+    def knows(self, federation: str, receiver: str, checkpoint: Checkpoint) -> bool:
+        """Whether a checkpoint is among those given, or covered by a recovery.
+
+        Args:
+            federation: The federation's name.
+            receiver: Towards whom it was given.
+            checkpoint: Signed by the party.
+        """
+        number = checkpoint.number
+        here = (_OWN.c.federation == federation, _OWN.c.receiver == receiver)
+        same = sa.and_(_OWN.c.number == number, _OWN.c.head == checkpoint.head)
+        covered = sa.and_(*_covering(number))
+        query = sa.select(_OWN.c.id).where(*here, sa.or_(same, covered))
+        with self._database.reading() as connection:
+            return connection.execute(query.limit(1)).first() is not None
+
+    def received(self, federation: str, receiver: str) -> dict[str, Checkpoint]:
+        """By party, the latest checkpoint that was received from it.
+
+        Args:
+            federation: The federation's name.
+            receiver: Towards whom they were given.
+        """
+        query = sa.select(_RECEIPTS.c.party, _RECEIPTS.c.checkpoint).where(
+            _RECEIPTS.c.federation == federation, _RECEIPTS.c.receiver == receiver
+        )
+        with self._database.reading() as connection:
+            return {
+                party: Checkpoint(**json.loads(text)) for party, text in connection.execute(query)
+            }
+
+    def receive(self, federation: str, party: str, receiver: str, checkpoint: Checkpoint) -> None:
+        """Keep another party's checkpoint if it is the latest; its signature is verified.
+
+        Args:
+            federation: The federation's name.
+            party: Whose.
+            receiver: Towards whom it was given.
+            checkpoint: The checkpoint.
+        """
+        before = self.received(federation, receiver).get(party)
+        if before is not None and before.number >= checkpoint.number:
+            return
+        row = {"federation": federation, "party": party, "receiver": receiver}
+        here = [_RECEIPTS.c[name] == value for name, value in row.items()]
+        text = json.dumps(checkpoint.plain(), sort_keys=True)
+        with self._database.writing() as connection:
+            connection.execute(sa.delete(_RECEIPTS).where(*here))
+            connection.execute(sa.insert(_RECEIPTS).values({**row, "checkpoint": text}))
+
+
+def _covering(number: int) -> tuple[Any, ...]:
+    return _OWN.c.run == "", _OWN.c.after < number, _OWN.c.number >= number
+
+
+def _last(federation: str, receiver: str) -> sa.Select[Any]:
+    return (
+        sa.select(_OWN.c.number, _OWN.c.head, _OWN.c.entry)
+        .where(_OWN.c.federation == federation, _OWN.c.receiver == receiver)
+        .order_by(_OWN.c.number.desc(), _OWN.c.id.desc())
+        .limit(1)
+    )

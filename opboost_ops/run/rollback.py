@@ -1,0 +1,351 @@
+"""Whether a party's state was rolled back: its database against checkpoints that itself signed.
+
+What counts is a checkpoint under the party's own signature: in its own artifacts in the store, or
+returned by another party. One that the database does not know was given after the state that it
+holds, so something was released that is not charged. A claim without that signature is no evidence.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import get_args
+
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ArtifactError, ConfigError
+from opboost_ops.exchange.books import Books, LostBooks, open_books
+from opboost_ops.exchange.manifest import (
+    MANIFEST,
+    ROUND_KINDS,
+    SIGNATURE,
+    Kind,
+    Manifest,
+    checkpoint_towards,
+    is_run_id,
+    parse_manifest,
+)
+from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.signing import signed_by
+from opboost_ops.exchange.store import Store, open_store
+from opboost_ops.privacy.checkpoints import Checkpoint, signed_bytes
+from opboost_ops.privacy.ledger import is_recovered_key
+from opboost_ops.run.known_keys import signed_as
+
+#: Kinds of artifact that have a ledger entry each.
+KINDS = frozenset(get_args(Kind)) - frozenset(ROUND_KINDS)
+
+#: Kinds of which a run has many.
+_MANY = frozenset(ROUND_KINDS) - {"round_key"}
+
+#: Of how many of its last checkpoints a party looks at every artifact before a run.
+_RECENT = 6
+
+#: What to do where the state is too old.
+RECOVER = "Restore the newest backup, or charge what is missing with `opboost ledger recover`."
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A checkpoint of the party's that its database does not know.
+
+    Attributes:
+        federation: Of which federation.
+        receiver: Towards whom it was given.
+        checkpoint: The checkpoint.
+        where: Where it was found.
+        run: In which run the party published it; empty where another party returned it.
+        manifest: Of the party's own artifact that bears it; None where another party returned it.
+    """
+
+    federation: str
+    receiver: str
+    checkpoint: Checkpoint
+    where: str
+    run: str = ""
+    manifest: Manifest | None = None
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Something that a party's state has lost.
+
+    Attributes:
+        lacks: Which part of it; ``open`` where nothing is lost, but not completed.
+        missing: What, in words.
+        where: Where the evidence lies.
+        remedy: What to do.
+        federation: Of which federation; empty where that is not known, or all are meant.
+        run: Of which run, likewise.
+        feature: Of which feature, or bit of it, likewise.
+    """
+
+    lacks: str
+    missing: str
+    where: str
+    remedy: str
+    federation: str = ""
+    run: str = ""
+    feature: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.lacks} lacks {self.missing}; known by {self.where}. {self.remedy}"
+
+
+def is_genuine(
+    site: Site, federation: str, receiver: str, checkpoint: Checkpoint, party: str = ""
+) -> bool:
+    """Whether a party has signed a checkpoint.
+
+    Args:
+        site: Whose agreements say which keys the party has had.
+        federation: The federation's name.
+        receiver: Towards whom it was given.
+        checkpoint: The checkpoint.
+        party: Whose it would be; the site's own when absent.
+    """
+    signer = party or site.party
+    message = signed_bytes(checkpoint, signer, federation, receiver)
+    signature = bytes.fromhex(checkpoint.signature)
+    keys = signed_as(site, federation, signer, None)
+    return bool(signature) and any(signed_by(key, message, signature) for key in keys)
+
+
+def returned(
+    books: Books, site: Site, federation: str, label_holder: str, manifest: Manifest
+) -> Evidence | None:
+    """What another party's artifact proves: a checkpoint of the party's that is not known.
+
+    Args:
+        books: The party's.
+        site: Its site.
+        federation: The federation's name.
+        label_holder: The federation's.
+        manifest: The artifact's, verified.
+    """
+    claim = manifest.seen.get(site.party)
+    if claim is None or not is_genuine(site, federation, label_holder, claim):
+        return None
+    if books.checkpoints.knows(federation, label_holder, claim):
+        return None
+    return Evidence(federation, label_holder, claim, f"{manifest.reference} of {manifest.party}")
+
+
+def own_artifacts(site: Site, store: Store, federation: str, run: str) -> Iterator[Evidence]:
+    """What a party has published in a run, under its own signature.
+
+    Args:
+        site: The party's.
+        store: The exchange.
+        federation: Name of the federation.
+        run: The run's id.
+    """
+    keys = signed_as(site, federation, site.party, None)
+    places = [place.split("/") for place in store.list(f"{federation}/{run}")]
+    holder = next((parts[3] for parts in places if parts[2:3] == ["plan"]), "")
+    for parts in places:
+        if len(parts) != 4 or not is_run_id(parts[1]) or parts[2] in _MANY:
+            continue
+        place = "/".join(parts)
+        found = manifest_at(store, place)
+        if found is None or found[0].party != site.party or found[0].reference != place:
+            continue
+        manifest, raw, signature = found
+        if manifest.head is not None and any(signed_by(key, raw, signature) for key in keys):
+            towards = checkpoint_towards(manifest.kind, manifest.about, holder)
+            where = f"{place} in the store, signed by {site.party}"
+            yield Evidence(federation, towards, manifest.head, where, run, manifest)
+
+
+def unknown_artifacts(
+    books: Books, site: Site, store: Store, federation: str, recent: int | None = _RECENT
+) -> Iterator[Evidence]:
+    """The party's own artifacts in a federation that its database does not know.
+
+    Args:
+        books: The party's.
+        site: Its site.
+        store: The exchange.
+        federation: Name of the federation.
+        recent: Of how many of its last checkpoints every artifact is looked at, for a state that
+            was put back to the middle of a run; of all when absent.
+    """
+    known = books.checkpoints.runs(federation) | books.ledger.runs(federation, KINDS)
+    if recent is None:
+        known = set()
+    else:
+        known -= books.checkpoints.latest_runs(federation, recent)
+    for run in store.runs(federation):
+        if run not in known:
+            for one in own_artifacts(site, store, federation, run):
+                if _is_lost(books, one):
+                    yield one
+
+
+def _is_lost(books: Books, one: Evidence) -> bool:
+    place = (one.federation, one.receiver)
+    if not books.checkpoints.knows(*place, one.checkpoint):
+        return True
+    # A run's later artifacts have the checkpoint of its first one, and entries of their own.
+    manifest = one.manifest
+    return (
+        manifest is not None
+        and manifest.kind in KINDS
+        and not books.ledger.known([manifest.digest])
+        and not books.checkpoints.covers(*place, one.checkpoint.number)
+    )
+
+
+def evidence(books: Books, site: Site) -> list[Evidence]:
+    """All checkpoints of a party's in its stores that its database does not know.
+
+    Args:
+        books: The party's.
+        site: Its site.
+    """
+    store = open_store(site.store)
+    found: list[Evidence] = []
+    for name in _federations(books, site):
+        found += unknown_artifacts(books, site, store, name, None)
+        known = books.checkpoints.runs(name)
+        for run in store.runs(name):
+            for place in store.list(f"{name}/{run}") if run not in known else ():
+                parts = place.split("/")
+                there = manifest_at(store, place) if len(parts) == 4 else None
+                if there is not None and there[0].seen:
+                    holder = there[0].party if parts[2] == "plan" else parts[3]
+                    one = returned(books, site, name, holder, there[0])
+                    found += [one] if one is not None else []
+    return found
+
+
+def rolled_back(
+    books: Books, site: Site, store: Store, federation: str, claims: Mapping[str, Checkpoint],
+    label_holder: str,
+) -> list[str]:  # fmt: skip
+    """Why a party's state does not let it begin a run, for its own eyes; empty if it does.
+
+    Args:
+        books: The party's.
+        site: Its site.
+        store: The exchange.
+        federation: Name of the run's federation.
+        claims: By party, the latest checkpoints that the plan says to have received.
+        label_holder: The federation's.
+    """
+    reasons: list[str] = []
+    claim = claims.get(site.party)
+    if claim is not None and not is_genuine(site, federation, label_holder, claim):
+        reasons.append(
+            f"the plan claims checkpoint {claim.number} of {site.party}, which {site.party} has "
+            "not signed"
+        )
+    elif claim is not None and not books.checkpoints.knows(federation, label_holder, claim):
+        last = books.checkpoints.last_number(federation, label_holder)
+        reasons.append(
+            f"rolled back: {label_holder} has received checkpoint {claim.number} of {site.party} "
+            f"in {federation}, and the database ends at {last}. {RECOVER}"
+        )
+    for name in _federations(books, site):
+        for one in unknown_artifacts(books, site, store, name):
+            reasons.append(f"rolled back: the database does not know {one.where}. {RECOVER}")
+            break
+    try:
+        books.audit.verify()
+    except ArtifactError as error:
+        reasons.append(f"{error.problem} {error.remedy}")
+    return reasons
+
+
+def check(site: Site) -> list[Gap]:
+    """What a party's state has lost, and what is charged and not known to be published.
+
+    Args:
+        site: The party's.
+
+    Raises:
+        ConfigError: The database or the store cannot be opened.
+        ConnectionError: The store cannot be reached.
+    """
+    try:
+        with open_books(site) as books:
+            return [*_ledger_gaps(books, site), *_cell_gaps(books), *_open_gaps(books)]
+    except LostBooks as error:
+        what = error.problem
+    return [Gap("ledger", "all of it: the database is gone, or empty", what, RECOVER)]
+
+
+def _ledger_gaps(books: Books, site: Site) -> Iterator[Gap]:
+    try:
+        books.audit.verify()
+    except ArtifactError as error:
+        yield Gap("audit", "a whole chain", error.problem, "Restore the newest backup.")
+    try:
+        books.agreements.read()
+    except ConfigError as error:
+        yield Gap("agreement", "what was agreed", error.problem, error.remedy)
+    for one in evidence(books, site):
+        missing = f"checkpoint {one.checkpoint.number} of {one.federation} towards {one.receiver}"
+        yield Gap("ledger", missing, one.where, RECOVER, one.federation, one.run)
+
+
+def _cell_gaps(books: Books) -> Iterator[Gap]:
+    for column, account in books.ledger.totals().accounts.items():
+        for key in account.keys.values():
+            if is_recovered_key(key.cells) or not books.cells.is_lost(column, key.cells):
+                continue
+            feature = f"{account.feature}={key.bit}" if key.bit else account.feature
+            what = f"the state of {feature} under noise key {key.cells}"
+            yield Gap("cells", what, "the ledger", RECOVER, feature=feature)
+
+
+def _open_gaps(books: Books) -> Iterator[Gap]:
+    for line in books.ledger.uncommitted():
+        yield Gap(
+            "open",
+            f"that {line.kind} of run {line.run} was published"
+            f"{f', {line.feature}' if line.feature else ''}",
+            "the ledger, where it is reserved",
+            "Clear the run's task `publish`: it completes its own reservation at no further cost.",
+            line.federation,
+            line.run,
+            line.feature or "",
+        )
+
+
+def _federations(books: Books, site: Site) -> list[str]:
+    try:
+        agreed = {made.federation for made in books.agreements.read().agreements}
+    except ConfigError:
+        agreed = set()
+    return sorted(agreed | set(site.tables))
+
+
+class _Read(Exception):  # noqa: N818
+    """Ends reading an artifact after manifest and signature."""
+
+
+def manifest_at(store: Store, reference: str) -> tuple[Manifest, bytes, bytes] | None:
+    """Manifest and signature of what lies at a place; its files are not read.
+
+    Args:
+        store: The exchange.
+        reference: The place.
+
+    Returns:
+        The manifest, its bytes and the signature, not verified; None where there is none to read.
+    """
+    heads: dict[str, bytes] = {}
+
+    def admit(found: Mapping[str, bytes]) -> Mapping[str, int]:
+        heads.update(found)
+        raise _Read
+
+    try:
+        heads.update(store.get(reference, admit) or {})
+    except _Read:
+        pass
+    except Rejected:
+        return None
+    try:
+        raw, signature = heads[MANIFEST], heads[SIGNATURE]
+        return parse_manifest(raw, reference), raw, signature
+    except (KeyError, Rejected):
+        return None

@@ -1,0 +1,56 @@
+"""What finding and sealing rows discloses to whom, as the ledger says it; exact, no epsilon."""
+
+from collections.abc import Iterator
+
+from opboost_ops.config.federation import Federation
+
+QUERY = (
+    "how many people are asked about who were not asked about before in the month; the points "
+    "reveal nothing about who they are"
+)
+SHARES = "row count; nothing about anybody whom the label holder has not asked about"
+_SEALED = (
+    "row count; the rows of people whom the label holder asked about in the month and whom {} in "
+    "every run of the month, and which randomised values occur in the table"
+)
+_ANSWERED = (
+    "for each of the people asked about, whether the table has them (membership), in every run "
+    "of the month"
+)
+_ANSWERED_JOINTLY = (
+    "for each of the people asked about, whether all parties have them (membership), in every "
+    "run of the month; not which of the parties has somebody whom another one lacks"
+)
+
+
+def answered(federation: Federation) -> str:
+    """What an answer discloses to the label holder.
+
+    Args:
+        federation: The plan's.
+    """
+    return _ANSWERED_JOINTLY if federation.has_shares else _ANSWERED
+
+
+def sealed(federation: Federation) -> str:
+    """What sealed rows disclose to the label holder.
+
+    Args:
+        federation: The plan's.
+    """
+    return _SEALED.format(
+        "all feature holders have," if federation.has_shares else "the party has,"
+    )
+
+
+def disclosures(federation: Federation) -> Iterator[tuple[str, str, str]]:
+    """From whom, to whom, and what.
+
+    Args:
+        federation: As declared.
+    """
+    owner = federation.label_holder
+    for holder in federation.feature_holders:
+        yield owner, holder, QUERY
+        yield holder, owner, answered(federation)
+        yield holder, owner, sealed(federation)

@@ -1,0 +1,153 @@
+"""Keyed digests of a party's IDs, which stay at home: person keys, and the label holder's order.
+
+>>> import numpy as np
+>>> digests = np.frombuffer(b"b" * 16 + b"a" * 16, dtype=np.uint8).reshape(2, 16)
+>>> rising(digests)
+array([1, 0], dtype=uint8)
+"""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from opboost_ops.alignment.parts import record, rising_records
+from opboost_ops.alignment.tags import TAG
+from opboost_ops.exchange.encoding import smallest_integers
+from opboost_ops.mechanisms import noise
+from opboost_ops.scratch.arrays import Scratch, let_go
+from opboost_ops.stages.psi_session import changed
+from opboost_ops.stages.raw_blocks import blocks
+from opboost_ops.stages.stage import Context
+
+#: Name of the label holder's table of digests, rising, and of the row that each is of.
+DIGESTS, ORDER = "digests", "digest_order"
+
+
+def rising_ids(context: Context, secret: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """A key of each person of the party's table in rising order, and which row it is of.
+
+    Args:
+        context: The party's.
+        secret: Under which.
+
+    Returns:
+        uint8, shape (n, 16), and integers, shape (n,).
+
+    Raises:
+        ContractError: The table was rewritten since it was checked.
+    """
+    scratch, count = context.home.scratch, context.home.json("table")["rows"]
+    if scratch.holds(count):
+        keys = keyed_ids(context, secret)
+        order = rising(keys)
+        return keys[order], order
+    kind = record(count)
+
+    def pieces() -> Iterator[np.ndarray]:
+        for begin, keys in _id_blocks(context, secret):
+            piece = np.empty(len(keys), dtype=kind)
+            piece["key"], piece["row"] = keys, np.arange(begin, begin + len(keys))
+            yield piece
+
+    return _rising_keys(scratch, pieces(), count)
+
+
+def keyed_ids(context: Context, secret: bytes) -> np.ndarray:
+    """A key of each person of the party's table, uint8, shape (n, 16).
+
+    Args:
+        context: The party's.
+        secret: Under which.
+
+    Raises:
+        ContractError: The table was rewritten since it was checked.
+    """
+    scratch = context.home.scratch
+    whole = scratch.zeros(context.home.json("table")["rows"], ("u1", (16,)))
+    for begin, keys in _id_blocks(context, secret):
+        whole[begin : begin + len(keys)] = keys
+        let_go()
+    return whole
+
+
+def binary(keys: np.ndarray) -> pa.Array:
+    """Keys of shape (n, 16), uint8, as fixed-size binary."""
+    buffer = pa.py_buffer(np.ascontiguousarray(keys))
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(keys), [None, buffer])
+
+
+def keys_of(column: pa.ChunkedArray) -> np.ndarray:
+    """Such keys again, uint8, shape (n, 16).
+
+    Args:
+        column: Fixed-size binary of 16 bytes, without gaps.
+    """
+    # To combine one chunk is to copy it, and it may be mapped.
+    joined = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    begin = 16 * joined.offset
+    raw = np.frombuffer(joined.buffers()[1], dtype=np.uint8)
+    return raw[begin:][: 16 * len(joined)].reshape(-1, 16)
+
+
+def tails(digests: np.ndarray) -> np.ndarray:
+    """The last eight bytes of digests as numbers, uint64, shape (n,).
+
+    Args:
+        digests: Shape (n, 16), uint8.
+    """
+    last = np.ascontiguousarray(digests[:, 8:]).view(">u8").ravel()
+    return last.astype(np.uint64)
+
+
+def rising(digests: np.ndarray) -> np.ndarray:
+    """The rows of digests in the digests' rising order, integers, shape (n,).
+
+    Args:
+        digests: Shape (n, 16), uint8, in the order of the party's table.
+    """
+    first = np.ascontiguousarray(digests[:, :8]).view(">u8").ravel().astype(np.uint64)
+    order = np.argsort(first)
+    first = first[order]
+    if (first[1:] == first[:-1]).any():
+        order = np.lexsort((tails(digests), first[np.argsort(order)]))
+    return order.astype(np.min_scalar_type(len(order)))
+
+
+def order_table(order: np.ndarray, scratch: Scratch | None = None) -> pa.Table:
+    """How the order is kept at home.
+
+    Args:
+        order: The row of each digest, shape (n,).
+        scratch: Where it is, if it is more than it holds.
+    """
+    return pa.table({"row": smallest_integers(order, scratch)})
+
+
+def _rising_keys(
+    scratch: Scratch, records: Iterable[np.ndarray], count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Keys in rising order, uint8, shape (count, 16), and which row each is of."""
+    keys, rows, end = scratch.zeros(count, ("u1", (TAG,))), None, 0
+    for found in rising_records(scratch, records, count):
+        if rows is None:
+            rows = scratch.zeros(count, found["row"].dtype)
+        begin, end = end, end + len(found)
+        keys[begin:end], rows[begin:end] = found["key"], found["row"]
+        let_go()
+    assert rows is not None
+    return keys, rows
+
+
+def _id_blocks(context: Context, secret: bytes) -> Iterator[tuple[int, np.ndarray]]:
+    """Where a block of the table begins, and the keys of its persons."""
+    identity, rows = context.federation.id, context.home.json("table")["rows"]
+    end = 0
+    for block in blocks(context, [identity.column]):
+        begin, end = end, end + block.height
+        if end > rows:
+            raise changed(context)
+        ids = block.get_column(identity.column).to_arrow()
+        yield begin, noise.person_keys(secret, ids, identity.type)
+    if end != rows:
+        raise changed(context)

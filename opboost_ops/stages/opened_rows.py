@@ -1,0 +1,181 @@
+"""At the label holder: rows of feature holders, opened for people whose points it knows."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from opboost_ops.alignment import oprf, sealing, shares
+from opboost_ops.alignment.curve import POINT
+from opboost_ops.alignment.engine import BLOCK
+from opboost_ops.alignment.ids import CANARY
+from opboost_ops.errors import ContractError
+from opboost_ops.exchange.artifact import Artifact
+from opboost_ops.exchange.encoding import narrow_integers
+from opboost_ops.exchange.points import layout_of
+from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.scratch.arrays import let_go, slices
+from opboost_ops.scratch.parts import scattered
+from opboost_ops.stages.psi_query import queried
+from opboost_ops.stages.psi_session import Session, session_of
+from opboost_ops.stages.row_formats import Rows
+from opboost_ops.stages.stage import Context
+
+#: Who is in a feature holder's table, bool, shape (n + 1,), and their packed rows; the canary last.
+Opened = tuple[np.ndarray, np.ndarray]
+
+
+def open_tables(context: Context, tables: Mapping[str, Rows]) -> dict[str, Opened]:
+    """Open what feature holders have sealed, for the rows of the own table.
+
+    Args:
+        context: The label holder's.
+        tables: Kind and form of each holder's rows.
+
+    Returns:
+        By holder; with zero sharings a row opens only where all of them have the person.
+
+    Raises:
+        ContractError: Keys or versions of the parties differ.
+        Rejected: An answer or a table is not what it must be.
+    """
+    session = session_of(context)
+    holders = context.federation.feature_holders
+    points = {holder: _points(context, session, holder) for holder in holders}
+    count, scratch = session.rows + 1, context.home.scratch
+    sharings = (
+        shares.Sharings(scratch, count, len(holders)) if context.federation.has_shares else None
+    )
+    for at, holder in enumerate(holders if sharings else ()):
+        assert sharings is not None
+        laid = context.receive("shares", holder)
+        people = ((m, p) for m, p, _ in _people(session, points[holder], None))
+        layout = layout_of(laid)
+        sharings.add(at, people, layout.nonce, laid.parts, partial(_share, laid))
+    found = {}
+    for at, holder in enumerate(holders):
+        rows = tables[holder]
+        table = context.receive(rows.kind, holder)
+        layout, width = layout_of(table), rows.format.width
+        if layout.width != width:
+            raise Rejected(
+                "malformed", f"{table.manifest.reference}: its rows are not as wide as declared."
+            )
+        zeros = None if sharings is None else sharings.of(at)
+        opened = sealing.opened(
+            scratch,
+            _people(session, points[holder], zeros),
+            count,
+            layout.nonce,
+            rows.kind,
+            width,
+            table.parts,
+            partial(table.part, width=sealing.ROW_TAG + width),
+        )
+        if not opened[0][-1]:
+            raise ContractError(
+                f"Not even the message that every party adds to its own was found at {holder}: "
+                "keys or versions of the parties differ.",
+                "Compare the release that each party runs, and encryption keys and ID column in "
+                "their federation files; then trigger a new run.",
+            )
+        found[holder] = opened
+    session.forget_blocks()
+    return found
+
+
+def _share(laid: Artifact, number: int) -> shares.Layout:
+    layout = layout_of(laid)
+    content = laid.part(number, layout.width)
+    return shares.Layout(content, layout.numbers[number], layout.keys[number])
+
+
+def _people(
+    session: Session, points: np.ndarray, zeros: np.ndarray | None
+) -> Iterator[sealing.Keyed]:
+    end = 0
+    for messages in _with_canary(session):
+        begin, end = end, end + len(messages)
+        some = None if zeros is None else zeros[begin:end]
+        yield messages, points[begin:end], some
+        let_go()
+
+
+def _with_canary(session: Session) -> Iterator[Sequence[bytes]]:
+    yield from session.messages()
+    yield [CANARY]
+
+
+def _points(context: Context, session: Session, holder: str) -> np.ndarray:
+    """Points under a holder's exponent of all rows, uint8, shape (n + 1, 32): known or answered."""
+    cache, count = session.cache(holder), session.rows + 1
+    known, points = cache.find(_with_canary(session), count)
+    rows = narrow_integers(context.home.table(queried(holder)), "row")
+    answer = context.receive("psi_answer", holder)
+    answered = np.zeros(count, dtype=bool)
+    answered[rows] = True
+    before = np.array(points[-1]) if known[-1] else None
+    fresh = scattered(
+        context.home.scratch,
+        _unblinded(context, session, answer, rows, holder),
+        count,
+        {"": ("u1", (POINT,))},
+    )[""]
+    if before is not None and (fresh[-1] != before).any():
+        cache.drop()
+        raise ContractError(
+            f"{holder} has another key of the month than before.",
+            "Trigger a new run: it asks about everybody again, who count once in its month.",
+        )
+    if not (known | answered).all():
+        raise ContractError(
+            f"Points of {holder} that were known when the run began are gone.",
+            "Trigger a new run: it asks about those people again.",
+        )
+    new = answered & ~known
+    for some in slices(count):
+        points[some][new[some]] = fresh[some][new[some]]
+        let_go()
+    people = (
+        ([m for m, is_new in zip(messages, marked, strict=True) if is_new], here[marked])
+        for messages, here, marked in _marked(session, points, new)
+    )
+    cache.add(people, int(new.sum()))
+    return points
+
+
+def _marked(
+    session: Session, points: np.ndarray, marked: np.ndarray
+) -> Iterator[tuple[Sequence[bytes], np.ndarray, np.ndarray]]:
+    end = 0
+    for messages in _with_canary(session):
+        begin, end = end, end + len(messages)
+        yield messages, points[begin:end], marked[begin:end]
+
+
+def _unblinded(
+    context: Context, session: Session, answer: Artifact, rows: np.ndarray, holder: str
+) -> Iterator[tuple[np.ndarray, Mapping[str, np.ndarray]]]:
+    """Rows, and their unblinded points, in the order of the query."""
+    sizes: list[int] = context.home.json(queried(holder))["parts"]
+
+    def pieces() -> Iterator[np.ndarray]:
+        for number, size in enumerate(sizes):
+            points = answer.part(number, POINT)
+            if len(points) != size:
+                raise Rejected(
+                    "wrong_row_count", f"The answer of {holder} has other parts than the query."
+                )
+            for some in slices(size, BLOCK):
+                yield points[some]
+            del points  # Before the next part is read.
+
+    end, failed = 0, False
+    try:
+        for points in oprf.unblind(session.engine, session.exponent, pieces(), len(rows), holder):
+            begin, end = end, end + len(points)
+            yield rows[begin:end], {"": points}
+    except ValueError:
+        failed = True
+    if failed:
+        raise Rejected("malformed", f"The answer of {holder} holds a point of small order.")

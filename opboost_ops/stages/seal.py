@@ -1,0 +1,179 @@
+"""Arrow: a checked table of ranks or values -> each person's row, sealed; the whole table."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from opboost_ops.alignment import sealing, zero_shares
+from opboost_ops.alignment.parts import part_count
+from opboost_ops.alignment.tags import TAG
+from opboost_ops.config.columns import Column
+from opboost_ops.config.federation import Federation
+from opboost_ops.errors import ContractError
+from opboost_ops.exchange.artifact import Draft
+from opboost_ops.exchange.points import Layout
+from opboost_ops.exchange.spool import require_room
+from opboost_ops.mechanisms import LocalMap
+from opboost_ops.mechanisms.noise import keyed_by
+from opboost_ops.privacy.charges import Charges
+from opboost_ops.privacy.consent import require_consent
+from opboost_ops.privacy.loss import column_losses
+from opboost_ops.scratch.arrays import slices
+from opboost_ops.stages.disclosures import sealed
+from opboost_ops.stages.held import charged_draws
+from opboost_ops.stages.own_points import own_points, pair_keys
+from opboost_ops.stages.psi_parts import Sent
+from opboost_ops.stages.psi_session import Session, session_of
+from opboost_ops.stages.row_formats import Rows
+from opboost_ops.stages.stage import Context, Outcome
+
+
+def seal(context: Context) -> Outcome:
+    """Publish everybody's ranks, or values of new rows, each row sealed by itself.
+
+    What is published follows from the own table, the plan and the party's keys, and from nothing
+    that anybody asks.
+
+    Raises:
+        ContractError: The release was not checked, or is not what was drawn; or the disk has
+            no room.
+        PolicyError: The party's policy does not allow it.
+    """
+    context.home.json("checked_release")
+    require_consent(context.policy, context.federation, context.party)
+    columns = context.columns()
+    ranked = "rank" in context.stages
+    rows = Rows("ranks" if ranked else "values", columns)
+    table = context.home.table("ranks" if ranked else "randomised")
+    session = session_of(context)
+    entries, layout = sealed_table(context, session, rows, table)
+    draft = Draft(
+        kind=rows.kind,
+        about=context.party,
+        entries=entries,
+        document=layout.document(),
+        rows=session.rows,
+        columns=tuple(column.name for column in columns),
+        losses=column_losses(columns),
+        answers=context.plan,
+        discloses=sealed(context.federation),
+    )
+    return Outcome(
+        drafts=(draft,), charges=_charges(context, columns), summary={"rows": session.rows}
+    )
+
+
+def sealed_table(
+    context: Context,
+    session: Session,
+    rows: Rows,
+    table: pa.Table,
+    chosen: np.ndarray | None = None,
+    more: bytes = b"",
+) -> tuple[Sent, Layout]:
+    """A sealed table, and how it is laid out.
+
+    Args:
+        context: The feature holder's.
+        session: Its own.
+        rows: Their kind and form.
+        table: Of all rows, in the order of the party's table.
+        chosen: Whose rows are in it, bool, shape (n,); everybody's when absent.
+        more: What else tells its content from any other.
+
+    Raises:
+        ContractError: The table has other rows than the party's, or the disk has no room.
+    """
+    if table.num_columns and table.num_rows != session.rows:
+        raise ContractError(
+            f"What {context.party} is about to seal is not its whole table.",
+            "Clear its preprocess, and what comes after it.",
+        )
+    scratch, width = context.home.scratch, rows.format.width
+    count = (session.rows if chosen is None else int(chosen.sum())) + 1
+    # What is sent, and before it what is sorted.
+    waiting = 0 if scratch.holds(count) else TAG + width
+    require_room(context.home.folder, context.party, (sealing.ROW_TAG + width + waiting) * count)
+    secret = context.site.noise_secret()
+    content = sealing.ContentHash(keyed_by(secret, "seal:content"))
+    for (messages, _), packed in _packed(context, session, rows, table, chosen):
+        content.add(messages, packed)
+    holders = context.federation.feature_holders
+    pairs = pair_keys(context) if context.federation.has_shares else {}
+    own = holders.index(context.party)
+    body = session.exponent + content.digest() + more
+    for attempt in range(sealing.MOST_ATTEMPTS):
+        key = sealing.nonce(secret, rows.kind, session.place, body, attempt)
+
+        def people() -> Iterator[tuple[sealing.Keyed, np.ndarray]]:
+            for (messages, points), packed in _packed(context, session, rows, table, chosen):
+                zeros = zero_shares.sharings(pairs, messages)[:, own] if pairs else None
+                yield (messages, points, zeros), packed
+
+        made = Sent(scratch, sealing.ROW_TAG + width, part_count(count))
+        try:
+            for number, part in enumerate(
+                sealing.sealed(scratch, people(), count, key, rows.kind, width)
+            ):
+                made.add(number, part)
+        except sealing.SameTagError:
+            continue
+        return made, Layout(key, width)
+    raise AssertionError("unreachable: an ID twice is refused before")
+
+
+def _packed(
+    context: Context,
+    session: Session,
+    rows: Rows,
+    table: pa.Table,
+    chosen: np.ndarray | None,
+) -> Iterator[tuple[tuple[list[bytes], np.ndarray], np.ndarray]]:
+    """Messages and points of people, and their rows; the canary's is empty."""
+    end = 0
+    for messages, points in own_points(context, session):
+        begin, end = end, end + len(messages)
+        if begin == session.rows:
+            yield (messages, points), np.zeros((1, rows.format.width), dtype=np.uint8)
+            continue
+        for some in slices(len(messages)):
+            here = slice(begin + some.start, begin + some.stop)
+            packed = rows.pack(table, here) if table.num_columns else _empty(here, rows)
+            mine, where = messages[some], points[some]
+            if chosen is not None:
+                wanted = chosen[here]
+                mine = [m for m, is_in in zip(mine, wanted, strict=True) if is_in]
+                where, packed = where[wanted], packed[wanted]
+            yield (mine, where), packed
+
+
+def _empty(rows: slice, of: Rows) -> np.ndarray:
+    return np.zeros((rows.stop - rows.start, of.format.width), dtype=np.uint8)
+
+
+def _charges(context: Context, columns: tuple[Column, ...]) -> Charges:
+    draws = charged_draws(context)
+    secret = context.noise_secret()
+    keys: dict[str, str] = {}
+    edges: dict[str, tuple[float, ...]] = {}
+    for column in columns:
+        keys[column.charge] = column.noise_context(secret).hex()[:16]
+        if found := disclosed_edges(context.federation, context.party, column):
+            edges[column.charge] = found
+    return Charges(keys, draws, edges)
+
+
+def disclosed_edges(federation: Federation, party: str, column: Column) -> tuple[float, ...]:
+    """Where partitions begin that a column's mechanism discloses exactly, in the feature's unit.
+
+    Args:
+        federation: The plan's.
+        party: Whose column it is.
+        column: The column.
+    """
+    if not isinstance(column.mechanism, LocalMap):
+        return ()
+    mapping = federation.parties[party].features[column.feature].domain_map(column.domain)
+    starts = column.mechanism.partitions(column.domain).starts[1:]
+    return tuple(mapping.boundary(start) for start in starts)

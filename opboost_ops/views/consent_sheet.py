@@ -1,0 +1,328 @@
+"""The consent sheet: all that a party is asked to agree to, and what it means for one person.
+
+It is made of the party's own files and the federation file alone. Command line, page, JSON and
+documents take their numbers and words from here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, Literal
+
+from opboost_ops.config.feature import SECONDS, Edges, Feature, Fill
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.policy import FeatureRule, Policy
+from opboost_ops.datasets.limits import limits
+from opboost_ops.mechanisms import UnaryEncoding
+from opboost_ops.mechanisms.bits import BIT
+from opboost_ops.privacy.guessing import Guess, Law, RecordGuess, guess_record
+from opboost_ops.run.changes import Leaving, leaving
+from opboost_ops.run.exact_releases import exact_releases
+
+SetBy = Literal["init", "a person", "nobody"]
+
+#: Caps of a column, in the order in which they are shown.
+CAPS = ("max_changes", "max_loss_1", "max_loss_whole", "budget_1", "budget_whole", "max_splits",
+        "least_cell_width")  # fmt: skip
+
+#: How many months of queries `init` allows in all; see `setup.offers`.
+_MONTHS = 10
+
+
+@dataclass(frozen=True)
+class Cap:
+    """A cap of ``policy.yaml``.
+
+    Attributes:
+        name: Its path in the file.
+        value: The cap; None where there is none.
+        set_by: ``init`` where it is what `init` writes for this declaration.
+    """
+
+    name: str
+    value: float | None
+    set_by: SetBy
+
+
+@dataclass(frozen=True)
+class ReleasedColumn:
+    """A column as it is released at one of its agreed epsilons.
+
+    Attributes:
+        column: What is charged: a feature, or its missing bit.
+        receiver: Who receives it.
+        type: Its declared type.
+        bounds: Its bounds in its own unit, or its categories, in words.
+        scale: How they are laid on the domain.
+        domain: On which values it is released, in words.
+        mechanism: In words.
+        epsilon: Its nominal epsilon.
+        loss_1: loss(1) of a release.
+        loss_whole: loss(R - L) of a release.
+        values: The most different values of a cell that may be released; None without a cap.
+        loss_whole_ever: loss(R - L) over all nights; infinite without a cap.
+        guess: What the receiver can guess of a value.
+    """
+
+    column: str
+    receiver: str
+    type: str
+    bounds: str
+    scale: str
+    domain: str
+    mechanism: str
+    epsilon: float
+    loss_1: float
+    loss_whole: float
+    values: int | None
+    loss_whole_ever: float
+    guess: Guess
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What one person's record costs, over all columns, each at its largest agreed epsilon.
+
+    Attributes:
+        loss_1, loss_whole: Of one release.
+        loss_1_ever, loss_whole_ever: Over all nights, at the caps on changes.
+    """
+
+    loss_1: float
+    loss_whole: float
+    loss_1_ever: float
+    loss_whole_ever: float
+
+
+@dataclass(frozen=True)
+class ConsentSheet:
+    """What a party is asked to agree to.
+
+    Attributes:
+        party: The party.
+        federation: Its federation's name.
+        receiver: The label holder.
+        digest: Of what is agreed to.
+        domain: Bounds of the domain.
+        columns: What is randomised before it leaves this party.
+        exact: What this party sends without an epsilon: to whom, and what it discloses.
+        received: What others send this party without an epsilon: from whom, and what.
+        caps: Caps of the party's policy.
+        laws: Of the columns that count for a whole record, by what is charged.
+    """
+
+    party: str
+    federation: str
+    receiver: str
+    digest: str
+    domain: tuple[int, int]
+    columns: tuple[ReleasedColumn, ...]
+    exact: tuple[tuple[str, str], ...]
+    received: tuple[tuple[str, str], ...]
+    caps: tuple[Cap, ...]
+    laws: Mapping[str, Law]
+
+    @property
+    def record(self) -> tuple[ReleasedColumn, ...]:
+        """Each charge once, at its largest agreed epsilon."""
+        return tuple({line.column: line for line in self.columns}.values())
+
+    @property
+    def totals(self) -> Totals:
+        """What one person's record costs."""
+        lines = self.record
+        return Totals(
+            sum(line.loss_1 for line in lines),
+            sum(line.loss_whole for line in lines),
+            sum(line.loss_1 * _times(line.values) for line in lines),
+            sum(line.loss_whole_ever for line in lines),
+        )
+
+    @property
+    def most_exposed(self) -> ReleasedColumn | None:
+        """The column whose guesses gain most; None where nothing is released."""
+        gain = {line.column: line.guess.after - line.guess.before for line in self.record}
+        return max(self.record, key=lambda line: gain[line.column], default=None)
+
+    @cached_property
+    def whole_record(self) -> RecordGuess | None:
+        """What can be guessed of a whole record; None where nothing is released."""
+        lines = self.record
+        if not lines:
+            return None
+        return guess_record([self.laws[line.column] for line in lines], [o.guess for o in lines])
+
+    def document(self) -> dict[str, Any]:
+        """All of it as JSON; infinite losses are ``"inf"``."""
+        record, worst = self.whole_record, self.most_exposed
+        made = {
+            "party": self.party,
+            "federation": self.federation,
+            "receiver": self.receiver,
+            "digest": self.digest,
+            "domain": list(self.domain),
+            "prior": "uniform, columns independent",
+            "columns": [asdict(line) for line in self.columns],
+            "exact": [{"receiver": to, "discloses": what} for to, what in self.exact],
+            "received": [{"sender": sender, "discloses": what} for sender, what in self.received],
+            "caps": [asdict(cap) for cap in self.caps],
+            "totals": asdict(self.totals),
+            "most_exposed": None if worst is None else worst.column,
+            "whole_record": None if record is None else asdict(record),
+        }
+        return dict(_plain(made))
+
+
+def consent_sheet(federation: Federation, party: str, policy: Policy, digest: str) -> ConsentSheet:
+    """What a party is asked to agree to, of its own files and the federation file alone.
+
+    Args:
+        federation: As declared.
+        party: The party.
+        policy: Its policy, as it will be once it has agreed.
+        digest: Of what is agreed to.
+    """
+    lines, laws = [], {}
+    for line in leaving(federation, party):
+        feature = federation.parties[party].features[line.charge.partition("=")[0]]
+        law = _law(federation, feature, line)
+        laws[line.charge] = law
+        lines.append(_released(federation, feature, policy, line, law))
+    exact = exact_releases(federation)
+    return ConsentSheet(
+        party,
+        federation.name,
+        federation.label_holder,
+        digest,
+        (federation.domain.lower, federation.domain.upper),
+        tuple(lines),
+        tuple((to, what) for sender, to, what in exact if sender == party),
+        tuple((sender, what) for sender, to, what in exact if to == party),
+        tuple(_caps(federation, party, policy)),
+        laws,
+    )
+
+
+def _law(federation: Federation, feature: Feature, line: Leaving) -> Law:
+    if "=" in line.charge:
+        assert isinstance(feature.missing, Fill) and feature.missing.bit is not None
+        return Law(feature.missing.bit.channel(BIT))
+    mechanism = feature.at(line.epsilon).mechanism
+    assert mechanism is not None
+    if isinstance(mechanism, UnaryEncoding):
+        return Law(mechanism.channel(), len(feature.categories or ()))
+    return Law(mechanism.channel(federation.domain.to_domain()))
+
+
+def _released(
+    federation: Federation, feature: Feature, policy: Policy, line: Leaving, law: Law
+) -> ReleasedColumn:
+    losses = [float(loss) for loss in line.curve.loss]
+    rule = policy.features.get(line.charge.partition("=")[0], FeatureRule())
+    inputs = len(losses) + 1
+    values = None if rule.max_changes is None else min(rule.max_changes, inputs)
+    missing = "=" in line.charge
+    nominal = feature.type == "nominal"
+    lower, upper = federation.domain.lower, federation.domain.upper
+    return ReleasedColumn(
+        column=line.charge,
+        receiver=line.receiver,
+        type="missing or not" if missing else feature.type,
+        bounds="missing, present" if missing else bounds_words(feature),
+        scale="" if missing or nominal else _scale_words(feature),
+        domain="0 or 1"
+        if missing
+        else f"a bit for each of {law.categories} categories"
+        if nominal
+        else f"integers {lower} to {upper}",
+        mechanism=line.curve.mechanism,
+        epsilon=line.epsilon,
+        loss_1=losses[0],
+        loss_whole=losses[-1],
+        values=values,
+        # A cell has no more different values than there are inputs.
+        loss_whole_ever=losses[-1] * _times(values),
+        guess=law.guess(losses[-1]),
+    )
+
+
+def bounds_words(feature: Feature) -> str:
+    """Bounds in a feature's own unit, dates as dates; or its categories.
+
+    Args:
+        feature: As declared.
+    """
+    if feature.categories is not None:
+        return ", ".join(feature.categories)
+    if feature.bounds is None:
+        return ""
+    lower, upper = feature.bounds
+    plain = f"{lower:,.10g} to {upper:,.10g}"
+    if feature.unit is None:
+        return plain
+    dates = [_date(bound * SECONDS[feature.unit]) for bound in (lower, upper)]
+    return f"{dates[0]} to {dates[1]} ({plain} {feature.unit} since 1970-01-01, or a duration)"
+
+
+def _date(seconds: float) -> str:
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    except OverflowError:
+        return f"{seconds:g} s"
+    if moment.hour or moment.minute or moment.second:
+        return moment.isoformat(sep=" ", timespec="minutes").removesuffix("+00:00")
+    return str(moment.date())
+
+
+def _scale_words(feature: Feature) -> str:
+    if isinstance(feature.scale, Edges):
+        return f"edges {', '.join(f'{edge:g}' for edge in feature.scale.edges)}"
+    return "in order" if feature.type == "ordinal" else feature.scale
+
+
+def _caps(federation: Federation, party: str, policy: Policy) -> list[Cap]:
+    found: list[Cap] = []
+    domain = {"lower": federation.domain.lower, "upper": federation.domain.upper}
+    spec = federation.parties[party]
+    if party not in federation.feature_holders:
+        return found
+    for name, feature in spec.features.items():
+        rule = policy.features.get(name, FeatureRule())
+        usual = limits(feature.model_dump(mode="json"), domain)
+        for cap in CAPS:
+            value = getattr(rule, cap)
+            if value is not None or cap in usual:
+                path = f"features.{name}.{cap}"
+                found.append(Cap(path, value, _set_by(value, usual.get(cap))))
+    for cap in ("max_loss_1", "max_loss_whole", "budget_1", "budget_whole"):
+        value = getattr(policy.all_features, cap)
+        found.append(Cap(f"all_features.{cap}", value, _set_by(value, None)))
+    rules = policy.alignment
+    month, ever = rules.max_new_queries, rules.max_queries_total
+    usual_ever = None if month is None else _MONTHS * month
+    by: SetBy = "init" if month is not None and ever == usual_ever else _set_by(month, None)
+    found.append(Cap("alignment.max_new_queries", month, by))
+    found.append(Cap("alignment.max_queries_total", ever, _set_by(ever, usual_ever)))
+    least = rules.least_rows.train
+    found.append(Cap("alignment.least_rows.train", least if least > 1 else None,
+                     "a person" if least > 1 else "nobody"))  # fmt: skip
+    return found
+
+
+def _set_by(value: float | None, usual: float | None) -> SetBy:
+    if value is None:
+        return "nobody"
+    return "init" if value == usual else "a person"
+
+
+def _times(values: int | None) -> float:
+    return float("inf") if values is None else values
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return "inf" if value == float("inf") else value

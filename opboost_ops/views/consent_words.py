@@ -1,0 +1,243 @@
+"""The consent sheet as tables, words and a picture, for pages, print and the terminal."""
+
+from opboost_ops.display.blocks import (
+    Block,
+    Cell,
+    Fact,
+    Facts,
+    Figure,
+    Figures,
+    Note,
+    Table,
+    count,
+    number,
+)
+from opboost_ops.display.charts import bars
+from opboost_ops.privacy.guessing import Guess
+from opboost_ops.views.consent_sheet import ConsentSheet, ReleasedColumn
+
+#: Columns of the picture: those of which most is guessed.
+_SHOWN = 8
+
+_PRIOR = (
+    "The receiver knows the mechanism and everything else that is public, every value counts as "
+    "equally likely before the release, and columns as independent. Who knows more about a person "
+    "guesses better, before and after."
+)
+
+
+def title(sheet: ConsentSheet) -> str:
+    """The title of the sheet."""
+    return f"What {sheet.party} agrees to in {sheet.federation}"
+
+
+def meaning(sheet: ConsentSheet) -> list[str]:
+    """What it means for one person, in plain words: a sentence a line."""
+    worst, record = sheet.most_exposed, sheet.whole_record
+    if worst is None or record is None:
+        return [f"No column of {sheet.party} is released, randomised or not."]
+    lines = [column_words(worst, sheet.receiver)]
+    lines += [
+        protects_little(line, sheet.receiver) for line in sheet.record if line.guess.protects_little
+    ]
+    lines.append(
+        f"Of one whole record, {sheet.receiver} guesses {record.right_after:.1f} of "
+        f"{len(sheet.record)} columns right, instead of {record.right_before:.1f} without the "
+        f"release, and all of them at once in {_share(record.after)} of records, instead of "
+        f"{_share(record.before)}."
+    )
+    lines.append(
+        f"Who knows a person's record links it to the right one of {record.among:,} releases in "
+        f"{_share(record.first)} of cases (by chance {_share(1 / record.among)}), and has it "
+        f"among the nearest 1 % in {_share(record.nearest)} (by chance 1 %)."
+    )
+    totals = sheet.totals
+    ever = (
+        "unlimited over all nights, because a cap on changes is missing"
+        if totals.loss_whole_ever == float("inf")
+        else f"at most {totals.loss_whole_ever:.1f} over all nights"
+    )
+    lines.append(
+        f"The loss of a whole record across the full range is {_loss(totals.loss_whole)} for one "
+        f"release, and {ever}. It bounds what anybody can learn, whatever they know; the success "
+        "rates above say what the best attack reaches. Neither alone tells enough."
+    )
+    return lines
+
+
+def column_words(line: ReleasedColumn, receiver: str) -> str:
+    """What a release tells about one value, in plain words.
+
+    Args:
+        line: The column.
+        receiver: Who receives it.
+    """
+    guess = line.guess
+    return (
+        f"Most exposed is {line.column}: the best attack of {receiver} guesses which of "
+        f"{guess.values} {_kind(line)} a person has in {_share(guess.after)} of cases, instead of "
+        f"{_share(guess.before)} without the release. {odds_words(guess)}"
+    )
+
+
+def odds_words(guess: Guess) -> str:
+    """What a release does to the odds of two values at most, in plain words."""
+    if guess.odds == float("inf"):
+        return "Some values it rules out for certain."
+    return (
+        f"Where two values were equally likely, the odds of one against the other are at most "
+        f"{_odds(guess.odds)} to 1 afterwards."
+    )
+
+
+def protects_little(line: ReleasedColumn, receiver: str) -> str:
+    """That a release protects little, in plain words.
+
+    Args:
+        line: The column.
+        receiver: Who receives it.
+    """
+    return (
+        f"This protects little: at this setting {receiver} learns which of {line.guess.values} "
+        f"{_kind(line)} of {line.column} it is for {_share(line.guess.after)} of people."
+    )
+
+
+def blocks(sheet: ConsentSheet) -> list[Block]:
+    """The whole sheet."""
+    totals, words = sheet.totals, meaning(sheet)
+    little = any(line.guess.protects_little for line in sheet.record)
+    found: list[Block] = [
+        Note("warn" if little else "", "What this means for one person", "", (*words, _PRIOR))
+    ]
+    if sheet.columns:
+        found += [_picture(sheet), _totals(totals, len(sheet.record)), _columns(sheet)]
+        found.append(_guesses(sheet))
+    found += [_exact(sheet), _received(sheet)]
+    if sheet.caps:
+        found.append(_caps(sheet))
+    return found
+
+
+def _totals(totals: object, columns: int) -> Facts:
+    names = {
+        "loss_1": "loss(1), one release",
+        "loss_whole": "loss(R-L), one release",
+        "loss_1_ever": "loss(1), all nights",
+        "loss_whole_ever": "loss(R-L), all nights",
+    }
+    return Facts(
+        tuple(
+            Fact(
+                f"One person, all columns: {text}",
+                number(getattr(totals, name)).text,
+                f"sum over {columns} columns",
+            )
+            for name, text in names.items()
+        )
+    )
+
+
+def _columns(sheet: ConsentSheet) -> Table:
+    rows = tuple(
+        (
+            Cell(line.column),
+            Cell(line.type),
+            Cell(line.bounds),
+            Cell(line.scale),
+            Cell(line.domain),
+            Cell(line.mechanism),
+            number(line.epsilon, 4),
+            number(line.loss_1, 4),
+            number(line.loss_whole, 4),
+            Cell("no cap", state="bad") if line.values is None else count(line.values),
+            number(line.loss_whole_ever, 4),
+        )
+        for line in sheet.columns
+    )
+    what = ("column", "type", "bounds or categories", "scale", "released as", "mechanism")
+    costs = ("epsilon", "loss(1)", "loss(R-L)", "values a cell", "loss(R-L), all nights")
+    note = (
+        f"Every row's value, randomised, to {sheet.receiver}. loss(1) is the loss of a move by one "
+        "step of the domain, loss(R-L) of one across the full range. An unchanged value is never "
+        "drawn again; a changed one is, until so many values of a cell are released."
+    )
+    return Table("released", f"Randomised, to {sheet.receiver}", (*what, *costs), rows, note)
+
+
+def _guesses(sheet: ConsentSheet) -> Table:
+    rows = tuple(
+        (
+            Cell(line.column),
+            count(line.guess.values),
+            Cell(_share(line.guess.before), line.guess.before),
+            Cell(_share(line.guess.after), line.guess.after, share=line.guess.after),
+            Cell(f"{_odds(line.guess.odds)} to 1", _finite(line.guess.odds)),
+        )
+        for line in sheet.columns
+    )
+    heads = ("column", "values", "guessed before", "guessed after", "odds at most")
+    note = "Of one release, by the best attack, computed from the exact channel."
+    return Table("guesses", "What the receiver can guess", heads, rows, note)
+
+
+def _exact(sheet: ConsentSheet) -> Table:
+    rows = tuple((Cell(to), Cell(what)) for to, what in sheet.exact)
+    note = "None of this is randomised: no epsilon bounds it."
+    title = f"Sent by {sheet.party} exactly"
+    return Table("exact", title, ("receiver", "what it discloses"), rows, note, "Nothing.")
+
+
+def _received(sheet: ConsentSheet) -> Table:
+    rows = tuple((Cell(sender), Cell(what)) for sender, what in sheet.received)
+    title = f"Sent to {sheet.party} exactly"
+    return Table("received", title, ("sender", "what it discloses"), rows, "", "Nothing.")
+
+
+def _caps(sheet: ConsentSheet) -> Table:
+    rows = tuple(
+        (
+            Cell(cap.name),
+            Cell("none", state="warn") if cap.value is None else Cell(f"{cap.value:,g}", cap.value),
+            Cell(cap.set_by),
+        )
+        for cap in sheet.caps
+    )
+    note = "Caps that are what `opboost init` writes count as its own; all others a person has set."
+    return Table("caps", "Caps of policy.yaml", ("cap", "value", "set by"), rows, note)
+
+
+def _picture(sheet: ConsentSheet) -> Figures:
+    gains = sorted(sheet.record, key=lambda one: one.guess.before - one.guess.after)[:_SHOWN]
+    rows: list[tuple[str, float, int]] = []
+    for line in gains:
+        rows.append((f"{line.column}: without it", 100 * line.guess.before, 3))
+        rows.append((f"{line.column}: with it", 100 * line.guess.after, 0))
+    caption = "How often the exact value is guessed, without and with the release"
+    note = f"The {len(gains)} columns whose guesses gain most."
+    return Figures("", (Figure(bars(rows, title=caption, unit=" %"), caption),), note)
+
+
+def _kind(line: ReleasedColumn) -> str:
+    if line.type == "missing or not":
+        return "states (missing or present)"
+    return "categories" if line.type in ("nominal", "ordinal") else "ranges"
+
+
+def _share(value: float) -> str:
+    percent = 100 * value
+    if 0 < percent < 0.01:
+        return f"{percent:.1g} %"
+    return f"{percent:.2f} %" if percent < 1 else f"{percent:.1f} %"
+
+
+def _odds(odds: float) -> str:
+    return "∞" if odds == float("inf") else f"{odds:,.3g}" if odds < 1e6 else f"{odds:.2g}"
+
+
+def _loss(loss: float) -> str:
+    return "∞" if loss == float("inf") else f"{loss:.1f}"
+
+
+def _finite(value: float) -> float | str:
+    return "inf" if value == float("inf") else value

@@ -1,0 +1,76 @@
+"""What a training run achieved: the gain over the label holder alone, the decision, the cost."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from opboost_ops.boosting.metrics import main_metric
+from opboost_ops.config.columns import columns_of
+from opboost_ops.config.federation import Federation
+from opboost_ops.privacy.loss import column_losses
+
+#: How the label holder's own columns are called among the gains.
+_ALONE = "label_holder_alone"
+
+
+def outcome(
+    federation: Federation, files: Mapping[str, bytes], registered: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What a training run achieved.
+
+    Args:
+        federation: As it was run; vertical.
+        files: Of the version that it made.
+        registered: What `register` says: ``champion`` and ``why``.
+
+    Returns:
+        ``metric``; the ``gain`` over the label holder's columns alone with its 95 % interval, in
+        the mode of scoring, None where it is not measured; ``mode``, ``champion``, ``why``; and
+        ``cost``, by party the loss(R - L) of a person whose values are all new.
+    """
+    evaluation = json.loads(files["evaluation.json"])
+    facts = json.loads(files["columns.json"])
+    metric = main_metric(facts["task"])
+    gain = evaluation.get("gains", {}).get(_ALONE, {}).get(metric)
+    cost = {
+        party: sum(
+            float(curve.loss[-1]) for curve in column_losses(columns_of(federation, party)).values()
+        )
+        for party in federation.feature_holders
+    }
+    return {
+        "metric": metric,
+        "gain": gain,
+        "mode": evaluation["mode"],
+        "champion": registered["champion"],
+        "why": registered["why"],
+        "cost": {party: "inf" if loss == float("inf") else loss for party, loss in cost.items()},
+    }
+
+
+def outcome_words(found: Mapping[str, Any]) -> str:
+    """The same in words: what was gained, what became of the model, what it cost.
+
+    Args:
+        found: What `outcome` returns.
+    """
+    became = "became champion" if found["champion"] else "did not become champion"
+    paid = ", ".join(f"{party} {float(loss):.1f}" for party, loss in found["cost"].items())
+    cost = (
+        f"A person whose values are all new pays loss(R-L) of at most {paid}; unchanged values "
+        "cost nothing."
+    )
+    return f"{_gain_words(found)}; the model {became} ({found['why']}). {cost}"
+
+
+def _gain_words(found: Mapping[str, Any]) -> str:
+    gain, metric = found["gain"], found["metric"]
+    if gain is None:
+        return "The gain over the label holder alone is not measured for a private model"
+    interval = f"{gain['value']:+.4f} (95 %: {gain['low']:+.4f} to {gain['high']:+.4f})"
+    against = f"{metric} {interval} over the label holder alone, in mode {found['mode']}"
+    if gain["low"] > 0:
+        return f"The other parties' columns help: {against}"
+    if gain["high"] < 0:
+        return f"The other parties' columns make it worse: {against}; see `opboost plan`"
+    return f"No gain is shown: {against}; see `opboost plan`"

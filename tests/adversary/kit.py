@@ -1,0 +1,78 @@
+"""What a hostile party does: it signs whatever it likes, with its real keys, at every field."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from opboost_ops.config.agreement import digest_of, document
+from opboost_ops.config.loading import parse_federation
+from opboost_ops.errors import PolicyError
+from opboost_ops.exchange.plan import names_holdout
+from tests.books import books_of
+from tests.federation import Workspace
+
+#: Receiver of what is in summaries, as ledgers name it.
+EVERYBODY = "everyone who sees the run"
+
+
+def planned(workspace: Workspace) -> dict[str, Any]:
+    """The document of the plan that lies in the store."""
+    files = workspace.store.get(f"credit_scoring/{workspace.run}/plan/credit")
+    assert files is not None
+    found: dict[str, Any] = json.loads(files["document.json"])
+    return found
+
+
+def forge_plan(
+    workspace: Workspace,
+    change: Callable[[Any], Any] = lambda federation: None,
+    bears: str = "own",
+    **entries: Any,
+) -> None:
+    """Put a changed plan, really signed by the label holder, in the place of the honest one.
+
+    Args:
+        workspace: The federation, whose run is open.
+        change: Changes the plan's federation in place.
+        bears: Digest of the agreement that it bears; that of its own federation for ``own``, and
+            that of the honest plan if empty.
+        **entries: Other entries of the plan.
+    """
+    plan = planned(workspace)
+    change(plan["federation"])
+    declared = parse_federation(plan["federation"], "plan")
+    if names_holdout(declared, workspace.purpose):
+        plan["holdout"] = f"1:{'0' * 64}"
+    if bears:
+        plan["agreement"] = digest_of(document(declared)) if bears == "own" else bears
+    workspace.forge("plan", "credit", "credit", document={**plan, **entries})
+
+
+def refusal(workspace: Workspace, party: str, stage: str = "check_table") -> str:
+    """What is seen outside when a party refuses, with its tables out of reach."""
+    tables = workspace.folder / party / "tables"
+    tables.rename(tables.with_name("away"))
+    try:
+        with pytest.raises(PolicyError) as refused:
+            workspace.step(party, stage)
+    finally:
+        tables.with_name("away").rename(tables)
+    assert refused.value.__cause__ is None
+    return str(refused.value)
+
+
+def released(workspace: Workspace, party: str) -> Any:
+    """What a party has charged, and the bytes of its cell states."""
+    with books_of(workspace, party) as books:
+        lines = books.ledger.releases()
+    cells = workspace.files(party, "cells")
+    return lines, {name: raw for name, raw in cells.items() if not name.endswith(".lock")}
+
+
+def of_run(workspace: Workspace, party: str) -> list[tuple[str, str, str]]:
+    """What a party's ledger says of the present run: account, kind, receiver."""
+    with books_of(workspace, party) as books:
+        found = [line for line in books.ledger.releases() if line.run == workspace.run]
+    return [(line.account, line.kind, line.receiver) for line in found]

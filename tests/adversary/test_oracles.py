@@ -1,0 +1,97 @@
+"""A label holder chooses whom it asks about, each night: no holder's outside changes by it."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.adversary.kit import EVERYBODY, of_run
+from tests.books import books_of
+from tests.federation import Workspace
+
+#: Stages by which a feature holder releases.
+RELEASE = (
+    "check_table", "check_drift", "digest_ids", "preprocess", "desensitize", "rank",
+    "check_release", "seal",
+)  # fmt: skip
+
+NIGHTS = 3
+
+
+def night(workspace: Workspace, number: int) -> Workspace:
+    """The same federation on another night; without `max_changes` in any policy."""
+    return Workspace(workspace.folder, f"{number + 0x100:016x}")
+
+
+def draws(workspace: Workspace, party: str) -> list[str]:
+    with books_of(workspace, party) as books:
+        return [line.artifact for line in books.ledger.releases() if line.kind == "draw"]
+
+
+def test_subsets_are_no_oracle_and_burn_no_budget(workspace: Workspace) -> None:
+    """Each night other people are asked about, most of them invented, beside one target."""
+    before = draws(workspace, "bank")
+    assert before
+    tables = workspace.table_path("credit")
+    whole = pl.read_parquet(tables).head(60)
+    identity = workspace.declared.id.column
+    seen = []
+    for number in range(NIGHTS):
+        tonight = night(workspace, number)
+        rows = pl.int_range(pl.len())
+        invented = pl.concat_str(pl.lit(f"nobody-{number}-"), rows.cast(pl.String))
+        ids = pl.when(rows % 6 == number).then(pl.col(identity)).otherwise(invented)
+        whole.with_columns(ids.alias(identity)).write_parquet(tables)
+        tonight.open()
+        for stage in ("check_table", "check_drift", "digest_ids", "psi_query"):
+            tonight.step("credit", stage)
+        told = {stage: tonight.step("bank", stage) for stage in RELEASE}
+        tonight.step("bank", "psi_answer")
+        manifest = tonight.artifact("ranks", "bank").manifest
+        entries = sorted(of_run(tonight, "bank"))
+        seen.append((told["check_release"]["checks"], manifest.rows, entries))
+    assert all(one == seen[0] for one in seen)
+    assert draws(workspace, "bank") == before, "no night is another draw"
+    assert ("exact", "check_release", EVERYBODY) in seen[0][2]
+
+
+@pytest.mark.parametrize("where", ["both", "bank", "shop", "nobody"])
+def test_no_run_fails_because_of_one_person(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The label holder adds one person to people whom all have, and watches the run."""
+    workspace = Workspace.write(tmp_path / "federation")
+    workspace.known_to(monkeypatch)
+    identity = workspace.declared.id.column
+    people = {p: pl.read_parquet(workspace.table_path(p))[identity] for p in ("bank", "shop")}
+    common = set(people["bank"]) & set(people["shop"])
+    target = "target-person"
+
+    def rename_one(table: pl.DataFrame) -> pl.DataFrame:
+        """Somebody of the holder's own, whom the label holder did not have, is the target."""
+        known = pl.read_parquet(workspace.table_path("credit"))[identity].to_list()
+        strange = [p for p in table[identity].to_list() if p not in known and p not in common]
+        row = strange[0] if strange else table[identity].to_list()[-1]
+        return table.with_columns(
+            pl.when(pl.col(identity) == row)
+            .then(pl.lit(target))
+            .otherwise(pl.col(identity))
+            .alias(identity)
+        )
+
+    for holder in ("bank", "shop"):
+        if where in ("both", holder):
+            workspace.edit_table(holder, rename_one)
+    workspace.edit_table(
+        "credit",
+        lambda t: t.with_columns(
+            pl.when(pl.int_range(pl.len()) == 0)
+            .then(pl.lit(target))
+            .otherwise(pl.col(identity))
+            .alias(identity)
+        ),
+    )
+    told = {step: summary for step, summary in workspace.all().items() if "psi" not in step}
+    assert all("failed" not in str(summary.get("skip", "")) for summary in told.values())
+    for holder in ("bank", "shop"):
+        assert ("exact", "psi_answer", "credit") in of_run(workspace, holder)

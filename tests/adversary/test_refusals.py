@@ -1,0 +1,85 @@
+"""Whatever a party refuses a plan for, outside it is one text; and a refusal means what it says."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from opboost_ops.alignment import epochs
+from opboost_ops.config.loading import load_site
+from opboost_ops.errors import BudgetError
+from opboost_ops.run import admission
+from opboost_ops.run.agreement import withdraw
+from tests.adversary.kit import forge_plan, of_run, refusal
+from tests.federation import Workspace
+
+
+def of_another_month(workspace: Workspace) -> None:
+    later = epochs.epoch_at(datetime.now(UTC) + timedelta(days=90))
+    forge_plan(workspace, epoch=later)
+
+
+def of_a_past_month(workspace: Workspace) -> None:
+    forge_plan(workspace, epoch="2026-01")
+
+
+def of_no_agreement(workspace: Workspace) -> None:
+    forge_plan(workspace, bears="0" * 64)
+
+
+def of_another_protocol(workspace: Workspace) -> None:
+    forge_plan(workspace, bears="0" * 64, protocol=1)
+
+
+def of_other_bounds(workspace: Workspace) -> None:
+    def change(data: Any) -> None:
+        data["parties"]["bank"]["features"]["debt_ratio"]["bounds"] = [0, 0.001]
+
+    forge_plan(workspace, change)
+
+
+def against_the_policy(workspace: Workspace) -> None:
+    workspace.edit_yaml("bank/policy.yaml", lambda p: p["features"].pop("debt_ratio"))
+
+
+def of_a_stranger(workspace: Workspace) -> None:
+    workspace.edit_yaml("bank/policy.yaml", lambda p: p["receivers"].pop("credit"))
+
+
+def after_it_withdrew(workspace: Workspace) -> None:
+    withdraw(load_site(workspace.folder / "bank" / "site.yaml"), 1)
+
+
+ATTACKS: list[Callable[[Workspace], None]] = [
+    of_another_month,
+    of_a_past_month,
+    of_no_agreement,
+    of_another_protocol,
+    of_other_bounds,
+    against_the_policy,
+    of_a_stranger,
+    after_it_withdrew,
+]
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
+def test_every_refusal_of_a_plan_is_one_text(
+    workspace: Workspace, attack: Callable[[Workspace], None]
+) -> None:
+    workspace.open()
+    attack(workspace)
+    told = str(admission.refusal("bank", "credit_scoring", workspace.run))
+    assert refusal(workspace, "bank") == told
+    assert workspace.reason("bank").strip()
+    assert of_run(workspace, "bank") == []
+
+
+def test_a_budget_refuses_what_would_exceed_it_and_says_by_how_much(workspace: Workspace) -> None:
+    workspace.edit_yaml("bank/policy.yaml", lambda p: p["features"]["income"].update(budget_1=1e-6))
+    _, error = workspace.first_failure()
+    assert isinstance(error, BudgetError)
+    (cap, cost), *_ = re.findall(r"is ([\d.e-]+), and would be ([\d.]*\d)", str(error))
+    assert float(cost) > float(cap)
+    assert "exceed" in str(error), "to pass a budget could mean to comply with it"

@@ -1,0 +1,61 @@
+"""What everybody who sees a run reads of its tasks, beside what each ledger says was disclosed."""
+
+from pathlib import Path
+
+import pytest
+
+from opboost_ops.datasets.lenders import NAME, write_lenders
+from opboost_ops.run.inbox import Run
+from opboost_ops.run.opening import open_run
+from opboost_ops.run.runner import run_stage
+from tests.adversary.kit import EVERYBODY, of_run
+from tests.federation import Workspace
+
+#: What follows from declared files and the plan, or from artifacts that everybody can read.
+DECLARED = {
+    "champion", "features", "mode", "plan", "published", "ranked", "run", "trees", "version", "why",
+}  # fmt: skip
+
+
+def compared(workspace: Workspace) -> None:
+    """Each fact that a task of the present run tells, and the entry that says that it does."""
+    workspace.open()
+    for step in workspace.steps():
+        federation = workspace.declared
+        place = Run(federation.name, workspace.run, federation.label_holder)
+        told = set(run_stage(step.party, step.stage, place)) - DECLARED
+        entered = ("exact", step.stage, EVERYBODY) in of_run(workspace, step.party)
+        assert not told or entered, f"{step} tells {told}, and no ledger entry says so"
+
+
+@pytest.mark.parametrize("mode", ["desensitised", "routed"])
+def test_no_task_tells_a_fact_that_no_ledger_entry_discloses(
+    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = Workspace.write(tmp_path / "federation", scoring={"mode": mode})
+    workspace.known_to(monkeypatch)
+    compared(workspace)
+    compared(workspace.scoring())
+
+
+def test_which_columns_a_model_uses_is_in_no_summary(workspace: Workspace) -> None:
+    """A count of splits or of compared columns follows from the labels."""
+    workspace.open()
+    for step in workspace.steps():
+        federation = workspace.declared
+        place = Run(federation.name, workspace.run, federation.label_holder)
+        told = run_stage(step.party, step.stage, place)
+        assert not {"splits", "thresholds", "answered", "rows"} & set(told), str(step)
+
+
+def test_the_active_party_of_horizontal_learning_tells_no_count_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_lenders(tmp_path, rows=300, seed=0, training={"trees": 1, "depth": 1})
+    for site in tmp_path.glob("*/site.yaml"):
+        monkeypatch.setenv(f"OPBOOST_SITE_{site.parent.name.upper()}", str(site))
+    active = Workspace(tmp_path).declared.label_holder
+    run = Run(NAME, "0" * 16, active)
+    open_run(file, run.run, {})
+    told = run_stage(active, "check_table", run)
+    assert set(told) <= {"checks", *DECLARED}

@@ -1,0 +1,212 @@
+"""The mistakes of a first hour: each is told in one message that names the fix."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from opboost_ops.cli import app
+
+BANK = "id,balance,rating,since\n" + "".join(
+    f"{i},{i}.5,{'abc'[i % 3]},2020-01-{1 + i % 28:02}\n" for i in range(60)
+)
+SHOP = "id,spend,late\n" + "".join(f"{i},{i * 3},{i % 2}\n" for i in range(60))
+HEAD = "feature,unit,needs,lower,upper,scale,categories,rest,fill"
+
+
+@dataclass
+class Beginner:
+    """A person with two tables in a new folder."""
+
+    folder: Path
+
+    def table(self, party: str, text: str) -> None:
+        (self.folder / f"{party}.csv").write_text(text)
+
+    def opboost(self, *arguments: object) -> str:
+        """What a command says, on whichever channel."""
+        done = CliRunner().invoke(app, [str(one) for one in arguments])
+        assert done.exception is None or type(done.exception).__module__ != "builtins" or (
+            isinstance(done.exception, SystemExit)
+        ), done.exception  # fmt: skip
+        return " ".join(f"{done.output} {done.exception or ''}".split())
+
+    def init(self, party: str, *more: object) -> str:
+        label = ["--label", "late"] if party == "shop" else []
+        table = ["--table", self.folder / f"{party}.csv", "--id", "id"]
+        given = ["--party", party, *table, *label]
+        return self.opboost("init", self.folder / party, *given, *more)
+
+    def bounds(self, *lines: str) -> str:
+        (self.folder / "bank" / "bounds.csv").write_text("\n".join([HEAD, *lines]) + "\n")
+        return self.opboost("bounds", self.folder / "bank")
+
+    def federate(self, *lines: str) -> str:
+        """All steps up to the federation file."""
+        for party in ("bank", "shop"):
+            self.init(party)
+        rating = "rating,,categories,,,,a|b|c,,"
+        since = "since,days,lower upper,2019-01-01,2021-01-01,,,,"
+        self.bounds(*(lines or ("balance,,lower upper,0,100,,,,", rating, since)))
+        return self.opboost(
+            "federate", self.folder / "bank", self.folder / "shop", "--out", self.file
+        )
+
+    def agree(self) -> None:
+        for party in ("bank", "shop"):
+            (self.folder / party / ".made-up").touch()
+            self.opboost("agree", self.folder / party, self.file, "--yes")
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "federation.yaml"
+
+
+def wrong_bounds(new: Beginner) -> str:
+    new.init("bank")
+    return new.bounds("balance,,lower upper,100,0,,,,")
+
+
+def number_as_text_label(new: Beginner) -> str:
+    rows = "".join(f"{i},{i},x{i}\n" for i in range(60))
+    new.table("shop", "id,spend,late\n" + rows)
+    return new.init("shop")
+
+
+def one_class(new: Beginner) -> str:
+    new.table("shop", "id,spend,late\n" + "".join(f"{i},{i},0\n" for i in range(60)))
+    return new.init("shop")
+
+
+def duplicate_ids(new: Beginner) -> str:
+    new.table("bank", BANK + "7,1.5,a,2020-01-01\n")
+    return new.init("bank")
+
+
+def another_party(new: Beginner) -> str:
+    new.federate()
+    site = new.folder / "bank" / "site.yaml"
+    site.write_text(site.read_text().replace("party: bank", "party: banc"))
+    return new.opboost("agree", new.folder / "bank", new.file)
+
+
+def nobody_in_common(new: Beginner) -> str:
+    head, *rows = BANK.splitlines()
+    new.table("bank", "\n".join([head, *(f"9{row}" for row in rows)]))
+    new.federate()
+    return new.opboost("check", new.file)
+
+
+def text_and_whole_ids(new: Beginner) -> str:
+    rows = zip(pl.read_csv(BANK.encode())["id"].to_list(), BANK.splitlines()[1:], strict=True)
+    text = "".join(f"C{i},{row.partition(',')[2]}\n" for i, row in rows)
+    new.table("bank", "id,balance,rating,since\n" + text)
+    return new.federate()
+
+
+def forgotten_agree(new: Beginner) -> str:
+    new.federate()
+    return new.opboost("run", new.file)
+
+
+def constant_column(new: Beginner) -> str:
+    lines = BANK.splitlines()
+    new.table("bank", "\n".join([f"{lines[0]},same", *(f"{line},7" for line in lines[1:])]))
+    return new.init("bank")
+
+
+def comma_categories(new: Beginner) -> str:
+    new.init("bank")
+    return new.bounds("rating,,categories,,,,a,b,c,,")
+
+
+def unclear_date(new: Beginner) -> str:
+    new.init("bank")
+    return new.bounds("since,days,lower upper,03/04/2019,31/12/2021,,,,")
+
+
+def folder_of_no_offer(new: Beginner) -> str:
+    new.init("bank")
+    return new.opboost("federate", new.folder, new.folder / "bank")
+
+
+MISTAKES: list[tuple[Callable[[Beginner], str], str, str]] = [
+    (wrong_bounds, "lower is not less than upper", "exchange them"),
+    (number_as_text_label, "60 classes in 60 rows", "store it as a number column"),
+    (one_class, "it has one value only", "name another label by --label"),
+    (duplicate_ids, "have an ID that another row has, too", "keep one row a person"),
+    (another_party, "banc is no party of federation", "Its parties are bank, shop."),
+    (nobody_in_common, "is in the tables of all parties", "how each party writes it"),
+    (text_and_whole_ids, "an integer in one table and a string in another", "convert one"),
+    (forgotten_agree, "has not agreed to it", "`opboost agree"),
+    (constant_column, "Left out same", "it has one value only"),
+    (comma_categories, "more cells than the head", "Put | between categories"),
+    (unclear_date, "lower and upper are no dates", "for example 2020-01-31"),
+    (folder_of_no_offer, "has no offer", "Name the file"),
+]
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Beginner:
+    made = Beginner(tmp_path)
+    made.table("bank", BANK)
+    made.table("shop", SHOP)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("mistake", "problem", "fix"), MISTAKES, ids=[mistake.__name__ for mistake, _, _ in MISTAKES]
+)
+def test_one_message_that_names_the_fix(
+    new: Beginner, mistake: Callable[[Beginner], str], problem: str, fix: str
+) -> None:
+    said = mistake(new)
+    assert problem in said and fix in said, said
+    assert "Traceback" not in said
+
+
+def test_dates_and_categories_as_people_write_them(new: Beginner) -> None:
+    new.init("bank")
+    said = new.bounds(
+        "balance,,lower upper,0,100,,,,",
+        'rating,,categories,,,,"a, b, c",,',
+        "since,days,lower upper,31.12.2018,31/12/2021,,,,",
+    )
+    assert "3 of 3 lines are in" in said and "blank" not in said
+    offer = yaml.safe_load((new.folder / "bank" / "bank-offer.yaml").read_text())["features"]
+    assert offer["rating"]["categories"] == ["a", "b", "c"]
+    assert [str(bound) for bound in offer["since"]["bounds"]] == ["2018-12-31", "2021-12-31"]
+
+
+def test_blank_cells_are_named(new: Beginner) -> None:
+    new.init("bank")
+    said = new.bounds("balance,,lower upper,,,,,,", "rating,,categories,,,,a|b|c,,")
+    assert "line 2, balance: lower, upper" in said
+    assert "line 3" not in said
+
+
+@pytest.mark.parametrize(
+    ("values", "task"),
+    [
+        ([i % 2 for i in range(60)], "binary"),
+        ([i % 4 for i in range(60)], "multiclass"),
+        ([i % 20 for i in range(60)], "regression"),
+        ([i / 7 for i in range(60)], "regression"),
+    ],
+)
+def test_the_guess_of_a_task_is_stated(new: Beginner, values: list[float], task: str) -> None:
+    new.table("shop", "id,spend,late\n" + "".join(f"{i},{i},{v}\n" for i, v in enumerate(values)))
+    assert f"late is learnt as {task} (a guess; --task says otherwise)" in new.init("shop")
+
+
+def test_a_declared_label_of_too_many_classes_is_refused_before_a_release(new: Beginner) -> None:
+    new.table("shop", "id,spend,late\n" + "".join(f"{i},{i},{i % 4}\n" for i in range(60)))
+    new.federate()
+    new.agree()
+    new.table("shop", "id,spend,late\n" + "".join(f"{i},{i},{i}\n" for i in range(60)))
+    said = new.opboost("check", new.file)
+    assert "60 classes in 60 rows" in said and "label.task: regression" in said

@@ -1,0 +1,163 @@
+"""The consent sheet of `opboost agree`: all that leaves, and what it means, of own files alone."""
+
+import io
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from opboost_ops.config.loading import load_federation, load_site
+from opboost_ops.exchange.books import open_books
+from tests.federation import Workspace, small_credit
+from tests.unit.cli.conftest import Opboost
+
+ROWS = 200_000
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> tuple[Path, Path]:
+    """The folder of one party and the federation file; nobody else's files are anywhere."""
+    made = Workspace.write(tmp_path / "w", small_credit(rows=60), seed=None, capped=True)
+    alone = tmp_path / "alone"
+    shutil.copytree(made.folder / "bank", alone / "bank")
+    shutil.copy(made.file, alone)
+    shutil.rmtree(made.folder)
+    return alone / "bank", alone / "federation.yaml"
+
+
+def sheet(opboost: Opboost, bank: tuple[Path, Path]) -> Any:
+    return json.loads(opboost("agree", *bank, "--json").output)["sheet"]
+
+
+def edit(file: Path, change: Callable[[Any], object]) -> None:
+    data = yaml.safe_load(file.read_text())
+    change(data)
+    file.write_text(yaml.safe_dump(data, sort_keys=False))
+
+
+def features(data: Any) -> Any:
+    return data["parties"]["bank"]["features"]
+
+
+def test_it_shows_all_that_leaves_and_cuts_nothing(
+    opboost: Opboost, bank: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "900")
+    # Nobody answers, and what is new is agreed to by nobody.
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    edit(bank[1], lambda d: features(d)["income"].update(missing={"fill": 100}))
+    done = opboost("agree", *bank)
+    assert "has not agreed" in done.error
+    words = " ".join(done.out.split())
+    said = sheet(opboost, bank)
+    assert {line["column"] for line in said["columns"]} == {
+        "income", "balance", "overdrafts", "debt_ratio", "savings_rate",
+    }  # fmt: skip
+    for line in said["columns"]:
+        assert line["receiver"] == "credit"
+        for cell in (line["column"], line["bounds"], line["mechanism"]):
+            assert cell in words
+        assert f"{line['loss_whole']:,.4f}" in words
+        assert line["loss_whole_ever"] == line["values"] * line["loss_whole"]
+    for line in said["exact"]:
+        assert line["discloses"] in words
+    totals = said["totals"]
+    whole = sum(line["loss_whole"] for line in said["columns"])
+    assert totals["loss_whole"] == pytest.approx(whole)
+    assert "…" not in done.out and "opboost check" not in done.out
+
+
+def test_the_sentence_on_guessing_against_an_attack_that_is_run(
+    opboost: Opboost, bank: tuple[Path, Path]
+) -> None:
+    """Bayes' rule on 200,000 drawn people and their releases, five columns of other mechanisms."""
+    mechanisms: list[Any] = [
+        {"name": "global_map", "epsilon": 1.5},
+        {"name": "geometric", "epsilon": 0.9},
+        {"name": "adj_map", "epsilon": 2.0, "theta": 3},
+        {"name": "bucket_response", "epsilon": 2.0, "buckets": 4},
+        {"name": "piecewise", "epsilon": 1.0},
+    ]
+
+    def declare(data: Any) -> None:
+        for feature, mechanism in zip(features(data).values(), mechanisms, strict=True):
+            feature["mechanism"] = mechanism
+
+    edit(bank[1], declare)
+    declared = load_federation(bank[1])
+    said = sheet(opboost, bank)
+    random = np.random.default_rng(5)
+    guessed: list[np.ndarray] = []
+    for line in said["columns"]:
+        mechanism = declared.parties["bank"].features[line["column"]].mechanism
+        assert mechanism is not None
+        channel = mechanism.channel(declared.domain.to_domain())
+        values = random.integers(0, 10, ROWS)
+        words = random.integers(0, 2**64, ROWS, dtype=np.uint64)
+        released = channel.alias.sample(values, words)
+        likelihood = np.array(channel.counts, dtype=np.float64)
+        guessed.append(likelihood.argmax(axis=0)[released] == values)
+        assert guessed[-1].mean() == pytest.approx(line["guess"]["after"], rel=0.01)
+    record = said["whole_record"]
+    assert np.sum(guessed, axis=0).mean() == pytest.approx(record["right_after"], rel=0.01)
+    several = np.prod(guessed[:2], axis=0).mean()
+    both = [line["guess"]["after"] for line in said["columns"][:2]]
+    assert several == pytest.approx(both[0] * both[1], rel=0.02)
+
+
+def test_where_the_number_protects_little_it_says_so(
+    opboost: Opboost, bank: tuple[Path, Path]
+) -> None:
+    assert "protects little" not in opboost("agree", *bank, "--json", "--html", bank[0] / "a").out
+    page = (bank[0] / "a").read_text()
+    assert "This protects little" not in page
+
+    def raise_epsilons(data: Any) -> None:
+        for feature in features(data).values():
+            feature["mechanism"]["epsilon"] = 6.0
+
+    edit(bank[1], raise_epsilons)
+    opboost("agree", *bank, "--json", "--html", bank[0] / "b")
+    said, page = sheet(opboost, bank), (bank[0] / "b").read_text()
+    worst = next(one for one in said["columns"] if one["column"] == said["most_exposed"])
+    assert worst["guess"]["after"] > 0.8
+    assert "This protects little: at this setting credit learns which of 10 ranges" in page
+    assert f"{100 * worst['guess']['after']:.1f} % of people" in page
+
+
+def test_the_page_loads_nothing(opboost: Opboost, bank: tuple[Path, Path]) -> None:
+    assert opboost("agree", *bank, "--json", "--html", bank[0] / "sheet.html").code == 0
+    page = (bank[0] / "sheet.html").read_text()
+    assert not re.search(r"(?:src|href)=|url\(|@import", page)
+    assert page.count('role="img"') == 1 and "@media print" in page
+
+
+def test_who_has_set_a_cap(opboost: Opboost, bank: tuple[Path, Path]) -> None:
+    caps = {cap["name"]: cap for cap in sheet(opboost, bank)["caps"]}
+    assert caps["features.income.max_changes"]["set_by"] == "init"
+    assert caps["all_features.budget_whole"] == {
+        "name": "all_features.budget_whole", "value": None, "set_by": "nobody",
+    }  # fmt: skip
+    edit(bank[0] / "policy.yaml", lambda d: d["features"]["income"].update(max_changes=3))
+    said = sheet(opboost, bank)
+    caps = {cap["name"]: cap for cap in said["caps"]}
+    assert caps["features.income.max_changes"]["set_by"] == "a person"
+    assert said["columns"][0]["values"] == 3
+
+
+def test_name_and_reason_stand_in_the_audit_log(opboost: Opboost, bank: tuple[Path, Path]) -> None:
+    edit(bank[1], lambda d: features(d)["income"].update(missing={"fill": 100}))
+    digest = sheet(opboost, bank)["digest"]
+    why = ["--by", "Ada Example", "--because", "the board has decided on 2 May"]
+    assert opboost("agree", *bank, "--yes", digest, *why).code == 0
+    with open_books(load_site(bank[0] / "site.yaml")) as books:
+        entries = [entry for _, entry, _ in books.audit.entries() if entry.action == "agreed"]
+    detail = entries[-1].detail
+    assert "by Ada Example, because the board has decided on 2 May" in detail

@@ -1,0 +1,81 @@
+"""`Model` of `opboost_ops.api`: it predicts from raw columns, mapped as `columns.json` says."""
+
+import math
+from typing import Any
+
+import lightgbm
+import numpy as np
+import polars as pl
+import pytest
+
+from opboost_ops import api
+from opboost_ops.errors import ContractError
+from opboost_ops.models.registry import model_in
+from tests.federation import Workspace
+
+
+def joined(workspace: Workspace) -> pl.DataFrame:
+    """Everybody's raw columns in one place, as only an experiment has them."""
+    frame = pl.DataFrame()
+    for party in ("credit", "shop", "bank"):
+        table = pl.read_parquet(workspace.table_path(party))
+        names = {name: f"{party}.{name}" for name in table.columns if name != "id"}
+        table = table.rename(names)
+        frame = table if frame.is_empty() else frame.join(table, on="id")
+    return frame
+
+
+def by_hand(column: Any, raw: list[Any], domain: tuple[int, int]) -> list[float]:
+    """A model's column, by its declaration and by nothing of the package."""
+    declared, made = column.declared, []
+    fill = declared["missing"]["fill"] if isinstance(declared.get("missing"), dict) else None
+    for cell in raw:
+        gap = cell is None or (isinstance(cell, float) and math.isnan(cell))
+        value = fill if gap else cell
+        if column.name.endswith("=missing"):
+            made.append(float(gap))
+        elif "=" in column.name:
+            made.append(float(value == column.name.partition("=")[2]))
+        elif column.party == "credit":
+            made.append(math.nan if value is None else float(value))
+        else:
+            lower, upper = declared["bounds"]
+            inside = min(max(float(value), lower), upper) - lower
+            share = inside / (upper - lower)
+            if declared.get("scale") == "log1p":
+                share = math.log1p(inside) / math.log1p(upper - lower)
+            low, high = domain
+            made.append(float(math.ceil(low + share * (high - low))))
+    return made
+
+
+def test_raw_columns_are_mapped_as_the_export_says(workspace: Workspace) -> None:
+    models = api.models(workspace.file)
+    (name,) = models.versions["version"].to_list()
+    model, frame = models.model(name), joined(workspace)
+    columns = model.columns.columns
+    assert all(column.categories is None for column in columns)
+    matrix = np.array(
+        [
+            by_hand(c, frame[f"{c.party}.{c.feature}"].to_list(), model.columns.domain)
+            for c in columns
+        ]
+    ).T
+    np.testing.assert_array_equal(model.matrix(frame), matrix)
+    stock = lightgbm.Booster(model_str=model_in(models.files(name))).predict(matrix)
+    found = model.predict_proba(frame)
+    np.testing.assert_array_equal(found[:, 1], stock)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    classes = model.predict(frame)
+    assert set(classes.tolist()) <= set(model.classes)
+    np.testing.assert_array_equal(classes == model.classes[1], found[:, 1] > 0.5)
+    # A feature's name alone is enough where only one party has it.
+    alone = frame.rename({n: n.partition(".")[2] for n in frame.columns if n != "id"})
+    np.testing.assert_array_equal(model.predict_proba(alone), found)
+
+
+def test_a_column_that_is_not_there_is_named(workspace: Workspace) -> None:
+    models = api.models(workspace.file)
+    model = models.model(models.versions["version"].to_list()[0])
+    with pytest.raises(ContractError, match=r"no column bank\.income"):
+        model.predict(joined(workspace).drop("bank.income"))

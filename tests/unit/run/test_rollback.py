@@ -1,0 +1,189 @@
+"""A state that was put back is noticed before anything is released, and charged in full, once."""
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from opboost_ops.config.loading import load_policy, load_site
+from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
+from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, parse_manifest
+from opboost_ops.exchange.signing import Signer
+from opboost_ops.privacy.checkpoints import Checkpoint
+from opboost_ops.run.recovery import recover
+from opboost_ops.run.rollback import check
+from tests.books import books_of
+from tests.federation import SECOND_RUN, Step, Workspace
+
+PARTY = "bank"
+
+PUT_BACK = {
+    "database": ("bank/ledger.sqlite",),
+    "cells": ("bank/cells",),
+    "database and cells": ("bank/ledger.sqlite", "bank/cells"),
+    "whole folder": ("bank",),
+    "whole folder and store": ("bank", "exchange"),
+}
+
+
+def put_back(now: Workspace, before: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        old, new = before / name, now.folder / name
+        if old.is_file():
+            shutil.copy(old, new)
+        else:
+            shutil.rmtree(new)
+            shutil.copytree(old, new)
+
+
+def charged(workspace: Workspace) -> dict[str, float]:
+    with books_of(workspace, PARTY) as books:
+        found = books.ledger.totals().accounts.values()
+    return {account.feature: float(account.whole) for account in found}
+
+
+@pytest.fixture
+def two_nights(
+    trained_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Workspace:
+    """A federation after two runs on different tables; its state after the first lies beside."""
+    shutil.copytree(trained_once.folder, tmp_path / "before")
+    now = trained_once.copy(tmp_path / "now", SECOND_RUN)
+    now.known_to(monkeypatch)
+    now.edit_table(PARTY, lambda t: t.with_columns(t["income"].reverse()))
+    now.all()
+    return now
+
+
+def drill(now: Workspace, put: Callable[[], object]) -> None:
+    """What is put back is noticed before anything leaves, charged in full, and only once."""
+    before = charged(now)
+    put()
+    later = Workspace(now.folder, "0" * 15 + "3")
+    later.open()
+    with pytest.raises(PolicyError, match=f"{PARTY} refused run"):
+        later.step(PARTY, "check_table")
+    assert not [place for place in later.published() if place.endswith(f"/{PARTY}")]
+    folder = now.folder / PARTY
+    site, policy = load_site(folder / "site.yaml"), load_policy(folder / "policy.yaml")
+    assert [gap for gap in check(site) if gap.lacks != "open"]
+    recover(site, policy)
+    after = charged(now)
+    assert all(after[name] >= before[name] for name in before)
+    assert not [gap for gap in check(site) if gap.lacks != "open"]
+    assert recover(site, policy).lines == ()
+    assert charged(now) == after
+    again = Workspace(now.folder, "0" * 15 + "4")
+    again.open()
+    again.step(PARTY, "check_table")
+
+
+@pytest.mark.parametrize("what", PUT_BACK)
+def test_a_rollback_is_noticed_before_anything_is_released(
+    two_nights: Workspace, tmp_path: Path, what: str
+) -> None:
+    drill(two_nights, lambda: put_back(two_nights, tmp_path / "before", PUT_BACK[what]))
+
+
+def test_a_rollback_to_the_middle_of_the_last_run_is_noticed(
+    trained_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its checkpoint is known, and its ranks are charged; the thresholds it answered are not."""
+    now = trained_once.copy(tmp_path / "now", SECOND_RUN)
+    now.known_to(monkeypatch)
+    now.edit_table(PARTY, lambda t: t.with_columns(t["income"].reverse()))
+    now.until("answer_splits", PARTY)
+    ledger = now.folder / PARTY / "ledger.sqlite"
+    shutil.copy(ledger, tmp_path / "middle.sqlite")
+    now.all()
+    drill(now, lambda: shutil.copy(tmp_path / "middle.sqlite", ledger))
+
+
+def test_a_lost_database_is_begun_anew_only_by_recovery(two_nights: Workspace) -> None:
+    folder = two_nights.folder / PARTY
+    (folder / "ledger.sqlite").unlink()
+    later = Workspace(two_nights.folder, "0" * 15 + "3")
+    later.open()
+    with pytest.raises(ConfigError, match="is gone, or empty"):
+        later.step(PARTY, "check_table")
+    assert not (folder / "ledger.sqlite").exists()
+    (gap,) = check(load_site(folder / "site.yaml"))
+    assert gap.missing.startswith("all of it")
+
+
+class Beside(Workspace):
+    """Another federation of the same parties, on the same tables."""
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "beside.yaml"
+
+    def found(self) -> None:
+        """Declare it as the first one is, and let all parties agree."""
+        declared = (self.folder / "federation.yaml").read_text()
+        self.file.write_text(declared.replace("name: credit_scoring", "name: beside", 1))
+        for party in ("bank", "credit", "shop"):
+            self.edit_yaml(
+                f"{party}/site.yaml",
+                lambda site: site["tables"].update(beside=site["tables"]["credit_scoring"]),
+            )
+        self.agree()
+
+
+def claim(workspace: Workspace, number: int) -> Path:
+    """Let the label holder's plan claim a checkpoint of the party's; where the plan lies."""
+    (place,) = workspace.folder.glob(f"exchange/credit_scoring/{workspace.run}/plan/credit")
+    manifest = parse_manifest((place / MANIFEST).read_bytes(), "plan")
+    lie = Checkpoint(number=number, head="a" * 64, signature="b" * 128)
+    raw = manifest.model_copy(update={"seen": {PARTY: lie}}).to_bytes()
+    signer = Signer.from_file(load_site(workspace.folder / "credit" / "site.yaml").signing_key)
+    (place / MANIFEST).write_bytes(raw)
+    (place / SIGNATURE).write_bytes(signer.sign(raw))
+    return place
+
+
+def test_a_claim_without_the_partys_signature_concerns_its_run_alone(
+    two_nights: Workspace,
+) -> None:
+    """The label holder claims number 2^31: that run is refused, nothing else changes."""
+    folder = two_nights.folder / PARTY
+    beside = Beside(two_nights.folder)
+    beside.found()
+    beside.until("check_table", PARTY)
+    before = charged(two_nights)
+    claimed = Workspace(two_nights.folder, "0" * 15 + "3")
+    claimed.open()
+    place = claim(claimed, 2**31)
+    with pytest.raises(OpBoostError, match=f"{PARTY} refused run"):
+        claimed.step(PARTY, "check_table")
+    assert "has not signed" in claimed.reason(PARTY)
+    begin = time.perf_counter()
+    site, policy = load_site(folder / "site.yaml"), load_policy(folder / "policy.yaml")
+    assert recover(site, policy).lines == ()
+    assert time.perf_counter() - begin < 5
+    assert charged(two_nights) == before
+    # The other federation's run is under way meanwhile, and ends while the claim lies there.
+    steps = list(beside.steps())
+    for step in steps[steps.index(Step(PARTY, "check_table")) :]:
+        beside.step(step.party, step.stage)
+    champion = json.loads((two_nights.folder / "credit/models/beside/champion.json").read_text())
+    assert champion == {"version": beside.run}
+    assert charged(two_nights) == before
+    # The label holder's own state does not know the plan that was forged in its name.
+    shutil.rmtree(place)
+    Workspace(two_nights.folder, "0" * 15 + "4").all()
+    assert charged(two_nights) == before
+
+
+def test_every_artifact_carries_a_signed_checkpoint(trained_once: Workspace) -> None:
+    found = [
+        json.loads(path.read_bytes())
+        for path in trained_once.folder.glob(
+            f"exchange/credit_scoring/{trained_once.run}/*/*/{MANIFEST}"
+        )
+    ]
+    assert found
+    assert all(len(manifest["head"]["signature"]) == 128 for manifest in found)
