@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pytest
 import yaml
 
 from opboost_ops import api
+from opboost_ops.errors import ApprovalError
 
 
 def people(first: int, count: int) -> pl.DataFrame:
@@ -64,8 +66,11 @@ def test_from_two_tables_to_scores(tmp_path: Path) -> None:
         consent = api.agree(folder / party, folder)
         assert api.agree(folder / party, folder, digest=consent.digest).number == 1
 
-    # 5. Train. The held-out people are scored better than by the shop's own column.
-    trained = api.run(folder, parties="threads", trees=20)
+    # 5. Train. The bank's policy lets a person approve the first release, so the call says why.
+    #    The held-out people are scored better than by the shop's own column.
+    with pytest.raises(ApprovalError, match="bank"):
+        api.run(folder, parties="threads", trees=20)
+    trained = api.run(folder, parties="threads", because="a first trial", trees=20)
     metrics = {line["model"]: line["auc"] for line in trained.metrics.iter_rows(named=True)}
     assert metrics["federated_desensitised"] > metrics["label_holder_alone"] + 0.05
     assert trained.champion

@@ -1,5 +1,6 @@
 """Training and scoring, all parties on this machine."""
 
+import getpass
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,11 @@ import polars as pl
 from opboost_ops.api.models import models
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_site
+from opboost_ops.errors import ApprovalError
 from opboost_ops.models.card import Card
 from opboost_ops.models.registry import model_in
-from opboost_ops.run.local import Listener, Parties, run_federation
+from opboost_ops.run import approval
+from opboost_ops.run.local import AtWait, Listener, Parties, run_federation
 from opboost_ops.run.party_sites import federation_file, site_files
 
 
@@ -88,6 +91,7 @@ def run(
     *,
     parties: Parties = "processes",
     listener: Listener | None = None,
+    because: str | None = None,
     **form: Any,
 ) -> Trained:
     """Train a federation here, all its parties.
@@ -96,6 +100,8 @@ def run(
         federation: ``federation.yaml``, or its folder.
         parties: How parties are kept apart.
         listener: Called with party and event for every stage.
+        because: Why the people of all parties approve what waits for them; it is kept in each
+            party's audit log. Without, a run that waits for a person fails.
         form: As in the trigger form: ``trees``, ``learning_rate``, ``depth``, ``parameters``,
             ``denoise``, ``epsilon``.
 
@@ -103,7 +109,7 @@ def run(
         OpBoostError: What happened, where, and what to do.
     """
     path = federation_file(Path(federation))
-    finished = run_federation(path, form, listener, "train", parties)
+    finished = run_federation(path, form, listener, "train", parties, _answering(because))
     said = finished.summaries[finished.federation.label_holder]
     registered = models(path)
     made = registered.card(finished.run)
@@ -126,6 +132,7 @@ def score(
     *,
     parties: Parties = "processes",
     listener: Listener | None = None,
+    because: str | None = None,
 ) -> Scored:
     """Score the parties' tables of new rows.
 
@@ -134,12 +141,15 @@ def score(
         version: A model; the champion when absent.
         parties: How parties are kept apart.
         listener: Called with party and event for every stage.
+        because: As for `run`.
 
     Raises:
         OpBoostError: What happened, where, and what to do.
     """
     path = federation_file(Path(federation))
-    finished = run_federation(path, {"version": version}, listener, "score", parties)
+    finished = run_federation(
+        path, {"version": version}, listener, "score", parties, _answering(because)
+    )
     owner, name = finished.federation.label_holder, finished.federation.name
     said = finished.summaries[owner]
     site = load_site(site_files(path, finished.federation)[owner])
@@ -149,3 +159,23 @@ def score(
     scores = pl.read_parquet(file.read_bytes())
     mode, new = said["score"]["mode"], written["new"]
     return Scored(name, finished.run, used, mode, file, scores, new, finished.seconds())
+
+
+def _answering(because: str | None) -> AtWait:
+    """What answers a party's question with a reason, or says that nobody can answer."""
+
+    def at_wait(site: Path, run: str) -> None:
+        loaded = load_site(site)
+        if because is None or not because.strip():
+            raise ApprovalError(
+                f"{loaded.party} asks a person before its first release, and nobody can answer "
+                "inside this call; nothing was released.",
+                "Approve for all parties with `because='...'`, or begin the run with `opboost run` or "
+                "`opboost score`, which wait for `opboost approve`.",
+            )
+        for asked, answered in approval.waiting(loaded, run):
+            if answered is None:
+                who, why = getpass.getuser(), because.strip()
+                approval.answer(loaded, run, asked.artifact, True, who, why)
+
+    return at_wait

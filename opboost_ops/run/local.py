@@ -34,6 +34,9 @@ TIMEOUT = 900.0
 
 Listener = Callable[[str, dict[str, Any]], None]
 
+#: Called with a party's ``site.yaml`` and the run's id when the run waits for a person.
+AtWait = Callable[[Path, str], None]
+
 #: Processes keep parties apart; threads start at once, and suit a notebook.
 Parties = Literal["processes", "threads"]
 
@@ -95,6 +98,7 @@ def run_federation(
     listener: Listener | None = None,
     purpose: Purpose = "train",
     parties: Parties = "processes",
+    at_wait: AtWait | None = None,
 ) -> Finished:
     """Run a federation, all its parties on this machine; each knows its own site alone.
 
@@ -105,6 +109,7 @@ def run_federation(
             at a time.
         purpose: What the run is for.
         parties: How they are kept apart.
+        at_wait: Answers for a party's people, or raises; without, the run waits for their answer.
 
     Raises:
         ConfigError: A party has not agreed to the file as it is; nothing was published.
@@ -133,8 +138,13 @@ def run_federation(
                 stack.callback(workers[party].end)
         for worker in workers.values():
             worker.wait_until_ready()
-        _Driver(finished, purpose, workers, listener).drive()
+        asks = {party: _asking(at_wait, sites[party], finished.run) for party in workers}
+        _Driver(finished, purpose, workers, listener, asks).drive()
     return finished
+
+
+def _asking(at_wait: AtWait | None, site: Path, run: str) -> Callable[[], None]:
+    return (lambda: None) if at_wait is None else (lambda: at_wait(site, run))
 
 
 class _StoppedError(Exception):
@@ -150,9 +160,10 @@ class _Driver:
         purpose: Purpose,
         workers: Mapping[str, "_Place"],
         listener: Listener | None,
+        asks: Mapping[str, Callable[[], None]],
     ) -> None:
         self._finished, self._purpose, self._workers = finished, purpose, workers
-        self._listener = listener
+        self._listener, self._asks = listener, asks
         self._phases = phases(finished.federation, purpose)
         self._changed = Condition()
         self._opened = False
@@ -228,8 +239,12 @@ class _Driver:
         def progress(text: str, of_stage: str = stage) -> None:
             self._report(party, {"event": "progress", "stage": of_stage, "text": text})
 
+        def waits(text: str) -> None:
+            progress(text)
+            self._asks[party]()
+
         try:
-            summary, spent = self._workers[party].execute(stage, progress)
+            summary, spent = self._workers[party].execute(stage, waits)
         except Exception as error:
             self._report(party, {"event": "failed", "stage": stage, "error": str(error)})
             raise
@@ -270,7 +285,7 @@ class _Place(Protocol):
 
     def wait_until_ready(self) -> None: ...
 
-    def execute(self, stage: str, progress: Callable[..., None]) -> Result: ...
+    def execute(self, stage: str, waits: Callable[[str], None]) -> Result: ...
 
     def end(self) -> None: ...
 
@@ -285,9 +300,9 @@ class _Thread:
     def wait_until_ready(self) -> None:
         pass
 
-    def execute(self, stage: str, progress: Callable[..., None]) -> Result:
+    def execute(self, stage: str, waits: Callable[[str], None]) -> Result:
         with sites_known(self._site):
-            return execute(self._assignment, stage, progress)
+            return execute(self._assignment, stage, waits)
 
     def end(self) -> None:
         pass
@@ -311,15 +326,15 @@ class _Process:
     def wait_until_ready(self) -> None:
         self._next()
 
-    def execute(self, stage: str, progress: Callable[..., None]) -> Result:
+    def execute(self, stage: str, waits: Callable[[str], None]) -> Result:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(f"{stage}\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             pass  # It has just ended, and `_next` says so.
-        while (event := self._next())["event"] == "progress":
-            progress(event["text"], event["stage"])
+        while (event := self._next())["event"] == "waits":
+            waits(event["text"])
         if event["event"] == "failed":
             kinds = {kind.__name__: kind for kind in OpBoostError.__subclasses__()}
             raise kinds.get(event["kind"], OpBoostError)(f"{event['stage']}: {event['error']}")

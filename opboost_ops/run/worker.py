@@ -65,14 +65,14 @@ class Assignment:
 
 
 def execute(
-    assignment: Assignment, stage: str, report: Callable[[str], None]
+    assignment: Assignment, stage: str, waits: Callable[[str], None]
 ) -> tuple[dict[str, Any], dict[str, float]]:
     """Execute one stage of a party, whose site this thread or process knows.
 
     Args:
         assignment: The party's part in the run.
         stage: One of its stages.
-        report: Called with a text while the stage waits for a person.
+        waits: Called with a text when the stage begins to wait for a person.
 
     Returns:
         The stage's whole summary, and the seconds that it took: for the party's own people.
@@ -87,20 +87,20 @@ def execute(
         if SKIP in summary:
             raise ConfigError(f"Nothing was done: {summary[SKIP]}.")
     else:
-        summary = _after_approval(party, stage, run, report)
+        summary = _after_approval(party, stage, run, waits)
         summary = whole(home_of(site_of(party)[0], run.federation, run.run), stage, summary)
     return summary, spent_by(site_file(party), run.federation, run.run).get(stage, {})
 
 
 def _after_approval(
-    party: str, stage: str, run: Run, report: Callable[[str], None]
+    party: str, stage: str, run: Run, waits: Callable[[str], None]
 ) -> dict[str, Any]:
     while True:
         try:
             return run_stage(party, stage, run)
-        except ApprovalError as waits:
-            if waits.new:
-                report(str(waits))
+        except ApprovalError as asked:
+            if asked.new:
+                waits(str(asked))
         time.sleep(_AGAIN)
 
 
@@ -126,11 +126,11 @@ def main() -> int:
     for line in sys.stdin:
         stage = line.strip()
 
-        def report(text: str, stage: str = stage) -> None:
-            _emit(event="progress", stage=stage, text=text)
+        def waits(text: str, stage: str = stage) -> None:
+            _emit(event="waits", stage=stage, text=text)
 
         try:
-            summary, spent = execute(assignment, stage, report)
+            summary, spent = execute(assignment, stage, waits)
         except (OpBoostError, ConnectionError) as error:
             _emit(event="failed", stage=stage, kind=type(error).__name__, error=str(error))
             return 1
