@@ -170,7 +170,7 @@ def _answering(because: str | None) -> AtWait:
             raise ApprovalError(
                 f"{loaded.party} asks a person before its first release, and nobody can answer "
                 "inside this call; nothing was released.",
-                "Approve for all parties with `because='...'`, or begin the run with `opboost run` or "
+                "Approve for all parties with `because='...'`, or begin with `opboost run` or "
                 "`opboost score`, which wait for `opboost approve`.",
             )
         for asked, answered in approval.waiting(loaded, run):
