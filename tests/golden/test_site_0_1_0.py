@@ -1,7 +1,10 @@
 """What release 0.1.0 left at three parties opens, scores, retrains, rolls back and forgets."""
 
+import hashlib
 import json
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,6 +120,48 @@ def test_ledger_and_audit_log_say_what_they_said(site: Site, party: str) -> None
     assert [release for _, release in lines] == releases
     assert lines.accounts == accounts(releases)
     assert exact_counted(lines.counted) == exact_lines(releases)
+
+
+@pytest.mark.parametrize("nights", [4, 365])
+def test_nights_on_unchanged_tables_count_as_one_draw(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nights: int
+) -> None:
+    """0.1.0 knew them by the digest of what was drawn, and so does the migration."""
+    unpack(ARCHIVE, tmp_path, "tar")
+    site = Site(tmp_path / "site-0.1.0")
+    site.known_to(monkeypatch)
+    monkeypatch.chdir(site.folder)
+    repeated = repeat(site.folder / "bank" / "ledger.sqlite", FIRST, nights)
+    assert repeated == 2 * 3  # Training and held-out rows; two features and a missing bit.
+    upgraded(site)
+    shown, before = site.shown("ledger", "show", "bank"), site.said("ledger_bank")
+    expected = losses(before)
+    releases, step, whole = expected["income"]
+    expected["income"] = (releases, pytest.approx(step - 1), pytest.approx(whole - 1))
+    assert losses(shown) == expected
+
+
+def repeat(database: Path, run: str, nights: int) -> int:
+    """Enter a run's draws again, as 0.1.0 did each night; how many lines a night has."""
+    with closing(sqlite3.connect(database)) as connection, connection:
+        lines = connection.execute(
+            "SELECT recorded_at, artifact, feature, event FROM releases "
+            "WHERE json_extract(event, '$.run') = ? "
+            "AND json_extract(event, '$.account') = 'local_dp'",
+            (run,),
+        ).fetchall()
+        for night in range(nights):
+            for at, artifact, feature, event in lines:
+                name = hashlib.sha256(f"{night}/{artifact}".encode()).hexdigest()
+                again = {**json.loads(event), "run": f"{night:016x}", "artifact": name}
+                values = (at, name, feature, json.dumps(again))
+                connection.execute(
+                    "INSERT INTO releases (recorded_at, artifact, feature, event) "
+                    "VALUES (?, ?, ?, ?)",
+                    values,
+                )
+                connection.execute("INSERT OR IGNORE INTO commits VALUES (?, ?)", (name, at))
+    return len(lines)
 
 
 def test_versions_are_listed_and_load_without_this_software(site: Site) -> None:
