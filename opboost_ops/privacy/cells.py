@@ -175,10 +175,14 @@ class Cells:
         values: np.ndarray,
         domain: Domain,
         most: int | None,
+        *,
+        freeze: bool = False,
     ) -> np.ndarray:
-        """The values to release: a cell at its cap keeps the value that it was last charged for.
+        """The values to release: a cell at its cap releases no value that it never released.
 
-        Its output is then the one that it gave before; from outside nothing can be seen.
+        It keeps the one that it was last charged for. Its output is then the one that it gave
+        before; from outside nothing can be seen. Without `freeze`, it follows the table back to a
+        value that it released before.
 
         Args:
             column: The column's UUID.
@@ -187,6 +191,8 @@ class Cells:
             values: Their values, integers, shape (n,).
             domain: Where they lie.
             most: How many different values of a cell may be released; no cap when absent.
+            freeze: Whether a cell at its cap keeps its last value whatever the table holds: where
+                the value is released exactly, also its return to an earlier one would be.
 
         Returns:
             Integers, shape (n,).
@@ -203,11 +209,14 @@ class Cells:
         for rows in slices(len(values)):
             number = values[rows].astype(np.int64) - domain.lower
             place = rows_of(found.place, rows, len(number))
-            bit = (number & 7).astype(np.uint8)
-            fresh = ((flat[place * width + (number >> 3)] >> bit) & 1) == 0
+            if freeze:
+                fresh = np.ones(len(number), bool)
+            else:
+                bit = (number & 7).astype(np.uint8)
+                fresh = ((flat[place * width + (number >> 3)] >> bit) & 1) == 0
             if found.there is not None:
                 fresh &= found.there[rows]
-            # Mostly a few: cells that would release what they never did.
+            # Mostly a few, unless frozen: cells that would release what they never did.
             new = np.flatnonzero(fresh)
             new = new[released(state.seen[place[new]]) >= most]
             number[new] = state.last[place[new]]

@@ -2,7 +2,9 @@
 
 A routed answer tells exactly between which thresholds a value lies. So it is a function of the true
 value, and each further value that it is computed from counts against the policy's `max_changes`,
-whatever the thresholds are. Released noise has counts of its own.
+whatever the thresholds are. A cell at its cap stays at its last value, even where the table returns
+to an earlier one: under noise a return costs nothing new, but here it would tell the value of one
+more night exactly. Released noise has counts of its own.
 """
 
 import numpy as np
@@ -55,7 +57,7 @@ def routed_values(
                 known = (column.uuid, _key(context, column), rising)
                 most = context.policy.features[column.feature].max_changes
                 domain = column.source_domain
-                kept = books.cells.hold(*known, wanted[column.source], domain, most)
+                kept = books.cells.hold(*known, wanted[column.source], domain, most, freeze=True)
                 books.cells.charge(*known, kept, domain)
                 held[column.source] = kept
         books.cells.collect()

@@ -23,11 +23,13 @@ def cells_in(folder: Path, scratch: Scratch | None = None) -> Cells:
     return Cells(folder, Database(f"sqlite:///{folder.parent / folder.name}.sqlite"), scratch)
 
 
-def night(cells: Cells, people: list[int], values: list[int], most: int | None) -> list[int]:
+def night(
+    cells: Cells, people: list[int], values: list[int], most: int | None, freeze: bool = False
+) -> list[int]:
     """One release: what goes out, after it was charged."""
     order = np.argsort(np.array(people, dtype=np.uint64))
     who = np.array(people, dtype=np.uint64)[order]
-    held = cells.hold(COLUMN, CONTEXT, who, np.array(values)[order], TEN, most)
+    held = cells.hold(COLUMN, CONTEXT, who, np.array(values)[order], TEN, most, freeze=freeze)
     cells.charge(COLUMN, CONTEXT, who, held, TEN)
     return held[np.argsort(order)].tolist()
 
@@ -40,6 +42,16 @@ def test_a_cell_at_its_cap_keeps_its_last_charged_value(tmp_path: Path) -> None:
     assert night(cells, [3, 5], [4, 3], 2) == [4, 2]
     assert night(cells, [3, 5], [9, 1], 2) == [4, 1]
     assert night(cells, [3, 5], [9, 9], 2) == [4, 1]
+    assert cells.read(COLUMN, CONTEXT, TEN).changes().tolist() == [2, 2]
+
+
+def test_a_frozen_cell_does_not_return_to_an_earlier_value(tmp_path: Path) -> None:
+    cells = cells_in(tmp_path)
+    for values in ([1, 1], [2, 1], [1, 2], [3, 1], [2, 3]):
+        held = night(cells, [5, 3], values, 2, freeze=True)
+        # A retry on the same values changes nothing.
+        assert night(cells, [5, 3], values, 2, freeze=True) == held
+    assert held == [2, 2]
     assert cells.read(COLUMN, CONTEXT, TEN).changes().tolist() == [2, 2]
 
 
@@ -96,30 +108,36 @@ def test_files_are_their_owners_alone(tmp_path: Path) -> None:
     ),
     st.integers(1, 3),
     st.integers(1, 9),
+    st.booleans(),
 )
 def test_it_is_a_dictionary_of_sets(
-    tmp_path_factory: pytest.TempPathFactory, nights: list[dict[int, int]], most: int, held: int
+    tmp_path_factory: pytest.TempPathFactory,
+    nights: list[dict[int, int]],
+    most: int,
+    held: int,
+    freeze: bool,
 ) -> None:
     """The same as the plainest model of it, over any history, in memory and on disk."""
     folder = tmp_path_factory.mktemp("cells")
     cells = cells_in(folder, Scratch(folder, held))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrays, "BLOCK", 1 + held % 3)
-        _compared(cells, nights, most)
+        _compared(cells, nights, most, freeze)
 
 
-def _compared(cells: Cells, nights: list[dict[int, int]], most: int) -> None:
+def _compared(cells: Cells, nights: list[dict[int, int]], most: int, freeze: bool) -> None:
     seen: dict[int, set[int]] = {}
     last: dict[int, int] = {}
     for table in nights:
         expected = []
         for person, value in table.items():
             known = seen.setdefault(person, set())
-            out = last[person] if value not in known and len(known) >= most else value
+            stays = len(known) >= most and (freeze or value not in known)
+            out = last[person] if stays else value
             known.add(out)
             last[person] = out
             expected.append(out)
-        assert night(cells, list(table), list(table.values()), most) == expected
+        assert night(cells, list(table), list(table.values()), most, freeze) == expected
     state = cells.read(COLUMN, CONTEXT, TEN)
     assert dict(zip(state.people.tolist(), state.changes().tolist(), strict=True)) == {
         person: len(values) for person, values in seen.items()
