@@ -83,7 +83,7 @@ class DomainMap:
             )
 
     def encode(self, values: np.ndarray) -> np.ndarray:
-        """Map numbers onto the domain: ceil(L + (x - lower) / (upper - lower) * (R - L)).
+        """Map numbers onto the domain: L + ceil((x - lower) / (upper - lower) * (R - L)).
 
         Args:
             values: float64, shape (n,).

@@ -185,7 +185,7 @@ def _protected(column: Column, feature: SharedFeature) -> str:
     if mapping.edges is not None:
         words = f"{lower} plus how many of `declared.scale.edges` are below x"
     else:
-        words = f"ceil({lower} + s * {upper - lower}), where s = {_SHARE[mapping.scale]}"
+        words = f"{lower} + ceil(s * {upper - lower}), where s = {_SHARE[mapping.scale]}"
     x = "the position in `declared.categories`, from 0" if feature.categories else "the number"
     bounds = f"lower {mapping.bounds[0]:g} and upper {mapping.bounds[1]:g}"
     return f"{words}, and x is {x}, clipped to {bounds}" + _missing(feature)

@@ -118,7 +118,7 @@ def refusal(party: str, federation: str, run: str, notice: str = "") -> PolicyEr
         notice: What the party's own people are told of it.
     """
     return PolicyError(
-        f"{party} refused run {run} of {federation}; from now on it releases nothing of it.",
+        f"{party} refused run {run} of {federation} and releases nothing more of this run.",
         f"Its own people find why in its home folder, in {federation}/{run}/{REFUSED}; "
         "`opboost agree SITE FEDERATION` shows what is new in a federation file, "
         "`opboost ledger check SITE` what the party's state has lost, and `opboost resume SITE "

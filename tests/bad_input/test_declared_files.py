@@ -167,7 +167,7 @@ def test_a_policy_that_forbids(
     failed, error = workspace.first_failure()
     assert failed == "bank.check_table"
     assert isinstance(error, PolicyError)
-    message_is_right(error, "bank", "releases nothing of it")
+    message_is_right(error, "bank", "releases nothing more of this run")
     # What the policy says is read at home, and nowhere else.
     assert word in workspace.reason("bank") and word not in str(error)
     assert not SEALED_BY_BANK & set(workspace.published())

@@ -135,7 +135,7 @@ QUESTIONS = (
         OFFICER,
         "what was told exactly?",
         "one",
-        r"digest of every ID",
+        r"for each of the people asked about, whether all parties have them",
         _TOLD,
         clicks=(LEDGER, Click(_TOLD)),
     ),

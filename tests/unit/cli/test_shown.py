@@ -78,10 +78,13 @@ def test_check_and_plan_show_it_at_home(
     incomes = np.exp(np.random.default_rng(1).normal(7.7, 0.4, 4000))
     workspace.edit_table("bank", lambda t: t.with_columns(income=pl.Series(incomes[: t.height])))
 
-    def narrow(data: Any) -> None:
-        data["parties"]["bank"]["features"]["income"]["bounds"] = [300, 8000]
+    def crowd(data: Any) -> None:
+        # A logarithm of the distance from 300 leaves most of the domain empty.
+        income = data["parties"]["bank"]["features"]["income"]
+        income.update(bounds=[300, 8000], scale="log1p")
 
-    workspace.edit_yaml("federation.yaml", narrow)
-    done = opboost(command, workspace.file, *(["--party", "bank"] if command == "plan" else []))
+    workspace.edit_yaml("federation.yaml", crowd)
+    more = ["--party", "bank", "--max-loss-1", "1"] if command == "plan" else []
+    done = opboost(command, workspace.file, *more)
     assert "How the rows of bank fill the domain (stays at home)" in done.out
     assert "income" in done.out and "Declare scale: " in done.out

@@ -143,7 +143,7 @@ def test_the_words_say_how_each_column_is_made(trained_once: Workspace) -> None:
         json.loads(files["columns.json"])["categories"]["credit.employment"]
     )
     assert words["bank.overdrafts"] == (
-        "ceil(1 + s * 9), where s = (x - lower) / (upper - lower), and x is the number, clipped "
+        "1 + ceil(s * 9), where s = (x - lower) / (upper - lower), and x is the number, clipped "
         "to lower 0 and upper 9."
     )
     assert "log1p(x - lower) / log1p(upper - lower)" in words["shop.orders_a_year"]

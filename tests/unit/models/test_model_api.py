@@ -36,16 +36,22 @@ def by_hand(column: Any, raw: list[Any], domain: tuple[int, int]) -> list[float]
             made.append(float(gap))
         elif "=" in column.name:
             made.append(float(value == column.name.partition("=")[2]))
+        elif column.categories is not None:
+            known = column.categories
+            made.append(float(known.index(value)) if value in known else math.nan)
         elif column.party == "credit":
             made.append(math.nan if value is None else float(value))
         else:
             lower, upper = declared["bounds"]
             inside = min(max(float(value), lower), upper) - lower
-            share = inside / (upper - lower)
-            if declared.get("scale") == "log1p":
-                share = math.log1p(inside) / math.log1p(upper - lower)
+            share, scale = inside / (upper - lower), declared.get("scale")
             low, high = domain
-            made.append(float(math.ceil(low + share * (high - low))))
+            if isinstance(scale, dict):
+                made.append(float(low + sum(edge < value for edge in scale["edges"])))
+                continue
+            if scale == "log1p":
+                share = math.log1p(inside) / math.log1p(upper - lower)
+            made.append(float(low + math.ceil(share * (high - low))))
     return made
 
 
@@ -54,7 +60,11 @@ def test_raw_columns_are_mapped_as_the_export_says(workspace: Workspace) -> None
     (name,) = models.versions["version"].to_list()
     model, frame = models.model(name), joined(workspace)
     columns = model.columns.columns
-    assert all(column.categories is None for column in columns)
+    # Every way of mapping is among them: codes, bits, edges, a logarithm and plain numbers.
+    assert [column.name for column in columns if column.categories] == ["credit.employment"]
+    scales = [str(column.declared.get("scale")) for column in columns]
+    assert "log1p" in scales and any("edges" in scale for scale in scales)
+    assert {"shop.returns_share=missing", "shop.payment=card"} <= {c.name for c in columns}
     matrix = np.array(
         [
             by_hand(c, frame[f"{c.party}.{c.feature}"].to_list(), model.columns.domain)
