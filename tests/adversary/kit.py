@@ -10,6 +10,7 @@ from opboost_ops.config.agreement import digest_of, document
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.errors import PolicyError
 from opboost_ops.exchange.plan import names_holdout
+from opboost_ops.run.inbox import MEMORY
 from tests.books import books_of
 from tests.federation import Workspace
 
@@ -33,6 +34,9 @@ def forge_plan(
 ) -> None:
     """Put a changed plan, really signed by the label holder, in the place of the honest one.
 
+    It is the first that any party sees: whoever signs it uses software of their own, so the label
+    holder's home does not know the run either.
+
     Args:
         workspace: The federation, whose run is open.
         change: Changes the plan's federation in place.
@@ -48,6 +52,7 @@ def forge_plan(
     if bears:
         plan["agreement"] = digest_of(document(declared)) if bears == "own" else bears
     workspace.forge("plan", "credit", "credit", document={**plan, **entries})
+    (workspace.home("credit") / f"{MEMORY}.json").unlink(missing_ok=True)
 
 
 def refusal(workspace: Workspace, party: str, stage: str = "check_table") -> str:

@@ -8,7 +8,9 @@ from typing import get_args
 
 import pytest
 
-from opboost_ops.exchange.manifest import File, Kind, Manifest, sender_of
+from opboost_ops.exchange import artifact
+from opboost_ops.exchange.files import ENTRIES, is_part
+from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, File, Kind, Manifest, sender_of
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.points import Layout
 from opboost_ops.privacy.checkpoints import Checkpoint
@@ -52,10 +54,19 @@ def test_every_kind_of_message_is_in_the_table() -> None:
 
 
 def test_what_a_real_run_sends_has_no_other_fields(trained_once: Workspace) -> None:
-    told = table()
+    told, sent = table(), set()
     for place in trained_once.published():
         kind, about = place.split("/")[:2]
         assert sender_of(kind, about, trained_once.declared.label_holder)  # type: ignore[arg-type]
-        document = trained_once.artifact(kind, about).document  # type: ignore[arg-type]
-        known = told[kind] | (told["layout"] if "nonce" in (document or {}) else set())
-        assert set(document or {}) <= known, place
+        found = trained_once.artifact(kind, about)  # type: ignore[arg-type]
+        files = set(found.files) - {MANIFEST, SIGNATURE}
+        fields = set(found.document) if artifact.DOCUMENT in files else set()
+        known = told[kind] | (told["layout"] if "nonce" in fields else set())
+        # What is no document is a list of points or of sealed entries.
+        lists = {name for name in files if name == ENTRIES or is_part(name)}
+        assert files - lists <= {artifact.DOCUMENT}, place
+        assert fields <= known, place
+        assert not lists or known & {"points", "entries"}, place
+        sent |= {(kind, bool(lists), bool(fields))}
+    assert ("psi_answer", True, False) in sent, "lists alone were read"
+    assert {("ranks", True, True), ("split_request", False, True)} <= sent

@@ -80,6 +80,6 @@ def test_a_budget_refuses_what_would_exceed_it_and_says_by_how_much(workspace: W
     workspace.edit_yaml("bank/policy.yaml", lambda p: p["features"]["income"].update(budget_1=1e-6))
     _, error = workspace.first_failure()
     assert isinstance(error, BudgetError)
-    (cap, cost), *_ = re.findall(r"is ([\d.e-]+), and would be ([\d.]*\d)", str(error))
+    (cap, cost), *_ = re.findall(r"is ([\d.e+-]+), and would be ([\d.e+-]*\d)", str(error))
     assert float(cost) > float(cap)
     assert "exceed" in str(error), "to pass a budget could mean to comply with it"
