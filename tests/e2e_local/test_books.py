@@ -73,7 +73,15 @@ def test_check_finds_what_was_reserved_and_not_completed(workspace: Workspace) -
     assert "1 entries are charged" in told
 
 
-def test_a_budget_refuses_before_anything_is_published(workspace: Workspace) -> None:
+def bytes_of_shares(workspace: Workspace) -> list[bytes]:
+    """The bytes of the bank's shares, without the manifest, which says who signed and when."""
+    shares = workspace.artifact("shares", "bank")
+    return [shares.part(n, 16).tobytes() for n in range(shares.parts)]
+
+
+def test_a_budget_refuses_before_any_value_is_published(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spent = next(c for c in shown(workspace)["columns"] if c["feature"] == "income")
 
     def narrow(policy: dict[str, Any]) -> None:
@@ -83,12 +91,27 @@ def test_a_budget_refuses_before_anything_is_published(workspace: Workspace) -> 
     assert {c["feature"]: c["retrainings_left"] for c in shown(workspace)["columns"]}["income"] == 0
     workspace.edit_table("bank", lambda t: t.with_columns(t["income"].reverse()))
     before = untouched(workspace)
+    other = workspace.copy(tmp_path / "other", workspace.run)
     step, error = workspace.first_failure()
     assert step == "bank.desensitize"
     assert type(error) is BudgetError
     assert "features.income.budget_whole" in str(error)
-    assert "ranks/bank" not in workspace.published()
+    # Shares are of IDs alone: they are out before, and nothing else of the bank is.
+    sent = {place for place in workspace.published() if place.endswith("/bank")}
+    assert sent - {"psi_query/bank"} == {"shares/bank"}
+    with books_of(workspace, "bank") as books:
+        lines = [line for line in books.ledger.releases() if line.run == workspace.run]
+    assert "shares" in {line.kind for line in lines}
+    assert {line.account for line in lines} == {"exact"}
+    assert all(line.loss is None and line.feature is None for line in lines)
+    # Other values of the same people make the same shares.
     assert untouched(workspace) == before
+    shares = bytes_of_shares(workspace)
+    other.known_to(monkeypatch)
+    other.edit_table("bank", lambda t: t.with_columns(t["income"].shuffle(1), t["balance"] * 0.5))
+    assert other.first_failure()[0] == "bank.desensitize"
+    assert bytes_of_shares(other) == shares
+    workspace.known_to(monkeypatch)
     again = next(c for c in shown(workspace)["columns"] if c["feature"] == "income")
     assert again["loss_whole"] == spent["loss_whole"]
 

@@ -14,6 +14,8 @@ from opboost_ops.datasets.workspace import agree_for_all, dump, write_workspace
 
 FEATURES = {"bureau": ("age",), "shop": ("spend", "orders"), "bank": ("income", "balance")}
 PARTIES = tuple(FEATURES)
+#: Columns that tell how wealthy a person is, more or less; the label is one.
+LEARNT = ("spend", "income", "target")
 NAME = "birdcage"
 ROWS = 400
 NEW_ROWS = 60
@@ -90,6 +92,9 @@ def plant(root: Path) -> Canaries:
     new_rows: dict[str, pl.DataFrame] = {}
     new_people = [f"canary-common-new-{i:05d}" for i in range(NEW_ROWS)]
     serial = iter(range(1, 100))
+    # A model that is worse than the label holder's columns alone does not become champion, and
+    # then no new row is scored: so the label depends on a column of each feature holder.
+    wealth = dict(zip(common + new_people, rng.integers(2500, 7500, ROWS + NEW_ROWS), strict=True))
     for party, names in FEATURES.items():
         others = [f"canary-only-{party}-{i:04d}" for i in range(40)]
         ids = rng.permutation(common + others)
@@ -100,6 +105,12 @@ def plant(root: Path) -> Canaries:
             # The fraction is the column's own, and nothing else has it.
             fraction = f"{next(serial) * 131077:07d}"
             drawn = rng.integers(2000, 8000, len(columns["id"]))
+            if name in LEARNT:
+                near = rng.integers(-500, 500, drawn.size)
+                known = [wealth.get(person) for person in columns["id"].tolist()]
+                drawn = np.array(
+                    [a if w is None else w + b for a, b, w in zip(drawn, near, known, strict=True)]
+                )
             columns[name] = np.array([float(f"{v}.{fraction}") for v in drawn])
             texts.append(f".{fraction}".rstrip("0").encode())
         numbers = np.concatenate([columns[n] for n in columns if n != "id"]).view("<u8")

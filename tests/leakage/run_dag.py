@@ -30,7 +30,9 @@ dags = {name: dag for name, dag in DagBag().dags.items() if not name.endswith("_
 runs = {}
 for dag_id in sorted(dags, reverse=True):  # Training comes before scoring.
     whole = dags[dag_id].test()
-    states[dag_id] = str(whole.state)
+    skipped = [ti.task_id for ti in whole.get_task_instances() if ti.state == "skipped"]
+    # A DAG of which everything is skipped succeeds, too.
+    states[dag_id] = " ".join([str(whole.state), *skipped])
     runs[dag_id] = run_id.run_id(dag_id, whole.run_id)
 own_run = run_id.run_id
 run_id.run_id = lambda dag_id, _: runs[dag_id]
