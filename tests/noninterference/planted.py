@@ -18,7 +18,7 @@ from opboost_ops.alignment import oprf, sealing
 from opboost_ops.alignment.sealing import ROW_TAG, derived
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.books import forgotten_of, open_books
-from opboost_ops.stages import catalogue, digest_ids, open_rows, raw_table, write_scores
+from opboost_ops.stages import catalogue, digest_ids, open_rows, raw_table
 from opboost_ops.stages.stage import SHARDS, Context, Outcome, Stage
 from tests.noninterference.rewriting import STRANGERS
 from tests.noninterference.runs import PARTY
@@ -197,12 +197,6 @@ def _whole_types(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(raw_table, "type_name", str)
 
 
-def _scores_by_file(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        write_scores, "_inputs", lambda context: context.home.json("table")["sha256"][:16]
-    )
-
-
 _COUNTER = itertools.count()
 
 #: A run that ends after `PARTY` has looked at its table.
@@ -311,8 +305,13 @@ PLANTED: dict[str, Planted] = {
         ),
         "rows permuted", "rank", "training, a table of several tasks",
     ),
-    "scores named by a table's bytes": Planted(
-        _scores_by_file, "rows permuted", kind="scoring, local"
+    "a table's bytes, told with the scores": Planted(
+        _at(
+            "write_scores",
+            _summary(lambda c: c.home.json("table")["sha256"][:16]),
+            party="a",
+        ),
+        "rows permuted", kind="scoring, local",
     ),
     "a new row that others score": Planted(
         _at("digest_ids", _summary(lambda c: str(raw_table.read(c)[-1, 0]))),
