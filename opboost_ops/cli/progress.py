@@ -42,9 +42,9 @@ class Progress:
         self._bars.stop()
 
     def __call__(self, party: str, event: dict[str, Any]) -> None:
-        """Show an event: ``started``, ``progress``, ``finished`` or ``failed``, with its ``stage``.
+        """Show an event: ``started``, ``progress``, ``waits``, ``finished`` or ``failed``.
 
-        A party's first one may say ``of`` how many stages it is.
+        Each has its ``stage``. A party's first one may say ``of`` how many stages it is.
         """
         if party not in self._tasks:
             total = event.get("of")
@@ -52,8 +52,10 @@ class Progress:
         if event["event"] == "finished":
             self._bars.advance(self._tasks[party])
         self._bars.update(self._tasks[party], description=event.get("text", event["stage"]))
-        if not self._console.is_terminal and event["event"] == "progress":
-            self._console.print(event["text"])
+        if event["event"] == "waits" or (
+            not self._console.is_terminal and event["event"] == "progress"
+        ):
+            self._console.print(event["text"], soft_wrap=True)
         if not self._console.is_terminal and event["event"] == "finished":
             # Known where the parties' own processes tell it, and not through an Airflow.
             took = f" ({event['spent'].get('seconds', 0.0):.3f} s)" if "spent" in event else ""

@@ -37,6 +37,9 @@ Listener = Callable[[str, dict[str, Any]], None]
 #: Called with a party's ``site.yaml`` and the run's id when the run waits for a person.
 AtWait = Callable[[Path, str], None]
 
+#: Called with a text when a stage begins to wait for a person.
+_Asked = Callable[[str], None]
+
 #: Processes keep parties apart; threads start at once, and suit a notebook.
 Parties = Literal["processes", "threads"]
 
@@ -240,11 +243,11 @@ class _Driver:
             self._report(party, {"event": "progress", "stage": of_stage, "text": text})
 
         def waits(text: str) -> None:
-            progress(text)
+            self._report(party, {"event": "waits", "stage": stage, "text": text})
             self._asks[party]()
 
         try:
-            summary, spent = self._workers[party].execute(stage, waits)
+            summary, spent = self._workers[party].execute(stage, progress, waits)
         except Exception as error:
             self._report(party, {"event": "failed", "stage": stage, "error": str(error)})
             raise
@@ -285,7 +288,7 @@ class _Place(Protocol):
 
     def wait_until_ready(self) -> None: ...
 
-    def execute(self, stage: str, waits: Callable[[str], None]) -> Result: ...
+    def execute(self, stage: str, progress: Callable[..., None], waits: _Asked) -> Result: ...
 
     def end(self) -> None: ...
 
@@ -300,7 +303,8 @@ class _Thread:
     def wait_until_ready(self) -> None:
         pass
 
-    def execute(self, stage: str, waits: Callable[[str], None]) -> Result:
+    def execute(self, stage: str, progress: Callable[..., None], waits: _Asked) -> Result:
+        del progress  # Nothing tells it: lines of this process's own log do.
         with sites_known(self._site):
             return execute(self._assignment, stage, waits)
 
@@ -326,15 +330,18 @@ class _Process:
     def wait_until_ready(self) -> None:
         self._next()
 
-    def execute(self, stage: str, waits: Callable[[str], None]) -> Result:
+    def execute(self, stage: str, progress: Callable[..., None], waits: _Asked) -> Result:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(f"{stage}\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             pass  # It has just ended, and `_next` says so.
-        while (event := self._next())["event"] == "waits":
-            waits(event["text"])
+        while (event := self._next())["event"] in ("progress", "waits"):
+            if event["event"] == "progress":
+                progress(event["text"], event["stage"])
+            else:
+                waits(event["text"])
         if event["event"] == "failed":
             kinds = {kind.__name__: kind for kind in OpBoostError.__subclasses__()}
             raise kinds.get(event["kind"], OpBoostError)(f"{event['stage']}: {event['error']}")

@@ -3,6 +3,8 @@
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -29,6 +31,27 @@ def test_no_party_has_more_than_eight_acts() -> None:
         count[party] += 1
     assert sorted(count) == ["bank", "lender"]
     assert max(count.values()) <= 8
+
+
+def started(words: list[str]) -> subprocess.Popen[str]:
+    """A command that waits for another one's answer."""
+    return subprocess.Popen(
+        [Path(sys.executable).with_name("opboost"), *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def asked_about(waiting: subprocess.Popen[str]) -> str:
+    """Which run waits for a person, as its command says."""
+    assert waiting.stdout is not None
+    said = []
+    for line in waiting.stdout:
+        said.append(line)
+        if found := re.search(r"opboost approve SITE ([0-9a-f]+)", line):
+            return found[1]
+    raise AssertionError("".join(said))
 
 
 @pytest.mark.slow
@@ -63,6 +86,8 @@ def test_from_nothing_to_a_trained_model(
             fingerprints[party] += re.findall(r"^fingerprint: (.+)$", shown, re.MULTILINE)
 
     agreed = {}
+    told: dict[str, str] = {}
+    waiting: subprocess.Popen[str] | None = None
     for party, kind, text in acts():
         monkeypatch.chdir(home[party])
         if kind == "#":
@@ -72,10 +97,19 @@ def test_from_nothing_to_a_trained_model(
         while "=" in words[0]:
             monkeypatch.setenv(*words.pop(0).split("=", 1))
         monkeypatch.setattr(typer, "confirm", lambda *_, **__: True)
-        done = opboost(*words[1:])
+        if words[1] == "run":
+            waiting = started(words[1:])
+            told["RUN"] = asked_about(waiting)
+            continue
+        done = opboost(*(told.get(word, word) for word in words[1:]))
         assert done.code == 0, (text, done)
         if words[1] == "agree":
             agreed[party] = done.out
+        if shown := re.search(r"--plan ([0-9a-f]{16,}) --yes", done.out):
+            told["DIGEST"] = shown[1]
+    assert waiting is not None
+    out, _ = waiting.communicate(timeout=300)
+    assert waiting.returncode == 0, out
     for number in [*fingerprints["bank"], *fingerprints["lender"]]:
         assert all(number in shown for shown in agreed.values())
     assert [len(found) for found in fingerprints.values()] == [1, 1]
