@@ -135,9 +135,10 @@ def _other_ranks(change: Callable[[Context, np.ndarray], np.ndarray]) -> Leak:
 
 
 def _by_row_order(_: Context, ranks: np.ndarray) -> np.ndarray:
-    """A rank's first person keeps it, and the others of the least one have the next."""
-    least = np.flatnonzero(ranks == 1)
-    ranks[least[1:]] = 2
+    """The first person of the most frequent rank keeps it, and the others have the next."""
+    most = int(np.bincount(ranks).argmax())
+    people = np.flatnonzero(ranks == most)
+    ranks[people[1:]] = most + 1
     return ranks
 
 
