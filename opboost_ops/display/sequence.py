@@ -96,18 +96,19 @@ def _rows(messages: Sequence[Message], centre: str | None) -> tuple[int, int, li
     kinds = list(dict.fromkeys(message.text for message in messages))
     ends = list(dict.fromkeys(_end(message, centre) for message in messages))
     names = max([len(name) for name in ends], default=0) * 7 + 24
-    width = names + _COLUMN * len(kinds) + 10
+    column = max([_COLUMN, *(7 * len(kind) + 12 for kind in kinds)])
+    width = names + column * len(kinds) + 10
     height = 34 + _ROW * len(ends) + 8
     parts = []
     for at, kind in enumerate(kinds):
-        x = names + _COLUMN * at
+        x = names + column * at
         parts.append(f'<text class="kind" x="{x}" y="17">{escape(kind)}</text>')
     for at, end in enumerate(ends):
         y = 34 + _ROW * at + 14
         parts.append(f'<line class="life" x1="0" x2="{width}" y1="{y + 8}" y2="{y + 8}"/>')
         parts.append(f'<text class="row" x="0" y="{y + 4}">{escape(end)}</text>')
     for message in messages:
-        x = names + _COLUMN * kinds.index(message.text)
+        x = names + column * kinds.index(message.text)
         y = 34 + _ROW * ends.index(_end(message, centre)) + 14
         style = "sent" if message.good else "sent broken"
         # To the right: on its way to the one in the middle.
