@@ -87,7 +87,7 @@ bench: setup ## the pipeline beside LightGBM alone, mechanisms beside pyope and 
 	python benchmarks/exchange.py --json
 
 docs: setup ## build the documentation into ./site
-	mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
 
 tour: setup ## make the pictures of docs/pages.md again (needs chromium)
 	OPBOOST_SCREENSHOTS=$(CURDIR)/.opboost/tour pytest -m slow tests/e2e/test_pages.py
