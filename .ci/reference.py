@@ -1,4 +1,4 @@
-"""Pages of the reference that are generated when the site is built: commands, and the federation file."""
+"""Reference pages, generated when the site is built: commands and keys of the federation file."""
 
 import json
 import re
