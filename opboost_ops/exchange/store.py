@@ -134,7 +134,7 @@ class Store(Protocol):
 
 
 def open_store(url: str, environ: Mapping[str, str] = os.environ) -> Store:
-    """The store that ``store`` in ``site.yaml`` names; see docs/stores.md.
+    """The store that ``store`` in ``site.yaml`` names; see docs/exchange.md.
 
     Args:
         url: A folder, a ``file://`` or ``s3://`` URL, ``env:NAME`` for an environment variable that
