@@ -15,12 +15,14 @@ PYTHON  ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	&& echo $$p && break; done)
 # The one that is here, or else the lock's own; pip alone does, too, and takes minutes (UV= forces it).
 UV      ?= $(or $(shell command -v uv 2>/dev/null),$(BIN)/uv)
+# What people read: code with its messages, documents, pages, settings.
+PROSE   := '*.py' '*.md' '*.html' '*.js' '*.css' '*.toml' '*.yaml' '*.yml' '*.cff' '*.cfg' Makefile
 LOCK    := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-strip-extras --no-header
 PIP     := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 export PATH := $(BIN):$(PATH)
-# Where it is set, each of many processes compiles all packages anew.
+# Where it is set, each of many processes compiles all packages once more.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo ui test test-slow test-deployments matrix lint type fmt bench docs tour lock release clean
@@ -66,10 +68,11 @@ test-deployments: setup ## run the tests of whole deployments, for three quarter
 matrix: setup ## lint, types and fast tests on seven corners of Pythons and packages, for an hour
 	.ci/matrix
 
-lint: setup ## ruff and the rules of who imports whom
+lint: setup ## ruff, the rules of who imports whom, spelling and plain words
 	ruff check .
 	ruff format --check .
 	lint-imports
+	git ls-files -z $(PROSE) | xargs -0 codespell
 
 type: setup ## mypy, strict
 	mypy
@@ -84,9 +87,9 @@ bench: setup ## the pipeline beside LightGBM alone, mechanisms beside pyope and 
 	python benchmarks/exchange.py --json
 
 docs: setup ## build the documentation into ./site
-	mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
 
-tour: setup ## make the pictures of docs/pages.md anew (needs chromium)
+tour: setup ## make the pictures of docs/pages.md again (needs chromium)
 	OPBOOST_SCREENSHOTS=$(CURDIR)/.opboost/tour pytest -m slow tests/e2e/test_pages.py
 	cd .opboost/tour && for picture in run-1440-light ledger-1440-light version-1440-light \
 		exchange-1440-light quality-1440-dark ledger-400-dark; do \

@@ -155,7 +155,7 @@ def table(rows: int, epsilon: float, rng: np.random.Generator) -> dict[str, floa
 def peak_memory(work: Callable[[], Any]) -> int:
     """Bytes that the work needs at its peak, beyond what the process held before."""
     with Path("/proc/self/clear_refs").open("w") as file:
-        file.write("5")  # the high-water mark begins anew
+        file.write("5")  # the high-water mark starts over
     before = status("VmRSS")
     work()
     return status("VmHWM") - before

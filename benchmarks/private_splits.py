@@ -1,14 +1,14 @@
 """Private models on random splits: errors by epsilon, at a delta or without one.
 
 All columns of a table in one place on [1, 32]. A seed holds one of five folds out and draws all
-noise anew; figures are means over seeds. With a delta, leaf sums get Skellam noise and the whole
+noise again; figures are means over seeds. With a delta, leaf sums get Skellam noise and the whole
 model has (epsilon, delta), see `opboost_ops.boosting.dp.noisy_leaves`; with ``--delta 0`` leaves
 get Laplace noise and epsilon holds alone.
 
 ``--beside`` adds other trainers on the same folds: ``pure`` (DPBoost, 50 trees of depth 6, rate
 0.1, and random splits, 20 of depth 4, rate 0.5) and ``ebm`` (DP-EBM, see `benchmarks.dp_ebm`).
 ``--protocol sbdt`` is that of S-BDT (arXiv 2309.12041): delta 5e-8, its epsilons, rows without
-missing values, five random folds anew in each repetition. ``--seconds ROWS`` measures training
+missing values, five new random folds in each repetition. ``--seconds ROWS`` measures training
 time beside plain LightGBM of the same size instead.
 """
 
@@ -169,11 +169,11 @@ def _model(parameters: Parameters) -> Scores:
     return scores
 
 
-def _measure(table: OneTable, scores: Scores, seeds: int, anew: bool = False) -> dict[str, float]:
+def _measure(table: OneTable, scores: Scores, seeds: int, fresh: bool = False) -> dict[str, float]:
     found: dict[str, list[float]] = {}
     for seed in range(seeds):
         fold = table.fold
-        if anew:
+        if fresh:
             fold = np.random.default_rng(seed // FOLDS).permutation(len(fold)) % FOLDS
         test = fold == seed % FOLDS
         for key, value in errors(table, scores(table, test), test).items():

@@ -34,7 +34,7 @@ from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
 from opboost_ops.run.phases import phases
 from opboost_ops.run.runner import run_stage
-from opboost_ops.stages import untold
+from opboost_ops.stages import redaction
 from opboost_ops.stages.home import Home
 
 ROWS = 400
@@ -143,7 +143,7 @@ class Workspace:
         federation = self.declared
         found = run_stage(party, stage, Run(federation.name, self.run, federation.label_holder))
         home = Home(load_site(self.folder / party / "site.yaml").home / federation.name / self.run)
-        return untold.whole(home, stage, found)
+        return redaction.whole(home, stage, found)
 
     def until(self, stage: str, party: str | None = None) -> None:
         """Open the run and do everything that comes before a step."""

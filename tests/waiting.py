@@ -15,7 +15,7 @@ def until(found: Callable[[], T], what: str, patience: float = 300) -> T:
 
     Args:
         found: Looks; a server that does not answer yet is asked again.
-        what: What is waited for, for whoever reads that it did not come.
+        what: What is waited for, for anyone who reads that it did not come.
         patience: Seconds.
     """
     deadline = time.monotonic() + patience

@@ -4,8 +4,8 @@ People are dealt evenly at random into as many groups as a binary tree over the 
 Each group is asked once, with the whole epsilon, in which node of the present frontier its value
 lies; every bit of the answer is randomised by the optimised unary encoding. A node is split for the
 next group only where that can pay: where its frequency reaches theta, the standard deviation of a
-node and its two children together. Whoever analyses adapts the tree to what was answered, so people
-must answer one group after the other; our releases need no such rounds.
+node and its two children together. Anyone who analyses adapts the tree to what was answered, so
+people must answer one group after the other; our releases need no such rounds.
 
 Post-processing: frequencies of a level are made non-negative with their sum kept, a node that is
 asked about by several groups has their mean, and a node is averaged with the sum of its children by
@@ -16,9 +16,9 @@ over groups and how a range is answered are the same. Two steps differ, both for
 Norm-Sub is one pass, which leaves negative shares, and is repeated here until there are none; their
 weights add a node's own variance to its children's, and are here those of least variance.
 
-``mended`` is a stronger tree of ours, so that the rival is not beaten for what is easily mended: a
-node that was not split may be split by any later group's answer, and differences between a node and
-its children are shared out downwards, so that the tree is consistent.
+``improved`` is a stronger tree of ours, so that the rival is not beaten for what is easily improved
+on: a node that was not split may be split by any later group's answer, and differences between a
+node and its children are shared out downwards, so that the tree is consistent.
 """
 
 from dataclasses import dataclass, field
@@ -72,7 +72,7 @@ class Tree:
 
 
 def grown(
-    values: np.ndarray, size: int, epsilon: float, secret: bytes, mended: bool = False
+    values: np.ndarray, size: int, epsilon: float, secret: bytes, improved: bool = False
 ) -> Tree:
     """One run of the protocol.
 
@@ -81,7 +81,7 @@ def grown(
         size: |D|, at least 2.
         epsilon: Of each person's one answer: its loss between any two values.
         secret: 32 bytes; the same one gives the same run.
-        mended: Whether nodes may be split later, and the tree is made consistent.
+        improved: Whether nodes may be split later, and the tree is made consistent.
     """
     levels = (size - 1).bit_length()
     group = (_uniform(secret, b"group", len(values)) * levels).astype(np.int64)
@@ -105,12 +105,12 @@ def grown(
             node.groups += 1
             node.found += (float(share) - node.found) / node.groups
             node.variance = variance / node.groups
-            pays = share**2 >= (FANOUT + 1) * variance and (mended or node.groups == 1)
+            pays = share**2 >= (FANOUT + 1) * variance and (improved or node.groups == 1)
             if pays and level < levels - 1 and node.end - node.first > 1:
                 node.children = node.halves()
             frontier += node.children or [node]
     _upwards(root)
-    if mended:
+    if improved:
         _downwards(root)
     return Tree(root, len(frontier))
 

@@ -273,7 +273,7 @@ def section(found: Mapping[str, Any], pictures: Path) -> str:
         f"{found['trees']} trees of depth {found['depth']}, "
         f"learning rate {found['rate']:g}, lambda 0.1, 50 trees an ensemble. Numbers are laid on "
         f"{found['codes']} declared codes. A seed holds one of {found['folds']} folds out and "
-        "draws all noise anew. All columns are with one party here, as in the paper.",
+        "draws all noise again. All columns are with one party here, as in the paper.",
         "",
         "SEQ and PARA are our reading of the paper's private baselines: SEQ "
         "grows every tree on all "

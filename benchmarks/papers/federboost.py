@@ -42,8 +42,8 @@ _STATUS, _BILL = (-2, -1, 0, 1), (0, 1_000, 5_000, 20_000, 50_000, 100_000, 200_
 _PAID = (0, 1_000, 2_000, 3_000, 5_000, 10_000)
 
 #: Round numbers, as a party would declare them; a value on an edge lies below it. These are what
-#: the guarantee is for. They were written down with these public tables at hand: whoever knows the
-#: field alone may declare worse ones.
+#: the guarantee is for. They were written down with these public tables at hand: anyone who knows
+#: the field alone may declare worse ones.
 DECLARED: Mapping[str, Mapping[str, tuple[float, ...]]] = {
     "give_me_some_credit": {
         "RevolvingUtilizationOfUnsecuredLines": (0.05, 0.15, 0.3, 0.5, 0.7, 0.9, 1),

@@ -129,7 +129,7 @@ def rivals(
 
     Returns:
         Table, epsilon, mean squared error, its spread over runs, and mean number of leaves; of the
-        mended tree the same, as ``mended``, ``mended_sd`` and ``mended_leaves``.
+        improved tree the same, as ``improved``, ``improved_sd`` and ``improved_leaves``.
     """
     asked, lines = ranges.Queries.random(size, queries), []
     for name in tables:
@@ -138,15 +138,15 @@ def rivals(
         shares = asked.answers(truth[:, None])[:, 0] / len(values)
         for epsilon in sorted(set(epsilons)):
             line: dict[str, Any] = {"table": name, "epsilon": epsilon}
-            for mended in (False, True):
+            for improved in (False, True):
                 runs = [
                     ahead.grown(
-                        values, size, epsilon, hashlib.sha256(b"ahead %d" % i).digest(), mended
+                        values, size, epsilon, hashlib.sha256(b"ahead %d" % i).digest(), improved
                     )
                     for i in range(min(repeats, LIKELY_REPEATS))
                 ]
                 errors = [float(((run.answers(asked) - shares) ** 2).mean()) for run in runs]
-                word, leaves = ("mended", "mended_leaves") if mended else ("error", "leaves")
+                word, leaves = ("improved", "improved_leaves") if improved else ("error", "leaves")
                 line |= {word: fmean(errors), f"{word}_sd": stdev(errors) if errors[1:] else 0.0}
                 line[leaves] = fmean(run.leaves for run in runs)
             lines.append({k: shown(v) if isinstance(v, float) else v for k, v in line.items()})
@@ -360,7 +360,7 @@ def _ahead(found: Mapping[str, Any], table: str) -> str:
         "ours: nodes may be split later, and the tree is made consistent."
     )
     rows = [[f"{line['epsilon']:g}", f"{line['error']:.1e}", f"{line['leaves']:.0f}",
-             f"{line['mended']:.1e}", f"{line['mended_leaves']:.0f}"]
+             f"{line['improved']:.1e}", f"{line['improved_leaves']:.0f}"]
             for line in lines]  # fmt: skip
     heads = ["AHEAD, epsilon", "error", "leaves", "repaired: error", "leaves"]
     return words + "\n\n" + markdown.table(heads, rows)

@@ -1,4 +1,4 @@
-"""As whom a party writes its messages of rounds, and what has gone to and fro."""
+"""Who a party is in a round of messages, and the messages exchanged."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from opboost_ops.privacy.checkpoints import Standing
 
 @dataclass(frozen=True)
 class Identity:
-    """As whom one writes.
+    """The party that writes.
 
     Attributes:
         party: Its name.
@@ -38,7 +38,7 @@ class Identity:
 
 @dataclass
 class Traffic:
-    """What has gone to and fro.
+    """The messages exchanged.
 
     Attributes:
         sums: Integers whose sums the active party has learnt, by phase.

@@ -40,7 +40,7 @@ class Post:
         store: Where the messages lie.
         conversation: What is accepted, and what is answered.
         timeout: Seconds to wait for the others.
-        traffic: Where is noted what has gone to and fro.
+        traffic: Record of the messages exchanged.
     """
 
     remedy = (

@@ -90,7 +90,7 @@ class SentVectors:
             raise ContractError(
                 f"{name}: its decision was heard before and is not in the store any more; noise "
                 "is never drawn twice.",
-                "Trigger a new run, which is charged anew.",
+                "Trigger a new run, which is charged again.",
             )
         if path.is_file():
             if not origin.is_file() or origin.read_text() != digest:

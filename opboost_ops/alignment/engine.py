@@ -99,7 +99,7 @@ class Engine:
                 sizes.append(len(piece))
                 for at in range(0, len(piece), self.block):
                     yield Job(scalar, _cut(piece[at : at + self.block]))
-                del piece  # It may be of a part that is read anew.
+                del piece  # It may be of a part that is read again.
 
         held, given = [np.empty((0, curve.POINT), dtype=np.uint8)], 0
         for _, block in self._run(jobs(), role, total):

@@ -12,7 +12,7 @@ from typing import Literal
 from opboost_ops.errors import ContractError
 
 #: A message that every party adds to its own, and that is no ID: only where it is found do keys
-#: and versions agree, whoever is or is not common.
+#: and versions agree, whichever IDs are common.
 CANARY = b"c"
 
 _Check = Callable[[str], bool]

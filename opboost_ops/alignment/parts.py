@@ -1,7 +1,7 @@
 """Parts of a long list of points or tags, cut by their first bits: no more than one in memory.
 
-Points and tags look random to whoever lacks their owner's exponent, so how many fall into each part
-tells nothing. How many parts there are follows from the number of rows, which is public.
+Points and tags look random to anyone who lacks their owner's exponent, so how many fall into each
+part tells nothing. How many parts there are follows from the number of rows, which is public.
 
     >>> [part_count(rows) for rows in (1, 1 << 20, (1 << 20) + 1, 10**8)]
     [1, 1, 2, 128]

@@ -10,7 +10,7 @@ with what is stored, and read the second one's membership alone (after Kolesniko
 
 The store is a garbled table of three segments: a key's value is the XOR of one slot in each,
 found by peeling. Slots that no key needs come from a keyed stream, so that all of them together
-are uniform for whoever lacks the masks. Without the mask a value would be the XOR of three slots
+are uniform for anyone who lacks the masks. Without the mask a value would be the XOR of three slots
 of one table and of three of another, and tables could be joined with each other.
 """
 

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from opboost_ops.errors import ArtifactError, ConfigError, OpBoostError
 from opboost_ops.exchange.encryption import PrivateKey, key_name
 
-#: Fewest characters of a passphrase: whoever finds the file may try for years.
+#: Fewest characters of a passphrase: anyone who finds the file may try for years.
 LEAST = 12
 
 _MAGIC = b"opboost-backup/2\n"
@@ -188,7 +188,7 @@ def _locked(lock: Lock) -> tuple[str, bytes, bytes]:
         if lock.passphrase is None or len(lock.passphrase) < LEAST:
             raise ConfigError(
                 f"The passphrase has fewer than {LEAST} characters; nothing was written.",
-                "Take a longer one: whoever finds the file may try for years.",
+                "Take a longer one: anyone who finds the file may try for years.",
             )
         salt = secrets.token_bytes(32)
         return "", salt, _stretched(lock.passphrase, salt)

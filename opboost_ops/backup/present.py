@@ -71,7 +71,7 @@ def look(site: Site) -> Present:
     if not has_tables(url):
         return Present(files, False)
     try:
-        with open_books(site, anew=True) as books:
+        with open_books(site, fresh=True) as books:
             lines = tuple(Line(r.artifact, r.feature or "", r.run) for r in books.ledger.releases())
             listed = books.forgotten.read().entries
             book = books.agreements.read()

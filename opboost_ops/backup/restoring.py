@@ -3,10 +3,10 @@
 The whole of it is unpacked beside its places first, and each entry held against the sealed
 manifest. Then, in one transaction of the database, its rows are replaced and the folders of cell
 states and models change places with what was there, which is kept. Ended in between, the old
-database lies beside older cell states, which every run refuses; doing it again mends that.
+database lies beside older cell states, which every run refuses; repeating it fixes that.
 
 What people wrote (`site.yaml`, `policy.yaml`) and keys are put back only where they are missing. An
-agreement that was withdrawn since stays withdrawn, and whoever was forgotten since stays forgotten:
+agreement that was withdrawn since stays withdrawn, and a person forgotten since stays forgotten:
 nobody consents by a restore.
 """
 

@@ -13,7 +13,7 @@ _POINTS, _GROUPS = 100, 10
 def curves(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, Any]:
     """All curves of one model.
 
-    Each step of a curve is a held-out row: they are for whoever holds these rows.
+    Each step of a curve is a held-out row: they are for the party that holds these rows.
 
     Args:
         task: What was learnt.

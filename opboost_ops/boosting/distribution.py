@@ -1,8 +1,8 @@
 """How scores are distributed, as counts by bins of which none has few people.
 
-The counts are exact functions of people's rows: they are for whoever holds the scores themselves.
-A bin has nobody or `LEAST` people, so no bar is one person; two pictures of nearly the same people
-still differ by those who are in one of them.
+The counts are exact functions of people's rows: they are for the party that holds the scores
+themselves. A bin has nobody or `LEAST` people, so no bar is one person; two pictures of nearly the
+same people still differ by those who are in one of them.
 """
 
 from collections.abc import Iterator, Mapping

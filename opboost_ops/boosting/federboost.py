@@ -1,7 +1,7 @@
 """FederBoost, horizontal (Protocol 4): rounds of sums, and a decision of one party after each.
 
 What is here knows neither files nor other parties: `Rounds` brings the parties' vectors together.
-Decisions say all that the next vector depends on, so that whoever has them can go on from there.
+Decisions say all that the next vector depends on, so that anyone who has them can go on from there.
 """
 
 from collections.abc import Callable, Sequence

@@ -117,7 +117,7 @@ def require_lightgbm() -> None:
         import lightgbm  # noqa: F401
     except OSError as error:
         if "libgomp" not in str(error):
-            raise ConfigError(f"LightGBM does not load: {error}.", "Install it anew.") from None
+            raise ConfigError(f"LightGBM does not load: {error}.", "Install it again.") from None
         raise ConfigError(
             "LightGBM does not load: the system library libgomp.so.1 is missing.",
             "Install it: `apt-get install libgomp1` on Debian and Ubuntu, `dnf install libgomp` on "

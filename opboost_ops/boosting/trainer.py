@@ -88,7 +88,7 @@ def train(
 
     Returns:
         The booster's own text; the same input gives the same text, but with DPBoost, whose noise
-        is drawn anew unless the memory holds it.
+        is drawn again unless the memory holds it.
 
     Raises:
         ContractError: There is no row or no feature to learn from; what can be predicted then is

@@ -1,4 +1,4 @@
-"""Parameters looked for on training rows: nobody but whoever holds them is asked for anything.
+"""Parameters looked for on training rows: the party that holds them asks no other party.
 
 Each trial trains on all but one of some folds and predicts that one. The first trial is what was
 declared, so that what is found is never worse by the trials' own metric.

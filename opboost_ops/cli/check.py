@@ -70,7 +70,7 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
             holds = "holds" if curve.certificate else "does not hold"
             most = _most(policies.get(party), release.charge, len(curve.loss) + 1)
             # The public worst case ends there, however many draws there are (privacy.worst).
-            every = "no max_changes" if most is None else f"at most {most} x {curve.loss[-1]}"
+            every = "no max_changes" if most is None else f"at most {most} x {curve.loss[-1]:.3f}"
             table.add_row(release.charge, curve.mechanism, *ends, holds, every)
         console.print(table)
         if party in contexts:

@@ -42,7 +42,8 @@ def command(
         )
     if not given or (integer and not given.lstrip("-").isdecimal()):
         raise ConfigError("This is no ID.", "Give the ID as it is in the table.")
-    # A party's federations may have IDs of both types; whoever is meant is meant in all of them.
+    # A party's federations may have IDs of both types; a forgotten person is forgotten in all of
+    # them.
     number = int(given) if given.lstrip("-").isdecimal() else None
     plain = number is not None and str(number) == given
     identities: list[str | int] = [number] if integer and number is not None else [given]

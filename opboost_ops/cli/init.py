@@ -47,7 +47,7 @@ def command(
 
     Bounds of numeric features are left blank: they are public facts, and are never read off the
     data. bounds.csv lists what is still to fill in. A column keeps one UUID: where the party has
-    a policy.yaml already, name it by --policy, or the column's budgets begin anew.
+    a policy.yaml already, name it by --policy, or the column's budgets start over.
     """
     from opboost_ops import api
     from opboost_ops.config.loading import POLICY
@@ -82,10 +82,10 @@ def command(
         guessed = "" if task else " (a guess; --task says otherwise)"
         print(f"The label {label} is learnt as {made.task}{guessed}.")
     if dry_run:
-        print(f"Nothing was written to {where}; keys and UUIDs are made anew when it is.")
+        print(f"Nothing was written to {where}; new keys and UUIDs are made when it is.")
         return
     if made.read_anew:
-        print("The table stays where it is: each run reads it anew (site.yaml).")
+        print("The table stays where it is: each run reads it again (site.yaml).")
     print(f"Wrote {made.folder}. Fingerprint of the keys of {party}: {made.fingerprint}")
     if made.blanks:
         print(
@@ -93,8 +93,8 @@ def command(
             f"opboost bounds {made.folder}"
         )
     print(
-        f"{made.offer} is public: read it, then send it to whoever runs `opboost federate`. All "
-        "other files stay here."
+        f"{made.offer} is public: read it, then send it to the party that runs "
+        "`opboost federate`. All other files stay here."
     )
 
 

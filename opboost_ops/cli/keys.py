@@ -94,7 +94,7 @@ def renew(
 def rotate(
     site: Site,
     yes: Annotated[
-        bool, typer.Option("--yes", help="All later releases are new draws, charged anew.")
+        bool, typer.Option("--yes", help="All later releases are new draws, charged again.")
     ] = False,
 ) -> None:
     """Replace the noise secret: every later release is a new draw, recorded in the ledger.

@@ -1,4 +1,4 @@
-"""Cells of tables for people, whoever chose their text."""
+"""Cells of tables for people; their text may come from anyone."""
 
 import os
 from typing import TYPE_CHECKING

@@ -6,7 +6,7 @@ Act = Literal["promote", "roll_back", "stop"]
 ACTS: tuple[Act, ...] = get_args(Act)
 
 #: Why it is asked, in public words: what is typed into a form lies in Airflow's database, where
-#: whoever sees the DAG reads it. In words of one's own it is said at home.
+#: anyone who sees the DAG reads it. In words of one's own it is said at home.
 Reason = Literal[
     "better in use",
     "worse in use",

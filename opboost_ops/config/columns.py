@@ -75,7 +75,7 @@ def columns_of(
     Args:
         federation: As declared.
         party: A feature holder.
-        recorded: What the party's first agreement says of its columns; whoever asks for noise
+        recorded: What the party's first agreement says of its columns; anyone who asks for noise
             needs it.
     """
     domain = federation.domain.to_domain()

@@ -203,7 +203,7 @@ class Policy(Record):
         columns: Raw columns of other declared names that are no features: the label's, the
             holdout's.
         require_encryption: Whether every plan is refused in which a party that this one sends to
-            has no encryption key: without it whoever reads the store reads what is sent.
+            has no encryption key: without it anyone who reads the store reads what is sent.
         receivers: Who may receive releases.
         features: Which features may go, and how.
         all_features: Caps on their sum.

@@ -34,7 +34,7 @@ class PublicKeys(Record):
         signing_key_from: The first day on which others accept what that key signed.
         signing_key_expires: The last day on which they do.
         encryption_key: Its X25519 public key: what is addressed to it is encrypted. Without one
-            whoever reads the store reads all of it.
+            anyone who reads the store reads all of it.
         former_keys: Keys that it has replaced: good until their dates, and named for ever, so that
             what they signed can be verified.
         revoked_keys: Keys of it that are good no more, whatever date another file gives them.

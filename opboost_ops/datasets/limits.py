@@ -38,7 +38,7 @@ def limits(feature: Mapping[str, Any], domain: Mapping[str, int]) -> dict[str, A
     try:
         curves = list(_curves(feature, Domain(domain["lower"], domain["upper"])))
     except ValidationError:
-        return {}  # No mechanism: whoever reads the federation file is told where and why.
+        return {}  # No mechanism: anyone who reads the federation file is told where and why.
     rule: dict[str, Any] = {"max_changes": MOST_CHANGES}
     for end, at in (("1", 0), ("whole", -1)):
         losses = [curve.loss[at] for curve in curves]

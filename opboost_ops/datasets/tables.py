@@ -80,7 +80,7 @@ SOURCES = {
         "",
         _CREDIT_1,
         "b6c5a075a378f695b34e23f88076343097752217aabc58a3b2c8ac5e3198f8fd",
-        "Kaggle gives Give Me Some Credit (cs-training.csv) to whoever accepts its rules. ",
+        "Kaggle gives Give Me Some Credit (cs-training.csv) to anyone who accepts its rules. ",
     ),
 }
 

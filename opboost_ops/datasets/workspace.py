@@ -84,7 +84,7 @@ def write_workspace(
             dataset.new_rows[party].write_parquet(site / "tables" / "score.parquet")
             data_of["tables"][dataset.name]["score"] = "tables/score.parquet"
         dump(site / "site.yaml", data_of)
-        # Whoever tries it is all parties at once.
+        # The person who tries it is all parties at once.
         policy = policy_data(party, data, capped, _queries(dataset))
         dump(site / "policy.yaml", {**policy, "acts": list(ACTS)})
         make_private(site)
@@ -98,7 +98,7 @@ def write_workspace(
 
 
 def agree_for_all(file: Path, keep: Collection[str] = ()) -> None:
-    """Agree to a federation file for all its parties: whoever made them speaks for them.
+    """Agree to a federation file for all its parties: the person who made them speaks for them.
 
     Args:
         file: ``federation.yaml``, with a folder for each party beside it.

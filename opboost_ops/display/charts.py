@@ -27,7 +27,7 @@ class Curve:
         dashed: A limit or a reference: thin, without markers.
         rings: Positions of points with a ring around them.
         band: Lower and upper end at each point, drawn as an area behind it; empty for none.
-        words: What it shows, for whoever hears it; where it begins and ends when empty.
+        words: What it shows, for anyone who hears it; where it begins and ends when empty.
     """
 
     name: str
@@ -137,7 +137,7 @@ def chart(
 
 
 def _in_words(curves: Sequence[Curve]) -> str:
-    """What a picture shows, for whoever hears it: where each curve begins and ends."""
+    """What a picture shows, for anyone who hears it: where each curve begins and ends."""
     told = []
     for curve in curves:
         if curve.words:

@@ -13,7 +13,7 @@ The rules:
    good on the plan's day and not revoked, and names by digest what it answers, which must have been
    accepted.
 3. A place is taken once: the same bytes are taken again, others are refused.
-4. Nothing of another run is taken, whoever signed it.
+4. Nothing of another run is taken, even if it is signed.
 5. What is refused changes nothing of what was accepted.
 
 In the order of the calls, for the feature holder ``b0`` of the label holder ``lender``; ``store``

@@ -75,12 +75,12 @@ class Books:
 
 
 @contextmanager
-def open_books(site: Site, *, anew: bool = False) -> Iterator[Books]:
+def open_books(site: Site, *, fresh: bool = False) -> Iterator[Books]:
     """A party's state; that of a former release is migrated, with a backup beside it.
 
     Args:
         site: The party's.
-        anew: Whether a new database may begin where cell states say that there was one before.
+        fresh: Whether a new database may begin where cell states say that there was one before.
 
     Raises:
         ConfigError: The database cannot be opened, is another party's, or another one than the
@@ -88,16 +88,16 @@ def open_books(site: Site, *, anew: bool = False) -> Iterator[Books]:
         LostBooks: It is gone, or empty, and there was one before.
     """
     url = site.ledger_url()
-    if not anew and not has_tables(url):
+    if not fresh and not has_tables(url):
         require_never_begun(site)
     database = Database(url)
     try:
-        if not anew and database.is_empty():
+        if not fresh and database.is_empty():
             require_never_begun(site)
         key = read_secret(site.cells_key) if site.cells_key is not None else None
         cells = Cells(site.cells, database, Scratch(site.home, site.block_rows), key)
         upgrade(database, cells, site)
-        _require_one_database(site, database.identity(site.party), anew)
+        _require_one_database(site, database.identity(site.party), fresh)
         yield Books(
             Ledger(database),
             cells,
@@ -141,12 +141,12 @@ def forgotten_of(site: Site) -> ForgottenPeople:
         return books.forgotten.read()
 
 
-def _require_one_database(site: Site, identity: str, anew: bool) -> None:
+def _require_one_database(site: Site, identity: str, fresh: bool) -> None:
     """Refuse cell states that belong to another database of the party."""
     mark = site.cells / _MARK
     if not site.cells.is_dir():
         return
-    if not mark.is_file() or anew:
+    if not mark.is_file() or fresh:
         put_whole(mark, lambda path: path.write_text(f"{identity}\n"))
     elif mark.read_text().strip() != identity:
         raise ConfigError(
@@ -157,7 +157,7 @@ def _require_one_database(site: Site, identity: str, anew: bool) -> None:
 
 
 def require_never_begun(site: Site) -> None:
-    """Refuse to make a database anew where cell states say that there was one.
+    """Refuse to create a database where cell states say that there was one.
 
     Args:
         site: The party's.
@@ -170,6 +170,6 @@ def require_never_begun(site: Site) -> None:
     raise LostBooks(
         f"The database of {site.party} is gone, or empty, and there was one: what it has released "
         "is not known.",
-        "Nothing was made anew. Restore the newest backup (`opboost restore`); without one, "
+        "Nothing was created. Restore the newest backup (`opboost restore`); without one, "
         "`opboost ledger recover SITE` begins a new database.",
     )

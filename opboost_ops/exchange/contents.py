@@ -63,8 +63,8 @@ def opened(
         decrypt: Opens its files; None where they lie as they are.
         what: Name of the place, for the error.
         federation: The plan's; None where it is not known.
-        known: Whether whoever asks has accepted this very manifest before: then all parts had their
-            form, and are looked at when they are read alone.
+        known: Whether the asking party has accepted this very manifest before: then all parts had
+            their form, and are looked at when they are read alone.
         scratch: Where points wait that are more than it holds; in memory when absent.
 
     Raises:

@@ -2,7 +2,7 @@
 
 The ephemeral key and the nonce of a file follow from the publisher's secret, the receiver's key,
 the artifact's digest and the file's name: a retry makes the same bytes, and no two contents ever
-share a nonce, because the digest covers the content. So whoever holds a party's secret can open
+share a nonce, because the digest covers the content. So anyone who holds a party's secret can open
 what that party published, as its noise can be undone by the secret too.
 
 Manifest and signature stay readable for all who see the store: counts, column names, loss curves.

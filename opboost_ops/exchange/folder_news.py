@@ -55,7 +55,7 @@ class FolderNews:
         came = set()
         for event in self._inotify.read(timeout=int(seconds * 1000)):
             if event.mask & (flags.IGNORED | flags.Q_OVERFLOW):
-                # Its folder is gone, or something was missed: begin anew.
+                # Its folder is gone, or something was missed: start over.
                 self._folders.pop(event.wd, None)
             elif event.wd in self._folders:
                 came.add(f"{self._folders[event.wd]}/{event.name}")

@@ -1,7 +1,7 @@
 """How much a party reads of what others wrote: nothing large before its signature is verified.
 
-A store is written by others, and by whoever can write there. An artifact is read in this order:
-manifest and signature, each up to a small size; then whoever reads says, by the verified manifest,
+A store is written by others, and by anyone who can write there. An artifact is read in this order:
+manifest and signature, each up to a small size; then the reader says, by the verified manifest,
 which files there may be and how large each is; then exactly these, up to these sizes.
 """
 

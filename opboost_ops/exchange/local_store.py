@@ -269,7 +269,7 @@ def _make(folder: Path, root: Path) -> None:
     if mode & _SHARED != _SHARED:
         folder.mkdir(parents=True, exist_ok=True)
         return
-    # Several users share this store: all may add to a folder, whoever made it, and each removes
+    # Several users share this store: all may add to any folder, and each removes
     # its own alone.
     place = root
     for name in folder.relative_to(root).parts:

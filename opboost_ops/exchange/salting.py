@@ -1,15 +1,16 @@
 """Salted contents: what is encrypted tells nothing by its digest, and a small file nothing by size.
 
 A manifest is public, and lists the sha256 and the size of every file. With one row, `routes` or
-`values` has a handful of possible contents: whoever reads the store, or a digest in Airflow, could
-find the right one by trying them, although the file itself is encrypted. So an encrypted file is
+`values` has a handful of possible contents: anyone who reads the store, or a digest in Airflow,
+could find the right one by trying them, although the file itself is encrypted. So an encrypted file
+is
 
     salt (32 bytes) | length of the content (8 bytes, little endian) | content | zeros
 
 and digest, size and encryption are of all that. The salt follows from the publisher's secret and
 the file's place, so that a retry makes the same bytes. Zeros fill it up to a multiple of `STEP`
 bytes, and below `FEW` rows up to a size that depends on public row and column counts alone. Without
-encryption there is no salt: whoever sees the store reads the file itself.
+encryption there is no salt: anyone who sees the store reads the file itself.
 """
 
 from opboost_ops.exchange.rejection import Rejected

@@ -59,7 +59,7 @@ class Store(Protocol):
         Args:
             reference: Their place.
             admit: Verifies manifest and signature, before anything else is read, and says what
-                else there may be. Whoever uses what is inside gives one.
+                else there may be. Callers that use what is inside give one.
 
         Raises:
             Rejected: There is something else, or what no artifact has: a link, a pipe, a device.
@@ -134,7 +134,7 @@ class Store(Protocol):
 
 
 def open_store(url: str, environ: Mapping[str, str] = os.environ) -> Store:
-    """The store that ``store`` in ``site.yaml`` names; see docs/stores.md.
+    """The store that ``store`` in ``site.yaml`` names; see docs/exchange.md.
 
     Args:
         url: A folder, a ``file://`` or ``s3://`` URL, ``env:NAME`` for an environment variable that

@@ -1,4 +1,4 @@
-"""Whether a published artifact is what it claims to be, told by whoever sees the store."""
+"""Whether a published artifact is what it claims to be; anyone who sees the store can tell."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date

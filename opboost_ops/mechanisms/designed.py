@@ -1,7 +1,7 @@
 """Designed channels: a table that was made once for a loss curve bounded near and far, and kept.
 
 The curve is l(t) = min(epsilon t, most). Where the tables come from is `privacy/design.py`; nothing
-here trusts them: whoever builds the channel holds every count against the curve, in integers.
+here trusts them: the code that builds the channel holds every count against the curve, in integers.
 """
 
 from functools import lru_cache

@@ -88,7 +88,7 @@ def export_model(files: Mapping[str, bytes], form: str | None = None) -> bytes:
     if form is not None and form not in FORMATS:
         raise ConfigError(
             f"A model is exported as {' or '.join(FORMATS)}, not as {form}.",
-            "ONNX would not be exact: docs/models.md says why." if form == "onnx" else "",
+            "ONNX would not be exact: docs/scoring.md says why." if form == "onnx" else "",
         )
     backend = backend_in(files)
     if form is not None and form not in backend.forms:

@@ -31,7 +31,7 @@ _LINES = (
     "never became champion; {label}'s ledger has the sum (`opboost ledger show`), and {budget}.",
     "{metrics}",
     "Together with the features' protection: towards {label} a value of {holders} has the loss of "
-    "its own curve below. Whoever is given the model alone learns of a person no more than "
+    "its own curve below. Anyone who is given the model alone learns of a person no more than "
     "{twice:g} in all, and of that value no more than the lesser of {twice:g} and its curve.",
 )
 
@@ -51,7 +51,7 @@ _NOISY = (
 
 _NOISY_LEAVES = (
     "The model is (epsilon {epsilon:g}, delta {delta:g})-differentially private for each row of "
-    "{label}'s table, towards whoever has its file and whatever else they know: epsilon is "
+    "{label}'s table, towards anyone who has its file and whatever else they know: epsilon is "
     "{epsilon:g} if one row is added or removed and {replaced:.3g} at the same delta if it is "
     "replaced; exact row counts and the declared bounds and categories are outside; {budget}.",
     "So the model may be given away: splits are drawn without a look at any row, and leaves and "
@@ -61,7 +61,7 @@ _NOISY_LEAVES = (
 
 _SUMMED = (
     "The model is (epsilon {epsilon:g}, delta {delta:g})-differentially private for each row of "
-    "any party's table, towards whoever has its file, the decisions or the store and towards all "
+    "any party's table, towards anybody with its file, the decisions or the store and towards all "
     "other parties together, {label} among them: epsilon is {epsilon:g} if one row is added or "
     "removed and {replaced:.3g} at the same delta if it is replaced; the declared bounds and "
     "categories are outside; {budget}.",

@@ -83,7 +83,7 @@ def _form(federation: Federation, parties: Sequence[str]) -> dict[str, Param]:
         "reason": Param(
             title="Why",
             description=(
-                "Whoever sees this DAG can read it. Own words: at home, with `opboost audit note`."
+                "Anyone who sees this DAG reads it. Own words: at home, with `opboost audit note`."
             ),
             type="string",
             enum=list(REASONS),

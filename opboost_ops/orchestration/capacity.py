@@ -28,7 +28,7 @@ from opboost_ops.run.phases import ROUNDS
 #: Where the scheduler leaves problems in a run's configuration.
 KEY = "blocked_by"
 
-#: For so long a worker may be away, as while it is started anew.
+#: For so long a worker may be away, as while it is started again.
 _AWAY = timedelta(minutes=10)
 
 

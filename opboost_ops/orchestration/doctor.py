@@ -93,7 +93,7 @@ def _preloading() -> Finding:
         return Finding("ok", f"{origin} preloads the libraries.")
     return Finding(
         "note",
-        "Nothing preloads the libraries: each task imports them anew, which takes seconds.",
+        "Nothing preloads the libraries: each task imports them again, which takes seconds.",
         "Run `opboost airflow install AIRFLOW_HOME FEDERATION`, and restart what runs tasks.",
     )
 

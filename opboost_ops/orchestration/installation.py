@@ -43,7 +43,7 @@ globals().update(federation_dags({path!r}))
 
 @dataclass(frozen=True)
 class Change:
-    """A file that is written anew or gets more lines.
+    """A file that is rewritten or gets more lines.
 
     Attributes:
         path: The file.

@@ -49,8 +49,8 @@ def leave_out(dag: Any, tasks: Iterable[Any] | None = None) -> None:
         resolve_task_emission_policy,
     )
 
-    # One task stands for all of them: rules differ by operator and DAG. Whoever locks a single one
-    # of our tasks by its id means to.
+    # One task stands for all of them: rules differ by operator and DAG. Anyone who locks a single
+    # one of our tasks by its id means to.
     sent = any(resolve_task_emission_policy(t, dag.dag_id, t.task_id).emit for t in ours[:1])
     if sent or (tasks is None and resolve_dag_emission_policy(dag.dag_id, dag).emit):
         raise ConfigError("OpenLineage would send events of this federation's tasks.", _REMEDY)

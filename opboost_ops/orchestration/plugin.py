@@ -48,9 +48,9 @@ class OpBoostPlugin(AirflowPlugin):
     listeners = [admin_runs, capacity, run_notes, metrics]  # noqa: RUF012
     fastapi_apps = [{"app": Pages(), "url_prefix": f"/{PREFIX}", "name": "OpBoost"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012
-        # One entry; its pages have a navigation of their own. Airflow shows it to whoever may read
-        # its plugins. Without a slash before it, the address holds where Airflow is served below a
-        # path.
+        # One entry; its pages have a navigation of their own. Airflow shows it to anyone who may
+        # read its plugins. Without a slash before it, the address holds where Airflow is served
+        # below a path.
         {
             "name": "OpBoost",
             "href": f"{PREFIX}/",

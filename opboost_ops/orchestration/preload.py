@@ -29,7 +29,7 @@ THEIRS = (
     "pyarrow.vendored.version",
 )
 
-#: What Airflow imports in each task anew; another release of it may have other names.
+#: What Airflow imports in each task once more; another release of it may have other names.
 AIRFLOWS = (
     "airflow.dag_processing.bundles.local",
     "airflow.dag_processing.dagbag",

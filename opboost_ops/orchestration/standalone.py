@@ -24,7 +24,7 @@ from opboost_ops.resources import dags_folder
 _COMPONENTS = ("scheduler", "api-server", "dag-processor")
 
 #: The API that tasks talk to has a server of its own. Airflow 3.3 writes a person's action into
-#: its audit log in the event loop; on SQLite that waits for the lock of whoever writes, and if
+#: its audit log in the event loop; on SQLite that waits for the lock of the writer, and if
 #: that is a task's request in the same process, which needs the loop to commit, both stand still
 #: until SQLite gives up after 5 s: the person's click ends in an error 500.
 _TASKS_API = "tasks-api"

@@ -12,7 +12,7 @@ from airflow.api_fastapi.auth.managers.models.resource_details import (
 from airflow.api_fastapi.core_api.security import get_user, requires_access_view
 from fastapi import Depends
 
-#: Of the pages as a whole: whoever may see the plugins, and so their navigation.
+#: Of the pages as a whole: anyone who may see the plugins, and so their navigation.
 LOGGED_IN = Depends(requires_access_view(AccessView.PLUGINS))
 
 
@@ -37,5 +37,5 @@ def _dag_reader(user: Annotated[Any, Depends(get_user)]) -> Callable[[str], bool
     return lambda dag: may_see_dag(user, dag)
 
 
-#: Tells of a DAG whether its runs may be shown to whoever asks.
+#: Tells of a DAG whether its runs may be shown to anyone who asks.
 SeesDag = Annotated[Callable[[str], bool], Depends(_dag_reader)]

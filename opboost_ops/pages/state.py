@@ -25,7 +25,7 @@ _VERSIONS = 20
 
 Metrics = Mapping[str, Mapping[str, float]]
 
-#: Airflow's states that say nothing to whoever does not know Airflow.
+#: Airflow's states that say nothing to anyone who does not know Airflow.
 _WORDS = {
     "up_for_reschedule": "waits, and looks again by itself",
     "up_for_retry": "failed, and will be tried again",

@@ -21,7 +21,7 @@ from opboost_ops.stages.assemble import encode_label
 
 #: Said with what a pilot proposes: it is no more made of released values alone.
 LABELS = (
-    "A proposal by a pilot depends on the label holder's own labels, too: whoever is shown it, as "
+    "A proposal by a pilot depends on the label holder's own labels, too: anyone who sees it, as "
     "in the next federation file, learns which columns go with them."
 )
 

@@ -316,7 +316,7 @@ class Budget:
                     f"disclosed would leave a cell of {least:g}"
                 )
         caps = self._policy.all_features
-        # Where nothing is drawn anew, what follows the pilot may be among what was charged.
+        # Where nothing is drawn again, what follows the pilot may be among what was charged.
         drawn = any(release.draw is not None for release in new)
         later = self._later if drawn else (Fraction(0), Fraction(0))
         for name, step, whole in (
@@ -362,7 +362,7 @@ def times(loss: Loss, count: int) -> Loss:
 
 
 def _at_once(new: Sequence[Release]) -> tuple[Loss, Loss]:
-    """What one value of each of a release's columns costs together, whoever else has cost what."""
+    """What one value of each of a release's columns costs together, apart from all other costs."""
     curves = {(r.column, (r.feature or "").partition("=")[2]): r.loss for r in new if r.loss}
     return _sums((exact(curve.loss[0]), exact(curve.loss[-1])) for curve in curves.values())
 

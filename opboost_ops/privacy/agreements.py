@@ -177,16 +177,16 @@ class AgreementRecords:
             if new:
                 connection.execute(sa.insert(_COLUMNS), new)
 
-    def keep(self, federation: str, versions: Mapping[str, int], *, anew: bool) -> None:
+    def keep(self, federation: str, versions: Mapping[str, int], *, fresh: bool) -> None:
         """Note which versions may still be scored under a former agreement.
 
         Args:
             federation: The federation's name.
             versions: By version, the number of that agreement.
-            anew: Whether versions that were kept before are kept no more.
+            fresh: Whether versions that were kept before are kept no more.
         """
         here = _KEPT.c.federation == federation
-        gone = here if anew else here & _KEPT.c.version.in_(sorted(versions))
+        gone = here if fresh else here & _KEPT.c.version.in_(sorted(versions))
         rows = [
             {"federation": federation, "version": version, "agreement": number}
             for version, number in versions.items()

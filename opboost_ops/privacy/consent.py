@@ -73,7 +73,7 @@ def _released(policy: Policy, federation: Federation, party: str) -> list[str]:
 
 
 def _plainly(policy: Policy, federation: Federation, party: str) -> list[str]:
-    """Without the receiver's key whoever reads the store reads all that is sent to it."""
+    """Without the receiver's key anyone who reads the store reads all that is sent to it."""
     if not policy.require_encryption:
         return []
     sent_to = set(federation.parties) - {party}
@@ -160,7 +160,7 @@ def require_splits_allowed(
 
 
 def _alignment(policy: Policy, federation: Federation, party: str) -> list[str]:
-    """A feature holder's rules for its whole table, whoever is asked about."""
+    """A feature holder's rules for its whole table, independent of the queries."""
     rules, refused = policy.alignment, list[str]()
     if federation.parties[party].role != "feature_holder" or federation.learning == "horizontal":
         return []

@@ -1,8 +1,8 @@
 """Draws: what may go is held back and charged in one transaction, before anything is published.
 
-Two runs that are prepared side by side never hold back by the same state: whoever draws first has
-charged its values before the other looks. A draw counts whether or not it is published; a crash in
-between leaves it charged, and the retry finds it and repeats it.
+Two runs that are prepared side by side never hold back by the same state: the run that draws first
+has charged its values before the other looks. A draw counts whether or not it is published; a crash
+in between leaves it charged, and the retry finds it and repeats it.
 """
 
 import hashlib

@@ -222,7 +222,7 @@ class Ledger:
             return all_releases(connection)
 
     def lines(self) -> Lines:
-        """All lines, oldest first, for whoever reads few of them whole.
+        """All lines, oldest first, for callers that read few of them whole.
 
         Raises:
             ValidationError: The text of a line is none.

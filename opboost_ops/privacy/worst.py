@@ -10,11 +10,11 @@ goes in its place. With B_0 = 0 the public worst case is
     B_n = B_(n-1) + 1   if that is at most k_n,
     B_n = B_(n-1)       else.
 
-Claim: r_n <= c_n <= B_n for every person, whoever is absent in whichever draws and however caps
-change. What is published was charged before, so r_n <= c_n. If p is absent, or its value is known,
-or is held, c does not move, and B never falls. Else c_(n-1) < k_n and c_n = c_(n-1) + 1. Where B
-rises, c_n <= B_(n-1) + 1 = B_n. Where it does not, B_(n-1) + 1 > k_n, so B_(n-1) >= k_n, and
-c_n <= k_n <= B_(n-1) = B_n. Draws that are not published only make c larger than r.
+Claim: r_n <= c_n <= B_n for every person, whichever people are absent in whichever draws and
+however caps change. What is published was charged before, so r_n <= c_n. If p is absent, or its
+value is known, or is held, c does not move, and B never falls. Else c_(n-1) < k_n and c_n = c_(n-1)
++ 1. Where B rises, c_n <= B_(n-1) + 1 = B_n. Where it does not, B_(n-1) + 1 > k_n, so B_(n-1) >=
+k_n, and c_n <= k_n <= B_(n-1) = B_n. Draws that are not published only make c larger than r.
 
 A draw whose held inputs and people are those of an earlier one under the key moves no c: it is no
 new draw. Equal outputs would not do: a changed cell keeps its output with some probability.

@@ -68,7 +68,7 @@ def agree(
         kept = _kept(books, federation.name, keep)
         if newest is not None and newest.digest == digest:
             if kept:
-                books.agreements.keep(federation.name, kept, anew=False)
+                books.agreements.keep(federation.name, kept, fresh=False)
                 detail = f"number {newest.number}{_in_words(kept)}"
                 _enter(books, "agreed", newest, federation.label_holder, detail)
             return newest
@@ -86,7 +86,7 @@ def agree(
             if feature.mechanism is not None
         }
         books.agreements.add(made, first)
-        books.agreements.keep(federation.name, kept, anew=True)
+        books.agreements.keep(federation.name, kept, fresh=True)
         secret = noise.fingerprint(site.noise_secret())
         gone = [key_name(k) for spec in federation.parties.values() for k in spec.revoked_keys]
         revoked = f"revoked {' '.join(gone)}, " if gone else ""

@@ -1,7 +1,7 @@
 """What is new in a federation file for a party that is asked to agree, in words.
 
 For each changed field: what it was, what it would be, and what the change itself discloses or
-costs. A change by which cells are drawn anew costs the loss of a release once more.
+costs. A change by which cells are drawn again costs the loss of a release once more.
 """
 
 from collections.abc import Iterator, Mapping
@@ -206,7 +206,7 @@ def _means(
             return f"who speaks for {whose}: compare the key by another way before agreeing"
         case ["federation", "parties", whose, "encryption_key"]:
             return (
-                f"who can read what is addressed to {whose}; without one, whoever reads the store"
+                f"who can read what is addressed to {whose}; without one, all readers of the store"
             )
         case ["federation", "parties", whose, "role"]:
             return f"{whose} joins" if before is None else f"{whose} is the {after} from now on"
@@ -260,7 +260,7 @@ def _of_a_feature(
     if rest[:1] == ["uuid"]:
         return (
             f"{feature} counts as a column that never released anything: its budget and what its "
-            f"cells have released begin anew{_draw(whose, mine)}"
+            f"cells have released start over{_draw(whose, mine)}"
         )
     if rest[:1] == ["epsilons"]:
         new = set(after or ()) - set(before or ())

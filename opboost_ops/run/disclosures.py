@@ -15,7 +15,7 @@ from opboost_ops.run.publication import Publisher, experiment_of
 #: Who is told what has an epsilon of its own, and what it is.
 _MODEL = {
     "model": (
-        "whoever is given the model, or sees what it led to",
+        "whoever is given the model, or sees what it led to",  # codespell:ignore whoever
         "trees with noise in their splits and leaves",
     ),
     "metrics": ("everyone who sees the run", "metrics of held-out rows with noise"),
@@ -79,7 +79,7 @@ def charge_sums(
         federation=federation.name,
         run=run,
         party=party.name,
-        receiver="all parties, and whoever is given the model",
+        receiver="all parties, and whoever is given the model",  # codespell:ignore whoever
         kind="model",
         artifact=session,
         account="model",
@@ -183,7 +183,7 @@ def record_rotation(site: Site, old: str, new: str) -> None:
         account="exact",
         rows=0,
         noise=new,
-        discloses="nothing by itself; all later releases are new draws and charged anew",
+        discloses="nothing by itself; all later releases are new draws and charged again",
     )
     enter(site, line)
     with open_books(site) as books:

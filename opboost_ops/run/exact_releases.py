@@ -5,7 +5,7 @@ from opboost_ops.run import mailboxes, table_watch
 from opboost_ops.stages import answer_routes, checks, list_shards, request_routes, request_splits
 from opboost_ops.stages.disclosures import disclosures
 
-#: Whoever reads Airflow's pages or a party's summaries.
+#: Anyone who reads Airflow's pages or a party's summaries.
 _EVERYBODY = "everyone who sees the run"
 
 #: Sender, receiver, and what is disclosed.

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.models.registry import Registry
-from opboost_ops.run import forewarnings
+from opboost_ops.run import upcoming_limits
 from opboost_ops.run.publication import Publisher
 
 _LOG = logging.getLogger("opboost_ops")
@@ -53,11 +53,11 @@ def _after(
 ) -> Iterator[tuple[str, float]]:
     if published:
         yield BYTES, published
-    if published or stage == forewarnings.STAGE:
-        left = forewarnings.retrainings_left(party, federation)
+    if published or stage == upcoming_limits.STAGE:
+        left = upcoming_limits.retrainings_left(party, federation)
         if left is not None:
             yield RETRAININGS, left
-    if stage in (forewarnings.STAGE, "announce_champion"):
+    if stage in (upcoming_limits.STAGE, "announce_champion"):
         since = champion_since(Registry(party.site.models, federation.name))
         if since is not None:
             yield CHAMPION, since

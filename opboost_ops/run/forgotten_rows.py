@@ -14,7 +14,7 @@ from opboost_ops.stages.stage import COPY
 
 
 def remove_rows(site: Site, policy: Policy, people: Collection[str | int]) -> tuple[str, ...]:
-    """Write every copy anew without a person's rows.
+    """Write every copy again without a person's rows.
 
     A run that is under way ends by that, as it does when anybody is forgotten: its table is another
     one now.

@@ -59,7 +59,8 @@ def replaced(book: Agreements, federation: str, party: str, pinned: str) -> tupl
     spec = keys_in(made[-1]).get(party) if made else None
     if spec is None or spec.signing_key != pinned:
         return ()
-    # Whoever joins later has never compared the key that was good before: it knows the new one.
+    # A party that joins later has never compared the key that was good before: it knows the new
+    # one.
     earlier = {keys[party].signing_key for keys in map(keys_in, made) if party in keys}
     believed = earlier - {pinned, *revoked(book, federation)}
     return tuple(key for key in spec.signed_ever if key in believed)

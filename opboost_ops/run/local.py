@@ -27,7 +27,7 @@ from opboost_ops.run.phases import ROUNDS, Phase, phases, stages_of
 from opboost_ops.run.readiness import require_agreed, require_ready_parties
 from opboost_ops.run.timings import spent_by
 from opboost_ops.run.worker import OPEN, Assignment, execute
-from opboost_ops.stages.untold import whole
+from opboost_ops.stages.redaction import whole
 
 #: Seconds that a party waits for another's artifact.
 TIMEOUT = 900.0

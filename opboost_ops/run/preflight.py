@@ -134,7 +134,7 @@ def together(found: Sequence[OpBoostError], what: str) -> OpBoostError:
     problem = f"{len(found)} things are in the way of {what}; nothing of it was begun."
     lines = [f"{n}. {error.problem} {error.remedy}".strip() for n, error in enumerate(found, 1)]
     text = "\n".join([problem, *lines])
-    remedy = "Mend all of them, then run again."
+    remedy = "Fix all of them, then run again."
     refused = next((error for error in found if isinstance(error, PolicyError)), None)
     if refused is not None:
         return PolicyError(text, remedy, notice=refused.notice)

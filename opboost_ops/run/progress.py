@@ -2,7 +2,7 @@
 
 How fast a stage is follows from private rows: so the file goes into no log, summary or XCom, and
 nobody else's pages can read it. It is gone when the stage ends, however that is. Where its process
-was killed it stays, and whoever reads it compares `Far.started` with the begin of the task that
+was killed it stays, and anyone who reads it compares `Far.started` with the begin of the task that
 runs now.
 """
 

@@ -206,7 +206,7 @@ def _require_not_published(
 def _require_one_table(ledger: Ledger, party: str, lines: list[Release]) -> None:
     """Exponents do not follow from the table, so a run has one table of shares, for ever.
 
-    Of two of one run, whoever knows points of the month could see who is in both.
+    Of two of one run, anyone who knows points of the month could see who is in both.
     """
     for line in lines:
         place = (line.federation, line.run, line.receiver)

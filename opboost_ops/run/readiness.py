@@ -70,7 +70,7 @@ def require_ready_parties(
     with sites_known(sites):
         owner, made = resolved(federation_file, run, form, purpose, found)
         if isinstance(made, str):
-            return  # Whoever opens the run says so.
+            return  # The party that opens the run says so.
         for name in made.federation.parties:
             site, policy = site_of(name)
             party = Publisher(name, site, policy, open_store(site.store))

@@ -41,7 +41,7 @@ class Recovered:
     Attributes:
         releases: How many missing releases were charged.
         lines: The ledger entries.
-        states: How many cell states begin anew.
+        states: How many cell states start over.
     """
 
     releases: int
@@ -59,7 +59,7 @@ def recover(site: Site, policy: Policy) -> Recovered:
     Raises:
         ConfigError: The party has agreed to nothing yet, or no plan says what was declared.
     """
-    with open_books(site, anew=True) as books:
+    with open_books(site, fresh=True) as books:
         found = evidence(books, site)
         with books.together():
             lines, releases = [], 0
@@ -227,7 +227,7 @@ def _at_largest_epsilon(federation: Federation) -> Federation:
 
 
 def _begin_anew(books: Books, policy: Policy) -> tuple[int, list[Release]]:
-    """Charge what lost cell states cannot tell, once more at the cap, and begin them anew."""
+    """Charge what lost cell states cannot tell, once more at the cap, and begin them again."""
     lines: list[Release] = []
     for column, account in books.ledger.totals().accounts.items():
         for key in account.keys.values():
@@ -269,7 +269,7 @@ def _begin_anew(books: Books, policy: Policy) -> tuple[int, list[Release]]:
 
 
 def _begin_routes_anew(books: Books) -> int:
-    """Begin lost states of routed answers anew; these have no loss that could be charged."""
+    """Begin lost states of routed answers again; these have no loss that could be charged."""
     accounts = books.ledger.totals().accounts
     charged = {(column, key.cells) for column in accounts for key in accounts[column].keys.values()}
     lost = [

@@ -55,10 +55,10 @@ from opboost_ops.run import (
     approval,
     clock,
     facts,
-    forewarnings,
     known_keys,
     progress,
     timings,
+    upcoming_limits,
 )
 from opboost_ops.run.disclosures import announce, charge_model
 from opboost_ops.run.drawing import drawing
@@ -74,7 +74,7 @@ from opboost_ops.run.inbox import (
 from opboost_ops.run.mailboxes import close_mailbox, forget_session, open_mailbox
 from opboost_ops.run.phases import SHARDED, stages_of
 from opboost_ops.run.publication import Publisher, publish, signer_of
-from opboost_ops.stages import brevity, untold
+from opboost_ops.stages import redaction, xcom_limits
 from opboost_ops.stages.catalogue import STAGES
 from opboost_ops.stages.stage import SHARDS, Context
 
@@ -268,7 +268,7 @@ def _run_stage(
     if shard is None:
         # What shards accept, side by side, `list_shards` has accepted before them.
         keep(acceptance, context.home)
-    ahead = forewarnings.ahead(party, federation) if stage == forewarnings.STAGE else ()
+    ahead = upcoming_limits.ahead(party, federation) if stage == upcoming_limits.STAGE else ()
     for name in (*outcome.notices, *ahead):
         notice(name)
     seconds = time.perf_counter() - begin - sum(context.waited) - outcome.quality_seconds
@@ -285,9 +285,9 @@ def _run_stage(
     if fact is not None:
         facts.tell(fact, party, federation, stage, sum(one.size for one in published))
     _LOG.info("%s at %s: done", stage, party.name)
-    summary = {**outcome.summary, "published": brevity.digests(digests)}
+    summary = {**outcome.summary, "published": xcom_limits.digests(digests)}
     entered = bool(outcome.discloses) or outcome.model is not None
-    told = untold.narrowed(context, stage, summary, entered)
+    told = redaction.redact(context, stage, summary, entered)
     if told != summary:
-        home.write_json(f"{untold.FOLDER}/{stage}", summary)
+        home.write_json(f"{redaction.FOLDER}/{stage}", summary)
     return told

@@ -1,8 +1,8 @@
 """How long a party's stages took: kept in its home, and in no summary, XCom or shared log.
 
 A duration is a function of private rows: of how many a table has, how wide its values are, which
-cells are at their caps. Whoever runs a party reads it there, as `opboost run` and the benchmarks do
-for parties that are all theirs.
+cells are at their caps. The operator of a party reads it there, as `opboost run` and the benchmarks
+do for parties that are all theirs.
 """
 
 import json

@@ -25,8 +25,8 @@ from opboost_ops.run.opening import open_run
 from opboost_ops.run.phases import ROUNDS
 from opboost_ops.run.runner import run_stage
 from opboost_ops.run.timings import spent_by
+from opboost_ops.stages.redaction import whole
 from opboost_ops.stages.stage import SKIP
-from opboost_ops.stages.untold import whole
 
 #: The label holder's first stage, which no phase lists.
 OPEN = "open_run"

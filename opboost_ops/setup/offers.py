@@ -143,8 +143,8 @@ def write_offer(
     blanks = write_template(folder / TEMPLATE, draft.blank, data)
     make_private(folder)
     known = fingerprint(public["signing_key"], public["encryption_key"])
-    anew, learnt = isinstance(place, dict), "" if target is None else target["task"]
-    return Offered(folder, party, draft.left_out, anew, blanks, known, learnt)
+    fresh, learnt = isinstance(place, dict), "" if target is None else target["task"]
+    return Offered(folder, party, draft.left_out, fresh, blanks, known, learnt)
 
 
 def _policy(party: str, identity: str, draft: FirstColumns, released: int | None) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def pin_columns(site: Path, federation: Federation) -> dict[str, UUID]:
 
     Raises:
         ConfigError: The ledger has charged one of the features under another UUID, whose budgets
-            would begin anew; the party is none of the federation's; or the file is written in a
+            would start over; the party is none of the federation's; or the file is written in a
             way that cannot be added to. Nothing was changed.
     """
     declared, path = load_site(site / "site.yaml"), site / POLICY

@@ -16,7 +16,7 @@ from opboost_ops.quality.checks import run_suite, run_suites
 from opboost_ops.quality.report import Report
 from opboost_ops.quality.tightening import tightened
 from opboost_ops.scratch.blocks import Blocks
-from opboost_ops.stages import brevity, raw_table, sources
+from opboost_ops.stages import raw_table, sources, xcom_limits
 from opboost_ops.stages.label_classes import require_plausible
 from opboost_ops.stages.positive_class import warn_undeclared
 from opboost_ops.stages.raw_blocks import blocks
@@ -49,7 +49,7 @@ def check_table(context: Context) -> Outcome:
 
 
 def raw_report(context: Context, folder: Path) -> Report:
-    """What `check_table` finds, for whoever only asks.
+    """What `check_table` finds, for callers that only ask.
 
     Args:
         context: The party's.
@@ -222,7 +222,7 @@ def check(
     return Outcome(
         documents={marks: summary} if marks and not failed else {},
         files=files,
-        summary={"checks": brevity.verdicts(summary)},
+        summary={"checks": xcom_limits.verdicts(summary)},
         discloses=DISCLOSES,
         quality_seconds=seconds,
         quality_processor_seconds=processor,

@@ -25,7 +25,7 @@ def pictures_of(
     comparison: Comparison,
     new: str,
 ) -> dict[str, Any]:
-    """Intervals and curves, for `evaluation.json`, which stays with whoever holds the rows.
+    """Intervals and curves, for `evaluation.json`, which stays with the party that holds the rows.
 
     Args:
         task: What was learnt.

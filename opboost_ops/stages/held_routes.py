@@ -72,7 +72,7 @@ def routed_values(
 
 
 def _key(context: Context, column: Column) -> bytes:
-    """Names the state of a column's routed answers; another epsilon does not begin it anew."""
+    """Names the state of a column's routed answers; another epsilon does not begin it again."""
     domain = column.source_domain
     purpose = f"routes:{column.uuid}:{column.map_digest.hex()}:{domain.lower}:{domain.upper}"
     return noise.keyed_by(context.noise_secret(), purpose)

@@ -19,7 +19,7 @@ DISCLOSES = "of how many files the party's table is"
 def list_shards(context: Context) -> Outcome:
     """Count files and their rows, so that each file can be treated by itself.
 
-    Whoever treats a file needs nothing that is as long as the whole table but the person keys,
+    A task that treats a file needs nothing that is as long as the whole table but the person keys,
     which are mapped.
 
     Raises:

@@ -12,7 +12,7 @@ from opboost_ops.boosting.trainer import format_of
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ArtifactError
 from opboost_ops.scratch.arrays import let_go, slices
-from opboost_ops.stages import brevity
+from opboost_ops.stages import xcom_limits
 from opboost_ops.stages.assemble import HIGHEST, HOLDOUT_RANKS
 from opboost_ops.stages.home import Rows
 from opboost_ops.stages.stage import Context, Outcome
@@ -63,7 +63,7 @@ def materialise(context: Context) -> Outcome:
         tables={"holdout_frame": _in_values(context, cells, lower)},
         files={model_file(context): text.encode()},
         documents={"split_values": values},
-        summary={"splits": brevity.counts({name: len(v) for name, v in values.items()})},
+        summary={"splits": xcom_limits.counts({name: len(v) for name, v in values.items()})},
     )
 
 

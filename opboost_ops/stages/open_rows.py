@@ -56,8 +56,8 @@ def open_rows(context: Context) -> Outcome:
     them, they are those where these bytes are below a fixed number. New rows are all held out.
 
     What is in a single row never stops the run, nor who is in a table: ranks outside of what is
-    declared are clipped, and whoever does not open at all feature holders is left out. How many
-    these are stays at home.
+    declared are clipped, and a person who does not open at all feature holders is left out. How
+    many these are stays at home.
 
     Raises:
         ContractError: Keys or versions of the parties differ, or too few people are common to all.

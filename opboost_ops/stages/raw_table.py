@@ -167,7 +167,7 @@ def require_types(frame: pl.DataFrame, party: str, features: Mapping[str, Featur
     Raises:
         ContractError: A numeric feature's column holds no numbers, or another's no categories.
     """
-    kinds = frame.schema  # Made anew, of all columns, each time that it is asked for.
+    kinds = frame.schema  # Made again, of all columns, each time that it is asked for.
     for name, feature in features.items():
         kind = kinds.get(name)
         if kind is None:

@@ -12,9 +12,9 @@ from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.held_out import SCORING
 from opboost_ops.stages.materialise import materialised_model, model_file
 from opboost_ops.stages.promise import promise_of
+from opboost_ops.stages.redaction import WORDS
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.tuned import TUNED
-from opboost_ops.stages.untold import WORDS
 
 _LOG = logging.getLogger("opboost_ops")
 

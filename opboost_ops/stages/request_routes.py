@@ -3,7 +3,7 @@
 from opboost_ops.boosting.splits import comparisons
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.models.registry import Registry, model_in
-from opboost_ops.stages import brevity
+from opboost_ops.stages import xcom_limits
 from opboost_ops.stages.checks import domains_of
 from opboost_ops.stages.gate import same_columns
 from opboost_ops.stages.materialise import materialised_model
@@ -58,4 +58,4 @@ def request_routes(context: Context) -> Outcome:
                 discloses=DISCLOSES,
             )
         )
-    return Outcome(drafts=tuple(drafts), summary={"thresholds": brevity.counts(counts)})
+    return Outcome(drafts=tuple(drafts), summary={"thresholds": xcom_limits.counts(counts)})

@@ -2,7 +2,7 @@
 
 from opboost_ops.boosting.splits import comparisons, used_splits
 from opboost_ops.exchange.artifact import Draft
-from opboost_ops.stages import brevity
+from opboost_ops.stages import xcom_limits
 from opboost_ops.stages.assemble import HIGHEST
 from opboost_ops.stages.checks import domains_of
 from opboost_ops.stages.gate import comparable_reference
@@ -50,7 +50,7 @@ def request_splits(context: Context) -> Outcome:
                 discloses=discloses,
             )
         )
-    return Outcome(drafts=tuple(drafts), summary={"splits": brevity.counts(counts)})
+    return Outcome(drafts=tuple(drafts), summary={"splits": xcom_limits.counts(counts)})
 
 
 def reference_thresholds(context: Context) -> dict[str, dict[str, list[float]]]:

@@ -73,7 +73,7 @@ def write_scores(context: Context) -> Outcome:
     seen = new_distribution(columns["task"], _numbers(context, scores), said)
     return Outcome(
         documents={"written": {"path": str(path)}},
-        # Kept beyond the run, for whoever asks how scores have moved; it is the party's alone.
+        # Kept beyond the run, for anyone who asks how scores have moved; it is the party's alone.
         lasting={f"{DISTRIBUTIONS}/{model}/{context.run}": {"mode": mode, **seen}},
         summary={"rows": scores.num_rows, "file": path.name, "new": new},
     )
@@ -129,7 +129,7 @@ def _inputs(context: Context) -> str:
     """Name of everything that the scores follow from, besides model and mode.
 
     Everybody sees it: of the party's own rows it is a keyed fingerprint, however the table of new
-    rows is written and whoever else is in it.
+    rows is written and which other people are in it.
     """
     mode = context.federation.scoring.mode
     key = noise.receiver_secret(context.site.noise_secret(), ":scores")

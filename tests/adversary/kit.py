@@ -34,7 +34,7 @@ def forge_plan(
 ) -> None:
     """Put a changed plan, really signed by the label holder, in the place of the honest one.
 
-    It is the first that any party sees: whoever signs it uses software of their own, so the label
+    It is the first that any party sees. Who signs it uses software of their own, so the label
     holder's home does not know the run either.
 
     Args:

@@ -17,7 +17,7 @@ MOST = 1_000_000_000
 
 SHARE = "/usr/local/opboost/share"
 
-#: What no package in it may ask of whoever passes the image on, unless it leaves the choice.
+#: What no package in it may ask of anyone who passes the image on, unless it leaves the choice.
 STRONG = re.compile(r"\bA?GPL\b|(?<!Lesser )General Public License")
 CHOICE = {"text-unidecode"}  # The Artistic License, or this.
 

@@ -59,8 +59,8 @@ def test_other_faults_fail_at_once_and_say_nothing_foreign(error: Exception) -> 
 
 
 def test_our_own_errors_say_what_to_do() -> None:
-    with pytest.raises(AirflowFailException, match=r"bad table\. Mend it\.") as caught:
-        tasks.execute("train", failing(ContractError("bad table.", "Mend it.")))
+    with pytest.raises(AirflowFailException, match=r"bad table\. Fix it\.") as caught:
+        tasks.execute("train", failing(ContractError("bad table.", "Fix it.")))
     clean(caught.value)
 
 
@@ -77,7 +77,7 @@ def test_problems_come_and_go() -> None:
     assert capacity.with_problems(conf, ["no pool b"]) == {"trees": 3, "blocked_by": ["no pool b"]}
     assert capacity.with_problems(conf, []) == {"trees": 3}
     assert capacity.with_problems(None, []) is None
-    for conf in (None, {"trees": 3}, {"blocked_by": "by whoever has typed it"}):
+    for conf in (None, {"trees": 3}, {"blocked_by": "by the one who typed it"}):
         assert capacity.faults(conf) == []
 
 

@@ -16,7 +16,7 @@ from tests.browser import logged_in
 
 PARTIES = ("credit", "shop", "bank")
 
-#: Airflow's simple login lets whoever may read anything read plugins; larger ones ask by name.
+#: Airflow's simple login lets anyone who may read anything read plugins; larger ones ask by name.
 READER = "reader"
 _READERS = f"""
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView

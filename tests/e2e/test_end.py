@@ -34,8 +34,8 @@ def living(home: Path) -> list[str]:
 @pytest.fixture
 def demo(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
     # Python's own handler, also where these tests run in a shell's background, which ignores it.
-    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    command = [sys.executable, "-c", f"{heed}; from opboost_ops.cli import main; main()"]
+    handler = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    command = [sys.executable, "-c", f"{handler}; from opboost_ops.cli import main; main()"]
     process = subprocess.Popen(
         [*command, "ui", "--work", str(tmp_path)],
         stderr=subprocess.PIPE,
@@ -95,8 +95,8 @@ def test_a_failing_demo_prints_the_failing_tasks_error(tmp_path: Path) -> None:
     table = file.parent / "bank" / "tables" / "train.parquet"
     pl.read_parquet(table).drop("income").write_parquet(table)
     # Python's own handler, also where these tests run in a shell's background, which ignores it.
-    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    command = [sys.executable, "-c", f"{heed}; from opboost_ops.cli import main; main()"]
+    handler = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    command = [sys.executable, "-c", f"{handler}; from opboost_ops.cli import main; main()"]
     ended = subprocess.run(
         [*command, "demo", "--work", str(tmp_path)], capture_output=True, text=True, check=False
     )

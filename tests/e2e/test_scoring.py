@@ -25,7 +25,7 @@ PARTIES = ("credit", "shop", "bank")
 
 @pytest.fixture(scope="module")
 def bank_and_co(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """Little noise and many trees: whoever learns from shuffled labels is seen to be worse."""
+    """Little noise and many trees: anyone who learns from shuffled labels is seen to be worse."""
     workspace = Workspace.write(
         tmp_path_factory.mktemp("unattended") / "credit",
         small_credit(rows=1500),

@@ -32,7 +32,7 @@ CHANGING = 0.02
 #: How many different values of one cell the policy lets go.
 MOST_CHANGES = 2
 
-#: In which night, as a share of the month, the first feature's map is declared anew.
+#: In which night, as a share of the month, the first feature's map is declared again.
 NEW_MAP = 0.6
 
 

@@ -123,7 +123,7 @@ class Rig:
         self.processes.start(name, command, self._settings(name), self.root)
 
     def restart(self, party: str, environment: Mapping[str, str]) -> None:
-        """Start a party's worker anew, with more variables than before."""
+        """Start a party's worker again, with more variables than before."""
         self.environment[party] = dict(environment)
         self.processes.kill(f"worker-{party}")
 

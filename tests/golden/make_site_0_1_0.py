@@ -5,7 +5,7 @@ Run it with that release, and never with another one; the file is made once and 
     git worktree add ../release-0.1.0 f91ea14
     (cd ../release-0.1.0 && make setup && .venv/bin/python <this file> <site-0.1.0.tar.xz>)
 
-Whoever runs it calls the commands that people called then: two trainings of `loans` with a changed
+It calls the commands that people called then: two trainings of `loans` with a changed
 table in between, a rotated secret, a forgotten person, a scoring run, and a training of
 `loans_private`, whose model is differentially private. All keys are made here and protect nothing.
 """

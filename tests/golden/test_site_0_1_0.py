@@ -201,8 +201,8 @@ def test_retraining_on_the_same_tables_gives_the_same_model_and_no_new_values(si
     retrain = site.other("7e7a")
     retrain.all({"trees": 8})
     registry = site.registry()
-    # Nobody's noise was drawn anew by the upgrade: all trees are the same to the byte. (What stands
-    # behind them are parameters, of which each LightGBM has others.)
+    # Nobody's noise was drawn again by the upgrade: all trees are the same to the byte. (What
+    # stands behind them are parameters, of which each LightGBM has others.)
     new, old = (
         registry.file(run, "model.txt").partition(b"\nparameters:") for run in (retrain.run, SECOND)
     )

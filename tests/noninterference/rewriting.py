@@ -25,7 +25,7 @@ from tests.federation import Workspace
 UNDECLARED = "remark"
 
 #: The rewriting of rows of the label holder's that no feature holder's row is opened for. A feature
-#: holder releases its whole table, whoever else has its people.
+#: holder releases its whole table, whichever party else has its people.
 STRANGERS = "rows of people nobody shares"
 
 Rewriting = Callable[[Workspace, str], None]

@@ -256,7 +256,7 @@ def _break(patch: pytest.MonkeyPatch, name: str) -> None:
 
 @contextmanager
 def tape(patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Randomness that is drawn anew in every run comes from one recorded tape.
+    """Randomness that is fresh in every run comes from one recorded tape.
 
     Noise of features is keyed and needs none. That of private models is: keys, words, and integers
     that are added to integers.
@@ -275,7 +275,7 @@ def tape(patch: pytest.MonkeyPatch) -> Iterator[None]:
         return generator().bytes(count)
 
     patch.setattr(model_noise, "laplace", laplace)
-    # Both are those of the whole process: whoever draws from them draws from the tape.
+    # Both are those of the whole process: every draw from them is from the tape.
     patch.setattr(model_noise.secrets, "token_bytes", bytes_of)
     patch.setattr(model_noise.os, "urandom", bytes_of)
     yield

@@ -91,7 +91,7 @@ def declared(place: str) -> tuple[str, frozenset[Source]]:
     if rest == "open_run":
         return "a", STAGES[rest]
     party, stage = rest.split(".")
-    # Facts repeat what an earlier stage has told: whether the party drew anew, which `seal` shows.
+    # Facts repeat what an earlier stage has told: whether the party drew again, which `seal` shows.
     again = RELEASE if what == "facts" and stage == "psi_answer" else frozenset[Source]()
     return party, STAGES[stage] | again
 

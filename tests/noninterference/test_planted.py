@@ -1,4 +1,4 @@
-"""Whoever plants a dependency is found out: each of them makes the suite fail."""
+"""Each planted dependency makes the suite fail."""
 
 import pytest
 

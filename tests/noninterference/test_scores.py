@@ -1,4 +1,4 @@
-"""How scores are distributed stays with whoever has them: nothing else depends on it."""
+"""How scores are distributed stays with the party that has them: nothing else depends on it."""
 
 import json
 from typing import Any

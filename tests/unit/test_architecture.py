@@ -35,13 +35,13 @@ def test_every_file_that_it_names_exists() -> None:
     assert absent == []
 
 
-def test_every_room_is_on_it() -> None:
-    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    rooms |= {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"}
-    table = PAGE.partition("| room |")[2].partition("\n\n")[0]
-    assert set(re.findall(r"`([a-z_]+)`", table)) == rooms
+def test_every_package_is_on_it() -> None:
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    packages |= {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"}
+    table = PAGE.partition("| package |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"`([a-z_]+)`", table)) == packages
     picture = (ROOT / "docs" / "figures" / "architecture.svg").read_text(encoding="utf-8")
-    assert all(f">{room}<" in picture for room in rooms)
+    assert all(f">{package}<" in picture for package in packages)
 
 
 def test_no_import_by_name_goes_upward() -> None:
@@ -71,7 +71,7 @@ def test_the_life_of_a_run_names_every_file_of_its_room() -> None:
 
 
 def test_the_glossary_is_in_order_and_says_each_word_once() -> None:
-    table = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").partition("## ")[0]
+    table = PAGE.partition("## Glossary")[2].partition("## ")[0]
     words = re.findall(r"^\| ([a-z ]+) \|", table, re.MULTILINE)[1:]
     assert len(words) > 30
     assert sorted(words) == sorted(set(words))

@@ -67,7 +67,7 @@ def test_quoted_messages_are_those_of_the_code() -> None:
         assert [piece for piece in pieces if piece not in code] == [], message
 
 
-@pytest.mark.parametrize("page", ["runbook.md", "add-a-party.md", "backup.md", "quickstart.md"])
+@pytest.mark.parametrize("page", ["runbook.md", "add-a-party.md", "backup.md", "tutorial.md"])
 def test_commands_and_their_options_exist(page: str) -> None:
     group = typer.main.get_command(app)
     text = (ROOT / "docs" / page).read_text().replace("\\\n", " ")

@@ -39,7 +39,7 @@ def require(entry: str = "training.trainer is dpboost") -> None:
 
 
 def fresh_key() -> bytes:
-    """A key for `words`, or for a session of sums, 32 bytes, drawn anew."""
+    """A key for `words`, or for a session of sums, 32 bytes, freshly drawn."""
     return secrets.token_bytes(KEY_BYTES)
 
 

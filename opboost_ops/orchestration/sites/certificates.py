@@ -23,7 +23,7 @@ _AUTHORITY_DAYS = 3650
 class Authority:
     """A certificate authority of this federation alone: its key and certificate in a folder.
 
-    Made anew where the folder is empty. Whoever has the key can be any party.
+    Created where the folder is empty. Anyone who has the key can be any party.
 
     Args:
         folder: Where ``ca.key`` and ``ca.pem`` are.

@@ -25,8 +25,8 @@ def write_sites(
 ) -> list[Path]:
     """Make what is not there yet: authority, coordinator's keys, and a folder for each party.
 
-    ``authority`` stays with whoever admits parties, ``coordinator`` goes to the coordinator, and
-    ``<party>`` to that party. Files are readable by their owner alone.
+    ``authority`` stays with the operator who admits parties, ``coordinator`` goes to the
+    coordinator, and ``<party>`` to that party. Files are readable by their owner alone.
 
     Args:
         out: The folder of all these.

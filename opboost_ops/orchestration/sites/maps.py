@@ -34,8 +34,8 @@ def write_maps(federations: Path, out: Path) -> dict[str, str]:
             if queues.setdefault(spec.queue, party) != party:
                 raise ConfigError(
                     f"{queues[spec.queue]} and {party} share the queue {spec.queue}.",
-                    f"Give each party a queue of its own in {file.name}: whoever asks for a queue "
-                    "gets all of its tasks.",
+                    f"Give each party a queue of its own in {file.name}: a worker gets "
+                    "all tasks of the queue that it asks for.",
                 )
             if not _QUEUE.fullmatch(spec.queue):
                 raise ConfigError(

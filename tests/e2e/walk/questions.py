@@ -72,12 +72,12 @@ _COST = "What it has cost in privacy, and what is left"
 QUESTIONS = (
     Question(OPERATOR, "what failed?", "failed", r"^bank: check_table has failed\.", begins=FAILED),
     Question(OPERATOR, "why?", "failed", r"income is out of bounds\.", begins=FAILED),
-    Question(OPERATOR, "what now?", "failed", r"Mend the table, then start", begins=FAILED),
+    Question(OPERATOR, "what now?", "failed", r"Fix the table, then start", begins=FAILED),
     Question(
         OPERATOR,
         "what failed last, why, and what now?",
         "failed",
-        r"training failed, \d+ min ago.*bank: check_table.*out of bounds.*Mend the table",
+        r"training failed, \d+ min ago.*bank: check_table.*out of bounds.*Fix the table",
     ),
     Question(
         OPERATOR,

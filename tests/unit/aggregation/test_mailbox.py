@@ -52,7 +52,7 @@ def test_all_parties_end_with_the_model_of_one_party(tmp_path, count, encrypted)
     assert len({head for _, head in found.values()}) == 1
     places = banks.store.list(f"banks/{RUN}")
     assert not [place for place in places if f"/masked/{banks.active}/" in place], (
-        "whoever reads the store could add up all vectors"
+        "anyone who reads the store could add up all vectors"
     )
 
 

@@ -170,7 +170,7 @@ def test_with_too_few_left_one_refusal_stands_at_all_that_remain(tmp_path):
         assert "closed the session: fewer than 3 parties remain, without bank_c, bank_d" in str(
             errors[name]
         )
-    # It is final: nobody learns that level, whoever comes back.
+    # It is final: nobody learns that level, even if a party comes back.
     _, errors = banks.together(lambda box, i: added(box, i, FIRST, SECOND))
     assert set(errors) == set(banks.names)
     assert all("closed the session" in str(error) for error in errors.values())

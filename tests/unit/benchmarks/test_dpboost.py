@@ -8,7 +8,7 @@ from tests.unit.benchmarks.conftest import Quick
 def test_quick(quick: Quick, tmp_path: Path) -> None:
     found, text = quick("dpboost")
     error = {(line["method"], line["epsilon"]): line["error"] for line in found["rows"]}
-    # Noise is drawn anew each time: what is asserted holds at epsilon 100 whatever is drawn.
+    # Noise is drawn again each time: what is asserted holds at epsilon 100 whatever is drawn.
     assert error["np", 0] < 0.23
     assert error["dpboost", 100] < 0.27
     sat_out = {line["method"]: line["filtered"] for line in found["rows"]}

@@ -114,7 +114,7 @@ def test_check_and_run_name_who_has_not_agreed_and_the_command(workspace: Worksp
         text = str(done.exception)
         for party in ("credit", "shop", "bank"):
             assert f"`opboost agree {workspace.folder / party} {workspace.file}`" in text
-        # Whoever runs a federation learns that it is another one, and not in what.
+        # The caller learns that it is another one, and not in what.
         assert ("missing.fill" in text) is (command == "check")
     assert workspace.store.list("credit_scoring") == []
     for party in ("credit", "shop", "bank"):

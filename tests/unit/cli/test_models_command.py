@@ -53,7 +53,7 @@ def test_what_cannot_be_exported_is_one_error(
     assert "model cannot be written" in error
     assert str(tmp_path) not in error
     error = opboost("models", "export", site, "--format", "onnx", "--out", tmp_path / "x").error
-    assert "docs/models.md" in error
+    assert "docs/scoring.md" in error
     assert (
         "no model version" in opboost("models", "export", site, "v9", "--out", tmp_path / "x").error
     )

@@ -47,7 +47,7 @@ def test_faults_of_shape_come_all_at_once(data: dict[str, Any]) -> None:
     bank["rol"] = bank.pop("role")
     bank["features"]["balance"]["mechanism"]["epsilon"] = -1
     bank["features"]["debt_ratio"]["typ"] = "numeric"
-    data["trainning"] = {}
+    data["trainingg"] = {}
     data["training"]["trainer"] = "lightgmb"
     faults = faults_of(data)
     assert faults["domain"][0] == "lower must be less than upper"
@@ -55,7 +55,7 @@ def test_faults_of_shape_come_all_at_once(data: dict[str, Any]) -> None:
     assert faults["parties.bank.rol"] == ("is not a known key", "did you mean role?")
     assert "parties.bank.features.balance.mechanism.epsilon" in faults
     assert faults["parties.bank.features.debt_ratio.typ"][1] == "did you mean type?"
-    assert faults["trainning"][1] == "did you mean training?"
+    assert faults["trainingg"][1] == "did you mean training?"
     assert "training.trainer" in faults
     assert len(faults) == 7
 
@@ -88,7 +88,7 @@ def test_the_count_is_in_the_headline(data: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "right"),
-    [("nme", "name"), ("party", "parties"), ("domian", "domain"), ("shedule", "schedule")],
+    [("nme", "name"), ("party", "parties"), ("domainn", "domain"), ("scheduel", "schedule")],
 )
 def test_did_you_mean(data: dict[str, Any], wrong: str, right: str) -> None:
     data[wrong] = 1

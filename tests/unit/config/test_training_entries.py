@@ -70,7 +70,7 @@ def test_no_such_value_is_a_penalty(value: Any) -> None:
         ({"trainer": "xgboost", "subsample": 1}, "declare it under training.parameters: subsample"),
         ({"n_estimators": 7}, "declare training.trees"),
         ({"metric": "auc"}, "declare training.tuning.metric"),
-        ({"tolerence": 1}, "did you mean tolerance?"),
+        ({"tolerancee": 1}, "did you mean tolerance?"),
         ({"lambda_l2": 1}, "declare it under training.parameters: lambda_l2"),
         ({"least_node": 1}, "declare it under training.parameters: min_data_in_leaf"),
     ],

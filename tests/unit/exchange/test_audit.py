@@ -130,7 +130,7 @@ def test_a_cut_tail_is_found_with_a_noted_head(tmp_path: Path, kept: int) -> Non
 
 
 def test_a_tail_that_was_replaced_is_found_with_a_noted_head(tmp_path: Path) -> None:
-    """Whoever can write the database can also chain; a hash noted elsewhere tells."""
+    """Anyone who can write the database can also chain; a hash noted elsewhere tells."""
     audit, hashes = filled(tmp_path)
     tamper(tmp_path, "DELETE FROM audit WHERE number = 5")
     audit.add("sent", PLACE, "telco")

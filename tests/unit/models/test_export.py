@@ -130,7 +130,7 @@ def test_32_bits_would_not_be_exact() -> None:
 def test_other_forms_are_refused(form: str) -> None:
     with pytest.raises(ConfigError, match="exported as text or json") as refused:
         export_model({"model.txt": b"tree"}, form)
-    assert ("docs/models.md" in str(refused.value)) is (form == "onnx")
+    assert ("docs/scoring.md" in str(refused.value)) is (form == "onnx")
 
 
 def test_the_words_say_how_each_column_is_made(trained_once: Workspace) -> None:

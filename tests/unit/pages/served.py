@@ -76,7 +76,7 @@ def in_airflow(state: str) -> None:
     good = {"credit_open.open_run": "success"}
     if state == "failed":
         problem = "The table of bank does not keep its schema: " + "income is out of bounds. " * 9
-        told = {"problem": problem, "remedy": "Mend the table, then start a new run."}
+        told = {"problem": problem, "remedy": "Fix the table, then start a new run."}
         tasks = {
             **good,
             "bank_release.check_table": "failed",

@@ -1,4 +1,4 @@
-"""Nothing is shown without a login, to whoever may not see the DAG, or outside its own page."""
+"""Nothing is shown without a login, to anyone who may not see the DAG, or outside its own page."""
 
 import re
 

@@ -237,7 +237,7 @@ def test_a_federation_in_a_dag_of_ones_own_is_found_by_its_plan(
     assert "income is over." in page
     assert "/dags/nightly/runs/night" in page
 
-    # Whoever may not see that DAG learns nothing of it.
+    # Anyone who may not see that DAG learns nothing of it.
     allowed = get_auth_manager().is_authorized_dag
 
     def refuse(**what: Any) -> bool:

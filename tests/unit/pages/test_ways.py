@@ -25,7 +25,7 @@ def run(shown: Workspace) -> Iterator[Workspace]:
     for party in ("bank", "credit", "shop"):
         home = shown.home(party)
         home.rename(home.parent / NIGHT)
-    told = {"problem": "income is out of bounds.", "remedy": "Mend the table."}
+    told = {"problem": "income is out of bounds.", "remedy": "Fix the table."}
     write_run("night", "failed", TASKS, {"bank_release.check_table": told})
     yield shown
     forget_runs()

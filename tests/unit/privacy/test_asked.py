@@ -1,4 +1,4 @@
-"""About how many people were asked: in an epoch, whoever is asked about again counts once."""
+"""About how many people were asked: in an epoch, a person queried again counts once."""
 
 import base64
 from collections.abc import Iterator

@@ -42,7 +42,7 @@ def test_expectations_are_added_and_none_taken_away(tmp_path: Path) -> None:
         ("release: [{type: expect_column_to_exist}]", "type and kwargs"),
         ("release: [{type: expect_miracles, kwargs: {column: income}}]", "expect_miracles"),
         ("release: [{type: expect_column_to_exist, kwargs: {column: nobody}}]", "nobody"),
-        ("relase: []", "relase"),
+        ("releasee: []", "releasee"),
         (
             "release: [{type: expect_column_to_exist, kwargs: {column: income, "
             "result_format: COMPLETE}}]",

@@ -1,4 +1,4 @@
-"""Whoever plays the label holder gets what was agreed to, and nothing else."""
+"""A false label holder gets what was agreed to, and nothing else."""
 
 import copy
 import json
@@ -147,7 +147,7 @@ def test_however_often_it_asks_it_gets_the_first_agreed_release(
 ) -> None:
     """Noise is keyed: later runs, with any of what is free to change, give the same values."""
     first = feather.read_table(whole.home("bank") / "randomised.arrow")
-    # The whole table is randomised, whoever is common.
+    # The whole table is randomised, whichever people are common.
     rows = pl.read_parquet(whole.table_path("bank")).height
     for number in range(3):
         run = Workspace(honest.folder, f"{number + 16:016x}")

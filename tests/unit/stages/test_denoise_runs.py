@@ -24,7 +24,7 @@ def trained(folder: Path, patch: pytest.MonkeyPatch, denoise: str) -> tuple[str,
     workspace.plain()
     workspace.known_to(patch)
     workspace.all()
-    # Each run seals them anew: what is compared is what they are once they are opened.
+    # Each run seals them again: what is compared is what they are once they are opened.
     ranks = [(workspace.home("a") / f"opened-{party}.arrow").read_bytes() for party in HOLDERS]
     model = workspace.folder / "a" / "models" / NAME / FIRST_RUN / "model.txt"
     return model.read_text(), ranks

@@ -142,7 +142,7 @@ def test_who_is_killed_leaves_a_session_that_ends(lenders, number):
             assert {"closed": "closed the session", "waits": "waits for"}[ends] in told
     assert len(texts) == (ends == "right")
     if ends != "waits":
-        # Whoever has heard the end has destroyed its key, also where no model came of it.
+        # A party that has heard the end has destroyed its key, also where no model came of it.
         for at in left:
             kept = json.loads((lenders.home(lenders.names[at], run) / "session.json").read_text())
             assert kept["key"] is None

@@ -31,7 +31,7 @@ from opboost_ops.stages import raw_blocks
 from opboost_ops.stages.boost import model_text, rows_of, settings_of
 from opboost_ops.stages.catalogue import STAGES
 from opboost_ops.stages.home import Home
-from opboost_ops.stages.untold import whole
+from opboost_ops.stages.redaction import whole
 
 TRAIN, SCORE, LATER = (f"{number:016d}" for number in (1, 2, 3))
 
@@ -221,7 +221,7 @@ def test_a_table_that_changed_in_mid_run_sends_nothing_more(tmp_path, monkeypatc
     lenders.run(until=ROUNDS)
     victim = lenders.names[1]
     asked = Run(NAME, TRAIN, lenders.names[0])
-    # Two of three: keys cannot be complete, and whoever waits says for whom.
+    # Two of three: keys cannot be complete, and the waiting party says for whom.
     said, errors = {}, {}
     threads = [
         threading.Thread(target=lenders._one, args=(name, asked, said, errors))

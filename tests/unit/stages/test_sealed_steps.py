@@ -149,7 +149,7 @@ def test_a_part_that_is_not_as_it_must_be_is_refused(
 
 
 def test_a_run_lays_out_one_table_of_shares_for_ever(made: Made) -> None:
-    """Of two with the same exponent, who is in both could be seen by whoever has the points."""
+    """Of two with the same exponent, who is in both could be seen by anyone who has the points."""
     workspace = made(2)
     workspace.until("preprocess")
     # The home is lost, the store lost what had come, and the table is another one.

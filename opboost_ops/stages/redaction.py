@@ -31,7 +31,7 @@ PUBLIC = frozenset(
 _CHECKS = "checks"
 
 
-def narrowed(
+def redact(
     context: Context, stage: str, summary: Mapping[str, Any], entered: bool
 ) -> dict[str, Any]:
     """What anybody may see of a summary.
@@ -53,7 +53,7 @@ def narrowed(
 
 
 def whole(home: Home, stage: str, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """All of a summary, for whoever runs the party.
+    """All of a summary, for the operator of the party.
 
     Args:
         home: The party's, of the run.

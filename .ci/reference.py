@@ -1,0 +1,136 @@
+"""Reference pages, generated when the site is built: commands and keys of the federation file."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from opboost_ops.cli import app
+
+_ROOT = Path(__file__).parents[1]
+_ENTRY = re.compile(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages to the site."""
+    schema = json.loads((_ROOT / "schemas" / "federation.schema.json").read_text())
+    for name, content in {
+        "reference/commands.md": "\n".join(_commands()),
+        "reference/federation-keys.md": "\n".join(_keys(schema)),
+    }.items():
+        files.append(File.generated(config, name, content=content))
+    return files
+
+
+def _commands() -> Iterator[str]:
+    yield "# Commands\n\nGenerated from `opboost --help` and the help of each command.\n"
+    yield from _command("opboost", typer.main.get_command(app), None)
+
+
+def _command(path: str, command: Any, parent: Any) -> Iterator[str]:
+    context = command.make_context(path, [], parent=parent, resilient_parsing=True)
+    if parent is not None:
+        yield f"## {path}\n"
+    elif not hasattr(command, "commands"):
+        return
+    if parent is not None:
+        yield _text(command.help or "") + "\n"
+        usage = " ".join(command.collect_usage_pieces(context))
+        yield f"```console\n$ {path} {usage}\n```\n"
+        options = [
+            p for p in command.params if p.name != "help" and not getattr(p, "hidden", False)
+        ]
+        if options:
+            yield "| argument | meaning | default |\n| --- | --- | --- |"
+            for option in options:
+                yield "| " + " | ".join(_option(option)) + " |"
+            yield ""
+    for name, child in sorted(getattr(command, "commands", {}).items()):
+        if not child.hidden:
+            yield from _command(f"{path} {name}", child, context)
+
+
+def _option(option: Any) -> tuple[str, str, str]:
+    named = option.param_type_name != "argument"
+    names = (
+        [*option.opts, *option.secondary_opts]
+        if named
+        else [(option.metavar or option.name).upper()]
+    )
+    default = option.default
+    plain = (
+        isinstance(default, str | int | float) and not isinstance(default, bool) and default != ""
+    )
+    shown = f"`{default}`" if plain else "required" if option.required else ""
+    text = _text(getattr(option, "help", "") or "").replace("\n", " ").replace("|", "\\|")
+    return ", ".join(f"`{name}`" for name in names), text, shown
+
+
+def _text(text: str) -> str:
+    """Text of a help: typer's marks of paragraphs and markup are no Markdown."""
+    return re.sub(r"<", "&lt;", text.replace("\b", "").replace("\f", "")).strip()
+
+
+def _keys(schema: Mapping[str, Any]) -> Iterator[str]:
+    yield "# Keys of the federation file\n"
+    yield "Generated from `schemas/federation.schema.json`, which editors and linters can read."
+    yield "[The federation file](../federation-file.md) explains how the keys work together.\n"
+    yield from _object("federation.yaml", schema)
+    for name, part in sorted(schema["$defs"].items()):
+        if "properties" in part:
+            yield from _object(name, part)
+        elif "enum" in part:
+            values = ", ".join(f"`{value}`" for value in part["enum"])
+            yield f"## {name}\n\n{_prose(part)}\n\nOne of {values}.\n"
+
+
+def _prose(part: Mapping[str, Any]) -> str:
+    return _text(re.split(r"\n\n?Attributes:", part.get("description", ""))[0])
+
+
+def _object(name: str, part: Mapping[str, Any]) -> Iterator[str]:
+    yield f"## {name}\n\n{_prose(part)}\n"
+    told = {k: " ".join(v.split()) for k, v in _ENTRY.findall(part.get("description", ""))}
+    yield "| key | type | default | meaning |\n| --- | --- | --- | --- |"
+    for key, value in part["properties"].items():
+        default = "required" if key in part.get("required", ()) else ""
+        if "default" in value and value["default"] is not None:
+            default = f"`{json.dumps(value['default'], ensure_ascii=False)}`"
+        meaning = value.get("description", told.get(key, "")).replace("\n", " ").replace("|", "\\|")
+        yield f"| `{key}` | {_type(value)} | {default} | {_text(meaning)} |"
+    yield ""
+
+
+def _type(value: Mapping[str, Any]) -> str:
+    if "$ref" in value:
+        name = value["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "const" in value:
+        return f"`{json.dumps(value['const'])}`"
+    if "enum" in value:
+        return ", ".join(f"`{choice}`" for choice in value["enum"])
+    for word in ("anyOf", "oneOf"):
+        if word in value:
+            parts = [_type(part) for part in value[word] if part.get("type") != "null"]
+            return " or ".join(dict.fromkeys(parts))
+    kind = str(value.get("type", "any"))
+    if kind == "array" and "items" in value:
+        return f"list of {_type(value['items'])}"
+    if kind == "object" and isinstance(value.get("additionalProperties"), dict):
+        return f"map to {_type(value['additionalProperties'])}"
+    limits = [
+        f"{sign} {value[key]}"
+        for key, sign in (
+            ("minimum", "≥"),
+            ("exclusiveMinimum", "&gt;"),
+            ("maximum", "≤"),
+            ("exclusiveMaximum", "&lt;"),
+        )
+        if key in value
+    ]
+    return " ".join([kind, *limits])
