@@ -277,6 +277,10 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
     )
 
 
+#: Adj-map's weight between the least and the greatest one: in the summary, not on the page.
+_BETWEEN = 2.0
+
+
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     heads = ["dataset", "method", "epsilon", "loss(1)", "loss(R - L)", "guess", "correlated"]
     heads += ["averaged", "accuracy"]
@@ -285,6 +289,8 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     chosen = chosen or tuple(line["epsilon"] for line in rows)
     for line in rows:
         if line["method"] == "raw" or (line["method"] != "alone" and line["epsilon"] not in chosen):
+            continue
+        if line["alpha"] == _BETWEEN:
             continue
         protected = line["method"] != "alone"
         correlated = "-"

@@ -1,21 +1,21 @@
 """For notebooks and programs: what the commands do, as typed objects and polars frames.
 
->>> from opboost_ops import api
->>> api.check("credit/federation.yaml").faults
-()
->>> trained = api.run("credit/federation.yaml", parameters={"num_leaves": 7})
->>> trained.metrics
-shape: (2, 3)
-...
->>> api.score("credit/federation.yaml").scores
-shape: (1_000, 4)
-...
->>> api.models("credit/federation.yaml").model().predict_proba(raw_columns)
-array(...)
+Examples:
+    >>> from opboost_ops import api
+    >>> api.check("credit/federation.yaml").faults
+    ()
+    >>> trained = api.run("credit/federation.yaml", parameters={"num_leaves": 7})
+    >>> trained.metrics
+    shape: (2, 3)
+    ...
+    >>> api.score("credit/federation.yaml").scores
+    shape: (1_000, 4)
+    ...
+    >>> api.models("credit/federation.yaml").model().predict_proba(raw_columns)
+    array(...)
 
 A federation is named by its ``federation.yaml`` or by the folder of it, and a party by the folder
-of its ``site.yaml``. What an object holds is its party's own: of one's own party, or of all where
-one runs all of them.
+of its ``site.yaml``. An object holds only data of the parties that run here.
 """
 
 from opboost_ops.api.consent import Checked, Consent, agree, check
