@@ -20,7 +20,8 @@ EVERYBODY = "everyone who sees the run"
 
 def planned(workspace: Workspace) -> dict[str, Any]:
     """The document of the plan that lies in the store."""
-    files = workspace.store.get(f"credit_scoring/{workspace.run}/plan/credit")
+    label = workspace.declared.label_holder
+    files = workspace.store.get(f"credit_scoring/{workspace.run}/plan/{label}")
     assert files is not None
     found: dict[str, Any] = json.loads(files["document.json"])
     return found
@@ -47,12 +48,13 @@ def forge_plan(
     plan = planned(workspace)
     change(plan["federation"])
     declared = parse_federation(plan["federation"], "plan")
-    if names_holdout(declared, workspace.purpose):
+    label, purpose = declared.label_holder, entries.get("purpose", workspace.purpose)
+    if names_holdout(declared, purpose):
         plan["holdout"] = f"1:{'0' * 64}"
     if bears:
         plan["agreement"] = digest_of(document(declared)) if bears == "own" else bears
-    workspace.forge("plan", "credit", "credit", document={**plan, **entries})
-    (workspace.home("credit") / f"{MEMORY}.json").unlink(missing_ok=True)
+    workspace.forge("plan", label, label, document={**plan, **entries})
+    (workspace.home(label) / f"{MEMORY}.json").unlink(missing_ok=True)
 
 
 def refusal(workspace: Workspace, party: str, stage: str = "check_table") -> str:
