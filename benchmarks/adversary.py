@@ -125,7 +125,8 @@ class Federation:
         random = np.random.default_rng(1)
         both = [f"common-{i:04d}" for i in range(COMMON)]
         both += [f"stranger-{i:04d}" for i in range(STRANGERS)]
-        self.alone = {f"alone-{i:04d}": HOLDERS[i % 2] for i in range(2 * nights)}
+        at = random.permutation(np.arange(2 * nights) % 2)
+        self.alone = {f"alone-{i:04d}": HOLDERS[j] for i, j in enumerate(at)}
         self.people: dict[str, dict[str, int]] = {}
         tables = {}
         for holder in HOLDERS:
@@ -395,16 +396,15 @@ def former_agreement(folder: Path, nights: int) -> list[dict[str, Any]]:
         night = federation.night(number, [guess, *(f"common-{i:04d}" for i in range(20))])
         night.workspace.open()
         night.step(LABEL, *ASK)
-        query = night.workspace.store.get(
-            f"credit_scoring/{night.workspace.run}/psi_query/b0"
-        )
         score = {"purpose": "score", "model": f"{number + 1:016x}"} if number % 2 else {}
         forge_plan(night.workspace, epsilon(1.28), bears=former, **score)
-        assert query is not None
         night.seen.clear()
         for stage in (*RELEASE, "psi_answer"):
             answered += night.step("b0", stage)
         seen.append((member, night.outside("shares", "ranks", "values", "psi_answer")))
+        # It takes the plan away again, of which its own unmodified part knows nothing.
+        store = workspace.folder / "exchange" / "credit_scoring"
+        shutil.rmtree(store / night.workspace.run)
     return [
         line(5, "a retired agreement, a version that never was", "label holder", 1.0,
              bits(*zip(*seen, strict=True)), people=nights, answered=answered),
@@ -516,7 +516,9 @@ def swapped_artifacts(night: Night, number: int) -> Iterator[Any]:
     others = [(here / "ranks/b0", here / "ranks/b1"), (here / "psi_answer/b1", here / "shares/b1")]
     if number:
         last = root / f"{number - 1 + 0x1000:016x}"
-        others += [(here / kind, last / kind) for kind in ("ranks/b0", "psi_answer/b0", "shares/b1")]
+        others += [
+            (here / kind, last / kind) for kind in ("ranks/b0", "psi_answer/b0", "shares/b1")
+        ]
 
     @contextmanager
     def put(place: Path, other: Path) -> Iterator[None]:
