@@ -90,6 +90,16 @@ def bits(secrets: Sequence[Hashable], seen: Sequence[Hashable]) -> float:
     return round(max(0.0, entropy * (information - expected) / (entropy - expected)), 3)
 
 
+def reading(pairs: Sequence[tuple[Hashable, Hashable]]) -> dict[str, Any]:
+    """What is read of people, from pairs of a secret and what is seen.
+
+    Where nothing but the first night, which asks about more people, looks different, nothing is
+    read, however few the people are.
+    """
+    secrets, seen = zip(*pairs, strict=True)
+    return {"now": bits(secrets, seen), "people": len(pairs), "different": len(set(seen))}
+
+
 def _numbers(values: Sequence[Hashable]) -> np.ndarray:
     names = {value: number for number, value in enumerate(dict.fromkeys(values))}
     return np.array([names[value] for value in values], dtype=np.int64)
@@ -143,19 +153,19 @@ def chosen_rows(folder: Path, nights: int) -> list[dict[str, Any]]:
     opened = {p: tuple(sorted(set(rows))) for p, rows in opener.rows["b0"].items()}
     return [
         line(1, "a gate's bit, rows chosen", "label holder", round(5 / 8 * log2(SIZE), 2),
-             bits(*zip(*gates, strict=True)), people=nights),
+             **reading(gates)),
         # Randomised values; exact cells where scoring was routed.
         line(2, "rows of people never asked about", "label holder", "0.80 or 3.32",
-             bits([truth[p] for p in never], [opened.get(p, ()) for p in never]),
-             people=len(never), opened=sum(p in opened for p in never)),
+             **reading([(truth[p], opened.get(p, ())) for p in never]),
+             opened=sum(p in opened for p in never)),
         line(3, "membership at one of two holders", "label holder", 1.0,
-             bits(*zip(*membership, strict=True)), people=nights,
+             **reading(membership),
              opened=sum(p in opener.rows[h] for p in alone for h in HOLDERS)),
         line(10, "further draws by other rows each night", "label holder", "a budget of choice",
              0.0 if len(set(draws)) == 1 else float("nan"), draws_each_night=sorted(set(draws))),
         line(0, "for comparison: one agreed release of people asked about", "label holder",
-             "as now", bits([truth[p] for p in common], [opened.get(p, ()) for p in common]),
-             people=COMMON, different_rows_a_person=max(len(opened[p]) for p in common),
+             "as now", **reading([(truth[p], opened.get(p, ())) for p in common]),
+             different_rows_a_person=max(len(opened[p]) for p in common),
              opened=sum(p in opened for p in common)),
     ]  # fmt: skip
 
@@ -186,12 +196,11 @@ def dictionary(folder: Path, nights: int) -> list[dict[str, Any]]:
                 night.step(LABEL, "open_rows")
         for guess in tonight:
             told[guess] = "refused" if not all(fine) else guess in opener.rows["b0"]
-    truth = [guess in federation.people["b0"] for guess in guesses]
     answered = [guess for guess in guesses if told[guess] != "refused"]
     member = [guess in federation.people["b0"] for guess in answered]
     return [
         line(9, "dictionary of guesses, default caps", "label holder", "1 each, no end",
-             bits(truth, [told[guess] for guess in guesses]), people=len(guesses), cap=cap,
+             **reading([(guess in real, told[guess]) for guess in guesses]), cap=cap,
              answered=len(answered),
              bits_each_answered=bits(member, [told[guess] for guess in answered])),
     ]  # fmt: skip
@@ -229,7 +238,7 @@ def former_agreement(folder: Path, nights: int) -> list[dict[str, Any]]:
         shutil.rmtree(store / night.workspace.run)
     return [
         line(5, "a retired agreement, a version that never was", "label holder", 1.0,
-             bits(*zip(*seen, strict=True)), people=nights, answered=answered),
+             **reading(seen), answered=answered),
     ]  # fmt: skip
 
 
@@ -238,7 +247,7 @@ def routed_answers(folder: Path, nights: int) -> list[dict[str, Any]]:
     federation = Federation(folder, nights, scoring={"mode": "routed"})
     workspace, people = federation.workspace, [f"common-{i:04d}" for i in range(COMMON)]
     workspace.all()
-    read, exact, before = 0.0, 0, {person: set[int]() for person in people}
+    total, exact, before = 0.0, 0, {person: set[int]() for person in people}
 
     def thresholds(context: Context) -> Outcome:
         asked = {"w": list(range(1, SIZE))}
@@ -269,13 +278,13 @@ def routed_answers(folder: Path, nights: int) -> list[dict[str, Any]]:
         answers = found.column("w").to_pylist()
         truth = federation.people["b0"]
         pairs = [(people[row], answer) for row, answer in zip(order, answers, strict=True)]
-        read += bits([truth[person] for person, _ in pairs], [answer for _, answer in pairs])
+        total += bits([truth[person] for person, _ in pairs], [answer for _, answer in pairs])
         for person, answer in pairs:
             exact += answer == truth[person] and answer not in before[person]
             before[person].add(answer)
     return [
         line(8, "new cells each night by routed scoring", "label holder",
-             round(nights * log2(SIZE), 1), round(read, 3), people=COMMON,
+             round(nights * log2(SIZE), 1), round(total, 3), people=COMMON,
              bound=round(2 * log2(SIZE), 2), different_answers=max(map(len, before.values())),
              exact_cells_a_person=round(exact / COMMON, 2)),
     ]  # fmt: skip
@@ -319,15 +328,14 @@ def spoiled_rows(folder: Path, nights: int) -> list[dict[str, Any]]:
         night.step(LABEL, "request_splits")
         seen.append((member, night.outside("psi_query")))
         splits.append((member, str(night.workspace.artifact("split_request", "b0").document)))
-    both = list(zip(*seen, strict=True))
     return [
         line(0, "one row spoiled or left out: was the person asked about?", "feature holder",
-             "not measured", bits(*both), people=nights),
+             "not measured", **reading(seen)),
         line(0, "the same, by the splits that it is asked for", "feature holder",
-             "not measured", bits(*zip(*splits, strict=True)), people=nights,
+             "not measured", **reading(splits),
              documented="split requests may react to what it planted"),
         line(0, "artifacts of other nights and parties put into a run", "coordinator",
-             "not measured", bits(*both), people=nights, **swaps),
+             "not measured", **reading(seen), **swaps),
     ]  # fmt: skip
 
 
