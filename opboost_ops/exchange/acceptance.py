@@ -200,15 +200,17 @@ class Acceptance:
         plan = None if kind == "plan" else self.plan
         require_order(self.memory, manifest, self._label_holder, plan, what)
         known = self.memory.digest(kind, about) == manifest.digest
+        self._require_columns(manifest, what)
         if kind != "plan":
             if not known:
                 require_good(self.federation, sender, key, self.day(today), what)
             decrypt = self._decrypt(manifest, sender, what)
-            self._require_columns(manifest, what)
             self._require_guarantee(manifest, what)
             require_rows(self.memory, manifest, rows, what)
             artifact = opened(manifest, files, decrypt, what, self.federation, known, self.scratch)
         else:
+            if manifest.losses:
+                raise Rejected("wrong_guarantee", f"{what}: a plan releases nothing.")
             artifact = opened(manifest, files, None, what)
             planned = self._planned(artifact, key, what)
             if not known:
@@ -328,6 +330,8 @@ class Acceptance:
             if manifest.kind == kind:
                 raise Rejected("not_for_me", f"{what}: it is for another party than {about}.")
             raise Rejected("out_of_order", f"{what}: it is a {manifest.kind}, not a {kind}.")
+        if manifest.round is not None:
+            raise Rejected("out_of_order", f"{what}: it is of a round, and no {kind} has one.")
 
     def _receiver_key(self, manifest: Manifest, what: str) -> str | None:
         receiver = receiver_of(manifest.kind, manifest.about, self._label_holder)

@@ -1,15 +1,21 @@
 """What a hostile party does: it signs whatever it likes, with its real keys, at every field."""
 
+import hashlib
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from opboost_ops.config.agreement import digest_of, document
-from opboost_ops.config.loading import parse_federation
+from opboost_ops.config.loading import load_site, parse_federation
 from opboost_ops.errors import PolicyError
+from opboost_ops.exchange.encryption import Envelope
+from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Kind, receiver_of, sender_of
 from opboost_ops.exchange.plan import names_holdout
+from opboost_ops.exchange.salting import salted
+from opboost_ops.exchange.signing import Signer
 from opboost_ops.run.inbox import MEMORY
 from tests.books import books_of
 from tests.federation import Workspace
@@ -20,7 +26,8 @@ EVERYBODY = "everyone who sees the run"
 
 def planned(workspace: Workspace) -> dict[str, Any]:
     """The document of the plan that lies in the store."""
-    files = workspace.store.get(f"credit_scoring/{workspace.run}/plan/credit")
+    label = workspace.declared.label_holder
+    files = workspace.store.get(f"credit_scoring/{workspace.run}/plan/{label}")
     assert files is not None
     found: dict[str, Any] = json.loads(files["document.json"])
     return found
@@ -47,12 +54,13 @@ def forge_plan(
     plan = planned(workspace)
     change(plan["federation"])
     declared = parse_federation(plan["federation"], "plan")
-    if names_holdout(declared, workspace.purpose):
+    label, purpose = declared.label_holder, entries.get("purpose", workspace.purpose)
+    if names_holdout(declared, purpose):
         plan["holdout"] = f"1:{'0' * 64}"
     if bears:
         plan["agreement"] = digest_of(document(declared)) if bears == "own" else bears
-    workspace.forge("plan", "credit", "credit", document={**plan, **entries})
-    (workspace.home("credit") / f"{MEMORY}.json").unlink(missing_ok=True)
+    workspace.forge("plan", label, label, document={**plan, **entries})
+    (workspace.home(label) / f"{MEMORY}.json").unlink(missing_ok=True)
 
 
 def refusal(workspace: Workspace, party: str, stage: str = "check_table") -> str:
@@ -81,3 +89,65 @@ def of_run(workspace: Workspace, party: str) -> list[tuple[str, str, str]]:
     with books_of(workspace, party) as books:
         found = [line for line in books.ledger.releases() if line.run == workspace.run]
     return [(line.account, line.kind, line.receiver) for line in found]
+
+
+def send(
+    workspace: Workspace,
+    kind: Kind,
+    about: str,
+    contents: Mapping[str, bytes] | None = None,
+    /,
+    **manifest: Any,
+) -> None:
+    """Put an artifact, really signed by its sender, in the place of the honest one.
+
+    Args:
+        workspace: The federation.
+        kind: Of the artifact.
+        about: The party it is about.
+        contents: Its files before encryption, of any form; those of the honest one when absent.
+        **manifest: Fields of the manifest as they are to be, of any form.
+    """
+    label = workspace.declared.label_holder
+    place = f"credit_scoring/{workspace.run}/{kind}/{about}"
+    honest = workspace.artifact(kind, about)
+    data = json.loads(honest.manifest.to_bytes())
+    sender = load_site(workspace.folder / sender_of(kind, about, label) / "site.yaml")
+    envelope, receiver = None, receiver_of(kind, about, label)
+    if honest.manifest.encrypted_to:
+        key = workspace.declared.parties[str(receiver)].encryption_key
+        envelope = Envelope(sender.noise_secret(), key)
+    raw = dict(contents) if contents is not None else dict(honest.files)
+    raw = {name: content for name, content in raw.items() if name not in (MANIFEST, SIGNATURE)}
+    if envelope is not None:
+        raw = {
+            name: salted(content, envelope.salt(place, name), honest.manifest.rows, 1)
+            for name, content in raw.items()
+        }
+    data["files"] = {
+        name: {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+        for name, content in raw.items()
+    }
+    data |= manifest
+    head = json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
+    digest = hashlib.sha256(head).hexdigest()
+    if envelope is not None:
+        raw = {f"{name}.enc": envelope.encrypt(c, digest, name) for name, c in raw.items()}
+    signer = Signer.from_file(sender.signing_key)
+    replace(workspace, place, {**raw, MANIFEST: head, SIGNATURE: signer.sign(head)})
+
+
+def replace(workspace: Workspace, place: str, files: Mapping[str, bytes]) -> None:
+    """Put files into a place of the store, whatever lies there; nothing at all if there are none.
+
+    Args:
+        workspace: The federation.
+        place: In its store.
+        files: By name.
+    """
+    folder = workspace.folder / "exchange" / place
+    shutil.rmtree(folder, ignore_errors=True)
+    if files:
+        folder.mkdir(parents=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)

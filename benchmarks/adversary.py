@@ -1,0 +1,378 @@
+"""How many bits about a person hostile parties read, over many nights.
+
+Parties with software of their own speak the protocol, really signed, to unmodified parties: a label
+holder that chooses whom it asks about, what its plans and requests say, and how it opens what it
+gets; a feature holder that spoils single rows; a coordinator that swaps artifacts in the store.
+
+Bits per person are the adjusted mutual information (Vinh et al. 2010) of a secret S, one a person,
+and of all that the attacker observes of that person, O, times the entropy of S:
+
+    H(S) max(0, I(S; O) - E) / (H(S) - E)
+
+with the plug-in I, and E its mean over 400 random assignments of observations to people. They are 0
+where 4 or more of these assignments have at least as large an I.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import log2
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather as feather
+import yaml
+
+from opboost_ops.exchange.artifact import Draft
+from opboost_ops.stages import open_rows, seal
+from opboost_ops.stages.stage import Context, Outcome
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.adversary.kit import forge_plan
+from tests.adversary.nights import (
+    ASK,
+    COMMON,
+    HOLDERS,
+    LABEL,
+    RELEASE,
+    SIZE,
+    Federation,
+    Night,
+    Opener,
+    software,
+)
+from tests.books import books_of
+
+
+def main() -> None:
+    """Run the benchmark and print its figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nights", type=int, default=30)
+    parser.add_argument("--only", choices=sorted(SERIES), help="one series of attacks alone")
+    parser.add_argument("--json", action="store_true", help="one line")
+    options = parser.parse_args()
+    found: list[dict[str, Any]] = []
+    for name in [options.only] if options.only else SERIES:
+        with tempfile.TemporaryDirectory() as folder:
+            found += SERIES[name](Path(folder), options.nights)
+        print(f"{name}: done", file=sys.stderr, flush=True)
+    result = {"nights": options.nights, "attacks": found, "load": os.getloadavg()[0]}
+    print(json.dumps(result, indent=None if options.json else 1))
+
+
+def bits(secrets: Sequence[Hashable], seen: Sequence[Hashable]) -> float:
+    """Adjusted mutual information of a secret and what is seen, times the secret's entropy.
+
+    Args:
+        secrets: One a person.
+        seen: What the attacker observes of each person, in the same order.
+    """
+    s, o = _numbers(secrets), _numbers(seen)
+    entropy = _entropy(s)
+    information = entropy + _entropy(o) - _entropy(s * (o.max() + 1) + o)
+    random = np.random.default_rng(0)
+    chance = []
+    for _ in range(400):
+        mixed = random.permutation(o)
+        chance.append(entropy + _entropy(o) - _entropy(s * (o.max() + 1) + mixed))
+    expected = float(np.mean(chance))
+    if sum(one >= information - 1e-9 for one in chance) >= 4 or entropy - expected < 1e-9:
+        return 0.0
+    return round(max(0.0, entropy * (information - expected) / (entropy - expected)), 3)
+
+
+def reading(pairs: Sequence[tuple[Hashable, Hashable]]) -> dict[str, Any]:
+    """What is read of people, from pairs of a secret and what is seen.
+
+    Where nothing but the first night, which asks about more people, looks different, nothing is
+    read, however few the people are.
+    """
+    secrets, seen = zip(*pairs, strict=True)
+    return {"now": bits(secrets, seen), "people": len(pairs), "different": len(set(seen))}
+
+
+def _numbers(values: Sequence[Hashable]) -> np.ndarray:
+    names = {value: number for number, value in enumerate(dict.fromkeys(values))}
+    return np.array([names[value] for value in values], dtype=np.int64)
+
+
+def _entropy(codes: np.ndarray) -> float:
+    counts = np.unique(codes, return_counts=True)[1] / len(codes)
+    return float(-(counts * np.log2(counts)).sum())
+
+
+def line(
+    number: int, attack: str, party: str, before: float | str, now: float, **more: Any
+) -> dict[str, Any]:
+    """A line of the table; bits are per person."""
+    return {"line": number, "attack": attack, "party": party, "bits_0.2.0": before,
+            "bits_now": now, **more}  # fmt: skip
+
+
+def chosen_rows(folder: Path, nights: int) -> list[dict[str, Any]]:
+    """Lines 1, 2, 3 and 10: each night other people are asked about, most of them invented."""
+    federation = Federation(folder, nights)
+    expectation = {"type": "expect_column_mean_to_be_between",
+                   "kwargs": {"column": "w", "min_value": 3, "max_value": 8}}  # fmt: skip
+    for holder in HOLDERS:
+        path = federation.workspace.folder / holder / "expectations.yaml"
+        path.write_text(yaml.safe_dump({"preprocessed_table": [expectation]}))
+    strangers = [person for person in federation.people["b0"] if person.startswith("stranger")]
+    alone, common = list(federation.alone), [f"common-{i:04d}" for i in range(COMMON)]
+    opener = Opener([*common, *strangers, *alone])
+    gates, membership, draws = [], [], []
+    for number in range(nights):
+        target, named = strangers[number], alone[number]
+        # Points of the month stay known: all people in common are asked about once.
+        known = common if number == 0 else common[:20]
+        invented = [f"nobody-{number}-{i}" for i in range(2)]
+        night = federation.night(number, [target, named, *known, *invented])
+        night.workspace.open()
+        night.step(LABEL, *ASK)
+        for holder in HOLDERS:
+            night.step(holder, *RELEASE, "psi_answer")
+        with software(open_rows=opener):
+            night.step(LABEL, "open_rows")
+        seen = night.outside("shares", "ranks", "psi_answer")
+        by_rows = tuple(named in opener.rows[holder] for holder in HOLDERS)
+        gates.append((federation.people["b0"][target], seen))
+        membership.append((federation.alone[named], (seen, by_rows)))
+        draws.append(_draws(federation, "b0"))
+    asked = set(strangers[:nights])
+    never = [person for person in strangers if person not in asked]
+    truth = federation.people["b0"]
+    opened = {p: tuple(sorted(set(rows))) for p, rows in opener.rows["b0"].items()}
+    return [
+        line(1, "a gate's bit, rows chosen", "label holder", round(5 / 8 * log2(SIZE), 2),
+             **reading(gates)),
+        # Randomised values; exact cells where scoring was routed.
+        line(2, "rows of people never asked about", "label holder", "0.80 or 3.32",
+             **reading([(truth[p], opened.get(p, ())) for p in never]),
+             opened=sum(p in opened for p in never)),
+        line(3, "membership at one of two holders", "label holder", 1.0,
+             **reading(membership),
+             opened=sum(p in opener.rows[h] for p in alone for h in HOLDERS)),
+        line(10, "further draws by other rows each night", "label holder", "a budget of choice",
+             0.0 if len(set(draws)) == 1 else float("nan"), draws_each_night=sorted(set(draws))),
+        line(0, "for comparison: one agreed release of people asked about", "label holder",
+             "as now", **reading([(truth[p], opened.get(p, ())) for p in common]),
+             different_rows_a_person=max(len(opened[p]) for p in common),
+             opened=sum(p in opened for p in common)),
+    ]  # fmt: skip
+
+
+def _draws(federation: Federation, holder: str) -> int:
+    with books_of(federation.workspace, holder) as books:
+        return sum(one.kind == "draw" for one in books.ledger.releases())
+
+
+def dictionary(folder: Path, nights: int) -> list[dict[str, Any]]:
+    """Line 9: guesses of who is a customer, under the caps that `opboost init` writes."""
+    federation = Federation(folder, nights)
+    rows = len(federation.people["b0"])
+    real = [person for person in federation.people["b0"] if person.startswith("stranger")]
+    cap = 2 * rows
+    each = -(-2 * cap // nights)
+    guesses = [f"nobody-{i}" for i in range(each * nights - len(real))] + real
+    federation.random.shuffle(guesses)
+    opener, told = Opener(guesses), {}
+    for number in range(nights):
+        tonight = guesses[number * each : (number + 1) * each]
+        night = federation.night(number, tonight)
+        night.workspace.open()
+        night.step(LABEL, *ASK)
+        fine = [night.step(holder, *RELEASE, "psi_answer") for holder in HOLDERS]
+        if all(fine):
+            with software(open_rows=opener):
+                night.step(LABEL, "open_rows")
+        for guess in tonight:
+            told[guess] = "refused" if not all(fine) else guess in opener.rows["b0"]
+    answered = [guess for guess in guesses if told[guess] != "refused"]
+    member = [guess in federation.people["b0"] for guess in answered]
+    return [
+        line(9, "dictionary of guesses, default caps", "label holder", "1 each, no end",
+             **reading([(guess in real, told[guess]) for guess in guesses]), cap=cap,
+             answered=len(answered),
+             bits_each_answered=bits(member, [told[guess] for guess in answered])),
+    ]  # fmt: skip
+
+
+def former_agreement(folder: Path, nights: int) -> list[dict[str, Any]]:
+    """Line 5: plans under an agreement that another one has retired."""
+    federation = Federation(folder, nights)
+    workspace = federation.workspace
+    with books_of(workspace, "b0") as books:
+        former = books.agreements.read().newest("credit_scoring").digest
+
+    def epsilon(value: float) -> Callable[[Any], None]:
+        def change(data: Any) -> None:
+            data["parties"]["b0"]["features"]["w"]["mechanism"]["epsilon"] = value
+
+        return change
+
+    workspace.edit_yaml("federation.yaml", epsilon(0.64))
+    random, seen, answered = np.random.default_rng(2), [], 0
+    for number in range(nights):
+        member = bool(random.integers(2))
+        guess = f"stranger-{number:04d}" if member else f"nobody-{number}"
+        night = federation.night(number, [guess, *(f"common-{i:04d}" for i in range(20))])
+        night.workspace.open()
+        night.step(LABEL, *ASK)
+        score = {"purpose": "score", "model": f"{number + 1:016x}"} if number % 2 else {}
+        forge_plan(night.workspace, epsilon(1.28), bears=former, **score)
+        night.seen.clear()
+        for stage in (*RELEASE, "psi_answer"):
+            answered += night.step("b0", stage)
+        seen.append((member, night.outside("shares", "ranks", "values", "psi_answer")))
+        # It takes the plan away again, of which its own unmodified part knows nothing.
+        store = workspace.folder / "exchange" / "credit_scoring"
+        shutil.rmtree(store / night.workspace.run)
+    return [
+        line(5, "a retired agreement, a version that never was", "label holder", 1.0,
+             **reading(seen), answered=answered),
+    ]  # fmt: skip
+
+
+def routed_answers(folder: Path, nights: int) -> list[dict[str, Any]]:
+    """Line 8: exact cells by routed scoring, all thresholds every night, cells that change."""
+    federation = Federation(folder, nights, scoring={"mode": "routed"})
+    workspace, people = federation.workspace, [f"common-{i:04d}" for i in range(COMMON)]
+    workspace.all()
+    total, exact, before = 0.0, 0, {person: set[int]() for person in people}
+
+    def thresholds(context: Context) -> Outcome:
+        asked = {"w": list(range(1, SIZE))}
+        drafts = (
+            Draft(kind="route_request", about=holder, document={"thresholds": asked},
+                  rows=len(asked["w"]), columns=("w",), answers=context.plan, discloses="")
+            for holder in HOLDERS
+        )  # fmt: skip
+        return Outcome(drafts=tuple(drafts))
+
+    for number in range(nights):
+        for holder in HOLDERS:
+            cells = federation.random.integers(0, SIZE, len(federation.people[holder]))
+            names = federation.people[holder]
+            federation.people[holder] = dict(zip(names, cells.tolist(), strict=True))
+            federation.write(holder, "score")
+        night = federation.night(number, people, "score")
+        night.workspace.open()
+        with software(request_routes=thresholds):
+            night.step(LABEL, *ASK, "request_routes")
+        for holder in HOLDERS:
+            night.step(holder, *RELEASE[:4], "psi_answer", "answer_routes")
+        assert night.step(LABEL, "open_rows"), night.seen[-1]
+        order = night.workspace.common_rows(LABEL)
+        found = feather.read_table(
+            night.workspace.home(LABEL) / f"{open_rows.opened_table('b0')}.arrow"
+        )
+        answers = found.column("w").to_pylist()
+        truth = federation.people["b0"]
+        pairs = [(people[row], answer) for row, answer in zip(order, answers, strict=True)]
+        total += bits([truth[person] for person, _ in pairs], [answer for _, answer in pairs])
+        for person, answer in pairs:
+            exact += answer == truth[person] and answer not in before[person]
+            before[person].add(answer)
+    return [
+        line(8, "new cells each night by routed scoring", "label holder",
+             round(nights * log2(SIZE), 1), round(total, 3), people=COMMON,
+             bound=round(2 * log2(SIZE), 2), different_answers=max(map(len, before.values())),
+             exact_cells_a_person=round(exact / COMMON, 2)),
+    ]  # fmt: skip
+
+
+def spoiled_rows(folder: Path, nights: int) -> list[dict[str, Any]]:
+    """A feature holder and a coordinator: is a person in the label holder's table?"""
+    federation = Federation(folder, nights)
+    strangers = [person for person in federation.people["b0"] if person.startswith("stranger")]
+    random, seen, splits, swaps = np.random.default_rng(3), [], [], Counter[str]()
+    target = ""
+
+    def spoil(context: Context) -> Outcome:
+        if context.party == "b0":
+            table = context.home.table("ranks")
+            ranks = np.array(table.column("w").to_pylist(), dtype=np.int64)
+            ranks[list(federation.people["b0"]).index(target)] = 15
+            context.home.write_table("ranks", pa.table({"w": ranks}))
+        return seal.seal(context)
+
+    for number in range(nights):
+        target, other = strangers[number], strangers[-1 - number]
+        member = bool(random.integers(2))
+        people = [target if member else other, *(f"common-{i:04d}" for i in range(60))]
+        night = federation.night(number, people)
+        cells = dict(federation.people["b0"])
+        if number % 2:
+            federation.people["b0"].pop(target)  # It leaves the person out.
+        federation.write("b0")
+        night.workspace.open()
+        night.step(LABEL, *ASK)
+        with software(seal=spoil if number % 2 == 0 else seal.seal):
+            for holder in HOLDERS:
+                assert night.step(holder, *RELEASE, "psi_answer"), night.seen
+        federation.people["b0"] = cells
+        for swapped in swapped_artifacts(night, number):
+            with swapped:
+                swaps["tried"] += 1
+                swaps["refused"] += not night.step(LABEL, "open_rows")
+        assert night.step(LABEL, "open_rows", "assemble", "check_frame", "train"), night.seen
+        night.step(LABEL, "request_splits")
+        seen.append((member, night.outside("psi_query")))
+        splits.append((member, str(night.workspace.artifact("split_request", "b0").document)))
+    return [
+        line(0, "one row spoiled or left out: was the person asked about?", "feature holder",
+             "not measured", **reading(seen)),
+        line(0, "the same, by the splits that it is asked for", "feature holder",
+             "not measured", **reading(splits),
+             documented="split requests may react to what it planted"),
+        line(0, "artifacts of other nights and parties put into a run", "coordinator",
+             "not measured", **reading(seen), **swaps),
+    ]  # fmt: skip
+
+
+def swapped_artifacts(night: Night, number: int) -> Iterator[Any]:
+    """What a coordinator may put before the label holder, one after the other."""
+    root = night.workspace.folder / "exchange" / "credit_scoring"
+    here = root / night.workspace.run
+    others = [(here / "ranks/b0", here / "ranks/b1"), (here / "psi_answer/b1", here / "shares/b1")]
+    if number:
+        last = root / f"{number - 1 + 0x1000:016x}"
+        others += [
+            (here / kind, last / kind) for kind in ("ranks/b0", "psi_answer/b0", "shares/b1")
+        ]
+
+    @contextmanager
+    def put(place: Path, other: Path) -> Iterator[None]:
+        away = place.with_name("away")
+        place.rename(away)
+        shutil.copytree(other, place)
+        try:
+            yield
+        finally:
+            shutil.rmtree(place)
+            away.rename(place)
+
+    yield from (put(place, other) for place, other in others)
+
+
+#: Series of attacks, each on a federation of its own.
+SERIES: Mapping[str, Callable[[Path, int], list[dict[str, Any]]]] = {
+    "chosen_rows": chosen_rows,
+    "former_agreement": former_agreement,
+    "routed_answers": routed_answers,
+    "dictionary": dictionary,
+    "spoiled_rows": spoiled_rows,
+}
+
+
+if __name__ == "__main__":
+    main()
