@@ -6,9 +6,9 @@ VENV    := .venv
 BIN     := $(CURDIR)/$(VENV)/bin
 STAMP   := $(VENV)/.setup
 DATASET ?= credit
-# Slow tests that need no server, and so may run beside each other.
-ALONE   := tests/noninterference tests/unit tests/mutants tests/e2e_local \
-	tests/leakage/test_canaries.py
+# Slow tests that share no server, and so may run beside each other.
+ALONE   := tests/noninterference tests/unit tests/mutants tests/e2e_local tests/adversary tests/dags \
+	tests/leakage/test_canaries.py tests/servers/test_documented_sites.py tests/test_wheel.py
 # The first Python that the project supports; name another with PYTHON=.
 PYTHON  ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null \
