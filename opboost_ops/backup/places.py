@@ -71,8 +71,13 @@ class Places:
         Raises:
             ArtifactError: It leads out of its folder.
         """
-        if ".." in PurePosixPath(name).parts or "\\" in name:
-            raise ArtifactError("An entry of the backup leads out of its folder.")
+        parts = PurePosixPath(name).parts
+        # An absolute path, too: joined to a folder, it would take the folder's place.
+        if name != "/".join(parts) or ".." in parts or "\\" in name:
+            raise ArtifactError(
+                "An entry of the backup leads out of its folder.",
+                "Take another one. Nothing was changed.",
+            )
         for kind, folder in {DATABASE: self.rows, **self._at}.items():
             if name.startswith(kind):
                 return folder / name.removeprefix(kind)

@@ -89,6 +89,7 @@ def restore(
     with opened(source, key) as reader:
         contents = reader.contents
         _require_known(contents)
+        brought = not (folder / SITE).exists()
         site = _site_of(folder, reader)
         if contents.party != site.party:
             raise ArtifactError(
@@ -99,6 +100,8 @@ def restore(
         keys = PartyKeys({name.removeprefix(KEYS): reader.read(name) for name in names})
         reader.require_sealed(_secret(site, contents, keys))
         require_same(site, keys)
+        if brought:
+            _require_free(folder, site)
         stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
         with Places(folder, site, stamp) as places, _room(site.party):
             unpack(reader, places, progress)
@@ -142,6 +145,20 @@ def _site_of(folder: Path, reader: Reader) -> Site:
         file.write(reader.read(FILES + SITE))
         file.flush()
         return load_site(Path(file.name), folder)
+
+
+def _require_free(folder: Path, site: Site) -> None:
+    """Refuse a site that nobody here has declared, where it would replace what lies elsewhere."""
+    url = site.ledger_url()
+    places = [site.cells, site.models]
+    places += [Path(url.removeprefix("sqlite:///"))] if url.startswith("sqlite:///") else []
+    own = folder.resolve()
+    taken = [path for path in places if path.exists() and own not in path.resolve().parents]
+    if taken:
+        raise ConfigError(
+            f"The {SITE} in the backup names places outside of {folder.name} where something is.",
+            f"If they are the party's own, put its {SITE} there first. Nothing was changed.",
+        )
 
 
 def _secret(site: Site, contents: Contents, keys: PartyKeys) -> bytes:
