@@ -1,4 +1,4 @@
-"""Whoever triggers a run may send any form: it opens what was agreed, or nothing."""
+"""Anyone who triggers a run may send any form: it opens what was agreed, or nothing."""
 
 import json
 from typing import Any
