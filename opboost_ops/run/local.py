@@ -141,13 +141,13 @@ def run_federation(
                 stack.callback(workers[party].end)
         for worker in workers.values():
             worker.wait_until_ready()
-        asks = {party: _asking(at_wait, sites[party], finished.run) for party in workers}
-        _Driver(finished, purpose, workers, listener, asks).drive()
+
+        def asked(party: str) -> None:
+            if at_wait is not None:
+                at_wait(sites[party], finished.run)
+
+        _Driver(finished, purpose, workers, listener, asked).drive()
     return finished
-
-
-def _asking(at_wait: AtWait | None, site: Path, run: str) -> Callable[[], None]:
-    return (lambda: None) if at_wait is None else (lambda: at_wait(site, run))
 
 
 class _StoppedError(Exception):
@@ -163,10 +163,10 @@ class _Driver:
         purpose: Purpose,
         workers: Mapping[str, "_Place"],
         listener: Listener | None,
-        asks: Mapping[str, Callable[[], None]],
+        asked: Callable[[str], None],
     ) -> None:
         self._finished, self._purpose, self._workers = finished, purpose, workers
-        self._listener, self._asks = listener, asks
+        self._listener, self._asked = listener, asked
         self._phases = phases(finished.federation, purpose)
         self._changed = Condition()
         self._opened = False
@@ -244,7 +244,7 @@ class _Driver:
 
         def waits(text: str) -> None:
             self._report(party, {"event": "waits", "stage": stage, "text": text})
-            self._asks[party]()
+            self._asked(party)
 
         try:
             summary, spent = self._workers[party].execute(stage, progress, waits)

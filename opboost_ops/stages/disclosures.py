@@ -8,7 +8,11 @@ QUERY = (
     "how many people are asked about who were not asked about before in the month; the points "
     "reveal nothing about who they are"
 )
-SHARES = "row count; nothing about anybody whom the label holder has not asked about"
+SHARES = (
+    "row count; with the other feature holders' shares and rows, which of the people asked about "
+    "all of them have, even in a run in which this party releases no rows; nothing about anybody "
+    "whom the label holder has not asked about"
+)
 _SEALED = (
     "row count; the rows of people whom the label holder asked about in the month and whom {} in "
     "every run of the month, and which randomised values occur in the table"

@@ -1,6 +1,6 @@
-"""Whether a new model may become champion, by `training.gate: today`: two values, like with like.
+"""Whether a new private model may become champion: two values on the same rows, in the same mode.
 
-A private model has no other rule; `interval_gate` is the one of all others.
+Of its metrics an interval would be exact functions of the rows; `interval_gate` is for all others.
 """
 
 import json

@@ -53,7 +53,7 @@ def reference_of(federation: Federation, registry: Registry, run: str = "") -> s
         run: A run's id, whose own version does not count.
 
     Returns:
-        Its name; the champion's where no version is comparable, or where the rule is today's; None
+        Its name; the champion's where no version is comparable, or the model is private; None
         before the first champion.
     """
     champion = registry.champion()

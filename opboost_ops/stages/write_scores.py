@@ -128,8 +128,8 @@ def _layout(context: Context, scores: pa.Table) -> str:
 def _inputs(context: Context) -> str:
     """Name of everything that the scores follow from, besides model and mode.
 
-    Everybody sees it: of the party's own rows it is a keyed fingerprint, however the table of new
-    rows is written and which other people are in it.
+    Of the party's own rows it is a keyed fingerprint, however the table of new rows is written and
+    which other people are in it; people to whom the scores are delivered see it.
     """
     mode = context.federation.scoring.mode
     key = noise.receiver_secret(context.site.noise_secret(), ":scores")

@@ -63,7 +63,11 @@ def test_the_same_inputs_add_one_file_however_often(trained: Workspace, mode: st
     assert path.parent.stat().st_mode & 0o077 == 0
     before = (path.read_bytes(), path.stat().st_mtime_ns)
     again = scoring(trained, mode, RUN).step("a", "write_scores")
-    later = scoring(trained, mode, LATER).all()["a.write_scores"]
+    # The same rows in another order, too.
+    permuted = scoring(trained, mode, LATER)
+    for party in ("a", "b0"):
+        permuted.edit_table(party, lambda t: t.sample(fraction=1, shuffle=True, seed=5))
+    later = permuted.all()["a.write_scores"]
     assert (again["new"], later["new"]) == (False, False)
     assert (path.read_bytes(), path.stat().st_mtime_ns) == before
     # Other inputs, be it of one party alone, are another file.
