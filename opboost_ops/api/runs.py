@@ -15,6 +15,7 @@ from opboost_ops.errors import ApprovalError
 from opboost_ops.models.card import Card
 from opboost_ops.models.registry import model_in
 from opboost_ops.run import approval
+from opboost_ops.run.inbox import Run
 from opboost_ops.run.local import AtWait, Listener, Parties, run_federation
 from opboost_ops.run.party_sites import federation_file, site_files
 
@@ -164,7 +165,7 @@ def score(
 def _answering(because: str | None) -> AtWait:
     """What answers a party's question with a reason, or says that nobody can answer."""
 
-    def at_wait(site: Path, run: str) -> None:
+    def at_wait(site: Path, run: Run) -> None:
         loaded = load_site(site)
         if because is None or not because.strip():
             raise ApprovalError(
@@ -173,9 +174,10 @@ def _answering(because: str | None) -> AtWait:
                 "Approve for all parties with `because='...'`, or begin with `opboost run` or "
                 "`opboost score`, which wait for `opboost approve`.",
             )
-        for asked, answered in approval.waiting(loaded, run):
-            if answered is None:
+        for asked, answered in approval.waiting(loaded, run.run):
+            # Another federation's question with the same run id is not this call's to answer.
+            if answered is None and asked.place.startswith(f"{run.federation}/"):
                 who, why = getpass.getuser(), because.strip()
-                approval.answer(loaded, run, asked.artifact, True, who, why)
+                approval.answer(loaded, run.run, asked.artifact, True, who, why)
 
     return at_wait

@@ -34,8 +34,8 @@ TIMEOUT = 900.0
 
 Listener = Callable[[str, dict[str, Any]], None]
 
-#: Called with a party's ``site.yaml`` and the run's id when the run waits for a person.
-AtWait = Callable[[Path, str], None]
+#: Called with a party's ``site.yaml`` and the run when that waits for a person.
+AtWait = Callable[[Path, Run], None]
 
 #: Called with a text when a stage begins to wait for a person.
 _Asked = Callable[[str], None]
@@ -144,7 +144,7 @@ def run_federation(
 
         def asked(party: str) -> None:
             if at_wait is not None:
-                at_wait(sites[party], finished.run)
+                at_wait(sites[party], run)
 
         _Driver(finished, purpose, workers, listener, asked).drive()
     return finished
