@@ -1,8 +1,8 @@
 """Agreeing and withdrawing: what a party answers, numbered, dated, with a line in its audit log.
 
 One agreement of a federation is in force: a new one retires the former. A version that was trained
-under a former one is scored only where the party's own ledger has its training, and its people keep
-it by name.
+under a former one is scored only where the party's own audit log has its training, and its people
+keep it by name.
 """
 
 from collections.abc import Collection
@@ -30,6 +30,9 @@ _NAMED = 20
 
 #: Artifacts of a training run: a party that has released one has taken part in it.
 _TRAINED = frozenset({"ranks", "split_request"})
+
+#: Parts of an artifact's place after its federation: run, kind and sender.
+_ARTIFACT = 3
 
 
 def agree(
@@ -98,19 +101,26 @@ def agree(
 
 
 def trained_under(books: Books, federation: str) -> dict[str, Agreed]:
-    """By version that the party's own ledger has, the agreement of its training; the last first.
+    """By version that the party helped to train, the agreement in force then; the last first.
 
     Args:
         books: The party's.
         federation: The federation's name.
     """
-    made = books.agreements.read().of(federation)
+    made = {one.number: one for one in books.agreements.read().of(federation)}
     found: dict[str, Agreed] = {}
-    for at, line in books.ledger.dated():
-        if line.federation == federation and line.kind in _TRAINED:
-            before = [one for one in made if one.at <= at]
-            if before:
-                found.setdefault(line.run, before[-1])
+    in_force: Agreed | None = None
+    # The log's order decides: two entries may be of one second, and a clock may be set back.
+    for _number, entry, _hash in books.audit.entries():
+        name, _, rest = entry.place.partition("/")
+        if name != federation:
+            continue
+        parts = rest.split("/")
+        if entry.action == "agreed":
+            in_force = made.get(int(parts[1]))
+        trained = entry.action == "sent" and len(parts) == _ARTIFACT and parts[1] in _TRAINED
+        if trained and in_force is not None:
+            found.setdefault(parts[0], in_force)
     return dict(reversed(found.items()))
 
 

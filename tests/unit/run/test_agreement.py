@@ -16,6 +16,8 @@ from opboost_ops.run.changes import changes, leaving
 from tests.books import edit_agreement
 from tests.unit.config.test_agreement import INCOME, data, federation
 
+RUN = "0" * 15 + "1"
+
 
 @pytest.fixture
 def bank(tmp_path: Path) -> Site:
@@ -55,6 +57,14 @@ def test_going_back_is_another_agreement_of_the_same_digest(bank: Site) -> None:
     again = agree(bank, federation())
     assert (again.number, again.digest) == (3, first.digest)
     assert not lacking(bank, federation())
+
+
+def test_a_version_is_kept_under_its_own_agreement_however_soon_the_next_came(bank: Site) -> None:
+    first = agree(bank, federation())
+    with open_books(bank) as books:
+        books.audit.add("sent", f"toy/{RUN}/ranks/bank", "bank", "0" * 64)
+    agree(bank, federation(domain__upper=12), keep=[RUN])
+    assert load(bank).kept_under("toy", RUN) == first
 
 
 def test_what_is_withdrawn_is_answered_no_more_and_brings_no_older_one_back(bank: Site) -> None:
