@@ -6,9 +6,6 @@ VENV    := .venv
 BIN     := $(CURDIR)/$(VENV)/bin
 STAMP   := $(VENV)/.setup
 DATASET ?= credit
-# Slow tests that share no server, and so may run beside each other.
-ALONE   := tests/noninterference tests/unit tests/mutants tests/e2e_local tests/adversary tests/dags \
-	tests/leakage/test_canaries.py tests/servers/test_documented_sites.py tests/test_wheel.py
 # The first Python that the project supports; name another with PYTHON=.
 PYTHON  ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null \
@@ -59,8 +56,7 @@ test: setup lint type ## run linters, types and all tests that need nothing but 
 	pytest -n auto --dist worksteal
 
 test-slow: setup ## run the tests that need a browser or a server, and long ones
-	pytest -m slow -n auto --dist worksteal $(ALONE)
-	pytest -m slow $(ALONE:%=--ignore %) --durations 25
+	pytest -m slow -n auto --dist loadgroup --durations 25
 
 test-deployments: setup ## run the tests of whole deployments, for three quarters of an hour, as root
 	pytest -m deployment

@@ -4,6 +4,7 @@ import datetime
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -61,10 +62,13 @@ class Database:
         engine: sa.Engine | None = None
         full = False
         version: int | None = None
+        found: _Found | None = None
         try:
             engine = _sqlite(url) if url.startswith("sqlite") else sa.create_engine(url)
-            version = _known_version(engine) if url in _COMPLETE else None
+            found = _look(engine) if url in _COMPLETE else None
+            version = found.version if found is not None else None
             if version != VERSION:
+                found = None
                 _COMPLETE.discard(url)
                 with self._locked(engine) as connection:
                     version = version_of(connection)
@@ -98,7 +102,10 @@ class Database:
             )
         self._engine = engine
         self._url = url
+        self._found = found
         self._open: sa.Connection | None = None
+        self._reader: sa.Connection | None = None
+        self._is_read = False
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
@@ -123,8 +130,20 @@ class Database:
         if self._open is not None:
             yield self._open
             return
-        with self._engine.connect() as connection:
-            yield connection
+        if self._is_read:
+            with self._engine.connect() as connection:
+                yield connection
+            return
+        # Connecting takes longer than most questions: one connection serves until `close`.
+        if self._reader is None:
+            self._reader = self._engine.connect()
+        self._is_read = True
+        try:
+            yield self._reader
+        finally:
+            self._is_read = False
+            # PostgreSQL would go on showing what was there at the first question.
+            self._reader.rollback()
 
     @property
     def in_transaction(self) -> bool:
@@ -132,7 +151,9 @@ class Database:
         return self._open is not None
 
     def is_empty(self) -> bool:
-        """Whether nothing was ever written: no release, and nothing that happened."""
+        """Whether nothing was written when it was opened: no release, and nothing that happened."""
+        if self._found is not None:
+            return self._found.empty
         with self.reading() as connection:
             tables = set(METADATA.tables) & {"audit", "releases"}
             queries = (sa.select(sa.literal(1)).select_from(METADATA.tables[t]) for t in tables)
@@ -147,7 +168,8 @@ class Database:
         Raises:
             ConfigError: It is another party's.
         """
-        found = self._identity()
+        found = self._found.identity if self._found is not None else None
+        found = found or self._identity()
         if found is None:
             with self.writing() as connection:
                 found = self._identity()
@@ -198,6 +220,9 @@ class Database:
 
     def close(self) -> None:
         """Give the connections back."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
         self._engine.dispose()
 
     @property
@@ -266,13 +291,43 @@ def version_of(connection: sa.Connection) -> int:
     return 1 if "releases" in tables else 0
 
 
-def _known_version(engine: sa.Engine) -> int | None:
+@dataclass(frozen=True)
+class _Found:
+    """What a database holds when it is opened.
+
+    Attributes:
+        version: Of its tables.
+        empty: Whether it has neither releases nor entries of the audit log.
+        identity: Its id and its party, once it has them.
+    """
+
+    version: int | None
+    empty: bool
+    identity: tuple[str, str] | None
+
+
+def _look(engine: sa.Engine) -> _Found | None:
+    """One question for all of it, as a party's state is opened some times in every stage."""
+    query = _questions(len(METADATA.tables))
     try:
         with engine.connect() as connection:
-            return connection.execute(sa.select(sa.func.max(_SCHEMA.c.version))).scalar()
+            version, named, party, *rows = connection.execute(query).one()
     except (sa.exc.OperationalError, sa.exc.ProgrammingError):
         # Another file was put in its place, perhaps a former one.
         return None
+    return _Found(version, not any(rows), (named, party) if named is not None else None)
+
+
+@lru_cache
+def _questions(_tables: int) -> sa.Select[Any]:
+    """Made once for so many known tables: to make it takes longer than to ask it."""
+    tables = [METADATA.tables[name] for name in ("audit", "releases") if name in METADATA.tables]
+    return sa.select(
+        sa.select(sa.func.max(_SCHEMA.c.version)).scalar_subquery(),
+        sa.select(_STATE.c.id).limit(1).scalar_subquery(),
+        sa.select(_STATE.c.party).limit(1).scalar_subquery(),
+        *(sa.exists(sa.select(1).select_from(table)) for table in tables),
+    )
 
 
 def set_version(connection: sa.Connection, version: int = VERSION) -> None:
