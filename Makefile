@@ -6,6 +6,9 @@ VENV    := .venv
 BIN     := $(CURDIR)/$(VENV)/bin
 STAMP   := $(VENV)/.setup
 DATASET ?= credit
+# Tests write and sync small files by the thousand: in memory, where it has room for them.
+ROOM    := $(shell test "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 8000000 \
+	2>/dev/null && echo TMPDIR=/dev/shm)
 # The first Python that the project supports; name another with PYTHON=.
 PYTHON  ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null \
@@ -53,10 +56,10 @@ ui: setup ## leave Airflow running, and say where and how to log in
 	opboost ui
 
 test: setup lint type ## run linters, types and all tests that need nothing but PyPI
-	pytest -n auto --dist worksteal
+	$(ROOM) pytest -n auto --dist worksteal
 
 test-slow: setup ## run the tests that need a browser or a server, and long ones
-	pytest -m slow -n auto --dist loadgroup --durations 25
+	$(ROOM) pytest -m slow -n auto --dist loadgroup --durations 25
 
 test-deployments: setup ## run the tests of whole deployments, for three quarters of an hour, as root
 	pytest -m deployment

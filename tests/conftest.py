@@ -29,6 +29,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
 _SERVERS = {"e2e", "leakage", "servers", "sites"}
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest tests first: begun last, they would keep one worker busy while others idle.
 

@@ -10,7 +10,9 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -89,8 +91,7 @@ def parse_yaml(text: str, file: str) -> Any:
     """
     problem = "is not valid YAML"
     try:
-        _Reader().read(text)
-        return yaml.load(text, Loader=_LOADER)  # noqa: S506
+        return deepcopy(_content(text))
     except _Refused as refusal:
         problem = f"{refusal.problem} at line {refusal.line}"
     except yaml.MarkedYAMLError as error:
@@ -99,6 +100,13 @@ def parse_yaml(text: str, file: str) -> Any:
     except (yaml.YAMLError, ValueError, OverflowError):
         pass  # A number or a date that Python does not take is among them.
     raise ConfigError(problem, _REMEDY, file=file)
+
+
+@lru_cache(maxsize=16)
+def _content(text: str) -> Any:
+    """What a text says; every stage of a run reads the same few files."""
+    _Reader().read(text)
+    return yaml.load(text, Loader=_LOADER)  # noqa: S506
 
 
 def bounded_text(path: Path, most: int) -> str:

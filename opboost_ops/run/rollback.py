@@ -121,9 +121,9 @@ def returned(
         manifest: The artifact's, verified.
     """
     claim = manifest.seen.get(site.party)
-    if claim is None or not is_genuine(site, federation, label_holder, claim):
+    if claim is None or books.checkpoints.knows(federation, label_holder, claim):
         return None
-    if books.checkpoints.knows(federation, label_holder, claim):
+    if not is_genuine(site, federation, label_holder, claim):
         return None
     return Evidence(federation, label_holder, claim, f"{manifest.reference} of {manifest.party}")
 
