@@ -2,8 +2,6 @@
 
 import csv
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +12,12 @@ import yaml
 from opboost_ops.errors import BudgetError, PolicyError
 from tests.bad_input.faults import untouched
 from tests.books import books_of
+from tests.commands import printed
 from tests.federation import Workspace
-
-OPBOOST = Path(sys.executable).parent / "opboost"
-
-
-def run(*words: str | Path, stdin: str = "", fails: bool = False) -> str:
-    done = subprocess.run(
-        [OPBOOST, *words], capture_output=True, text=True, input=stdin, check=False
-    )
-    assert (done.returncode != 0) is fails, done.stderr
-    return done.stderr if fails else done.stdout
 
 
 def shown(workspace: Workspace, party: str = "bank", *more: str) -> Any:
-    return json.loads(run("ledger", "show", workspace.folder / party, "--json", *more))
+    return json.loads(printed("ledger", "show", workspace.folder / party, "--json", *more))
 
 
 def test_the_ledger_tells_releases_losses_and_what_is_exact(trained_once: Workspace) -> None:
@@ -48,15 +37,15 @@ def test_the_ledger_tells_releases_losses_and_what_is_exact(trained_once: Worksp
     whole = sum(line["loss_whole"] for line in told["columns"])
     # One value of every cell was released: the person charged most is charged the worst case.
     assert inside["loss_whole"] == pytest.approx(whole)
-    printed = run("ledger", "show", trained_once.folder / "shop", "--people")
-    assert "what each feature has cost" in printed
-    assert "Exact, no epsilon" in printed
+    told = printed("ledger", "show", trained_once.folder / "shop", "--people")
+    assert "what each feature has cost" in told
+    assert "Exact, no epsilon" in told
 
 
 @pytest.mark.parametrize("suffix", ["csv", "json"])
 def test_the_ledger_is_exported_whole(trained_once: Workspace, tmp_path: Path, suffix: str) -> None:
     out = tmp_path / f"ledger.{suffix}"
-    run("ledger", "export", trained_once.folder / "bank", "--out", out)
+    printed("ledger", "export", trained_once.folder / "bank", "--out", out)
     with books_of(trained_once, "bank") as books:
         lines = books.ledger.releases()
     found = json.loads(out.read_text()) if suffix == "json" else list(csv.DictReader(out.open()))
@@ -65,11 +54,11 @@ def test_the_ledger_is_exported_whole(trained_once: Workspace, tmp_path: Path, s
 
 
 def test_check_finds_what_was_reserved_and_not_completed(workspace: Workspace) -> None:
-    assert "head" in run("ledger", "check", workspace.folder / "bank")
+    assert "head" in printed("ledger", "check", workspace.folder / "bank")
     with books_of(workspace, "bank") as books:
         line = books.ledger.releases()[0]
         books.ledger.reserve([line.model_copy(update={"artifact": "f" * 64})])
-    told = run("ledger", "check", workspace.folder / "bank", fails=True)
+    told = printed("ledger", "check", workspace.folder / "bank", fails=True)
     assert "1 entries are charged" in told
 
 
@@ -122,7 +111,9 @@ def test_a_forgotten_person_leaves_cells_and_next_releases(workspace: Workspace)
     person = sorted(common)[0]
     people = shown(workspace, "bank", "--people")["people"]["columns"][0]["people"]
     receipt = workspace.folder / "receipt.json"
-    told = run("forget", workspace.folder / "bank", "-", "--receipt", receipt, stdin=f"{person}\n")
+    told = printed(
+        "forget", workspace.folder / "bank", "-", "--receipt", receipt, stdin=f"{person}\n"
+    )
     assert "forgot the person" in told
     kept = json.loads(receipt.read_text())
     assert kept["cell_states_removed"] > 0 and kept["artifacts_that_cannot_be_recalled"]["credit"]
@@ -130,7 +121,7 @@ def test_a_forgotten_person_leaves_cells_and_next_releases(workspace: Workspace)
     assert person not in receipt.read_text()
     with books_of(workspace, "bank") as books:
         assert (kept["audit_entry"], kept["audit_head"]) == books.audit.verify()
-    again = run("forget", workspace.folder / "bank", person, "--receipt", receipt, fails=True)
+    again = printed("forget", workspace.folder / "bank", person, "--receipt", receipt, fails=True)
     assert "Nobody was forgotten yet" in again
     assert "Cannot be recalled" in told
     assert "credit" in told
@@ -142,7 +133,7 @@ def test_a_forgotten_person_leaves_cells_and_next_releases(workspace: Workspace)
     assert shown(workspace, "bank", "--people")["people"]["columns"][0]["people"] == people - 1
     for path in (workspace.folder / "bank" / "cells").iterdir():
         assert person.encode() not in path.read_bytes()
-    run("forget", workspace.folder / "bank", "no number", "--integer", fails=True)
+    printed("forget", workspace.folder / "bank", "no number", "--integer", fails=True)
 
 
 def test_local_map_needs_its_disclosure_spelt_out(workspace: Workspace) -> None:

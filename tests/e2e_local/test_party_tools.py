@@ -1,8 +1,6 @@
 """What a party runs at home: plan, leakage, edges, keys."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +10,12 @@ import pytest
 import yaml
 
 from tests.books import books_of
+from tests.commands import printed
 from tests.federation import Workspace
-
-OPBOOST = Path(sys.executable).parent / "opboost"
 
 
 def run(folder: Path, *words: str, fails: bool = False) -> str:
-    done = subprocess.run([OPBOOST, *words], cwd=folder, capture_output=True, text=True)
-    assert (done.returncode != 0) is fails, done.stderr
-    return done.stderr if fails else done.stdout
+    return printed(*words, folder=folder, fails=fails)
 
 
 @pytest.fixture(scope="module")

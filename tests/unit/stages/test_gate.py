@@ -1,8 +1,6 @@
 """A new model becomes champion only if it is not worse than the champion by more than agreed."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +8,8 @@ import pytest
 
 from opboost_ops.errors import ContractError
 from opboost_ops.models.registry import Registry
+from tests.commands import printed
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace, small_credit
-
-OPBOOST = Path(sys.executable).parent / "opboost"
 
 
 @pytest.fixture(scope="module")
@@ -110,13 +107,7 @@ def test_a_champion_of_other_columns_stands_by_its_own_evaluation(workspace: Wor
 
 
 def command(workspace: Workspace, *words: str, fails: bool = False) -> str:
-    done = subprocess.run(
-        [OPBOOST, "models", words[0], workspace.folder / "credit", *words[1:]],
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode != 0) is fails, done.stderr
-    return done.stderr if fails else done.stdout
+    return printed("models", words[0], workspace.folder / "credit", *words[1:], fails=fails)
 
 
 def test_promote_and_rollback_by_hand(workspace: Workspace) -> None:

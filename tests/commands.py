@@ -1,0 +1,51 @@
+"""`opboost` in this process: one of its own takes longer to start than most commands to run."""
+
+import contextlib
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from opboost_ops.cli import main
+
+
+def opboost(
+    *words: str | Path, stdin: str = "", folder: Path | None = None
+) -> tuple[int, str, str]:
+    """Exit code, output and errors of a command.
+
+    Args:
+        words: Its arguments.
+        stdin: What is typed.
+        folder: Where it is run.
+    """
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.chdir(folder or Path.cwd()),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        patch.setattr(sys, "argv", ["opboost", *map(str, words)])
+        patch.setattr(sys, "stdin", io.StringIO(stdin))
+        with pytest.raises(SystemExit) as ended:
+            main()
+    code = ended.value.code
+    return (code if isinstance(code, int) else int(bool(code))), out.getvalue(), err.getvalue()
+
+
+def printed(
+    *words: str | Path, stdin: str = "", folder: Path | None = None, fails: bool = False
+) -> str:
+    """What a command prints; its errors, where it is to fail.
+
+    Args:
+        words: Its arguments.
+        stdin: What is typed.
+        folder: Where it is run.
+        fails: Whether it must.
+    """
+    code, out, err = opboost(*words, stdin=stdin, folder=folder)
+    assert (code != 0) is fails, err
+    return err if fails else out
