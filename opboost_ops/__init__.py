@@ -1,3 +1,3 @@
 """Privacy-preserving vertical federated gradient boosting, run by Airflow."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

@@ -1,7 +1,7 @@
-"""Which releases work together: from 0.2.0 on, those that are at most one minor version apart.
+"""Which releases work together: from 0.3.0 on, those that are at most one minor version apart.
 
 Parties upgrade one after the other, so two neighbouring releases must be able to hold a run; what
-a release leaves behind for longer than that nobody tests. Releases before 0.2.0 spoke another
+a release leaves behind for longer than that nobody tests. Releases before 0.3.0 spoke another
 protocol and are told apart by that.
 """
 
@@ -11,7 +11,7 @@ import re
 _RELEASE = re.compile(r"^(\d{1,6})\.(\d{1,6})(?!\d)")
 
 #: The first release to which the rule applies.
-_FIRST = (0, 2)
+_FIRST = (0, 3)
 
 
 def too_far_apart(mine: str, theirs: str) -> int:

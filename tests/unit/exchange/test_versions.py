@@ -26,20 +26,20 @@ RELEASE_0_1_0 = "f91ea14"
 @pytest.mark.parametrize(
     ("mine", "theirs", "expected"),
     [
-        ("0.2.0", "0.2.0", 0),
-        ("0.2.0", "0.2.9", 0),
-        ("0.2.0", "0.3.0", 0),
-        ("0.3.4", "0.2.0", 0),
-        ("0.2.0", "0.4.0", -1),
-        ("0.4.0", "0.2.0", 1),
-        ("0.4.0rc1", "0.2.0.dev3+local", 1),
+        ("0.3.0", "0.3.0", 0),
+        ("0.3.0", "0.3.9", 0),
+        ("0.3.0", "0.4.0", 0),
+        ("0.4.4", "0.3.0", 0),
+        ("0.3.0", "0.5.0", -1),
+        ("0.5.0", "0.3.0", 1),
+        ("0.5.0rc1", "0.3.0.dev3+local", 1),
         ("0.10.0", "0.9.0", 0),
-        ("0.2.0", "0.10.0", -1),
+        ("0.3.0", "0.10.0", -1),
         ("1.0.0", "0.9.0", 1),
         ("1.3.0", "1.4.0", 0),
         # Told apart by their protocol, or by nothing.
-        ("0.1.0", "0.4.0", 0),
-        ("0.4.0", "0.1.0", 0),
+        ("0.2.0", "0.4.0", 0),
+        ("0.4.0", "0.2.0", 0),
         ("0.4.0", "?", 0),
         ("0.4.0", "", 0),
         ("0.4.0", "9", 0),
@@ -51,14 +51,14 @@ def test_one_minor_version_apart_works_together(mine: str, theirs: str, expected
 
 
 @pytest.mark.parametrize(
-    ("mine", "behind"), [("0.5.0", "credit has to upgrade"), ("0.2.0", "this party has to upgrade")]
+    ("mine", "behind"), [("0.6.0", "credit has to upgrade"), ("0.3.0", "this party has to upgrade")]
 )
 def test_the_side_that_must_upgrade_is_named_before_anything_is_published(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, mine: str, behind: str
 ) -> None:
     from opboost_ops.exchange import artifact
 
-    monkeypatch.setattr(artifact, "__version__", "0.3.0" if mine == "0.5.0" else "0.4.0")
+    monkeypatch.setattr(artifact, "__version__", "0.4.0" if mine == "0.6.0" else "0.5.0")
     monkeypatch.setattr(manifest, "__version__", artifact.__version__)
     workspace.open()
     monkeypatch.setattr(manifest, "__version__", mine)
