@@ -8,10 +8,10 @@ and can make no party release anything.
 """
 
 from opboost_ops.config.site import Site
-from opboost_ops.errors import ConfigError
+from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.exchange.books import Books, open_books
 from opboost_ops.exchange.identity import new_identity
-from opboost_ops.exchange.store import Store
+from opboost_ops.exchange.store import LocalStore, Store, open_store
 from opboost_ops.privacy.database import has_tables
 
 #: How a person goes on.
@@ -53,6 +53,27 @@ def store_fault(books: Books, store: Store, party: str, federation: str) -> Conf
         f"{known.identity[:_SHOWN]} is pinned since {known.since[:10]}.",
         REMEDY,
     )
+
+
+def folder_fault(books: Books, site: Site, federation: str) -> str:
+    """Why the folder that a site names as its store is not the pinned one; empty where it is.
+
+    For pages, which do not wait for a server: of another store than a folder it says nothing.
+
+    Args:
+        books: The party's.
+        site: Its site.
+        federation: Name of the federation.
+    """
+    try:
+        store = open_store(site.store)
+        known = isinstance(store, LocalStore)
+        fault = store_fault(books, store, site.party, federation) if known else None
+    except ConnectionError as error:
+        return str(error)
+    except OpBoostError as error:
+        return error.problem
+    return fault.problem if fault is not None else ""
 
 
 def require_known_store(site: Site, store: Store, federation: str) -> None:
