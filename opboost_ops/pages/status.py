@@ -168,9 +168,9 @@ def _part(party: Party) -> Cell:
 def _checked(party: Party) -> Cell:
     if party.checked is None:
         return Cell("never compared" if not party.fault else "")
-    lost = len(party.missing)
-    if party.store or lost:
-        return Cell("another store" if party.store else f"{lost} missing", state="bad")
+    if party.store or party.missing:
+        words = "another store" if party.store else f"{party.missing} missing"
+        return Cell(words, state="bad")
     return Cell(f"nothing missing, {ago(party.checked)} ago", state="good")
 
 
