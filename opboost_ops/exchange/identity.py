@@ -5,8 +5,8 @@ change or delete it, and then runs stop. It protects from mistakes, such as a sh
 mounted, behind whose empty folder a new store would begin.
 """
 
+import hashlib
 import re
-import uuid
 
 from opboost_ops.errors import ArtifactError
 
@@ -19,9 +19,14 @@ MOST = 64
 _FORM = re.compile(r"[0-9a-f]{32}")
 
 
-def new_identity() -> str:
-    """An identity that no other store has."""
-    return uuid.uuid4().hex
+def identity_from(agreement: str, run: str) -> str:
+    """The identity of a store that begins with a run; it tells nothing but which run that was.
+
+    Args:
+        agreement: Digest of what the run's parties have agreed to, their keys among it.
+        run: The run's id.
+    """
+    return hashlib.sha256(f"{agreement}/{run}".encode()).hexdigest()[:32]
 
 
 def parsed(raw: bytes) -> str:

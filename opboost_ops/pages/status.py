@@ -155,8 +155,7 @@ def _parties(one: Federation) -> Table:
         )
     heads = ("party", "columns released", "retrainings left", "first to end", "takes part")
     name = f"parties_{one.federation}"[:40]
-    heads = (*heads, "site and state", "state and store")
-    return Table(name, "Parties", heads, tuple(rows))
+    return Table(name, "Parties", (*heads, "site and state", "state and store"), tuple(rows))
 
 
 def _part(party: Party) -> Cell:

@@ -147,7 +147,7 @@ def accept_plan(
         require_ready(*this, also)
     else:
         admit(*this)
-    pin_store(party.site, party.store, run.federation)
+    pin_store(party.site, party.store, run.federation, taken.agreement, run.run)
     return acceptance, plan.digest
 
 

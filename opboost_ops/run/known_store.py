@@ -10,7 +10,7 @@ and can make no party release anything.
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.exchange.books import Books, open_books
-from opboost_ops.exchange.identity import new_identity
+from opboost_ops.exchange.identity import identity_from
 from opboost_ops.exchange.store import LocalStore, Store, open_store
 from opboost_ops.privacy.database import has_tables
 
@@ -95,13 +95,15 @@ def require_known_store(site: Site, store: Store, federation: str) -> None:
         raise fault
 
 
-def pin_store(site: Site, store: Store, federation: str) -> None:
+def pin_store(site: Site, store: Store, federation: str, agreement: str, run: str) -> None:
     """Pin the store at a party's first run in a federation; later ones change nothing.
 
     Args:
         site: The party's.
         store: The exchange.
         federation: Name of the federation.
+        agreement: Digest of the agreement that the run's plan bears.
+        run: The run's id.
 
     Raises:
         ConfigError: The party uses another store, and this one has no identity.
@@ -111,7 +113,7 @@ def pin_store(site: Site, store: Store, federation: str) -> None:
             return
         if fault := store_fault(books, store, site.party, federation):
             raise fault
-        books.stores.pin(federation, _identity_of(store, new_identity()))
+        books.stores.pin(federation, _identity_of(store, identity_from(agreement, run)))
 
 
 def accept_store(books: Books, store: Store, party: str, federation: str) -> bool:

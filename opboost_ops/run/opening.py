@@ -77,7 +77,7 @@ def open_run(
     except BudgetError as error:
         note_refused(site, Run(declared.name, run, me), "open_run", error)
         raise
-    pin_store(site, party.store, declared.name)
+    pin_store(site, party.store, declared.name, plan.agreement, run)
     signer = signer_of(site, plan.federation, me, plan.day or today, home)
     draft = Draft(
         kind="plan",

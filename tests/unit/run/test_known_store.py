@@ -13,7 +13,7 @@ from opboost_ops.backup.restoring import restore
 from opboost_ops.backup.writing import back_up
 from opboost_ops.cli import app
 from opboost_ops.errors import ConfigError, OpBoostError
-from opboost_ops.exchange.identity import IDENTITY, new_identity
+from opboost_ops.exchange.identity import IDENTITY, identity_from
 from opboost_ops.exchange.store import LocalStore
 from tests.books import books_of
 from tests.federation import Workspace
@@ -117,7 +117,7 @@ def test_a_store_that_is_gone_in_the_middle_of_a_run_gets_nothing(workspace: Wor
 
 def other_one(workspace: Workspace) -> None:
     shutil.rmtree(workspace.folder / "exchange" / IDENTITY)
-    workspace.store.set_identity(new_identity())
+    workspace.store.set_identity(identity_from("another agreement", workspace.run))
 
 
 def none(workspace: Workspace) -> None:
@@ -221,7 +221,7 @@ def test_opboost_check_names_a_store_that_is_another_one(workspace: Workspace) -
 
 def test_two_writers_agree_on_one_identity(tmp_path: Path) -> None:
     first, second = LocalStore(tmp_path / "store"), LocalStore(tmp_path / "store")
-    one, other = new_identity(), new_identity()
+    one, other = (identity_from("", run) for run in ("1", "2"))
     first.set_identity(one)
     second.set_identity(other)
     assert first.identity() == second.identity() == one
