@@ -74,7 +74,7 @@ def _problems(one: Federation) -> list[Block]:
         if party.store:
             remedy = (
                 "No run releases anything until then. See that the share is mounted; where the "
-                "store was moved or begun anew on purpose: `opboost ledger recover SITE`."
+                "store was moved or replaced on purpose: `opboost ledger recover SITE`."
             )
             found.append(Note("bad", party.store, remedy))
         if party.missing:

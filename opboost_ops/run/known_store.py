@@ -17,7 +17,7 @@ from opboost_ops.privacy.database import has_tables
 #: How a person goes on.
 REMEDY = (
     "See that `store` in site.yaml names the right place, and that the share is mounted there. "
-    "Where the store was moved or begun anew on purpose, `opboost ledger recover SITE --yes` goes "
+    "Where the store was moved or replaced on purpose, `opboost ledger recover SITE --yes` goes "
     "on with the one that is there now. Nothing was released."
 )
 
