@@ -1,7 +1,7 @@
 """A store's identity: a small file at its root that says which store it is.
 
-It is written once, by the first run. It is no secret and no proof: anyone who may write the store can
-change or delete it, and then runs stop. It protects from mistakes, such as a share that is not
+It is written once, by the first run. It is no secret and no proof: anyone who may write the store
+can change or delete it, and then runs stop. It protects from mistakes, such as a share that is not
 mounted, behind whose empty folder a new store would begin.
 """
 
