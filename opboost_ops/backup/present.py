@@ -1,7 +1,7 @@
 """What lies at a site before a backup is put back, and what of it the backup does not know."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,6 +42,7 @@ class Present:
         forgotten: Whom it has been asked to forget; see `ForgottenPeople.entries`.
         withdrawn: Digests of agreements that are answered no more, by federation.
         stopped: Federations in which it has stopped taking part.
+        stores: By federation, the identity of the store that it has pinned.
     """
 
     anything: bool
@@ -50,6 +51,7 @@ class Present:
     forgotten: frozenset[tuple[str, str]] = field(default_factory=frozenset)
     withdrawn: frozenset[tuple[str, str]] = field(default_factory=frozenset)
     stopped: frozenset[str] = field(default_factory=frozenset)
+    stores: Mapping[str, str] = field(default_factory=dict)
 
     def beyond(self, backup: Iterable[Line]) -> list[Line]:
         """Lines that a backup has not."""
@@ -79,11 +81,13 @@ def look(site: Site) -> Present:
             withdrawn = _not_in_force(book)
             stops = frozenset(a.federation for a in made if stopped(books, a.federation))
             entries = sum(1 for _ in books.audit.entries())
+            stores = {name: pin.identity for name, pin in books.stores.pins().items()}
     except (OpBoostError, ValueError):
         if not url.startswith("sqlite:///"):
             raise
         return Present(True, False)
-    return Present(files or bool(lines) or entries > 0, True, lines, listed, withdrawn, stops)
+    anything = files or bool(lines) or entries > 0
+    return Present(anything, True, lines, listed, withdrawn, stops, stores)
 
 
 def _not_in_force(book: Agreements) -> frozenset[tuple[str, str]]:

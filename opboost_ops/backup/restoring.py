@@ -37,6 +37,7 @@ from opboost_ops.errors import ArtifactError, ConfigError, ContractError
 from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.key_files import write_private
 from opboost_ops.exchange.migrations import copy_file
+from opboost_ops.exchange.pinned_stores import PinnedStores
 from opboost_ops.mechanisms import noise
 from opboost_ops.mechanisms.noise import read_secret
 from opboost_ops.privacy.agreements import AgreementRecords
@@ -233,6 +234,7 @@ def _replace(site: Site, contents: Contents, places: Places, present: Present) -
             places.swap()
             _stay_forgotten(site, database, present.forgotten)
             _stay_withdrawn(site, database, present)
+            _stay_pinned(database, present)
     finally:
         database.close()
 
@@ -260,6 +262,13 @@ def _stay_withdrawn(site: Site, database: Database, present: Present) -> None:
         if not of or of[-1].action != "stopped":
             place = f"{federation}/home/act"
             audit.add("stopped", place, site.party, detail="kept through a restore")
+
+
+def _stay_pinned(database: Database, present: Present) -> None:
+    """A backup of before the first run unpins no store."""
+    stores = PinnedStores(database)
+    for federation in present.stores.keys() - stores.pins().keys():
+        stores.pin(federation, present.stores[federation])
 
 
 def _lines(path: Path) -> Iterator[bytes]:

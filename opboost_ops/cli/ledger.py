@@ -103,7 +103,7 @@ def check(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Compare the database with signed checkpoints and cell files; exit 1 where one is missing."""
+    """Compare the database with store, checkpoints and cell files; exit 1 where one is missing."""
     import json
 
     from opboost_ops.config.loading import load_site
@@ -133,8 +133,8 @@ def check(
     if gaps:
         lost = sum(gap.lacks != "open" for gap in gaps)
         raise ConfigError(
-            f"The state of {declared.party} has lost {lost} things, and {len(gaps) - lost} entries "
-            "are charged that are not known to be published.",
+            f"{lost} gaps between the state of {declared.party} and its store, and "
+            f"{len(gaps) - lost} entries are charged that are not known to be published.",
             "docs/runbook.md says what to do about each; no run releases anything until then.",
         )
 
@@ -143,10 +143,11 @@ def check(
 def recover(
     site: Site,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Charge missing releases and lost cell states.")
+        bool,
+        typer.Option("--yes", help="Charge what is missing, and use the store that is there now."),
     ] = False,
 ) -> None:
-    """Charge releases that the ledger has lost, at the declared worst case, and go on."""
+    """Charge releases that the ledger has lost, or use another store from now on, and go on."""
     from opboost_ops.config.loading import POLICY, load_policy, load_site
     from opboost_ops.run.recovery import recover as charge
     from opboost_ops.run.rollback import check as find_gaps
@@ -159,11 +160,22 @@ def recover(
     if not yes:
         for gap in gaps:
             print(gap)
+        lost = sum(gap.lacks != "store" for gap in gaps)
+        if not lost:
+            raise ConfigError(
+                "Recovery would use the store that is there now from now on, at no charge.",
+                "Mount the right one; or say --yes. Nothing was changed.",
+            )
         raise ConfigError(
-            f"Recovery would charge {len(gaps)} gaps at the declared worst case, for good.",
+            f"Recovery would charge {lost} gaps at the declared worst case, for good.",
             "Restore the newest backup, which costs less; or say --yes. Nothing was changed.",
         )
     done = charge(declared, policy)
+    if done.stores:
+        print(
+            f"{declared.party}: runs of {', '.join(done.stores)} use the store that is there now, "
+            "and no other one."
+        )
     print(
         f"{declared.party}: {done.releases} missing releases and {done.states} lost cell states "
         "were charged at the declared worst case."

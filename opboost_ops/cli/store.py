@@ -77,6 +77,7 @@ def gc(
     from opboost_ops.config.loading import load_site
     from opboost_ops.exchange.books import open_books
     from opboost_ops.exchange.store import open_store
+    from opboost_ops.run.known_store import require_known_store
 
     declared = load_site(site / "site.yaml")
     with _reached():
@@ -84,6 +85,9 @@ def gc(
     verb = "Would remove" if dry_run else "Removed"
     runs = 0
     with _reached():
+        # What was published is somewhere else, and its home folder is no old one.
+        for federation in declared.tables:
+            require_known_store(declared, store, federation)
         parts = (store.garbage if dry_run else store.collect)(older_than * 3600)
         for part in parts:
             print(f"{verb} {plain(part)}, left behind by a writer that did not finish.")

@@ -8,6 +8,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.migrations import upgrade
+from opboost_ops.exchange.pinned_stores import PinnedStores
 from opboost_ops.mechanisms.noise import read_secret
 from opboost_ops.privacy.agreements import AgreementRecords, Agreements
 from opboost_ops.privacy.asked import Asked
@@ -44,6 +45,7 @@ class Books:
         asked: What label holders asked it about in epochs of private alignment.
         agreements: What it has agreed to.
         forgotten: Whom it was asked to forget.
+        stores: Which store each of its federations uses.
     """
 
     ledger: Ledger
@@ -56,6 +58,7 @@ class Books:
     asked: Asked
     agreements: AgreementRecords
     forgotten: Forgotten
+    stores: PinnedStores
 
     def lost_states(self) -> list[str]:
         """Names of what has drawn under a noise key whose cell state is not there any more."""
@@ -109,6 +112,7 @@ def open_books(site: Site, *, fresh: bool = False) -> Iterator[Books]:
             Asked(database),
             AgreementRecords(database, site.party),
             Forgotten(database),
+            PinnedStores(database),
         )
     finally:
         database.close()

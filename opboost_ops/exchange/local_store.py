@@ -15,6 +15,7 @@ from pathlib import Path
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.files import sizes_of
 from opboost_ops.exchange.folder_news import FolderNews
+from opboost_ops.exchange.identity import IDENTITY, MOST, contents, damaged, parsed
 from opboost_ops.exchange.limits import HEADS, MOST_FILES, Admit, read_within, too_large
 from opboost_ops.exchange.manifest import MANIFEST, is_run_id
 from opboost_ops.exchange.places import conflict, manifest_last, parts_of, run_of, wait_for
@@ -25,6 +26,9 @@ THROWAWAY = ".throwaway"
 
 #: A root with these bits is shared by the users of its group.
 _SHARED = stat.S_ISGID | stat.S_ISVTX | stat.S_IWGRP
+
+#: The file in the folder of a store's identity.
+_STORE = "store"
 
 #: How the names of folders begin that are not published yet, or no more.
 PART = ".part-"
@@ -59,6 +63,29 @@ class LocalStore:
         """Whether the folder carries the mark of an experiment."""
         with _faults(THROWAWAY):
             return (self._folder / THROWAWAY).is_file()
+
+    def identity(self) -> str | None:
+        """See `Store.identity`."""
+        with _faults(IDENTITY), suppress(FileNotFoundError):
+            try:
+                flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+                place = os.open(self._folder / IDENTITY, flags)
+            except NotADirectoryError:
+                raise damaged() from None
+            try:
+                return parsed(_content(place, IDENTITY, _STORE, MOST))
+            except Rejected:
+                raise damaged() from None
+            finally:
+                os.close(place)
+        return None
+
+    def set_identity(self, identity: str) -> None:
+        """See `Store.set_identity`; a folder, as it comes by one rename on every mount."""
+        with _faults(IDENTITY):
+            _make(self._folder, self._folder)
+            place = self._folder / IDENTITY
+            _move_in(place, [_STORE], {_STORE: contents(identity)}, durable=True)
 
     def put_once(self, reference: str, files: Mapping[str, bytes], *, durable: bool = True) -> bool:
         """See `Store.put_once`."""

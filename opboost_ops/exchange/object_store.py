@@ -20,6 +20,7 @@ from pydantic import Field, ValidationError
 
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ArtifactError, OpBoostError
+from opboost_ops.exchange.identity import IDENTITY, MOST, contents, parsed
 from opboost_ops.exchange.limits import Admit, read_within, too_large
 from opboost_ops.exchange.local_store import THROWAWAY
 from opboost_ops.exchange.manifest import Digest, is_run_id
@@ -109,6 +110,15 @@ class ObjectStore:
     def throwaway(self) -> bool:
         """Whether there is an object that marks an experiment."""
         return self._bucket.get(THROWAWAY, _MOST_PUBLISHED) is not None
+
+    def identity(self) -> str | None:
+        """See `Store.identity`."""
+        raw = self._bucket.get(IDENTITY, MOST)
+        return parsed(raw) if raw is not None else None
+
+    def set_identity(self, identity: str) -> None:
+        """See `Store.set_identity`."""
+        self._bucket.put_new(IDENTITY, contents(identity))
 
     def put_once(
         self,

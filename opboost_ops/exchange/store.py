@@ -35,6 +35,20 @@ class Store(Protocol):
     def throwaway(self) -> bool:
         """Whether the store was made for an experiment and may hold seeded noise."""
 
+    def identity(self) -> str | None:
+        """Which store this is, 32 hex digits; None where nothing says it.
+
+        Raises:
+            ArtifactError: Something else is in its place.
+        """
+
+    def set_identity(self, identity: str) -> None:
+        """Say which store this is, where nothing says it yet.
+
+        Args:
+            identity: 32 hex digits.
+        """
+
     def put_once(self, reference: str, files: Mapping[str, bytes], *, durable: bool = True) -> bool:
         """Publish a folder that contains a manifest.
 

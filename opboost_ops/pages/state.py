@@ -17,6 +17,7 @@ from opboost_ops.models.versions import Models
 from opboost_ops.pages import airflow
 from opboost_ops.pages.deployment import Query, federations, has_books, parties
 from opboost_ops.run.approval import waits_since
+from opboost_ops.run.known_store import folder_fault
 from opboost_ops.run.taking_part import stopped
 from opboost_ops.views.ledger import ledger_of
 
@@ -110,6 +111,10 @@ class Party(Record):
         fault: What cannot be read.
         stopped: Since when it takes part in no run; null where it takes part.
         asked: Since when the last run waits for a person's approval there; null where it does not.
+        checked: When its state was last compared with the store, by a run or `ledger check`.
+        missing: How many things were missing then; which ones, the party's own people are told.
+        store: Why the store that is there now is not the one that it has pinned; of a folder only,
+            as no page waits for a server.
     """
 
     party: str
@@ -119,6 +124,9 @@ class Party(Record):
     fault: str = ""
     stopped: datetime | None = None
     asked: datetime | None = None
+    checked: datetime | None = None
+    missing: int = 0
+    store: str = ""
 
 
 class Purpose(Record):
@@ -247,6 +255,8 @@ def _party(party: str, federation: str, site: Site, policy: Policy, runs: Sequen
     with open_books(site) as books:
         stop = stopped(books, federation)
         asked = next(filter(None, (waits_since(books, federation, run) for run in runs)), None)
+        last = books.stores.last_check()
+        fault = folder_fault(books, site, federation)
     view = ledger_of(site, policy)
     left = view.left(federation)
     found = [
@@ -269,6 +279,9 @@ def _party(party: str, federation: str, site: Site, policy: Policy, runs: Sequen
         unlimited=left.fits is None and left.limited,
         stopped=datetime.fromisoformat(stop) if stop else None,
         asked=datetime.fromisoformat(asked) if asked else None,
+        checked=datetime.fromisoformat(last.at) if last else None,
+        missing=len(last.missing) if last else 0,
+        store=fault,
     )
 
 

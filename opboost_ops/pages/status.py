@@ -71,6 +71,20 @@ def _problems(one: Federation) -> list[Block]:
             found.append(Note("warn", text, remedy))
         if party.fault:
             found.append(Note("bad", f"{party.party}: {party.fault}", "Its other pages say more."))
+        if party.store:
+            remedy = (
+                "No run releases anything until then. See that the share is mounted; where the "
+                "store was moved or replaced on purpose: `opboost ledger recover SITE`."
+            )
+            found.append(Note("bad", party.store, remedy))
+        if party.missing:
+            things = "1 thing" if party.missing == 1 else f"{party.missing} things"
+            text = (
+                f"The state of {party.party} lacked {things} when it was compared with its store, "
+                f"{ago(party.checked)} ago."
+            )
+            remedy = "`opboost ledger check SITE` says which, and what to do; no run releases yet."
+            found.append(Note("bad", text, remedy))
     return found
 
 
@@ -136,17 +150,27 @@ def _parties(one: Federation) -> Table:
                 Cell(left.feature),
                 _part(party),
                 Cell(party.fault or "readable", state="bad" if party.fault else "good"),
+                _checked(party),
             )
         )
     heads = ("party", "columns released", "retrainings left", "first to end", "takes part")
     name = f"parties_{one.federation}"[:40]
-    return Table(name, "Parties", (*heads, "site and state"), tuple(rows))
+    return Table(name, "Parties", (*heads, "site and state", "state and store"), tuple(rows))
 
 
 def _part(party: Party) -> Cell:
     if party.fault:
         return Cell("", "")
     return Cell(f"no, since {_at(party.stopped)}", state="warn") if party.stopped else Cell("yes")
+
+
+def _checked(party: Party) -> Cell:
+    if party.checked is None:
+        return Cell("never compared" if not party.fault else "")
+    if party.store or party.missing:
+        words = "another store" if party.store else f"{party.missing} missing"
+        return Cell(words, state="bad")
+    return Cell(f"nothing missing, {ago(party.checked)} ago", state="good")
 
 
 def _at(moment: datetime | None) -> str:

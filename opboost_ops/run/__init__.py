@@ -8,7 +8,8 @@ The life of a run, in order, and the file of each step:
 3. `opening`: the label holder resolves federation file and form (`form_values`), and publishes the
    signed plan.
 4. `invitations`: a party in an Airflow of its own finds the runs that wait for it.
-5. `inbox`: a party takes the plan, and afterwards every artifact, in the order of the protocol.
+5. `known_store`: only the store that a party has pinned at its first run is read and written.
+   `inbox`: a party takes the plan, and afterwards every artifact, in the order of the protocol.
 6. `admission`: the plan is held against agreement and policy before any table is opened;
    `known_keys`: whose keys a party believes, and as of which day, by its own `clock`.
    `preflight`: before a party's first work, all that would stop it later is told at once, with

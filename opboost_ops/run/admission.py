@@ -83,6 +83,8 @@ def admit(
         what, reasons = "stopped", [f"this party takes part in no run of it since {since}"]
     if not reasons:
         what, reasons = "gaps", _against_state(party, plan.federation, seen)
+        with open_books(party.site) as books:
+            books.stores.note_check(reasons)
     if reasons:
         name, holder = plan.federation.name, plan.federation.label_holder
         new = _note(party, name, holder, run, digest, what, reasons, home)

@@ -24,6 +24,7 @@ from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.run import clock, known_keys
 from opboost_ops.run.admission import admit, refuse_unknown
+from opboost_ops.run.known_store import pin_store, require_known_store
 from opboost_ops.run.phases import stages_of
 from opboost_ops.run.preflight import require_ready
 from opboost_ops.run.publication import Publisher
@@ -119,8 +120,10 @@ def accept_plan(
         ArtifactError: There is none.
         Rejected: It is not signed by the label holder whom the party's policy pins, or is no plan.
         PolicyError: The party has not agreed to it.
-        OpBoostError: The party could not do its part.
+        OpBoostError: The party could not do its part, or its store is not the one that it knows.
     """
+    # Before waiting: in another store than its own nothing would ever come.
+    require_known_store(party.site, party.store, run.federation)
     unknown = ""
     try:
         acceptance = acceptance_of(party, run)
@@ -144,6 +147,7 @@ def accept_plan(
         require_ready(*this, also)
     else:
         admit(*this)
+    pin_store(party.site, party.store, run.federation, taken.agreement, run.run)
     return acceptance, plan.digest
 
 

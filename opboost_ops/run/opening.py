@@ -27,6 +27,7 @@ from opboost_ops.run import clock, timings
 from opboost_ops.run.form_values import asked_for, with_form
 from opboost_ops.run.inbox import Run, acceptance_of, home_of, keep, note_refused
 from opboost_ops.run.known_keys import scored_under
+from opboost_ops.run.known_store import pin_store, require_known_store
 from opboost_ops.run.preflight import require_ready, together
 from opboost_ops.run.publication import Publisher, publish, signer_of
 from opboost_ops.stages.gate import maps
@@ -76,6 +77,7 @@ def open_run(
     except BudgetError as error:
         note_refused(site, Run(declared.name, run, me), "open_run", error)
         raise
+    pin_store(site, party.store, declared.name, plan.agreement, run)
     signer = signer_of(site, plan.federation, me, plan.day or today, home)
     draft = Draft(
         kind="plan",
@@ -119,6 +121,7 @@ def resolved(
     me = declared.label_holder
     site, policy = site_of(me)
     party = Publisher(me, site, policy, open_store(site.store))
+    require_known_store(site, party.store, declared.name)
     asked = asked_for(form, purpose)
     registry = Registry(site.models, declared.name)
     earlier = _planned_before(party.store, reference(declared.name, run, "plan", me))

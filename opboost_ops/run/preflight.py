@@ -21,6 +21,7 @@ from opboost_ops.exchange.plan import Plan
 from opboost_ops.privacy.checkpoints import Checkpoint
 from opboost_ops.run.admission import admit
 from opboost_ops.run.expected_cost import require_within
+from opboost_ops.run.known_store import require_known_store
 from opboost_ops.run.phases import ROUNDS, stages_of
 from opboost_ops.run.publication import Publisher, signer_of
 from opboost_ops.run.room import require_room
@@ -102,6 +103,7 @@ def lacking(
             )
 
     checks: list[Callable[[], Any]] = [
+        lambda: require_known_store(site, party.store, federation.name),
         lambda: signer_of(site, federation, party.name, day, home),
         lambda: private_key(site.encryption_key, spec.encryption_key),
     ]

@@ -24,6 +24,7 @@ from opboost_ops.privacy.charges import Charges
 from opboost_ops.privacy.checkpoints import Standing, signed_bytes
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.ledger import Ledger
+from opboost_ops.run.known_store import store_fault
 from opboost_ops.run.rollback import KINDS, own_artifacts
 from opboost_ops.stages.stage import Home
 
@@ -91,6 +92,7 @@ def publish(
             nothing was published.
         ArtifactError: The run has already published something else at one of their places, or the
             store has no room for them.
+        ConfigError: The store is not the one that the party has pinned; nothing was published.
     """
     experiment = experiment_of(party, federation)
     protected = party.name in federation.feature_holders
@@ -134,6 +136,8 @@ def publish(
         # Reserve, publish, commit: a crash in between leaves a line of what was perhaps not
         # released, never the other way round, and the retry completes its own reservation. Cells
         # were charged before, when they were drawn.
+        if fault := store_fault(books, party.store, party.name, federation.name):
+            raise fault
         _require_charged(books.ledger, party.name, reserved)
         with books.together():
             _require_one_table(books.ledger, party.name, reserved)

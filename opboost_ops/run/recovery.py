@@ -30,6 +30,7 @@ from opboost_ops.privacy.ledger import is_recovered_key
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.run.expected_cost import model_cost
 from opboost_ops.run.known_keys import signed_as
+from opboost_ops.run.known_store import accept_store
 from opboost_ops.run.rollback import Evidence, evidence
 from opboost_ops.stages.seal import disclosed_edges
 
@@ -42,15 +43,19 @@ class Recovered:
         releases: How many missing releases were charged.
         lines: The ledger entries.
         states: How many cell states start over.
+        stores: Of which federations another store is used from now on.
     """
 
     releases: int
     lines: tuple[Release, ...]
     states: int
+    stores: tuple[str, ...] = ()
 
 
 def recover(site: Site, policy: Policy) -> Recovered:
-    """Charge what a party's state has lost; doing it again changes nothing.
+    """Charge what a party's state has lost, and use the store that is there now.
+
+    Doing it again changes nothing.
 
     Args:
         site: The party's.
@@ -60,6 +65,10 @@ def recover(site: Site, policy: Policy) -> Recovered:
         ConfigError: The party has agreed to nothing yet, or no plan says what was declared.
     """
     with open_books(site, fresh=True) as books:
+        store = open_store(site.store)
+        stores = tuple(
+            name for name in sorted(site.tables) if accept_store(books, store, site.party, name)
+        )
         found = evidence(books, site)
         with books.together():
             lines, releases = [], 0
@@ -74,7 +83,7 @@ def recover(site: Site, policy: Policy) -> Recovered:
                 detail = f"recovered: {releases} missing releases, {states} lost cell states"
                 books.audit.add("noted", "ledger", site.party, detail=detail)
         books.cells.collect()
-    return Recovered(releases, (*lines, *more), states)
+    return Recovered(releases, (*lines, *more), states, stores)
 
 
 def _charged(

@@ -28,6 +28,7 @@ from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.privacy.checkpoints import Checkpoint, signed_bytes
 from opboost_ops.privacy.ledger import is_recovered_key
 from opboost_ops.run.known_keys import signed_as
+from opboost_ops.run.known_store import store_fault
 
 #: Kinds of artifact that have a ledger entry each.
 KINDS = frozenset(get_args(Kind)) - frozenset(ROUND_KINDS)
@@ -266,10 +267,25 @@ def check(site: Site) -> list[Gap]:
     """
     try:
         with open_books(site) as books:
-            return [*_ledger_gaps(books, site), *_cell_gaps(books), *_open_gaps(books)]
+            found = [
+                *_store_gaps(books, site),
+                *_ledger_gaps(books, site),
+                *_cell_gaps(books),
+                *_open_gaps(books),
+            ]
+            books.stores.note_check([f"{gap.lacks} lacks {gap.missing}" for gap in found])
+            return found
     except LostBooks as error:
         what = error.problem
     return [Gap("ledger", "all of it: the database is gone, or empty", what, RECOVER)]
+
+
+def _store_gaps(books: Books, site: Site) -> Iterator[Gap]:
+    for federation in sorted(site.tables):
+        fault = store_fault(books, open_store(site.store), site.party, federation)
+        if fault is not None:
+            what = f"the store that {site.party} has pinned for {federation}"
+            yield Gap("store", what, fault.problem, fault.remedy, federation)
 
 
 def _ledger_gaps(books: Books, site: Site) -> Iterator[Gap]:

@@ -14,12 +14,13 @@ from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.encryption import key_name, private_key
 from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.exchange.store import open_store
+from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.database import has_tables
 from opboost_ops.privacy.receivers import unpinned_receiver, with_receiver
 from opboost_ops.run import agreement, mailboxes
+from opboost_ops.run.known_store import require_known_store
 from opboost_ops.run.party_sites import site_files
 from opboost_ops.stages.rehearsal import common_people, rehearse, table_fault
 from opboost_ops.stages.sources import borrowed
@@ -90,6 +91,7 @@ def _of_party(federation: Federation, party: str, file: Path) -> tuple[list[Faul
         store = open_store(site.store)
     except OpBoostError as error:
         return [*faults, Fault(f"{party}/site.yaml:store", error.problem, error.remedy)], None
+    faults += _store_faults(federation, party, site, store)
     home = Home(site.home)
     return faults, Context(federation, "", party, site, policy, home, store, "", 0.0)
 
@@ -107,6 +109,18 @@ def _lost(party: str, site: Site) -> list[Fault]:
         )
         for feature in lost
     ]
+
+
+def _store_faults(federation: Federation, party: str, site: Site, store: Store) -> Sequence[Fault]:
+    """What is wrong with the store of a party that has used one before."""
+    where = f"{party}/site.yaml:store"
+    try:
+        require_known_store(site, store, federation.name)
+    except OpBoostError as error:
+        return (Fault(where, error.problem, error.remedy),)
+    except ConnectionError as error:
+        return (Fault(where, str(error), "Do this again later."),)
+    return ()
 
 
 def key_faults(

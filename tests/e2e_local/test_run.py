@@ -89,7 +89,7 @@ def test_the_last_line_has_all_keys(seeded: tuple[Path, dict[str, Any]]) -> None
         assert sizes[kind] == wanted > 0
     # Held-out rows are judged by ranks: nothing of its own leaves for them.
     assert sizes["holdout"] == 0
-    on_disk = sum(p.stat().st_size for p in (folder / "exchange").rglob("*") if p.is_file())
+    on_disk = sum(p.stat().st_size for p in (folder / "exchange").glob("[!.]*/**/*") if p.is_file())
     assert sum(artifacts.values()) == on_disk
     assert 0 < sizes["ranks_entropy"] < sizes["feature_holders_total"]
     federation = load_federation(folder / "federation.yaml")

@@ -99,6 +99,7 @@ class Memory:
 
     places: dict[str, dict[str, bytes]] = field(default_factory=dict)
     throwaway: bool = True
+    known: str | None = None
 
     def put_once(self, reference: str, files: Mapping[str, bytes], *, durable: bool = True) -> bool:
         assert MANIFEST in files
@@ -106,6 +107,12 @@ class Memory:
         if known != dict(files):
             raise ArtifactError("Other content was already published there.")
         return known is not files
+
+    def identity(self) -> str | None:
+        return self.known
+
+    def set_identity(self, identity: str) -> None:
+        self.known = self.known or identity
 
     def get(self, reference: str, admit: object = None) -> dict[str, bytes] | None:
         return self.places.get(reference)

@@ -48,6 +48,17 @@ def test_runs_and_times_are_those_of_what_is_published(store: Store) -> None:
     assert store.written(f"{place}s") is None
 
 
+def test_the_first_identity_of_a_store_stays_and_is_no_artifact(store: Store, url: str) -> None:
+    assert store.identity() is None
+    store.set_identity("0" * 32)
+    open_store(url).set_identity("1" * 32)
+    assert open_store(url).identity() == store.identity() == "0" * 32
+    assert store.list("") == []
+    assert store.garbage(0) == []
+    assert store.collect(0) == []
+    assert store.identity() == "0" * 32
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_other_content_is_a_conflict_and_changes_nothing(store: Store, name: str) -> None:
     store.put_once(PLACE, FILES)

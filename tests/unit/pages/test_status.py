@@ -18,6 +18,7 @@ from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.models.registry import Registry
 from opboost_ops.run.acts import Asked, do
+from opboost_ops.run.rollback import check
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.pages.airflow_runs import TRAIN, forget_runs, write_run
 from tests.unit.pages.conftest import Reader
@@ -110,6 +111,39 @@ def test_failed_scoring_is_on_status_beside_a_training_that_succeeded(
     text = plain(reader.page("status"))
     assert "The last run of scoring failed" in text and "Last success of scoring never" in text
     assert "Runs of scoring 1 1 failed" in plain(reader.page("statement"))
+
+
+def test_a_store_that_is_not_mounted_is_on_status_at_once(
+    reader: Reader, shown: Workspace, scheduled: None
+) -> None:
+    (one,) = reader.get("/opboost/status.json").json()["federations"]
+    bank = next(party for party in one["parties"] if party["party"] == "bank")
+    assert (bank["store"], bank["missing"]) == ("", 0)
+    assert bank["checked"] is not None
+    exchange = shown.folder / "exchange"
+    exchange.rename(shown.folder / "away")
+    exchange.mkdir()
+    reply = reader.get("/opboost/status.json")
+    jsonschema.validate(reply.json(), reader.get("/opboost/status.schema.json").json())
+    for party in reply.json()["federations"][0]["parties"]:
+        assert "is not the one that its runs of credit_scoring use" in party["store"]
+    text = plain(reader.page("status"))
+    assert "The store of bank is not the one" in text and "opboost ledger recover" in text
+    assert list(exchange.iterdir()) == []
+
+
+def test_what_ledger_check_finds_is_on_status_until_it_finds_nothing(
+    reader: Reader, shown: Workspace, scheduled: None
+) -> None:
+    site = load_site(shown.folder / "bank" / "site.yaml")
+    state = min(site.cells.glob("*.parquet"))
+    state.rename(shown.folder / "lost")
+    assert [gap.lacks for gap in check(site)] == ["cells"]
+    text = plain(reader.page("status"))
+    assert "The state of bank lacked 1 thing when it was compared with its store" in text
+    (shown.folder / "lost").rename(state)
+    assert check(site) == []
+    assert "lacked" not in plain(reader.page("status"))
 
 
 def test_a_program_asks_with_a_token(

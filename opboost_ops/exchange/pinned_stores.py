@@ -1,0 +1,98 @@
+"""What a party's database says of its stores: which one a federation uses, and the last check."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+
+from opboost_ops.privacy.database import METADATA, Database
+
+_STORES = sa.Table(
+    "stores",
+    METADATA,
+    sa.Column("federation", sa.String(160), primary_key=True),
+    sa.Column("identity", sa.String(32), nullable=False),
+    sa.Column("since", sa.String(40), nullable=False),
+)
+
+#: One row: what the last comparison of the state with the store found.
+_CHECKS = sa.Table(
+    "checks",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("at", sa.String(40), nullable=False),
+    sa.Column("missing", sa.Text, nullable=False),
+)
+
+
+@dataclass(frozen=True)
+class Pin:
+    """The store that a federation's runs use: its identity, and since when, UTC."""
+
+    identity: str
+    since: str
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outcome of a comparison of the state with the store.
+
+    Attributes:
+        at: When, UTC.
+        missing: What was missing, a line each.
+    """
+
+    at: str
+    missing: tuple[str, ...]
+
+
+class PinnedStores:
+    """The identities of the stores that a party's runs have used.
+
+    Args:
+        database: The party's.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def pins(self) -> Mapping[str, Pin]:
+        """By federation."""
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(_STORES).order_by(_STORES.c.federation)).all()
+        return {row.federation: Pin(row.identity, row.since) for row in rows}
+
+    def pin(self, federation: str, identity: str) -> None:
+        """From now on, a federation uses the store of this identity.
+
+        Args:
+            federation: The federation's name.
+            identity: The store's.
+        """
+        row = {"federation": federation, "identity": identity, "since": _now()}
+        with self._database.writing() as connection:
+            connection.execute(sa.delete(_STORES).where(_STORES.c.federation == federation))
+            connection.execute(sa.insert(_STORES).values(row))
+
+    def note_check(self, missing: Sequence[str]) -> None:
+        """Keep the outcome of a comparison of the state with the store.
+
+        Args:
+            missing: What was missing, a line each.
+        """
+        row = {"id": 1, "at": _now(), "missing": json.dumps(list(missing))}
+        with self._database.writing() as connection:
+            connection.execute(sa.delete(_CHECKS))
+            connection.execute(sa.insert(_CHECKS).values(row))
+
+    def last_check(self) -> Check | None:
+        """The outcome of the last one; None where there was none."""
+        with self._database.reading() as connection:
+            row = connection.execute(sa.select(_CHECKS)).first()
+        return Check(row.at, tuple(json.loads(row.missing))) if row is not None else None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,227 @@
+"""A party's runs use one store: another one, or an empty folder in its place, is refused."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from opboost_ops.backup.encryption import Key, Lock
+from opboost_ops.backup.restoring import restore
+from opboost_ops.backup.writing import back_up
+from opboost_ops.cli import app
+from opboost_ops.errors import ConfigError, OpBoostError
+from opboost_ops.exchange.identity import IDENTITY, identity_from
+from opboost_ops.exchange.store import LocalStore
+from tests.books import books_of
+from tests.federation import Workspace
+
+
+def opboost(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def check(workspace: Workspace, party: str) -> Result:
+    return opboost("ledger", "check", workspace.folder / party)
+
+
+def recover(workspace: Workspace, party: str, *more: str) -> Result:
+    return opboost("ledger", "recover", workspace.folder / party, *more)
+
+
+def lines(workspace: Workspace, party: str) -> int:
+    with books_of(workspace, party) as books:
+        return len(books.ledger.releases())
+
+
+def pins(workspace: Workspace, party: str) -> dict[str, str]:
+    with books_of(workspace, party) as books:
+        return {name: pin.identity for name, pin in books.stores.pins().items()}
+
+
+def unmount(workspace: Workspace) -> Path:
+    """Move the exchange away; an empty folder is left, as where a share was mounted."""
+    exchange, away = workspace.folder / "exchange", workspace.folder / "away"
+    exchange.rename(away)
+    exchange.mkdir()
+    return away
+
+
+def move_to_other(workspace: Workspace, party: str) -> Path:
+    """Let one party's site name an empty folder of its own."""
+    own = workspace.folder / party / "own"
+    own.mkdir()
+    file = workspace.folder / party / "site.yaml"
+    site = yaml.safe_load(file.read_text())
+    file.write_text(yaml.safe_dump({**site, "store": str(own)}))
+    return own
+
+
+def test_the_first_run_gives_a_store_its_identity_and_every_party_pins_it(
+    trained_once: Workspace,
+) -> None:
+    identity = trained_once.store.identity()
+    assert identity is not None
+    for party in trained_once.declared.parties:
+        assert pins(trained_once, party) == {"credit_scoring": identity}
+    assert IDENTITY not in "".join(trained_once.store.list(""))
+
+
+def test_a_run_begins_no_store_in_the_place_of_one_that_is_not_mounted(
+    workspace: Workspace,
+) -> None:
+    before = {party: lines(workspace, party) for party in workspace.declared.parties}
+    away = unmount(workspace)
+    with pytest.raises(ConfigError, match="is not the one that its runs") as error:
+        workspace.open()
+    assert "mounted" in error.value.remedy
+    assert "ledger recover" in error.value.remedy
+    assert list((workspace.folder / "exchange").iterdir()) == []
+    assert {party: lines(workspace, party) for party in before} == before
+    found = check(workspace, "bank")
+    assert found.exit_code == 1
+    assert "store lacks" in found.stdout
+    gone = opboost("store", "gc", workspace.folder / "bank")
+    assert isinstance(gone.exception, ConfigError)
+    # The share is mounted again: nothing else is to be done.
+    (workspace.folder / "exchange").rmdir()
+    away.rename(workspace.folder / "exchange")
+    assert check(workspace, "bank").exit_code == 0
+    workspace.open()
+    workspace.step("bank", "check_table")
+
+
+def test_a_feature_holder_refuses_at_once_and_does_not_wait_for_a_plan(
+    workspace: Workspace,
+) -> None:
+    own = move_to_other(workspace, "bank")
+    workspace.open()
+    before = lines(workspace, "bank")
+    with pytest.raises(ConfigError, match="The store of bank is not the one"):
+        workspace.step("bank", "check_table")
+    assert list(own.iterdir()) == []
+    assert lines(workspace, "bank") == before
+
+
+def test_a_store_that_is_gone_in_the_middle_of_a_run_gets_nothing(workspace: Workspace) -> None:
+    workspace.until("desensitize", "bank")
+    before = lines(workspace, "bank")
+    unmount(workspace)
+    with pytest.raises(ConfigError, match="is not the one"):
+        workspace.step("bank", "desensitize")
+    assert list((workspace.folder / "exchange").iterdir()) == []
+    assert lines(workspace, "bank") == before
+
+
+def other_one(workspace: Workspace) -> None:
+    shutil.rmtree(workspace.folder / "exchange" / IDENTITY)
+    workspace.store.set_identity(identity_from("another agreement", workspace.run))
+
+
+def none(workspace: Workspace) -> None:
+    shutil.rmtree(workspace.folder / "exchange" / IDENTITY)
+
+
+@pytest.mark.parametrize("change", [other_one, none])
+def test_who_changes_the_identity_stops_runs_and_a_person_of_each_party_goes_on(
+    workspace: Workspace, change: Callable[[Workspace], None]
+) -> None:
+    change(workspace)
+    with pytest.raises(ConfigError, match="is not the one"):
+        workspace.open()
+    refused = recover(workspace, "credit")
+    assert refused.exit_code == 1
+    assert "at no charge" in str(refused.exception)
+    with pytest.raises(ConfigError, match="is not the one"):
+        workspace.open()
+    before = lines(workspace, "credit")
+    assert recover(workspace, "credit", "--yes").exit_code == 0
+    assert lines(workspace, "credit") == before
+    workspace.open()
+    if change is none:
+        # It has the identity again that all others have pinned.
+        workspace.step("bank", "check_table")
+        return
+    with pytest.raises(ConfigError, match="The store of bank is not the one"):
+        workspace.step("bank", "check_table")
+    assert recover(workspace, "bank", "--yes").exit_code == 0
+    workspace.step("bank", "check_table")
+    with books_of(workspace, "bank") as books:
+        assert any(e.place == "credit_scoring/store" for e in books.audit.of("noted"))
+
+
+def a_link(place: Path) -> None:
+    place.symlink_to("/etc/hostname")
+
+
+def a_long_file(place: Path) -> None:
+    place.write_bytes(b"secret" * 10_000_000)
+
+
+def words(place: Path) -> None:
+    place.write_text("secret\n" * 3)
+
+
+@pytest.mark.parametrize("put", [a_link, a_long_file, words])
+def test_what_is_no_identity_is_refused_and_not_shown(
+    workspace: Workspace, put: Callable[[Path], None]
+) -> None:
+    place = workspace.folder / "exchange" / IDENTITY / "store"
+    place.unlink()
+    put(place)
+    with pytest.raises(OpBoostError, match="is damaged") as error:
+        workspace.open()
+    assert "secret" not in str(error.value)
+
+
+def test_a_state_without_a_pin_gets_one_at_its_next_run(workspace: Workspace) -> None:
+    """As release 0.2.0 left it: no store had an identity, and nobody had pinned one."""
+    shutil.rmtree(workspace.folder / "exchange" / IDENTITY)
+    for party in workspace.declared.parties:
+        with books_of(workspace, party) as books, books.database.writing() as connection:
+            connection.exec_driver_sql("DELETE FROM stores")
+    workspace.open()
+    workspace.step("bank", "check_table")
+    identity = workspace.store.identity()
+    assert identity is not None
+    assert pins(workspace, "bank") == pins(workspace, "credit") == {"credit_scoring": identity}
+
+
+def test_a_party_that_uses_a_store_begins_no_second_one_for_another_federation(
+    workspace: Workspace,
+) -> None:
+    """It would be its first run there, and nothing is pinned for it yet."""
+    with books_of(workspace, "credit") as books, books.database.writing() as connection:
+        connection.exec_driver_sql("UPDATE stores SET federation = 'another'")
+    unmount(workspace)
+    with pytest.raises(ConfigError, match="is not the one"):
+        workspace.open()
+    assert list((workspace.folder / "exchange").iterdir()) == []
+
+
+def test_a_restored_state_knows_its_store(workspace: Workspace, tmp_path: Path) -> None:
+    words = "correct horse battery"
+    archive = tmp_path / "bank.backup"
+    site = workspace.folder / "bank"
+    back_up(site, archive, Lock(passphrase=words))
+    before = pins(workspace, "bank")
+    (site / "ledger.sqlite").unlink()
+    restore(site, archive, Key(passphrase=words), over=True)
+    assert pins(workspace, "bank") == before
+
+
+def test_opboost_check_names_a_store_that_is_another_one(workspace: Workspace) -> None:
+    move_to_other(workspace, "bank")
+    found = opboost("check", workspace.folder)
+    assert isinstance(found.exception, ConfigError)
+    assert "bank/site.yaml:store" in [fault.where for fault in found.exception.faults]
+
+
+def test_two_writers_agree_on_one_identity(tmp_path: Path) -> None:
+    first, second = LocalStore(tmp_path / "store"), LocalStore(tmp_path / "store")
+    one, other = (identity_from("", run) for run in ("1", "2"))
+    first.set_identity(one)
+    second.set_identity(other)
+    assert first.identity() == second.identity() == one
