@@ -13,15 +13,9 @@ from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipExcept
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.errors import ApprovalError, BudgetError, OpBoostError, PolicyError
-from opboost_ops.orchestration import capacity, metrics, notifications
+from opboost_ops.orchestration import capacity, failures, metrics, notifications
 from opboost_ops.orchestration.capacity import form_of
-from opboost_ops.orchestration.failures import (
-    XCOM_LIMIT,
-    Failed,
-    NetworkError,
-    RefusedBudget,
-    plainly,
-)
+from opboost_ops.orchestration.failures import XCOM_LIMIT, Failed, RefusedBudget, plainly
 from opboost_ops.orchestration.settings import use_airflow_secrets
 from opboost_ops.orchestration.times import missed
 
@@ -279,7 +273,7 @@ def execute(
         name = type(error).__name__
         if _of_the_network(error):
             words = f"{what}: the network failed ({name}). It is tried again."
-            failure = NetworkError(words, stage)
+            failure = failures.NetworkError(words, stage)
             outcome = "again"
         else:
             failure = Failed(f"{what}: failed unexpectedly ({name}).", "", stage)

@@ -218,7 +218,6 @@ def _every_chain() -> frozenset[Chain]:
 
 
 def _alone(*stages: str) -> tuple[Chain, ...]:
-    """A task for each of these stages."""
     return tuple(Chain(stage, (stage,)) for stage in stages)
 
 
@@ -229,10 +228,13 @@ _ANSWER = Chain("psi_answer", ("psi_answer", "seal"))
 #: By this alone Airflow knows that there is a new champion: without one it is skipped.
 _ANNOUNCE = _alone("announce_champion")
 
+_OWN_TABLES = (
+    Phase("open", "active", (_LOOK,)),
+    Phase("own", "passive", (_LOOK,), beside=True),
+)
 _HORIZONTAL: Mapping[Purpose, tuple[Phase, ...]] = {
     "train": (
-        Phase("open", "active", (_LOOK,)),
-        Phase("own", "passive", (_LOOK,), beside=True),
+        *_OWN_TABLES,
         Phase(
             "learn",
             "everyone",
@@ -245,16 +247,24 @@ _HORIZONTAL: Mapping[Purpose, tuple[Phase, ...]] = {
         Phase("announce", "active", _ANNOUNCE),
     ),
     "score": (
-        Phase("open", "active", (_LOOK,)),
-        Phase("own", "passive", (_LOOK,), beside=True),
+        *_OWN_TABLES,
         Phase("score", "everyone", _alone("score", "check_scores", "write_scores")),
     ),
 }
 
 
+def _released(*randomised: str) -> tuple[Phase, ...]:
+    """Up to what feature holders seal: it follows from their own tables and the plan alone."""
+    release = Chain("desensitize", ("digest_ids", "preprocess", *randomised))
+    return (
+        Phase("open", "label_holder", (_LOOK, _ASK)),
+        Phase("release", "feature_holder", (_LOOK, release, *_alone("check_release")), beside=True),
+        Phase("psi", "feature_holder", (_ANSWER,), awaits=("psi_query",)),
+    )
+
+
 def _training(routed: bool, has_shares: bool) -> tuple[Phase, ...]:
     shares: tuple[Awaited, ...] = ("shares",) if has_shares else ()
-    release = Chain("desensitize", ("digest_ids", "preprocess", "desensitize", "rank"))
     train = (
         Chain("assemble", ("open_rows", "assemble")),
         *_alone("check_frame"),
@@ -263,10 +273,7 @@ def _training(routed: bool, has_shares: bool) -> tuple[Phase, ...]:
     model = _alone("materialise", "check_model")
     end = (Chain("register", ("evaluate", "register")), *_ANNOUNCE)
     first = (
-        Phase("open", "label_holder", (_LOOK, _ASK)),
-        # What a feature holder releases follows from its own table and the plan alone.
-        Phase("release", "feature_holder", (_LOOK, release, *_alone("check_release")), beside=True),
-        Phase("psi", "feature_holder", (_ANSWER,), awaits=("psi_query",)),
+        *_released("desensitize", "rank"),
         Phase("train", "label_holder", train, awaits=("psi_answer", *shares, "ranks")),
         Phase("answer", "feature_holder", _alone("answer_splits"), awaits=("split_request",)),
     )
@@ -301,10 +308,7 @@ def _scoring(mode: ScoringMode, has_shares: bool) -> tuple[Phase, ...]:
             Phase("psi", "feature_holder", (answer,), awaits=wanted),
             Phase("score", "label_holder", score, awaits=("psi_answer", *shares, "routes")),
         )
-    release = Chain("desensitize", ("digest_ids", "preprocess", "desensitize"))
     return (
-        Phase("open", "label_holder", (_LOOK, _ASK)),
-        Phase("release", "feature_holder", (_LOOK, release, *_alone("check_release")), beside=True),
-        Phase("psi", "feature_holder", (_ANSWER,), awaits=("psi_query",)),
+        *_released("desensitize"),
         Phase("score", "label_holder", score, awaits=("psi_answer", *shares, "values")),
     )
