@@ -7,8 +7,8 @@ TITLES = {
     "open": ("opens the run", "Publishes the plan, checks its own table, digests its IDs."),
     "psi": (
         "answers who is common",
-        "Answers the label holder's blinded points. It learns how many there are, and nobody's ID. "
-        "Then it publishes what it releases.",
+        "Publishes each person's row, sealed, and answers the label holder's blinded points. It "
+        "learns how many there are, and nobody's ID.",
     ),
     "release": (
         "protected release",

@@ -223,8 +223,8 @@ def _alone(*stages: str) -> tuple[Chain, ...]:
 
 _LOOK = Chain("check_table", ("check_table", "check_drift"))
 _ASK = Chain("psi_query", ("digest_ids", "psi_query"))
-#: What waits for another party comes first: a task that is tried again repeats nothing before it.
-_ANSWER = Chain("psi_answer", ("psi_answer", "seal"))
+#: All that waits for the query: what a feature holder works out before is kept by earlier tasks.
+_ANSWER = Chain("psi_answer", ("seal", "psi_answer"))
 #: By this alone Airflow knows that there is a new champion: without one it is skipped.
 _ANNOUNCE = _alone("announce_champion")
 

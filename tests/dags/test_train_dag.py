@@ -44,7 +44,7 @@ STAGES_OF = {
     "check_table": ["check_table", "check_drift"],
     "psi_query": ["digest_ids", "psi_query"],
     "desensitize": ["digest_ids", "preprocess", "desensitize", "rank"],
-    "psi_answer": ["psi_answer", "seal"],
+    "psi_answer": ["seal", "psi_answer"],
     "assemble": ["open_rows", "assemble"],
     "train": ["train", "request_splits"],
     "register": ["evaluate", "register"],
