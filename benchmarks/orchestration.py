@@ -15,6 +15,7 @@ import os
 import re
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -29,6 +30,7 @@ from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.orchestration.processes import members, settings
 from opboost_ops.orchestration.standalone import Standalone
+from opboost_ops.run import phases
 from opboost_ops.run.local import run_federation
 
 #: An asset's event starts its run not at once.
@@ -59,6 +61,9 @@ def measured(options: Any, folder: Path) -> dict[str, Any]:
     by_airflow, alone = [], []
     apart: list[dict[str, Any]] = []
     dag = f"{federation.name}_train"
+    # In trees of before a task ran several stages, it is called as its one stage is.
+    by_task = getattr(phases, "stages_by_task", lambda *_: {})
+    chains = by_task(federation, "train")
     changed = settings(dict(each.split("=", 1) for each in options.set))
     with Standalone(folder / "airflow", file.parent, sites, environment=changed) as airflow:
         client = airflow.client()
@@ -75,7 +80,7 @@ def measured(options: Any, folder: Path) -> dict[str, Any]:
             took = {name: round(now[name] - spent[name], 2) for name in now}
             # Trees of before the homes kept what stages took have it in the summaries.
             told = getattr(finished, "spent", finished.summaries)
-            where = taken_apart(client, dag, run, told)
+            where = taken_apart(client, dag, run, told, chains)
             where["held"] = held(airflow.home / "output" / "scheduler.log", client.tasks(dag, run))
             apart.append({**where, "processor": took})
             if not options.without:
@@ -114,7 +119,9 @@ def until_idle(client: Any, dag: str) -> None:
         quiet = quiet + 1 if all(run["state"] in ("success", "failed") for run in runs) else 0
 
 
-def taken_apart(client: Any, dag: str, run: str, spent: Any) -> dict[str, Any]:
+def taken_apart(
+    client: Any, dag: str, run: str, spent: Any, stages_of_tasks: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
     """Seconds along the longest path of a run that has ended, by what they were spent on.
 
     Args:
@@ -122,6 +129,7 @@ def taken_apart(client: Any, dag: str, run: str, spent: Any) -> dict[str, Any]:
         dag: Its DAG.
         run: Airflow's id of it.
         spent: What each party's stages took.
+        stages_of_tasks: The stages of tasks that run several, by id.
     """
     tasks = {task["task_id"]: task for task in client.tasks(dag, run)}
     before: dict[str, list[str]] = {task: [] for task in tasks}
@@ -140,8 +148,9 @@ def taken_apart(client: Any, dag: str, run: str, spent: Any) -> dict[str, Any]:
             datetime.fromisoformat(tasks[name][t]) for t in ("queued_when", "start_date")
         )
         group, stage = name.split(".")
-        took = spent[group.rpartition("_")[0]].get(stage, {})
-        own = took.get("seconds", 0.0) + took.get("quality_seconds", 0.0)
+        mine = spent[group.rpartition("_")[0]]
+        took = [mine.get(each, {}) for each in stages_of_tasks.get(name, (stage,))]
+        own = sum(t.get("seconds", 0.0) + t.get("quality_seconds", 0.0) for t in took)
         found["scheduling"] += (queued - at).total_seconds()
         found["starting"] += (start - queued).total_seconds()
         found["around"] += (ended[name] - start).total_seconds() - own

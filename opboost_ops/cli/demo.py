@@ -238,7 +238,7 @@ def _show(
     progress: Any,
     purpose: "Purpose",
 ) -> None:
-    from opboost_ops.run.phases import stages_of
+    from opboost_ops.run.phases import stages_by_task, stages_of
     from opboost_ops.run.runner import together
 
     task = instances[0]
@@ -247,17 +247,27 @@ def _show(
     if event is None or (name, event) in seen:
         return
     seen.add((name, event))
-    group, stage = name.split(".")
+    group, own = name.split(".")
     party = group.rpartition("_")[0]
-    stages = stages_of(finished.federation, purpose, party)
-    opens = party == finished.federation.label_holder
-    told: dict[str, Any] = {"event": event, "stage": stage, "of": len(stages) + opens}
-    if event == "finished":
+    federation = finished.federation
+    stages = stages_of(federation, purpose, party)
+    opens = party == federation.label_holder
+    told: dict[str, Any] = {"event": event, "stage": own, "of": len(stages) + opens}
+    if event != "finished":
+        progress(party, told)
+        return
+    chain = stages_by_task(federation, purpose).get(name)
+    for stage in chain or (own,):
+        key = "return_value" if chain is None else stage
+        told["stage"] = stage
         told["summary"] = together(
-            [client.summary(t["dag_id"], t["dag_run_id"], name, t["map_index"]) for t in instances]
+            [
+                client.summary(t["dag_id"], t["dag_run_id"], name, key, t["map_index"])
+                for t in instances
+            ]
         )
         finished.summaries.setdefault(party, {})[stage] = told["summary"]
-    progress(party, told)
+        progress(party, dict(told))
 
 
 def _failure(client: "Client", dag: str, run: str, tasks: list[dict[str, Any]]) -> str:

@@ -4,7 +4,6 @@ from typing import Any
 
 import httpx
 
-from opboost_ops.orchestration.tasks import SUMMARY
 from opboost_ops.pages.airflow import FAILURE
 
 #: How the API numbers the one instance of a task that is not mapped.
@@ -96,19 +95,20 @@ class Client:
             if len(found) >= page["total_entries"] or not page["task_instances"]:
                 return found
 
-    def summary(self, dag: str, run: str, task: str, index: int = UNMAPPED) -> dict[str, Any]:
+    def summary(
+        self, dag: str, run: str, task: str, stage: str = "return_value", index: int = UNMAPPED
+    ) -> dict[str, Any]:
         """What a task left in XCom for people.
 
         Args:
             dag: Id of the DAG.
             run: Airflow's id of the run.
             task: Id of the task.
+            stage: Which of its stages; none in a task that runs no stage of the protocol.
             index: Which instance of a mapped task.
         """
-        path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries"
-        key = SUMMARY if task.endswith(".list_shards") else "return_value"
-        entry = self.get(f"{path}/{key}", deserialize=True, map_index=index)
-        return dict(entry["value"])
+        path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/{stage}"
+        return dict(self.get(path, deserialize=True, map_index=index)["value"])
 
     def error(self, dag: str, run: str, task: str, attempt: int, index: int = UNMAPPED) -> str:
         """The message with which a task failed; empty if its log has none.

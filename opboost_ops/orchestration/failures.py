@@ -34,16 +34,31 @@ class Failed(AirflowFailException):
     Args:
         problem: What happened, and where.
         remedy: What to do about it.
+        stage: Which of its stages failed, in a task that runs stages.
     """
 
-    def __init__(self, problem: str, remedy: str = "") -> None:
+    def __init__(self, problem: str, remedy: str = "", stage: str = "") -> None:
         self.problem = problem
         self.remedy = remedy
+        self.stage = stage
         super().__init__(f"{problem} {remedy}".strip())
 
 
 class RefusedBudget(Failed):
     """A task failed because a party's own budget refuses the release."""
+
+
+class NetworkError(ConnectionError):
+    """The network failed a task, which is tried again.
+
+    Args:
+        words: What happened.
+        stage: Which of its stages failed, in a task that runs stages.
+    """
+
+    def __init__(self, words: str, stage: str = "") -> None:
+        self.stage = stage
+        super().__init__(words)
 
 
 def plainly(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -67,13 +82,19 @@ def plainly(function: Callable[_P, _R]) -> Callable[_P, _R]:
 def _tell(error: AirflowFailException) -> None:
     problem = getattr(error, "problem", str(error))
     remedy = getattr(error, "remedy", "")
-    for line in lines(problem, remedy):
+    stage = getattr(error, "stage", "")
+    for line in lines(f"{stage}: {problem}" if stage else problem, remedy):
         _LOG.error(line)
     _without_traceback()
-    left = {"refused": isinstance(error, RefusedBudget), "problem": problem, "remedy": remedy}
+    left = {
+        "refused": isinstance(error, RefusedBudget),
+        "problem": problem,
+        "remedy": remedy,
+        "stage": stage,
+    }
     if len(json.dumps(left).encode()) > XCOM_LIMIT:
         # In ASCII a letter may take six bytes.
-        left |= {"problem": f"{problem[:250]}… (all of it is in the log)", "remedy": remedy[:60]}
+        left |= {"problem": f"{problem[:245]}… (all of it is in the log)", "remedy": remedy[:60]}
     try:
         get_current_context()["ti"].xcom_push(FAILURE, left)
     except Exception as unsaid:

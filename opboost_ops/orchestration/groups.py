@@ -1,4 +1,7 @@
-"""A run's task groups: one for each phase of each party, acyclic among themselves."""
+"""A run's task groups: one for each phase of each party, acyclic among themselves.
+
+Which stages a task runs is declared once, in `run.phases`.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -13,9 +16,9 @@ from opboost_ops.config.federation import Federation, Party, Purpose
 from opboost_ops.config.private_faults import may_drop_out
 from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.notifications import CALLBACKS
-from opboost_ops.orchestration.phases import DESCRIPTIONS, TITLES
+from opboost_ops.orchestration.phases import DESCRIPTIONS, TITLES, description
 from opboost_ops.orchestration.pods import pod_override
-from opboost_ops.run.phases import SHARDED, Phase, phases
+from opboost_ops.run.phases import Phase, phases
 
 #: Only network faults are raised as retryable; `tasks.execute` fails everything else at once.
 _RETRIES = {
@@ -29,7 +32,7 @@ _RETRIES = {
 #: What the UI calls one of the tasks that treat a file each.
 _FILE = "file {{ task.op_kwargs['shard'] }}"
 
-#: Makes a task before a phase's first stage.
+#: Makes a task before a phase's first one.
 Lead = Callable[[], Any]
 
 
@@ -120,7 +123,7 @@ def add_group(
         phase: The phase.
         party: Whose.
         outlets: Assets that the last tasks of some stages emit, by stage.
-        lead: Makes a task before the first stage.
+        lead: Makes a task before the first one.
 
     Returns:
         The group's tasks, in order.
@@ -129,33 +132,37 @@ def add_group(
     group = f"{party}_{phase.name}"
     with TaskGroup(group, group_display_name=f"{party}: {title}", tooltip=tooltip):
         chain = [lead()] if lead else []
-        chain += _stages(federation, phase, party, outlets)
+        chain += _tasks(federation, phase, party, outlets)
     for before, after in pairwise(chain):
         before >> after
     return chain
 
 
-def _stages(
+def _tasks(
     federation: Federation, phase: Phase, party: str, outlets: Mapping[str, Asset]
 ) -> Iterator[Any]:
     spec = federation.parties[party]
-    common = common_of(spec, party)
     of: dict[str, Any] = {
         "party": party,
         "federation": federation.name,
         "label_holder": federation.label_holder,
     }
     shards: Any = None
-    for stage in phase.stages_at(spec):
-        emits = [outlets[stage]] if stage in outlets else []
+    for chain in phase.chains_at(spec):
         made = partial(
-            task, task_id=stage, pool=spec.pool, doc_md=DESCRIPTIONS[stage], outlets=emits, **common
+            task,
+            task_id=chain.name,
+            pool=spec.pool,
+            doc_md=description(chain),
+            outlets=[outlets[stage] for stage in chain.stages if stage in outlets],
+            **common_of(spec, party),
         )
-        if stage == "list_shards":
+        of["stages"] = list(chain.stages)
+        if chain.mapped:
+            mapped = made(map_index_template=_FILE)(tasks.run_stages)
+            yield mapped.partial(**of).expand(shard=shards)
+        elif chain.name == "list_shards":
             shards = made()(tasks.list_shards)(**of)
             yield shards
-        elif shards is not None and stage in SHARDED:
-            mapped = made(map_index_template=_FILE)(tasks.run_stage)
-            yield mapped.partial(stage=stage, **of).expand(shard=shards)
         else:
-            yield made()(tasks.run_stage)(stage=stage, **of)
+            yield made()(tasks.run_stages)(**of)

@@ -117,7 +117,7 @@ def on_failure(context: Mapping[str, Any]) -> None:
         message = "The task's process ended without a message: its log or its worker may say why."
     else:
         message = f"The task failed ({type(error).__name__})."
-    _tell(event, context, message)
+    _tell(event, context, message, getattr(error, "stage", ""))
 
 
 def on_success(context: Mapping[str, Any]) -> None:
@@ -129,7 +129,7 @@ def on_success(context: Mapping[str, Any]) -> None:
     ti = context["ti"]
     if _stage(ti.task_id) != "register" or not os.environ.get(VARIABLE):
         return
-    summary = ti.xcom_pull(task_ids=ti.task_id) or {}
+    summary = ti.xcom_pull(task_ids=ti.task_id, key="register")
     version, why = summary["version"], summary["why"]
     if summary["champion"]:
         _tell("champion_changed", context, f"Model version {version} is the champion: {why}.")
@@ -138,15 +138,16 @@ def on_success(context: Mapping[str, Any]) -> None:
         _tell("model_kept", context, words)
 
 
-def notice(context: Mapping[str, Any], name: str) -> None:
+def notice(context: Mapping[str, Any], name: str, stage: str = "") -> None:
     """Tell the party's own people what no summary says.
 
     Args:
         context: Airflow's.
         name: What a stage noticed; see `stages.stage.Outcome.notices`.
+        stage: Which one, in a task that runs several.
     """
     event, message = _NOTICES[name]
-    _tell(event, context, message)
+    _tell(event, context, message, stage)
 
 
 def acted(context: Mapping[str, Any], done: Mapping[str, Any]) -> None:
@@ -198,7 +199,7 @@ _NOTICES: Mapping[str, tuple[Event, str]] = {
 }
 
 
-def _tell(event: Event, context: Mapping[str, Any], message: str) -> None:
+def _tell(event: Event, context: Mapping[str, Any], message: str, stage: str = "") -> None:
     if not os.environ.get(VARIABLE):
         return
     from opboost_ops.exchange.run_id import run_id
@@ -207,7 +208,7 @@ def _tell(event: Event, context: Mapping[str, Any], message: str) -> None:
     words = {
         "federation": _federation(context["task"], ti.dag_id),
         "party": context["task"].owner,
-        "stage": _stage(ti.task_id),
+        "stage": stage or _stage(ti.task_id),
         "run": run_id(ti.dag_id, ti.run_id),
         "dag_id": ti.dag_id,
         "task_id": ti.task_id,

@@ -1,15 +1,18 @@
 """What people read about phases and tasks. Light: read at every DAG parse."""
 
+from opboost_ops.run.phases import Chain
+
 #: What a group is called, after its party's name, and its tooltip.
 TITLES = {
     "open": ("opens the run", "Publishes the plan, checks its own table, digests its IDs."),
     "psi": (
         "answers who is common",
-        "Answers the label holder's blinded points. It learns how many there are, and nobody's ID.",
+        "Publishes each person's row, sealed, and answers the label holder's blinded points. It "
+        "learns how many there are, and nobody's ID.",
     ),
     "release": (
         "protected release",
-        "Checks and randomises its whole table, and publishes each person's row, sealed.",
+        "Checks and randomises its whole table, at home.",
     ),
     "train": (
         "training",
@@ -29,7 +32,7 @@ TITLES = {
     "score": ("scores", "Scores the new rows, checks the scores and keeps them."),
 }
 
-#: What each task does, in a sentence.
+#: What each stage does, in a sentence.
 DESCRIPTIONS = {
     "open_run": "Resolves file and form, and publishes the signed plan that all later tasks read.",
     "check_table": "Checks the raw table against its declaration. Details stay in the home folder.",
@@ -65,6 +68,18 @@ DESCRIPTIONS = {
     "check_scores": "Checks the scores.",
     "write_scores": "Adds the scores to the label holder's folder; scored again adds nothing.",
 }
+
+
+def description(chain: Chain) -> str:
+    """What a task does, in Markdown: a sentence, or one for each of its stages.
+
+    Args:
+        chain: Its stages.
+    """
+    if len(chain.stages) == 1:
+        return DESCRIPTIONS[chain.stages[0]]
+    return "\n".join(f"- `{stage}`: {DESCRIPTIONS[stage]}" for stage in chain.stages)
+
 
 #: The group in which a party joins a run that was opened in another Airflow.
 JOINS = ("joins the run", "Verifies the plan that the label holder has signed in another Airflow.")

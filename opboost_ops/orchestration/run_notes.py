@@ -43,9 +43,10 @@ def failure_lines(failures: Sequence[tuple[str, Any]]) -> list[str]:
     """
     found = []
     for task, left in failures:
-        party, stage = place_of(task)
-        where = f"{party}: {stage}" if party else stage
+        party, name = place_of(task)
         said = json.loads(left) if isinstance(left, str) else left
+        stage = said.get("stage") or name
+        where = f"{party}: {stage}" if party else stage
         found.append(f"**{where}** has failed. {said['problem']} {said['remedy']}".strip())
     return found
 

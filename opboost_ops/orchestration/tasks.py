@@ -2,7 +2,7 @@
 
 import errno
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -13,14 +13,11 @@ from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipExcept
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.errors import ApprovalError, BudgetError, OpBoostError, PolicyError
-from opboost_ops.orchestration import capacity, metrics, notifications
+from opboost_ops.orchestration import capacity, failures, metrics, notifications
 from opboost_ops.orchestration.capacity import form_of
 from opboost_ops.orchestration.failures import XCOM_LIMIT, Failed, RefusedBudget, plainly
 from opboost_ops.orchestration.settings import use_airflow_secrets
 from opboost_ops.orchestration.times import missed
-
-#: Key of a summary that is not what its task returns.
-SUMMARY = "summary"
 
 #: Between two looks for a person's answer.
 _AGAIN = timedelta(seconds=30)
@@ -88,18 +85,51 @@ def _of_template(value: Any) -> Any:
 
 
 @plainly
-def run_stage(
-    party: str, stage: str, federation: str, label_holder: str, shard: int | None = None
-) -> dict[str, Any]:
-    """Run one stage of one party.
+def run_stages(
+    party: str,
+    stages: Sequence[str],
+    federation: str,
+    label_holder: str,
+    shard: int | None = None,
+) -> None:
+    """Run stages of one party, one after the other, up to the first that fails.
+
+    Each leaves its summary in XCom under its own name. Tried again, or cleared, the task begins
+    with its first stage: what was done already gives the same bytes, and is charged once.
 
     Args:
         party: Whose.
-        stage: Its name.
+        stages: Their names, in order.
         federation: Name of the federation.
         label_holder: Who opened the run.
         shard: For which file of its table; for all when absent.
     """
+    for stage in stages:
+        _run_stage(party, stage, federation, label_holder, shard)
+
+
+@plainly
+def list_shards(party: str, stages: Sequence[str], federation: str, label_holder: str) -> list[int]:
+    """Run stages of a party of which the last counts the files of its table.
+
+    Args:
+        party: Whose.
+        stages: Their names, in order.
+        federation: Name of the federation.
+        label_holder: Who opened the run.
+
+    Returns:
+        The files' numbers: Airflow maps tasks over what a task returns.
+    """
+    summary: Mapping[str, Any] = {}
+    for stage in stages:
+        summary = _run_stage(party, stage, federation, label_holder)
+    return list(range(summary["shards"]))
+
+
+def _run_stage(
+    party: str, stage: str, federation: str, label_holder: str, shard: int | None = None
+) -> dict[str, Any]:
     context = get_current_context()
     dag_run = context["dag_run"]
     meter = metrics.meter(federation, party, stage)
@@ -112,27 +142,12 @@ def run_stage(
         run = Run(federation, run_id(dag_run.dag_id, dag_run.run_id), label_holder)
         fact = None if meter is None else meter.fact
         # Told by the party's own worker to its own notifiers; no summary has it.
-        notice = partial(notifications.notice, context)
+        notice = partial(notifications.notice, context, stage=stage)
         return runner.run_stage(party, stage, run, shard, notice, fact)
 
-    return execute(f"{stage} at {party}", work, meter)
-
-
-def list_shards(party: str, federation: str, label_holder: str) -> list[int]:
-    """Count the files of a party's table.
-
-    Args:
-        party: Whose.
-        federation: Name of the federation.
-        label_holder: Who opened the run.
-
-    Returns:
-        Their numbers: Airflow maps tasks over what a task returns and over no other XCom, so that
-        here the summary is the one under another key, `SUMMARY`.
-    """
-    summary = run_stage(party, "list_shards", federation, label_holder)
-    get_current_context()["ti"].xcom_push(SUMMARY, summary)
-    return list(range(summary["shards"]))
+    summary = execute(f"{stage} at {party}", work, meter, stage)
+    context["ti"].xcom_push(stage, summary)
+    return summary
 
 
 @plainly
@@ -200,7 +215,10 @@ def invalid(problem: str) -> None:
 
 
 def execute(
-    what: str, work: Callable[[], Mapping[str, Any]], meter: metrics.Meter | None = None
+    what: str,
+    work: Callable[[], Mapping[str, Any]],
+    meter: metrics.Meter | None = None,
+    stage: str = "",
 ) -> dict[str, Any]:
     """Do a task's work; a failure has a message of ours and nothing of the foreign one.
 
@@ -208,6 +226,7 @@ def execute(
         what: The work's name, for messages.
         work: Returns a summary that anybody may see.
         meter: Tells how it has ended; nobody is told when absent.
+        stage: Which stage of its task it is; its failure names it.
 
     Returns:
         The summary, at most `XCOM_LIMIT` bytes as JSON.
@@ -215,7 +234,7 @@ def execute(
     Raises:
         AirflowRescheduleException: It waits for a person's answer.
         AirflowSkipException: There was nothing to do; the summary's ``skip`` says why.
-        ConnectionError: The network failed; Airflow tries again.
+        NetworkError: The network failed; Airflow tries again.
         RefusedBudget: A party's budget refuses; Airflow does not try again.
         AirflowFailException: Anything else; Airflow does not try again.
     """
@@ -235,28 +254,29 @@ def execute(
             if meter is not None:
                 meter.ended("done", summary)
             return summary
-        failure = Failed(f"{what}: the summary has {size} bytes, over {XCOM_LIMIT}.")
+        failure = Failed(f"{what}: the summary has {size} bytes, over {XCOM_LIMIT}.", "", stage)
     except AirflowSkipException as nothing:
         failure, outcome = nothing, "skipped"
     except ApprovalError as waits:
-        _told_at_home(waits)
+        _told_at_home(waits, stage)
         # The slot is free while a person thinks.
         failure = AirflowRescheduleException(datetime.now(UTC) + _AGAIN)  # type: ignore[no-untyped-call]
         meter = None
     except BudgetError as error:
-        failure, outcome = RefusedBudget(error.problem, error.remedy), "refused"
+        failure, outcome = RefusedBudget(error.problem, error.remedy, stage), "refused"
     except OpBoostError as error:
-        _told_at_home(error)
-        failure = Failed(error.problem, error.remedy)
+        _told_at_home(error, stage)
+        failure = Failed(error.problem, error.remedy, stage)
         if meter is not None and _of_another(error):
             meter.refused()
     except Exception as error:
         name = type(error).__name__
         if _of_the_network(error):
-            failure = ConnectionError(f"{what}: the network failed ({name}). It is tried again.")
+            words = f"{what}: the network failed ({name}). It is tried again."
+            failure = failures.NetworkError(words, stage)
             outcome = "again"
         else:
-            failure = Failed(f"{what}: failed unexpectedly ({name}).")
+            failure = Failed(f"{what}: failed unexpectedly ({name}).", "", stage)
     if meter is not None:
         meter.ended(outcome, {})
     # Outside the except block, so that no foreign exception, whose text may show cells, hangs on.
@@ -270,9 +290,9 @@ def _of_another(error: OpBoostError) -> bool:
     return isinstance(error, Rejected)
 
 
-def _told_at_home(error: OpBoostError) -> None:
+def _told_at_home(error: OpBoostError, stage: str) -> None:
     if isinstance(error, PolicyError) and error.notice:
-        notifications.notice(get_current_context(), error.notice)
+        notifications.notice(get_current_context(), error.notice, stage)
 
 
 def _of_the_network(error: Exception) -> bool:

@@ -80,7 +80,7 @@ class Task:
         queue: From which queue a worker takes it.
         since: When it began, or was queued.
         ended: When it ended.
-        failure: What it has left of its failure: ``problem``, ``remedy``, ``refused``.
+        failure: What it has left of its failure: ``problem``, ``remedy``, ``refused``, ``stage``.
     """
 
     name: str
@@ -93,8 +93,8 @@ class Task:
 
     @property
     def stage(self) -> str:
-        """Which stage it runs."""
-        return self.name.rpartition(".")[2]
+        """Which of its stages failed; its own name where none has."""
+        return str((self.failure or {}).get("stage") or place_of(self.name)[1])
 
     @property
     def party(self) -> str:
@@ -122,14 +122,14 @@ class Task:
 
 
 def place_of(task: str) -> tuple[str, str]:
-    """The party and the stage of a task; the party is empty for a task of nobody's group.
+    """The party and the name of a task; the party is empty for a task of nobody's group.
 
     Args:
         task: Its id, with the groups that it is in; ours is the innermost, ``<party>_<phase>``.
     """
-    groups, _, stage = task.rpartition(".")
+    groups, _, name = task.rpartition(".")
     party, _, phase = groups.rpartition(".")[2].rpartition("_")
-    return party if phase in PHASES else "", stage
+    return party if phase in PHASES else "", name
 
 
 def holders(federation: str, purpose: str) -> list[str]:

@@ -13,7 +13,8 @@ from opboost_ops.display.blocks import (
     State,
     Table,
 )
-from opboost_ops.pages.airflow import BUSY, ENDED, Seen, Task, ago, tasks
+from opboost_ops.pages.airflow import BUSY, ENDED, Seen, Task, ago, place_of, tasks
+from opboost_ops.run.phases import tasks_with
 
 #: Failures that are told one by one.
 _TOLD = 4
@@ -118,7 +119,8 @@ def ways_of_check(seen: Seen | None, party: str, run: str, boundary: str) -> Lin
     ways = [(f"Run {run}", f"run?id={run}")]
     stage = next((stage for start, stage in _CHECKS.items() if boundary.startswith(start)), "")
     if seen is not None:
-        mine = [t for t in tasks(seen) if t.party == party and t.stage == stage]
+        places = [(party, task) for task in tasks_with(stage)]
+        mine = [t for t in tasks(seen) if place_of(t.name) in places]
         ways += [("The task and its log", mine[0].href(seen))] if mine else []
     return Links(tuple(ways))
 

@@ -5,9 +5,10 @@ from datetime import UTC, datetime, timedelta
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import OpBoostError
 from opboost_ops.pages import quality
-from opboost_ops.pages.airflow import Task, ago, aware
+from opboost_ops.pages.airflow import Task, ago, aware, place_of
 from opboost_ops.pages.deployment import Query, parties
 from opboost_ops.run import progress
+from opboost_ops.run.phases import stages_in
 
 
 def how_far(query: Query, task: Task) -> str:
@@ -28,11 +29,17 @@ def how_far(query: Query, task: Task) -> str:
     except (OpBoostError, OSError):
         # The party's own part of the page says it.
         return ""
-    far = progress.read(site.home / federation / query.run, task.stage)
+    folder, (_, name) = site.home / federation / query.run, place_of(task.name)
+    stages = {stage: progress.read(folder, stage) for stage in stages_in(name)}
     # Both by the clock of the worker: what an earlier try left behind when it was killed is older.
-    if far is None or far.began < aware(task.since):
+    since = aware(task.since)
+    running = {stage: far for stage, far in stages.items() if far and far.began >= since}
+    if not running:
         return ""
+    stage, far = max(running.items(), key=lambda pair: pair[1].started)
     told = f"{far.done:,} of {far.of:,} {far.what}"
+    if stage != name:
+        told = f"{stage}: {told}"
     # All are done: what the stage does besides is not counted.
     if not far.left:
         return told

@@ -1,13 +1,19 @@
-"""The order of the protocol: in which phase which role runs which stages.
+"""The order of the protocol: in which phase which role runs which stages, in which Airflow tasks.
+
+A task of Airflow costs a process, a slot and a look at the plan, most stages take under a second:
+so a task runs a chain of stages of one party. A chain ends where a person may have to look, clear
+or repeat: each data-quality check is a task of its own.
 
 Light, because DAG files are made from it at every parse.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from itertools import product
+from typing import Literal, get_args
 
-from opboost_ops.config.federation import Federation, Party, Purpose, Role
+from opboost_ops.config.federation import Federation, Party, Purpose, Role, ScoringMode
 
 PhaseName = Literal[
     "open", "release", "psi", "train", "answer", "publish", "route", "register", "score",
@@ -31,13 +37,40 @@ ROUNDS = "boost"
 
 
 @dataclass(frozen=True)
+class Chain:
+    """Consecutive stages of a party that one task of Airflow runs.
+
+    Attributes:
+        name: The task's name: its main stage.
+        stages: Its stages, in order.
+        mapped: There is an instance of the task for each file of the party's table.
+    """
+
+    name: str
+    stages: tuple[str, ...]
+    mapped: bool = False
+
+    def by_file(self) -> "tuple[Chain, ...]":
+        """This chain at a party that declares shards: three where it treats single files."""
+        sharded = [at for at, stage in enumerate(self.stages) if stage in SHARDED]
+        if not sharded:
+            return (self,)
+        first, end = sharded[0], sharded[-1] + 1
+        return (
+            Chain("list_shards", (*self.stages[:first], "list_shards")),
+            Chain(self.name, self.stages[first:end], mapped=True),
+            Chain("merge_shards", ("merge_shards", *self.stages[end:])),
+        )
+
+
+@dataclass(frozen=True)
 class Phase:
     """Stages that a party runs one after the other, without waiting for anybody in between.
 
     Attributes:
         name: Its name.
         role: Whose phase it is; all its parties run it side by side.
-        stages: Its stages, in order, at a party whose table is one piece.
+        chains: Its stages, in order, at a party whose table is one piece; a task for each chain.
         beside: It needs nothing of the phase before but the plan, and runs beside it.
         awaits: Artifacts that it needs beside the plan: of every feature holder at the label
             holder, and at a feature holder those that are addressed to it.
@@ -45,9 +78,14 @@ class Phase:
 
     name: PhaseName
     role: Part
-    stages: tuple[str, ...]
+    chains: tuple[Chain, ...]
     beside: bool = False
     awaits: tuple[Awaited, ...] = ()
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Its stages, in order, at a party whose table is one piece."""
+        return tuple(stage for chain in self.chains for stage in chain.stages)
 
     def senders(self, federation: Federation) -> tuple[str, ...]:
         """Who sends what it awaits, by name; nobody where it awaits nothing.
@@ -73,18 +111,23 @@ class Phase:
         takes_part = {"active": (True,), "passive": (False,), "everyone": (True, False)}[self.role]
         return tuple(name for name in federation.parties if (name == active) in takes_part)
 
+    def chains_at(self, party: Party) -> tuple[Chain, ...]:
+        """Its tasks at a party.
+
+        Args:
+            party: As declared.
+        """
+        if not party.shards:
+            return self.chains
+        return tuple(part for chain in self.chains for part in chain.by_file())
+
     def stages_at(self, party: Party) -> tuple[str, ...]:
         """Its stages at a party: where shards are declared, two more enclose those of a file.
 
         Args:
             party: As declared.
         """
-        sharded = [at for at, stage in enumerate(self.stages) if stage in SHARDED]
-        if not party.shards or not sharded:
-            return self.stages
-        first, end = sharded[0], sharded[-1] + 1
-        before, each, after = self.stages[:first], self.stages[first:end], self.stages[end:]
-        return (*before, "list_shards", *each, "merge_shards", *after)
+        return tuple(stage for chain in self.chains_at(party) for stage in chain.stages)
 
 
 def phases(federation: Federation, purpose: Purpose) -> tuple[Phase, ...]:
@@ -98,7 +141,10 @@ def phases(federation: Federation, purpose: Purpose) -> tuple[Phase, ...]:
     """
     if federation.learning == "horizontal":
         return _HORIZONTAL[purpose]
-    return _training(federation) if purpose == "train" else _scoring(federation)
+    scoring, shares = federation.scoring, federation.has_shares
+    if purpose == "train":
+        return _training("routed" in scoring.modes, shares)
+    return _scoring(scoring.mode, shares)
 
 
 def stages_of(federation: Federation, purpose: Purpose, party: str) -> tuple[str, ...]:
@@ -127,90 +173,142 @@ def steps(federation: Federation, purpose: Purpose) -> Iterator[tuple[str, str]]
             yield from ((party, stage) for stage in phase.stages_at(spec))
 
 
-_FIRST = ("check_table", "check_drift", "digest_ids")
+def stages_by_task(federation: Federation, purpose: Purpose) -> dict[str, tuple[str, ...]]:
+    """The stages of each task of a run that runs stages, by its id: ``<party>_<phase>.<name>``.
 
-_LOOK = (
-    Phase("open", "active", ("check_table", "check_drift")),
-    Phase("own", "passive", ("check_table", "check_drift"), beside=True),
+    Args:
+        federation: As declared.
+        purpose: What the run is for.
+    """
+    return {
+        f"{party}_{phase.name}.{chain.name}": chain.stages
+        for phase in phases(federation, purpose)
+        for party in phase.parties(federation)
+        for chain in phase.chains_at(federation.parties[party])
+    }
+
+
+def tasks_with(stage: str) -> frozenset[str]:
+    """Names of the tasks that run a stage, in any federation.
+
+    Args:
+        stage: Its name.
+    """
+    return frozenset(chain.name for chain in _every_chain() if stage in chain.stages)
+
+
+def stages_in(task: str) -> frozenset[str]:
+    """Stages that a task of this name runs, in any federation.
+
+    Args:
+        task: Its name, without its groups.
+    """
+    return frozenset(s for chain in _every_chain() if chain.name == task for s in chain.stages)
+
+
+@cache
+def _every_chain() -> frozenset[Chain]:
+    made = [
+        *_HORIZONTAL.values(),
+        *(_training(routed, shares) for routed, shares in product((False, True), repeat=2)),
+        *(_scoring(mode, shares) for mode in get_args(ScoringMode) for shares in (False, True)),
+    ]
+    whole = {chain for phases in made for phase in phases for chain in phase.chains}
+    return frozenset(whole | {part for chain in whole for part in chain.by_file()})
+
+
+def _alone(*stages: str) -> tuple[Chain, ...]:
+    return tuple(Chain(stage, (stage,)) for stage in stages)
+
+
+_LOOK = Chain("check_table", ("check_table", "check_drift"))
+_ASK = Chain("psi_query", ("digest_ids", "psi_query"))
+#: All that waits for the query: what a feature holder works out before is kept by earlier tasks.
+_ANSWER = Chain("psi_answer", ("seal", "psi_answer"))
+#: By this alone Airflow knows that there is a new champion: without one it is skipped.
+_ANNOUNCE = _alone("announce_champion")
+
+_OWN_TABLES = (
+    Phase("open", "active", (_LOOK,)),
+    Phase("own", "passive", (_LOOK,), beside=True),
 )
 _HORIZONTAL: Mapping[Purpose, tuple[Phase, ...]] = {
     "train": (
-        *_LOOK,
+        *_OWN_TABLES,
         Phase(
             "learn",
             "everyone",
-            ("encode_rows", ROUNDS, "check_model", "evaluate_own", "register"),
+            (
+                # Apart, since rounds that were broken off are tried again.
+                *_alone("encode_rows", ROUNDS, "check_model"),
+                Chain("register", ("evaluate_own", "register")),
+            ),
         ),
-        Phase("announce", "active", ("announce_champion",)),
+        Phase("announce", "active", _ANNOUNCE),
     ),
-    "score": (*_LOOK, Phase("score", "everyone", ("score", "check_scores", "write_scores"))),
+    "score": (
+        *_OWN_TABLES,
+        Phase("score", "everyone", _alone("score", "check_scores", "write_scores")),
+    ),
 }
 
 
-def _shares(federation: Federation) -> tuple[Awaited, ...]:
-    return ("shares",) if federation.has_shares else ()
+def _released(*randomised: str) -> tuple[Phase, ...]:
+    """Up to what feature holders seal: it follows from their own tables and the plan alone."""
+    release = Chain("desensitize", ("digest_ids", "preprocess", *randomised))
+    return (
+        Phase("open", "label_holder", (_LOOK, _ASK)),
+        Phase("release", "feature_holder", (_LOOK, release, *_alone("check_release")), beside=True),
+        Phase("psi", "feature_holder", (_ANSWER,), awaits=("psi_query",)),
+    )
 
 
-def _training(federation: Federation) -> tuple[Phase, ...]:
-    release = ("preprocess", "desensitize", "rank", "check_release", "seal")
-    train = ("open_rows", "assemble", "check_frame", "train", "request_splits")
-    model = ("materialise", "check_model")
-    end = ("evaluate", "register", "announce_champion")
-    opened: tuple[Awaited, ...] = ("psi_answer", *_shares(federation), "ranks")
+def _training(routed: bool, has_shares: bool) -> tuple[Phase, ...]:
+    shares: tuple[Awaited, ...] = ("shares",) if has_shares else ()
+    train = (
+        Chain("assemble", ("open_rows", "assemble")),
+        *_alone("check_frame"),
+        Chain("train", ("train", "request_splits")),
+    )
+    model = _alone("materialise", "check_model")
+    end = (Chain("register", ("evaluate", "register")), *_ANNOUNCE)
     first = (
-        Phase("open", "label_holder", (*_FIRST, "psi_query")),
-        # What a feature holder seals follows from its own table and the plan alone.
-        Phase("release", "feature_holder", (*_FIRST, *release), beside=True),
-        Phase("psi", "feature_holder", ("psi_answer",), awaits=("psi_query",)),
-        Phase("train", "label_holder", train, awaits=opened),
-        Phase("answer", "feature_holder", ("answer_splits",), awaits=("split_request",)),
+        *_released("desensitize", "rank"),
+        Phase("train", "label_holder", train, awaits=("psi_answer", *shares, "ranks")),
+        Phase("answer", "feature_holder", _alone("answer_splits"), awaits=("split_request",)),
     )
     values: tuple[Awaited, ...] = ("split_values",)
-    if "routed" not in federation.scoring.modes:
+    if not routed:
         return (*first, Phase("publish", "label_holder", (*model, *end), awaits=values))
     return (
         *first,
-        Phase("publish", "label_holder", (*model, "request_routes"), awaits=values),
-        Phase("route", "feature_holder", ("answer_routes",), awaits=("route_request",)),
+        Phase("publish", "label_holder", (*model, *_alone("request_routes")), awaits=values),
+        Phase("route", "feature_holder", _alone("answer_routes"), awaits=("route_request",)),
         Phase("register", "label_holder", end, awaits=("routes",)),
     )
 
 
-def _scoring(federation: Federation) -> tuple[Phase, ...]:
-    score = ("score", "check_scores", "write_scores")
-    mode = federation.scoring.mode
+def _scoring(mode: ScoringMode, has_shares: bool) -> tuple[Phase, ...]:
+    last = _alone("check_scores", "write_scores")
     if mode == "local":
         return (
-            Phase("open", "label_holder", ("check_table", "check_drift")),
-            Phase("score", "label_holder", score),
+            Phase("open", "label_holder", (_LOOK,)),
+            Phase("score", "label_holder", (*_alone("score"), *last)),
         )
-    shares = _shares(federation)
+    shares: tuple[Awaited, ...] = ("shares",) if has_shares else ()
+    score = (Chain("score", ("open_rows", "score")), *last)
     if mode == "routed":
+        ask = Chain("psi_query", (*_ASK.stages, "request_routes"))
+        answer = Chain("psi_answer", ("psi_answer", "answer_routes"))
+        wanted: tuple[Awaited, ...] = ("psi_query", "route_request")
+        own = Chain("preprocess", ("digest_ids", "preprocess"))
         return (
-            Phase("open", "label_holder", (*_FIRST, "psi_query", "request_routes")),
-            Phase("release", "feature_holder", (*_FIRST, "preprocess"), beside=True),
-            Phase(
-                "psi",
-                "feature_holder",
-                ("psi_answer", "answer_routes"),
-                awaits=("psi_query", "route_request"),
-            ),
-            Phase(
-                "score",
-                "label_holder",
-                ("open_rows", *score),
-                awaits=("psi_answer", *shares, "routes"),
-            ),
+            Phase("open", "label_holder", (_LOOK, ask)),
+            Phase("release", "feature_holder", (_LOOK, own), beside=True),
+            Phase("psi", "feature_holder", (answer,), awaits=wanted),
+            Phase("score", "label_holder", score, awaits=("psi_answer", *shares, "routes")),
         )
-    release = ("preprocess", "desensitize", "check_release", "seal")
     return (
-        Phase("open", "label_holder", (*_FIRST, "psi_query")),
-        Phase("release", "feature_holder", (*_FIRST, *release), beside=True),
-        Phase("psi", "feature_holder", ("psi_answer",), awaits=("psi_query",)),
-        Phase(
-            "score",
-            "label_holder",
-            ("open_rows", *score),
-            awaits=("psi_answer", *shares, "values"),
-        ),
+        *_released("desensitize"),
+        Phase("score", "label_holder", score, awaits=("psi_answer", *shares, "values")),
     )

@@ -15,7 +15,7 @@ from opboost_ops.orchestration import capacity, tasks
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.lineage import PARAMETER
 
-LEARN = ["encode_rows", "boost", "check_model", "evaluate_own", "register"]
+LEARN = ["encode_rows", "boost", "check_model", "register"]
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +28,8 @@ def dags(tmp_path_factory: pytest.TempPathFactory) -> dict[str, DAG]:
 def test_all_parties_train_side_by_side_and_nobody_waits_in_between(dags: dict[str, DAG]) -> None:
     dag = dags["lenders_train"]
     names = [f"lender_{i:02d}" for i in range(1, 18)]
-    groups = {"lender_01_open": ["open_run", "check_table", "check_drift"]}
-    groups |= {f"{name}_own": ["check_table", "check_drift"] for name in names[1:]}
+    groups = {"lender_01_open": ["open_run", "check_table"]}
+    groups |= {f"{name}_own": ["check_table"] for name in names[1:]}
     groups |= {f"{name}_learn": LEARN for name in names}
     groups["lender_01_announce"] = ["announce_champion"]
     assert set(dag.task_ids) == {f"{g}.{stage}" for g, stages in groups.items() for stage in stages}

@@ -81,7 +81,8 @@ def initialise() -> None:
 
 def context(monkeypatch: pytest.MonkeyPatch, dag: str = DAG) -> None:
     run = SimpleNamespace(dag_id=dag, run_id=RUN, conf=None)
-    monkeypatch.setattr(tasks, "get_current_context", lambda: {"dag_run": run})
+    ti = SimpleNamespace(xcom_push=lambda key, value: None)
+    monkeypatch.setattr(tasks, "get_current_context", lambda: {"dag_run": run, "ti": ti})
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,7 @@ def test_a_run_tells_its_facts_by_party_and_stage(
     made.open()
     steps = list(made.steps())
     for step in steps:
-        tasks.run_stage(step.party, step.stage, "credit_scoring", "credit")
+        tasks.run_stages(step.party, [step.stage], "credit_scoring", "credit")
     told = listener.heard()
     counted = Counter(line.partition(":")[0] for line in told)
     for step in steps:

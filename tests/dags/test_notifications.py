@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from opboost_ops.errors import BudgetError, ConfigError, PolicyError
 from opboost_ops.orchestration import notifications, tasks
 from opboost_ops.orchestration.dags import build_dags
+from opboost_ops.orchestration.failures import Failed, NetworkError
 
 
 class Keeping(BaseNotifier):
@@ -57,7 +58,9 @@ def context(task_id: str, summary: Any = None, error: Exception | None = None) -
         dag_id="credit_scoring_train",
         task_id=task_id,
         run_id="manual__1",
-        xcom_pull=lambda task_ids: summary if task_ids == task_id else None,
+        xcom_pull=lambda task_ids, key: (
+            summary if (task_ids, key) == (task_id, "register") else None
+        ),
     )
     party = task_id.split("_")[0]
     return {"ti": ti, "task": SimpleNamespace(owner=party), "exception": error, "params": {"x": 1}}
@@ -85,6 +88,13 @@ def test_a_notifier_that_fails_says_no_foreign_word(
     assert messages == ["the notifier Failing of failure failed (ValueError)"]
     assert "example.org" not in caplog.text
     assert len(told) == 1
+
+
+def test_a_failure_names_the_stage_of_its_task(told: list[Any]) -> None:
+    for error in (Failed("bad.", "", "rank"), NetworkError("away.", "rank")):
+        notifications.on_failure(context("bank_release.desensitize", error=error))
+    notifications.notice(context("bank_release.check_table"), "drift", "check_drift")
+    assert [entry["stage"] for entry in told] == ["rank", "rank", "check_drift"]
 
 
 @pytest.mark.parametrize(

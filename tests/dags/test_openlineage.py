@@ -77,7 +77,7 @@ def test_the_provider_makes_no_event_of_ours_and_all_of_others(
     off = {name for name, emits in sent.items() if emits == [False, False]}
     assert on | off == set(sent)
     assert {"credit_scoring_train", "credit_scoring_score.credit_open.open_run"} <= off
-    assert {"mine.credit.bank_release.seal", "faulty_train.federation_file"} <= off
+    assert {"mine.credit.bank_release.check_release", "faulty_train.federation_file"} <= off
 
 
 @pytest.mark.slow

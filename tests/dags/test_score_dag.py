@@ -15,27 +15,26 @@ from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.lineage import PARAMETER
 from opboost_ops.run.form_values import FORM
 
-IDS = ["check_table", "check_drift", "digest_ids"]
-RELEASE = [*IDS, "preprocess", "desensitize", "check_release", "seal"]
+RELEASE = ["check_table", "desensitize", "check_release"]
 SCORE = ["score", "check_scores", "write_scores"]
 GROUPS = {
     "desensitised": {
-        "credit_open": ["open_run", *IDS, "psi_query"],
+        "credit_open": ["open_run", "check_table", "psi_query"],
         "shop_release": RELEASE,
         "bank_release": RELEASE,
         "shop_psi": ["psi_answer"],
         "bank_psi": ["psi_answer"],
-        "credit_score": ["open_rows", *SCORE],
+        "credit_score": SCORE,
     },
     "routed": {
-        "credit_open": ["open_run", *IDS, "psi_query", "request_routes"],
-        "shop_release": [*IDS, "preprocess"],
-        "bank_release": [*IDS, "preprocess"],
-        "shop_psi": ["psi_answer", "answer_routes"],
-        "bank_psi": ["psi_answer", "answer_routes"],
-        "credit_score": ["open_rows", *SCORE],
+        "credit_open": ["open_run", "check_table", "psi_query"],
+        "shop_release": ["check_table", "preprocess"],
+        "bank_release": ["check_table", "preprocess"],
+        "shop_psi": ["psi_answer"],
+        "bank_psi": ["psi_answer"],
+        "credit_score": SCORE,
     },
-    "local": {"credit_open": ["open_run", "check_table", "check_drift"], "credit_score": SCORE},
+    "local": {"credit_open": ["open_run", "check_table"], "credit_score": SCORE},
 }
 CHAMPION = "credit_scoring_champion"
 

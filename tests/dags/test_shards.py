@@ -13,7 +13,7 @@ from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.run.runner import together
 
 
-def test_where_shards_are_declared_two_stages_are_mapped(federations: Path) -> None:
+def test_where_shards_are_declared_what_treats_a_file_is_mapped(federations: Path) -> None:
     path = federations / "credit.yaml"
     data = yaml.safe_load(path.read_text())
     data["parties"]["bank"]["shards"] = True
@@ -21,15 +21,20 @@ def test_where_shards_are_declared_two_stages_are_mapped(federations: Path) -> N
     path.write_text(yaml.safe_dump(data, sort_keys=False))
     dags = build_dags(federations)
     train, score = dags["credit_scoring_train"], dags["credit_scoring_score"]
-    assert {task.task_id for task in train.tasks if task.is_mapped} == {
-        "bank_release.preprocess",
-        "bank_release.desensitize",
-    }
+    assert {task.task_id for task in train.tasks if task.is_mapped} == {"bank_release.desensitize"}
     assert {task.task_id for task in score.tasks if task.is_mapped} == {"bank_release.preprocess"}
-    chain = ["list_shards", "preprocess", "desensitize", "merge_shards", "rank"]
-    for before, after in pairwise(f"bank_release.{stage}" for stage in chain):
+    chain = {
+        "list_shards": ["digest_ids", "list_shards"],
+        "desensitize": ["preprocess", "desensitize"],
+        "merge_shards": ["merge_shards", "rank"],
+    }
+    for before, after in pairwise(f"bank_release.{name}" for name in chain):
         assert after in train.get_task(before).downstream_task_ids
-    after = score.get_task("bank_psi.answer_routes").get_flat_relative_ids(upstream=True)
+    for name, stages in chain.items():
+        made = train.get_task(f"bank_release.{name}")
+        given = made.partial_kwargs["op_kwargs"] if made.is_mapped else made.op_kwargs
+        assert given["stages"] == stages
+    after = score.get_task("bank_psi.psi_answer").get_flat_relative_ids(upstream=True)
     assert "bank_release.merge_shards" in after
     assert "shop_release.list_shards" not in train.task_ids
     for dag in (train, score):

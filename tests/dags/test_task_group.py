@@ -89,7 +89,7 @@ def test_owners_tags_and_times_of_ones_own_stay(federations: Path) -> None:
         before() >> FederationTaskGroup(federations / "credit.yaml", default_args={"retries": 1})
     assert "nightly" in dag.tags
     assert dag.get_task("before").owner == "platform"
-    assert dag.get_task("credit_scoring_train.bank_release.seal").retries == 1
+    assert dag.get_task("credit_scoring_train.bank_release.check_release").retries == 1
 
 
 @pytest.mark.slow

@@ -123,13 +123,21 @@ def test_a_failure_is_told_in_lines_without_a_traceback(
     monkeypatch.setattr(failures, "get_current_context", lambda: {"ti": ti})
     problem = "income of bank would pass budget_whole, " * 8
     error = BudgetError(problem, "Ask its owner.")
-    task = failures.plainly(lambda: tasks.execute("desensitize at bank", failing(error)))
+    task = failures.plainly(
+        lambda: tasks.execute("desensitize at bank", failing(error), stage="desensitize")
+    )
     with pytest.raises(failures.RefusedBudget) as caught:
         task()
-    assert left["failure"] == {"refused": True, "problem": problem, "remedy": "Ask its owner."}
+    assert left["failure"] == {
+        "refused": True,
+        "problem": problem,
+        "remedy": "Ask its owner.",
+        "stage": "desensitize",
+    }
     told = [record.getMessage() for record in caplog.records]
     assert max(map(len, told)) <= 102
-    assert " ".join(" ".join(told).split()) == " ".join(f"{problem} Ask its owner.".split())
+    words = f"desensitize: {problem} Ask its owner."
+    assert " ".join(" ".join(told).split()) == " ".join(words.split())
     (plain, *_) = structlog.get_config()["processors"]
     event = plain(None, "error", {"event": "Task failed", "exc_info": caught.value})
     assert "exc_info" not in event

@@ -19,18 +19,17 @@ from opboost_ops.run.form_values import FORM
 from opboost_ops.run.phases import PhaseName, phases
 from opboost_ops.stages.catalogue import STAGES
 
-IDS = ["check_table", "check_drift", "digest_ids"]
-RELEASE = [*IDS, "preprocess", "desensitize", "rank", "check_release", "seal"]
+RELEASE = ["check_table", "desensitize", "check_release"]
 GROUPS = {
-    "credit_open": ["open_run", *IDS, "psi_query"],
+    "credit_open": ["open_run", "check_table", "psi_query"],
     "shop_release": RELEASE,
     "bank_release": RELEASE,
     "shop_psi": ["psi_answer"],
     "bank_psi": ["psi_answer"],
-    "credit_train": ["open_rows", "assemble", "check_frame", "train", "request_splits"],
+    "credit_train": ["assemble", "check_frame", "train"],
     "shop_answer": ["answer_splits"],
     "bank_answer": ["answer_splits"],
-    "credit_publish": ["materialise", "check_model", "evaluate", "register", "announce_champion"],
+    "credit_publish": ["materialise", "check_model", "register", "announce_champion"],
 }
 #: With routed scoring, the model is published in three steps.
 ROUTED = {
@@ -38,7 +37,17 @@ ROUTED = {
     "credit_publish": ["materialise", "check_model", "request_routes"],
     "shop_route": ["answer_routes"],
     "bank_route": ["answer_routes"],
-    "credit_register": ["evaluate", "register", "announce_champion"],
+    "credit_register": ["register", "announce_champion"],
+}
+#: The stages of each task that runs several.
+STAGES_OF = {
+    "check_table": ["check_table", "check_drift"],
+    "psi_query": ["digest_ids", "psi_query"],
+    "desensitize": ["digest_ids", "preprocess", "desensitize", "rank"],
+    "psi_answer": ["seal", "psi_answer"],
+    "assemble": ["open_rows", "assemble"],
+    "train": ["train", "request_splits"],
+    "register": ["evaluate", "register"],
 }
 
 
@@ -71,6 +80,24 @@ def test_groups_and_tasks_are_those_of_the_design(
             assert f"{group}.{after}" in dag.get_task(f"{group}.{before}").downstream_task_ids
 
 
+def test_a_task_runs_stages_that_belong_together(dag: DAG) -> None:
+    for task in dag.tasks:
+        name = task.task_id.partition(".")[2]
+        if name != "open_run":
+            assert task.op_kwargs["stages"] == STAGES_OF.get(name, [name])
+            # Each of them is described in the UI.
+            assert all(DESCRIPTIONS[stage] in task.doc_md for stage in task.op_kwargs["stages"])
+
+
+def test_a_training_of_three_parties_is_few_tasks_and_a_short_way(dag: DAG) -> None:
+    lengths: dict[str, int] = {}
+    for task in dag.topological_sort():
+        before = (lengths[name] for name in task.upstream_task_ids)
+        lengths[task.task_id] = 1 + max(before, default=0)
+    assert len(dag.tasks) <= 20
+    assert max(lengths.values()) <= 13
+
+
 def test_groups_are_acyclic_among_themselves(dag: DAG) -> None:
     order = [group.node_id for group in dag.task_group.topological_sort()]
     assert sorted(order) == sorted(GROUPS)
@@ -84,16 +111,19 @@ def test_groups_are_acyclic_among_themselves(dag: DAG) -> None:
         assert order.index(before) < order.index(after)
 
 
-def test_a_feature_holder_seals_after_its_checks_and_waits_for_nobody_but_the_plan(
+def test_a_feature_holder_checks_its_release_first_and_waits_for_nobody_but_the_plan(
     dag: DAG,
 ) -> None:
-    upstream = dag.get_task("bank_release.seal").get_flat_relative_ids(upstream=True)
+    upstream = dag.get_task("bank_release.check_release").get_flat_relative_ids(upstream=True)
     assert upstream == {"credit_open.open_run", *(f"bank_release.{s}" for s in RELEASE[:-1])}
     assert dag.get_task("shop_release.check_table").upstream_task_ids == {"credit_open.open_run"}
     answer = dag.get_task("bank_psi.psi_answer").get_flat_relative_ids(upstream=True)
     assert "credit_open.psi_query" in answer
+    # What it seals has passed its check.
+    assert "bank_release.check_release" in answer
     assert not any(name.startswith("shop_psi") for name in answer)
-    assert dag.get_task("credit_publish.register").upstream_task_ids == {"credit_publish.evaluate"}
+    register = dag.get_task("credit_publish.register")
+    assert register.upstream_task_ids == {"credit_publish.check_model"}
 
 
 @pytest.mark.parametrize("mode", get_args(ScoringMode))

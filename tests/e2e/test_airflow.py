@@ -46,7 +46,7 @@ def test_the_form_reaches_the_plan(client: Client, workspace: Path) -> None:
     run = client.trigger(DAG, {"trees": 3})
     assert end(client, DAG, run) == "success"
     assert client.run(DAG, run)["conf"]["trees"] == 3
-    version = client.summary(DAG, run, "credit_publish.register")
+    version = client.summary(DAG, run, "credit_publish.register", "register")
     (model,) = workspace.glob(f"credit/models/credit_scoring/{version['version']}*/model.txt")
     assert model.read_text().count("Tree=") == 3
 

@@ -47,13 +47,13 @@ def test_a_task_that_is_killed_drops_out_and_reads_the_model_when_it_is_cleared(
         until(lambda: client.run(TRAIN, run)["state"] in ("success", "failed"), "the end", 300)
         states = {each["task_id"]: each["state"] for each in client.tasks(TRAIN, run)}
         failed = {name for name, state in states.items() if state != "success"}
-        later = ("check_model", "evaluate_own", "register")
+        later = ("check_model", "register")
         assert failed == {task, *(f"{gone}_learn.{stage}" for stage in later)}, states
         ended = client.run(TRAIN, run)
         assert ended["state"] == "success"
         assert f"Went on without **{gone}** (boost has failed)" in ended["note"]
         for name in names[:3]:
-            said = client.summary(TRAIN, run, f"{name}_learn.boost")
+            said = client.summary(TRAIN, run, f"{name}_learn.boost", "boost")
             assert said["parties"] == {"declared": 4, "remained": 3}
         models = {registries[name].file(version, "model.txt") for name in names[:3]}
         assert len(models) == 1 and version not in registries[gone].versions()

@@ -107,7 +107,8 @@ def test_from_changed_tables_to_scores_without_a_hand(
     look(client)
     training = ended(client, TRAIN, 1)
     assert set(states(client, TRAIN, training).values()) == {"success"}
-    champion = client.summary(TRAIN, training, "credit_publish.announce_champion")["version"]
+    announced = "announce_champion"
+    champion = client.summary(TRAIN, training, f"credit_publish.{announced}", announced)["version"]
     registry = Registry(bank_and_co.folder / "credit" / "models", NAME)
     assert registry.champion() == champion
     deadline = time.monotonic() + 180
@@ -148,7 +149,7 @@ def test_a_model_that_got_worse_is_not_announced_and_scores_nothing(
     found = states(client, TRAIN, training)
     assert found.pop("credit_publish.announce_champion") == "skipped"
     assert set(found.values()) == {"success"}
-    summary = client.summary(TRAIN, training, "credit_publish.register")
+    summary = client.summary(TRAIN, training, "credit_publish.register", "register")
     assert summary["champion"] is False
     # Why, the label holder's own people alone read.
     assert "worse by more than the tolerance" not in summary["why"]

@@ -17,7 +17,7 @@ from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.exchange.verification import declared_keys, read_manifest, verify
-from opboost_ops.run.phases import steps
+from opboost_ops.run.phases import stages_by_task, steps
 from tests.deployments import PARTIES
 from tests.faults.armed import FOLDER, SITECUSTOMIZE
 from tests.faults.rig import Rig
@@ -99,8 +99,11 @@ class Drill:
         for name, run in runs.items():
             assert self.ended(name, run) == "success"
             for task in self._client.tasks(f"{name}_train", run):
-                party, stage = _place(task["task_id"])
-                self._durations[party, stage] = float(task["duration"] or 0.0)
+                party, own = _place(task["task_id"])
+                stages = stages_by_task(self._federations[name], "train")
+                chain = stages.get(task["task_id"], (own,))
+                for stage in chain:
+                    self._durations[party, stage] = float(task["duration"] or 0.0) / len(chain)
             self._kinds = self._published(name, run)
             self._versions[name] = self._models(name)[0]
         self._books = {party: self._charged(party) for party in PARTIES}
@@ -191,8 +194,10 @@ class Drill:
         if state != "success":
             problems.append(f"the run ended as {state}")
         tries = 0
+        stages = stages_by_task(self._federations[name], "train")
         for task in self._client.tasks(f"{name}_train", run):
-            if _place(task["task_id"]) == (order["party"], order["stage"]):
+            party, own = _place(task["task_id"])
+            if party == order["party"] and order["stage"] in stages.get(task["task_id"], (own,)):
                 tries = int(task["try_number"])
         if not self._struck(order):
             problems.append("nobody was killed")
@@ -265,6 +270,6 @@ class Drill:
 
 
 def _place(task: str) -> tuple[str, str]:
-    """Party and stage of a task's id."""
-    group, _, stage = task.partition(".")
-    return group.rpartition("_")[0], stage
+    """Party and name of a task's id."""
+    group, _, name = task.partition(".")
+    return group.rpartition("_")[0], name

@@ -110,14 +110,14 @@ def test_workers_that_are_killed_at_random_points(faults: Faults) -> None:
 
 
 def test_a_scheduler_that_is_killed(faults: Faults) -> None:
-    run = faults.begin("credit_scoring", "bank_release.digest_ids")
+    run = faults.begin("credit_scoring", "bank_release.desensitize")
     faults.rig.processes.kill("scheduler")
     faults.all_is_well("credit_scoring", run)
 
 
 @pytest.mark.parametrize("server", ["postgres", "redis", "s3"])
 def test_a_server_that_is_away_for_a_while(faults: Faults, server: str) -> None:
-    run = faults.begin("credit_scoring", "bank_release.preprocess")
+    run = faults.begin("credit_scoring", "bank_release.desensitize")
     faults.rig.gates[server].shut()
     time.sleep(OUTAGE)
     faults.rig.gates[server].open()
@@ -147,7 +147,7 @@ def test_a_disk_that_is_full(faults: Faults, tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     # A home without its memories would be refused: books that went back.
     with small_disk(home / "home", tmp_path):
-        run = faults.begin("credit_scoring", "bank_release.digest_ids", "end_date")
+        run = faults.begin("credit_scoring", "bank_release.check_table", "end_date")
         filler = home / "home" / "filler"
         with pytest.raises(OSError, match="No space"), filler.open("wb", buffering=0) as file:
             while True:

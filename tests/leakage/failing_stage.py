@@ -52,9 +52,11 @@ def planned(
             parties = [n for n, spec in federation.parties.items() if spec.role == phase.role]
             own: dict[str, tuple[str, str, str, str]] = {}
             for party in parties:
-                for name in phase.stages_at(federation.parties[party]):
-                    task, text = f"{party}_{phase.name}.{name}", one_of_each[party]
-                    own.setdefault(name, (f"{federation.name}_{purpose}", task, party, text))
+                dag, text = f"{federation.name}_{purpose}", one_of_each[party]
+                for chain in phase.chains_at(federation.parties[party]):
+                    task = f"{party}_{phase.name}.{chain.name}"
+                    for name in chain.stages:
+                        own.setdefault(name, (dag, task, party, text))
             # What both roles have, such as a look at the table, fails at a feature holder.
             here |= own if phase.role == "feature_holder" else {**own, **here}
         found = {**here, **found}

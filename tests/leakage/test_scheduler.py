@@ -4,12 +4,15 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import load_federation
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
+from opboost_ops.run.phases import stages_by_task
 from opboost_ops.stages.catalogue import STAGES
 from tests.leakage.canaries import NAME, PARTIES, plant
 from tests.leakage.failing_stage import HORIZONTAL, planned
@@ -61,6 +64,8 @@ def test_on_a_real_scheduler_whole_and_failing_in_each_stage(
     last = {task.split(".")[0]: name for name, (_, task, _, _) in every.items()}
     failures = {name: every[name] for name in last.values()}
     messages = {}
+    purposes: tuple[Purpose, ...] = get_args(Purpose)
+    stages = {f"{NAME}_{purpose}": stages_by_task(federation, purpose) for purpose in purposes}
     with Standalone(tmp_path / "airflow", canaries.root, canaries.sites) as airflow:
         client = airflow.client()
         while not all(client.has_dag(f"{NAME}_{purpose}") for purpose in ("train", "score")):
@@ -71,9 +76,10 @@ def test_on_a_real_scheduler_whole_and_failing_in_each_stage(
             for dag in (f"{NAME}_train", f"{NAME}_score")
         }
         summaries = [
-            client.summary(dag, run, task["task_id"], task["map_index"])
+            client.summary(dag, run, task["task_id"], stage, task["map_index"])
             for dag, (run, _) in whole.items()
             for task in client.tasks(dag, run)
+            for stage in stages[dag].get(task["task_id"], ["return_value"])
         ]
         for name, (dag, task, party, text) in failures.items():
             failure.write_text(json.dumps({"stage": name, "party": party, "text": text}))
@@ -86,8 +92,8 @@ def test_on_a_real_scheduler_whole_and_failing_in_each_stage(
         while len(told.read_text().splitlines()) <= len(failures) and time.monotonic() < deadline:
             time.sleep(0.1)
     failure.unlink()
-    ran = {task.split(".")[1] for _, tasks in whole.values() for task in tasks}
-    assert ran == {"open_run", *STAGES} - HORIZONTAL
+    ran = {s for dag, (_, done) in whole.items() for t in done for s in stages[dag].get(t, [])}
+    assert ran == set(STAGES) - HORIZONTAL
     assert len(messages) == len(failures) >= 10
     assert all(len(json.dumps(summary)) < 2048 for summary in summaries)
     assert list((tmp_path / "airflow" / "logs").rglob("*.log"))

@@ -67,16 +67,12 @@ def test_the_whole_dags_with_their_exchange_on_s3(
         assert all(len(json.dumps(value)) < XCOM_LIMIT for _, _, value in result["xcom"])
         mapped = {(task, index) for task, index, _ in result["tasks"] if index >= 0}
         shards = 3 if result is results["credit_scoring_train"] else 1
-        assert mapped == {
-            (f"bank_release.{stage}", i)
-            for stage in ("preprocess", "desensitize")
-            for i in range(shards)
-        }
+        assert mapped == {("bank_release.desensitize", i) for i in range(shards)}
     result = results["credit_scoring_train"]
-    assert result["labels"]["bank_release.preprocess 2"] == "file 2"
+    assert result["labels"]["bank_release.desensitize 2"] == "file 2"
     listed = {key: value for task, key, value in result["xcom"] if task.endswith(".list_shards")}
     assert listed["return_value"] == [0, 1, 2]
-    assert listed["summary"]["shards"] == 3
+    assert listed["list_shards"]["shards"] == 3
     (model,) = (workspace.folder / "credit" / "models").rglob("model.txt")
     (scores,) = (workspace.folder / "credit" / "scores").rglob("*.parquet")
     assert scores.parent.name == model.parent.name

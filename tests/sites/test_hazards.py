@@ -249,7 +249,7 @@ def _take_what_is_anothers(sites: Sites, runs: dict[str, str]) -> None:
     key = (sites.keys / "coordinator" / "token.key").read_bytes()
     audience = "urn:airflow.apache.org:task"
     generator = JWTGenerator(private_key=key, valid_for=600, audience=audience)
-    path = f"/execution/xcoms/{TRAIN}/{run}/shop_release.digest_ids/return_value"
+    path = f"/execution/xcoms/{TRAIN}/{run}/shop_release.desensitize/digest_ids"
     token = f"Bearer {generator.generate(own)}"
     assert sites.call("bank", "POST", path, '"forged"', token)[0] == 403
     assert sites.behind("POST", path, '"forged"', token)[0] == 201

@@ -1,5 +1,6 @@
 """A failure is one box at the top of the run's page and of the task's, and the run's note."""
 
+import json
 import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -97,6 +98,31 @@ def test_a_run_under_way_says_how_far_training_is(
     forget_runs()
     write_run(RUN, "running", {"credit_open.open_run": "success", task: "running"})
     assert "of 400" not in reader.page(asked()) + reader.page(asked(task))
+
+
+def test_a_task_of_several_stages_says_which_one_runs(
+    reader: Reader, shown: Workspace, runs: None
+) -> None:
+    home = shown.home("bank").parent / run_id(TRAIN, RUN)
+    shown.home("bank").rename(home)
+    began = write_run(RUN, "running", {"credit_open.open_run": "success", TASK: "running"})
+    for stage, seconds in (("digest_ids", 61), ("preprocess", 70)):
+        far = {"what": "rows", "done": 3, "of": 8, "first": 3, "counted": 1.0}
+        started = (began + timedelta(seconds=seconds)).timestamp()
+        (home / "progress").mkdir(exist_ok=True)
+        (home / "progress" / f"{stage}.json").write_text(json.dumps({**far, "started": started}))
+    assert "bank: desensitize: running, 39 min: preprocess: 3 of 8 rows" in plain(
+        reader.page(asked())
+    )
+
+
+def test_a_failure_names_its_stage_on_every_page(
+    reader: Reader, untouched: Workspace, runs: None
+) -> None:
+    failure = {"problem": "No room.", "remedy": "Make some.", "refused": False, "stage": "rank"}
+    write_run(RUN, "failed", TASKS, {TASK: failure})
+    for page in (asked(), asked(TASK), "status"):
+        assert "bank: rank" in plain(reader.page(page))
 
 
 def test_a_table_of_several_files_is_one_line(

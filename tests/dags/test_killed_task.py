@@ -1,0 +1,116 @@
+"""A task that runs several stages, killed in the last of them: tried again, it repeats the rest."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from opboost_ops.exchange.run_id import run_id
+from opboost_ops.orchestration import failures, tasks
+from opboost_ops.run.phases import stages_by_task
+from tests.books import books_of
+from tests.federation import Workspace
+
+DAG, RUN = "credit_scoring_train", "manual__1"
+DRIVER = Path(__file__).with_name("kill_task.py")
+PLACE = ("credit_scoring", "credit")
+
+
+@pytest.fixture
+def left(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What tasks of this process leave in XCom."""
+    found: dict[str, Any] = {}
+    ti = SimpleNamespace(xcom_push=lambda key, value: found.update({key: value}))
+    run = SimpleNamespace(dag_id=DAG, run_id=RUN, conf=None)
+    for module in (tasks, failures):
+        monkeypatch.setattr(module, "get_current_context", lambda: {"dag_run": run, "ti": ti})
+    return found
+
+
+def killed(workspace: Workspace, party: str, stages: tuple[str, ...]) -> dict[str, Any]:
+    """Kill a task in its last stage; what those before have left in XCom."""
+    done = subprocess.run(
+        [sys.executable, DRIVER, DAG, RUN, *PLACE, party, ",".join(stages)],
+        env={**os.environ, **workspace.environment()},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+    )
+    assert done.returncode == -9, done.stderr.decode()
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith(b'{"')]
+    return {key: value for line in lines for key, value in line.items()}
+
+
+def releases(workspace: Workspace) -> dict[str, list[str]]:
+    """Everything that parties were charged, without times."""
+    found = {}
+    for party in ("credit", "shop", "bank"):
+        with books_of(workspace, party) as books:
+            found[party] = sorted(
+                f"{r.kind} {r.feature} {r.loss} {r.artifact}" for r in books.ledger.releases()
+            )
+            assert books.ledger.uncommitted() == []
+            books.audit.verify()
+    return found
+
+
+@pytest.mark.slow
+def test_a_killed_task_repeats_its_earlier_stages_harmlessly(
+    tmp_path: Path, left: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Workspace.write(tmp_path / "whole")
+    broken = whole.copy(tmp_path / "broken", run_id(DAG, RUN))
+    whole.run = broken.run
+    with monkeypatch.context() as known:
+        whole.known_to(known)
+        whole.all()
+    broken.known_to(monkeypatch)
+    broken.open()
+    struck = set()
+    for task, stages in stages_by_task(broken.declared, "train").items():
+        group, _, name = task.partition(".")
+        party = group.rpartition("_")[0]
+        before: dict[str, Any] = {}
+        # Of the feature holders one is enough.
+        if len(stages) > 1 and name not in struck:
+            struck.add(name)
+            before = killed(broken, party, stages)
+            assert list(before) == list(stages[:-1])
+        left.clear()
+        tasks.run_stages(party, stages, *PLACE)
+        assert list(left) == list(stages)
+        # Of what was done already, the same bytes: their digests are in the summaries.
+        assert {stage: left[stage] for stage in before} == before
+    assert struck == {
+        "check_table", "psi_query", "desensitize", "psi_answer", "assemble", "train", "register"
+    }  # fmt: skip
+    assert broken.store.garbage(0) == []
+    # Each draw is charged once, and the model is the one of a run that nothing has befallen.
+    charged, expected = releases(broken), releases(whole)
+    assert {p: len(lines) for p, lines in charged.items()} == {
+        p: len(lines) for p, lines in expected.items()
+    }
+    (made,), (same,) = (
+        [path.read_bytes() for path in (w.folder / "credit" / "models").rglob("model.txt")]
+        for w in (broken, whole)
+    )
+    assert made == same
+
+
+def test_a_task_stops_at_the_first_stage_that_fails_and_names_it(
+    workspace: Workspace, left: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace.run = run_id(DAG, RUN)
+    workspace.known_to(monkeypatch)
+    workspace.until("check_table", "bank")
+    stages = stages_by_task(workspace.declared, "train")["bank_release.desensitize"]
+    (workspace.folder / "bank" / "tables" / "train.parquet").rename(workspace.folder / "away")
+    with pytest.raises(failures.Failed) as caught:
+        tasks.run_stages("bank", stages, *PLACE)
+    assert caught.value.stage == "digest_ids"
+    assert left["failure"]["stage"] == "digest_ids"
+    assert set(left) == {"failure"}
