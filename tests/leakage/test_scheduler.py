@@ -58,10 +58,10 @@ def test_on_a_real_scheduler_whole_and_failing_in_each_stage(
     monkeypatch.setenv("TEST_FAILURE", str(failure))
     federation = load_federation(canaries.federation)
     values = {party: canaries.one_of_each(party) for party in PARTIES}
-    # The last stage of each phase: errors are handled by the same code in all tasks, and the
-    # ordinary suite makes every stage fail.
+    # The last stage of each party in each DAG: errors are handled by the same code in all tasks,
+    # and the search beside it makes every stage fail.
     every = planned(federation, values)
-    last = {task.split(".")[0]: name for name, (_, task, _, _) in every.items()}
+    last = {(dag, party): name for name, (dag, _, party, _) in every.items()}
     failures = {name: every[name] for name in last.values()}
     messages = {}
     purposes: tuple[Purpose, ...] = get_args(Purpose)
@@ -94,7 +94,7 @@ def test_on_a_real_scheduler_whole_and_failing_in_each_stage(
     failure.unlink()
     ran = {s for dag, (_, done) in whole.items() for t in done for s in stages[dag].get(t, [])}
     assert ran == set(STAGES) - HORIZONTAL
-    assert len(messages) == len(failures) >= 10
+    assert len(messages) == len(failures) >= 4
     assert all(len(json.dumps(summary)) < 2048 for summary in summaries)
     assert list((tmp_path / "airflow" / "logs").rglob("*.log"))
     events = [json.loads(line) for line in told.read_text().splitlines()]
