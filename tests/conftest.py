@@ -25,23 +25,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     return report
 
 
-#: Folders of slow tests that start servers.
-_SERVERS = {"e2e", "leakage", "servers", "sites"}
-
-
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests first: begun last, they would keep one worker busy while others idle.
-
-    Tests that share a server are one group, so that it is started once.
-    """
+    """The longest tests first: begun last, they would keep one worker busy while others idle."""
     items.sort(
         key=lambda item: not {"leakage", "test_train_on_s3"} & {*item.path.parts, item.path.stem}
     )
-    for item in items:
-        if item.get_closest_marker("slow") and _SERVERS & {*item.path.parts}:
-            shared = "airflow" in getattr(item, "fixturenames", ())
-            item.add_marker(pytest.mark.xdist_group("airflow" if shared else str(item.path)))
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from opboost_ops.datasets.lenders import NAME, write_lenders
 from opboost_ops.models.registry import Registry
 from opboost_ops.orchestration.standalone import Standalone
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deployment
 
 
 def test_three_parties_train_at_the_same_time(tmp_path: Path) -> None:

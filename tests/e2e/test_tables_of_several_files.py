@@ -10,7 +10,7 @@ from opboost_ops.cli.demo import follow
 from opboost_ops.orchestration.standalone import Standalone
 from tests.leakage.canaries import NAME, plant
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deployment
 
 FILES = 5
 

@@ -51,7 +51,7 @@ def test_two_runs_on_the_same_input_are_the_same(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rewriting", REWRITINGS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "tried again" not in kind])
 def test_each_rewriting_changes_nothing(
     beginnings: Beginnings, baseline: Observation, kind: str, rewriting: str
 ) -> None:

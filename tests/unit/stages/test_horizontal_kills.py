@@ -100,8 +100,13 @@ def test_kills_are_of_every_party_and_kind():
     assert kinds == set(ROUND_KINDS)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", range(20))
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(number, marks=pytest.mark.deployment if number % 3 else pytest.mark.slow)
+        for number in range(20)
+    ],
+)
 def test_who_is_killed_leaves_a_session_that_ends(lenders, number):
     deaths, back, ends = KILLS[number]
     run = f"{number + 16:016x}"
