@@ -94,8 +94,8 @@ def test_the_whole_dags_with_their_exchange_on_s3(
     for entry in objects:
         if entry["Key"].endswith((".enc", ".sig", "manifest.json", "published.json")):
             continue
-        # The plan is for all; everything else lies encrypted.
-        assert "/plan/" in entry["Key"], entry["Key"]
+        # The plan is for all, and so is the store's identity; everything else lies encrypted.
+        assert "/plan/" in entry["Key"] or entry["Key"].endswith("/.identity"), entry["Key"]
     for entry in objects:
         if entry["Key"].endswith(".enc"):
             raw = client.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read()
