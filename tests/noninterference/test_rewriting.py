@@ -49,7 +49,7 @@ def test_two_runs_on_the_same_input_are_the_same(
     assert differences(baseline, seen(KINDS[kind], beginnings.begin(KINDS[kind]))) == []
 
 
-@pytest.mark.slow
+@pytest.mark.deployment
 @pytest.mark.parametrize("rewriting", REWRITINGS)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "tried again" not in kind])
 def test_each_rewriting_changes_nothing(

@@ -89,7 +89,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.deployment
 def test_no_site_gets_what_is_not_its_own(sites: Sites) -> None:
     path = f"{EDGE}/jobs/fetch/bank"
     assert sites.call("bank", "POST", path, fetch(OWN), sites.edge_token(path)) == (200, None)
@@ -103,7 +103,7 @@ def test_no_site_gets_what_is_not_its_own(sites: Sites) -> None:
     assert [entry for entry in got if entry[0] != 403] == []
 
 
-@pytest.mark.slow
+@pytest.mark.deployment
 def test_only_certificates_of_our_own_authority_are_let_in(sites: Sites, tmp_path: Path) -> None:
     path = f"{EDGE}/jobs/fetch/bank"
     write_sites(tmp_path / "other", ["bank"], ["127.0.0.1"])
@@ -131,7 +131,7 @@ JOBS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.deployment
 def test_a_site_takes_tasks_and_nothing_else(sites: Sites, tmp_path: Path) -> None:
     answers = iter(JOBS)
 
@@ -170,7 +170,7 @@ def _through(site: Site, path: str) -> str:
         return ""
 
 
-@pytest.mark.slow
+@pytest.mark.deployment
 def test_what_sites_share_forges_no_token(sites: Sites) -> None:
     run = sites.client.trigger(TRAIN)
     until(lambda: _instances(sites, run, "bank"), "a task of bank")
@@ -199,7 +199,7 @@ def _instances(sites: Sites, run: str, party: str) -> list[str]:
     return [t["id"] for t in sites.client.tasks(TRAIN, run) if t["task_id"].startswith(party)]
 
 
-@pytest.mark.slow
+@pytest.mark.deployment
 def test_a_worker_without_a_queue_is_turned_away(sites: Sites) -> None:
     site = sites.own["bank"]
     command = [BIN / "airflow", "edge", "worker", "--edge-hostname", "bank-2"]
@@ -210,7 +210,7 @@ def test_a_worker_without_a_queue_is_turned_away(sites: Sites) -> None:
     assert "403" in done.stderr + done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.deployment
 def test_airflow_itself_would_grant_what_the_proxy_refuses(sites: Sites) -> None:
     with sites.processes.asleep("worker-shop", "worker-bank", "worker-credit"):
         # Calls of the workers that were under way have been answered when this one is.

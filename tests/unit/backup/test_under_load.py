@@ -37,7 +37,7 @@ def started(module: str, *words: object, **environment: str) -> "subprocess.Pope
     )
 
 
-@pytest.mark.slow
+@pytest.mark.deployment
 def test_every_charge_before_it_is_in_it_with_its_cells(tmp_path: Path) -> None:
     bank = tmp_path / "bank"
     bank.mkdir()
@@ -88,7 +88,7 @@ def test_every_charge_before_it_is_in_it_with_its_cells(tmp_path: Path) -> None:
         assert {gap.lacks for gap in check(site)} <= {"open"}
 
 
-@pytest.mark.slow
+@pytest.mark.deployment
 def test_eight_runs_and_an_empty_machine(workspace: Workspace, tmp_path: Path) -> None:
     bank = workspace.folder / "bank"
     declared = yaml.safe_load((bank / "site.yaml").read_text())

@@ -32,7 +32,7 @@ def test_the_box_gives_the_exact_sums_where_no_noise_is_added(monkeypatch):
     assert len(session.seen["trees-00000-00"]) == 4
 
 
-@pytest.mark.slow
+@pytest.mark.deployment
 def test_the_lower_bound_is_below_epsilon_and_above_it_where_noise_is_missing():
     found = audit(Setting(epsilon=2.0), 1000, 300)
     assert found["lower_bound"] <= found["epsilon"] <= 2.0
