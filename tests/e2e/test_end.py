@@ -15,8 +15,6 @@ from opboost_ops.cli.demo import workspace
 from opboost_ops.errors import ConfigError
 from opboost_ops.orchestration.standalone import Standalone
 
-pytestmark = pytest.mark.slow
-
 
 def living(home: Path) -> list[str]:
     """Command lines of the processes that have a home as their AIRFLOW_HOME."""
@@ -56,6 +54,7 @@ def demo(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
     process.wait(timeout=30)
 
 
+@pytest.mark.deployment
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
 def test_a_signal_ends_everything(
     demo: "subprocess.Popen[str]", tmp_path: Path, number: int, code: int
@@ -65,6 +64,7 @@ def test_a_signal_ends_everything(
     assert living(tmp_path / "airflow") == []
 
 
+@pytest.mark.deployment
 def test_after_a_kill_the_next_start_says_how_to_end_the_rest(
     demo: "subprocess.Popen[str]", tmp_path: Path
 ) -> None:
@@ -81,6 +81,7 @@ def test_after_a_kill_the_next_start_says_how_to_end_the_rest(
     assert living(tmp_path / "airflow") == []
 
 
+@pytest.mark.deployment
 def test_a_home_has_one_airflow(demo: "subprocess.Popen[str]", tmp_path: Path) -> None:
     second = Standalone(tmp_path / "airflow", tmp_path, {})
     with pytest.raises(ConfigError, match="Another Airflow runs"), second:
@@ -88,6 +89,7 @@ def test_a_home_has_one_airflow(demo: "subprocess.Popen[str]", tmp_path: Path) -
     assert demo.poll() is None
 
 
+@pytest.mark.slow
 def test_a_failing_demo_prints_the_failing_tasks_error(tmp_path: Path) -> None:
     file = workspace("credit", tmp_path)
     table = file.parent / "bank" / "tables" / "train.parquet"
@@ -105,6 +107,7 @@ def test_a_failing_demo_prints_the_failing_tasks_error(tmp_path: Path) -> None:
     assert living(tmp_path / "airflow") == []
 
 
+@pytest.mark.slow
 def test_the_demo_trains_scores_and_reports(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from opboost_ops.cli import main; main()"]
     ended = subprocess.run(

@@ -11,8 +11,6 @@ from tests.unit.pages.airflow_runs import TRAIN
 from tests.unit.pages.long_history import run_of
 from tests.unit.pages.served import SHOTS, in_airflow, opened
 
-pytestmark = pytest.mark.slow
-
 OVERLAPS = (Path(__file__).parent / "overlaps.js").read_text()
 _VERSION = f"models/credit/credit_scoring/{FIRST_RUN}"
 _JANUARY = "since=2026-01-01&until=2026-01-31"
@@ -55,7 +53,13 @@ def test_there_are_24_states_at_least() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "history", "path", "width", "theme"), STATES, ids=[s[0] for s in STATES]
+    ("name", "history", "path", "width", "theme"),
+    [
+        pytest.param(
+            *state, id=state[0], marks=pytest.mark.deployment if n % 3 else pytest.mark.slow
+        )
+        for n, state in enumerate(STATES)
+    ],
 )
 def test_nothing_overlaps_is_cut_or_keeps_anybody_out(
     name: str,
