@@ -1,7 +1,6 @@
 """What a party's database says of its stores: which one a federation uses, and the last check."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -23,7 +22,7 @@ _CHECKS = sa.Table(
     METADATA,
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("at", sa.String(40), nullable=False),
-    sa.Column("missing", sa.Text, nullable=False),
+    sa.Column("missing", sa.Integer, nullable=False),
 )
 
 
@@ -41,11 +40,11 @@ class Check:
 
     Attributes:
         at: When, UTC.
-        missing: What was missing, a line each.
+        missing: How many things were missing; `opboost ledger check` says which.
     """
 
     at: str
-    missing: tuple[str, ...]
+    missing: int
 
 
 class PinnedStores:
@@ -76,13 +75,13 @@ class PinnedStores:
             connection.execute(sa.delete(_STORES).where(_STORES.c.federation == federation))
             connection.execute(sa.insert(_STORES).values(row))
 
-    def note_check(self, missing: Sequence[str]) -> None:
+    def note_check(self, missing: int) -> None:
         """Keep the outcome of a comparison of the state with the store.
 
         Args:
-            missing: What was missing, a line each.
+            missing: How many things were missing.
         """
-        row = {"id": 1, "at": _now(), "missing": json.dumps(list(missing))}
+        row = {"id": 1, "at": _now(), "missing": missing}
         with self._database.writing() as connection:
             connection.execute(sa.delete(_CHECKS))
             connection.execute(sa.insert(_CHECKS).values(row))
@@ -91,7 +90,7 @@ class PinnedStores:
         """The outcome of the last one; None where there was none."""
         with self._database.reading() as connection:
             row = connection.execute(sa.select(_CHECKS)).first()
-        return Check(row.at, tuple(json.loads(row.missing))) if row is not None else None
+        return Check(row.at, row.missing) if row is not None else None
 
 
 def _now() -> str:

@@ -280,7 +280,7 @@ def _party(party: str, federation: str, site: Site, policy: Policy, runs: Sequen
         stopped=datetime.fromisoformat(stop) if stop else None,
         asked=datetime.fromisoformat(asked) if asked else None,
         checked=datetime.fromisoformat(last.at) if last else None,
-        missing=len(last.missing) if last else 0,
+        missing=last.missing if last else 0,
         store=fault,
     )
 

@@ -84,7 +84,7 @@ def admit(
     if not reasons:
         what, reasons = "gaps", _against_state(party, plan.federation, seen)
         with open_books(party.site) as books:
-            books.stores.note_check(reasons)
+            books.stores.note_check(len(reasons))
     if reasons:
         name, holder = plan.federation.name, plan.federation.label_holder
         new = _note(party, name, holder, run, digest, what, reasons, home)

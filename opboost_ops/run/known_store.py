@@ -39,11 +39,10 @@ def store_fault(books: Books, store: Store, party: str, federation: str) -> Conf
         ConnectionError: The store cannot be reached.
     """
     pins = books.stores.pins()
-    pin = pins.get(federation)
     if not pins:
         return None
-    found = store.identity()
-    if found == (pin.identity if pin else found) and found is not None:
+    pin, found = pins.get(federation), store.identity()
+    if found is not None and (pin is None or pin.identity == found):
         return None
     # Where a party uses a store already, a run begins no other one, for no federation.
     known = pin or next(iter(pins.values()))
