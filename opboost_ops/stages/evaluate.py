@@ -19,6 +19,7 @@ from opboost_ops.stages.materialise import materialised_model
 from opboost_ops.stages.noisy_metrics import noisy_metrics
 from opboost_ops.stages.others import others
 from opboost_ops.stages.reference import interval_rule
+from opboost_ops.stages.repeated import unless_repeated
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.train import parameters_of
 from opboost_ops.stages.tuned import with_tuned
@@ -74,6 +75,7 @@ def evaluate(context: Context) -> Outcome:
         decision = interval_gate(context, task, comparison, version)
     else:
         decision = gate(context, task, result[f"federated_{mode}"], old)
+    decision = unless_repeated(context, model, decision)
     evaluation["metrics"] = result
     return Outcome(
         tables={"predictions": _table(predictions)},

@@ -18,6 +18,7 @@ from opboost_ops.stages.interval_gate import ALONE, DISCLOSES, REFERENCE, interv
 from opboost_ops.stages.materialise import materialised_model
 from opboost_ops.stages.noisy_metrics import noisy_metrics
 from opboost_ops.stages.reference import interval_rule, reference_of
+from opboost_ops.stages.repeated import unless_repeated
 from opboost_ops.stages.stage import Context, Outcome
 
 #: What a private model's metrics say where they have no noise.
@@ -33,7 +34,8 @@ def evaluate_own(context: Context) -> Outcome:
     holdout = context.home.table("holdout_frame")
     truth = np.asarray(holdout.column(LABEL).to_numpy())
     matrix = frame_of(holdout, facts).matrix
-    prediction = predict(materialised_model(context), matrix)
+    model = materialised_model(context)
+    prediction = predict(model, matrix)
     mode, task = context.federation.scoring.mode, facts["task"]
     new = f"federated_{mode}"
     registry = Registry(context.site.models, context.federation.name)
@@ -64,6 +66,7 @@ def evaluate_own(context: Context) -> Outcome:
         decision = interval_gate(context, task, comparison, version)
     else:
         decision = gate(context, task, result[new], old)
+    decision = unless_repeated(context, model, decision)
     evaluation["metrics"] = result
     flat = prediction if prediction.ndim == 1 else prediction.max(axis=1)
     return Outcome(

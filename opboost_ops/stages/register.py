@@ -1,6 +1,5 @@
 """Arrow: a checked and evaluated model -> an immutable version in the registry."""
 
-import json
 import logging
 
 from opboost_ops.boosting.trainer import Frame, model_of
@@ -13,6 +12,7 @@ from opboost_ops.stages.held_out import SCORING
 from opboost_ops.stages.materialise import materialised_model, model_file
 from opboost_ops.stages.promise import promise_of
 from opboost_ops.stages.redaction import WORDS
+from opboost_ops.stages.repeated import declaration_files
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.tuned import TUNED
 
@@ -25,9 +25,6 @@ def register(context: Context) -> Outcome:
     Raises:
         ContractError: The model was not checked, or this version exists with other content.
     """
-    assert context.acceptance is not None
-    plan = context.acceptance.plan
-    borne = {"digest": plan.agreement, "protocol": plan.protocol}
     context.home.json("checked_model")
     model = materialised_model(context)
     losses = {
@@ -68,9 +65,7 @@ def register(context: Context) -> Outcome:
         "card.html": card_page(card, evaluation, scoring, decision["why"]).encode(),
         "evaluation.json": context.home.read("evaluation.json"),
         "columns.json": context.home.read("frame.json"),
-        "federation.json": context.federation.model_dump_json(indent=1).encode(),
-        # New rows are scored under what was agreed when the version was made.
-        "agreement.json": json.dumps(borne).encode(),
+        **declaration_files(context),
     }
     if fitted:
         files[f"{SCORING}.json"] = context.home.read(f"{SCORING}.json")

@@ -8,6 +8,8 @@ import pytest
 
 from opboost_ops.errors import ContractError
 from opboost_ops.models.registry import Registry
+from opboost_ops.privacy.events import Release
+from tests.books import books_of
 from tests.commands import printed
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace, small_credit
 
@@ -49,13 +51,33 @@ def test_the_first_model_is_champion(trained_once: Workspace) -> None:
     assert "of the label holder's columns alone" in entry.why
 
 
-def test_the_same_again_is_as_good_and_becomes_champion(workspace: Workspace) -> None:
+def charges(workspace: Workspace) -> list[Release]:
+    """What feature holders have charged people for."""
+    found: list[Release] = []
+    for party in workspace.declared.feature_holders:
+        with books_of(workspace, party) as books:
+            found += [line for line in books.ledger.releases() if line.draw is not None]
+    return found
+
+
+def test_unchanged_data_promote_nothing_and_cost_nothing(workspace: Workspace) -> None:
+    before = charges(workspace)
     summaries = workspace.all()
+    assert before and charges(workspace) == before
     gate = decision(workspace)
-    assert gate["promote"] is True
     assert gate["new"] == gate["value"]
-    assert "on the same rows" in gate["why"]
-    assert summaries["credit.register"]["champion"] is True
+    assert gate["promote"] is False
+    assert gate["why"].startswith("nothing has changed")
+    assert FIRST_RUN in gate["why"]
+    assert summaries["credit.register"]["champion"] is False
+    kept = registry(workspace)
+    assert (kept.champion(), kept.history()[-1].event) == (FIRST_RUN, "kept")
+
+
+def test_other_trees_on_the_same_rows_may_become_champion(workspace: Workspace) -> None:
+    workspace.edit_yaml("federation.yaml", lambda data: data["training"].update(trees=5))
+    workspace.all()
+    assert "on the same rows" in decision(workspace)["why"]
     assert registry(workspace).champion() == SECOND_RUN
 
 
@@ -113,6 +135,7 @@ def command(workspace: Workspace, *words: str, fails: bool = False) -> str:
 def test_promote_and_rollback_by_hand(workspace: Workspace) -> None:
     told = command(workspace, "rollback", fails=True)
     assert "no champion before" in told
+    workspace.edit_yaml("federation.yaml", lambda data: data["training"].update(trees=5))
     workspace.all()
     assert [line["champion"] for line in json.loads(command(workspace, "list", "--json"))] == [
         False,
