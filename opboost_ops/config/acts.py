@@ -2,7 +2,7 @@
 
 from typing import Literal, get_args
 
-Act = Literal["promote", "roll_back", "stop"]
+Act = Literal["promote", "roll_back", "stop", "resume"]
 ACTS: tuple[Act, ...] = get_args(Act)
 
 #: Why it is asked, in public words: what is typed into a form lies in Airflow's database, where

@@ -1,4 +1,4 @@
-"""The DAG by which a person acts on a federation at one party: promote, roll back, stop."""
+"""The DAG by which a person acts on a federation at one party: promote, roll back, stop, resume."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,8 @@ from opboost_ops.orchestration.our_runs import ADMIN_TAG, TAG
 _WORDS = {
     "promote": "promote: the version becomes champion, whatever the gate said",
     "roll_back": "roll back: a former champion becomes champion again",
-    "stop": "stop: the party takes part in no run any more, until its own people resume",
+    "stop": "stop: the party takes part in no run, the current one included, until it resumes",
+    "resume": "resume: the party takes part again, and the schedule continues",
 }
 
 
@@ -32,7 +33,7 @@ def admin_dag(
     with DAG(
         auto_register=False,
         dag_id=f"{federation.name}_admin",
-        description=f"Promote, roll back, or stop taking part in {federation.name}.",
+        description=f"Promote, roll back, stop or resume taking part in {federation.name}.",
         doc_md=(
             "A run of this DAG does one thing at one party, in that party's own task; the others "
             "are skipped. It is an entry of the party's audit log, with who has triggered it, as "

@@ -31,6 +31,10 @@ SECONDS = "stage_seconds"
 
 STAGES = "stages_total"
 RUNS = "runs_total"
+
+#: When a run of a DAG last succeeded, in seconds since 1970.
+SUCCESS = "last_success"
+
 REFUSED = "refused_artifacts_total"
 
 _LOG = logging.getLogger("opboost_ops")
@@ -143,6 +147,8 @@ def _run(dag_run: Any, state: str) -> None:
         _LOG.warning("no run is counted: %s", error)
         return
     _send("incr", RUNS, 1, {"dag_id": dag_run.dag_id, "state": state}, scheduler=True)
+    if state == "success":
+        _send("gauge", SUCCESS, int(time.time()), {"dag_id": dag_run.dag_id}, scheduler=True)
 
 
 def _send(

@@ -160,7 +160,7 @@ def acted(context: Mapping[str, Any], done: Mapping[str, Any]) -> None:
     if done["act"] == "stop":
         words = f"{done['party']} has stopped taking part; `opboost resume` ends that."
         _tell("schedule_stopped", context, words)
-    else:
+    elif done["act"] != "resume":
         words = f"Model version {done['version']} is the champion: a person decided it."
         _tell("champion_changed", context, words)
 

@@ -33,6 +33,9 @@ _Found = TypeVar("_Found")
 #: Runs that are read at a time where one is looked for.
 _SOME = 200
 
+#: What Airflow calls the timetable of a DAG that only people trigger.
+_BY_HAND = "None"
+
 #: States of a task that is under way, and of one that has ended.
 BUSY = ("running", "queued", "up_for_retry", "up_for_reschedule", "restarting", "deferred")
 ENDED = ("success", "skipped", "failed", "upstream_failed", "removed")
@@ -259,24 +262,51 @@ def tasks(seen: Seen) -> list[Task]:
     return _asked(ask, [])
 
 
-def next_times(dags: Iterable[str]) -> dict[str, datetime | None]:
-    """When Airflow will make the next run of each DAG; without those that are paused.
+@dataclass(frozen=True)
+class Schedule:
+    """When Airflow runs a DAG.
+
+    Attributes:
+        dag: The DAG's id.
+        words: Its timetable, such as a cron expression; empty where only people trigger it.
+        paused: Whether Airflow makes no run of it now.
+        next_run: When it makes the next one; None where it is paused or has no time of its own.
+    """
+
+    dag: str
+    words: str
+    paused: bool
+    next_run: datetime | None
+
+
+def schedules(dags: Iterable[str]) -> list[Schedule]:
+    """When Airflow runs each DAG, by the DAG's id.
 
     Args:
         dags: Ids of the DAGs.
     """
 
-    def ask(session: Any) -> dict[str, datetime | None]:
+    def ask(session: Any) -> list[Schedule]:
         from sqlalchemy import select
 
         from opboost_ops.pages.airflow_tables import DagModel as Row
 
-        asked = select(Row.dag_id, Row.next_dagrun_create_after).where(
-            Row.dag_id.in_(list(dags)), Row.is_paused.is_(False), Row.is_stale.is_(False)
+        asked = (
+            select(Row.dag_id, Row.timetable_summary, Row.is_paused, Row.next_dagrun_create_after)
+            .where(Row.dag_id.in_(list(dags)), Row.is_stale.is_(False))
+            .order_by(Row.dag_id)
         )
-        return {str(dag): _utc(at) for dag, at in session.execute(asked)}
+        return [
+            Schedule(
+                str(dag),
+                "" if words in (None, _BY_HAND) else str(words),
+                bool(paused),
+                None if paused else _utc(at),
+            )
+            for dag, words, paused, at in session.execute(asked)
+        ]
 
-    return _asked(ask, {})
+    return _asked(ask, [])
 
 
 def aware(moment: datetime) -> datetime:

@@ -110,6 +110,8 @@ class Party(Record):
         unlimited: Whether there are budgets, and they allow retrainings without end.
         fault: What cannot be read.
         stopped: Since when it takes part in no run; null where it takes part.
+        stopped_by: The user of Airflow who asked for that; empty where it was done at home.
+        resumes_at_home: Whether only its own people at home can end that.
         asked: Since when the last run waits for a person's approval there; null where it does not.
         checked: When its state was last compared with the store, by a run or `ledger check`.
         missing: How many things were missing then; which ones, the party's own people are told.
@@ -123,6 +125,8 @@ class Party(Record):
     unlimited: bool = False
     fault: str = ""
     stopped: datetime | None = None
+    stopped_by: str = ""
+    resumes_at_home: bool = False
     asked: datetime | None = None
     checked: datetime | None = None
     missing: int = 0
@@ -130,8 +134,18 @@ class Party(Record):
 
 
 class Purpose(Record):
-    """How the runs of one purpose stand: training, or scoring."""
+    """How the runs of one purpose stand: training, or scoring.
 
+    Attributes:
+        schedule: When its DAG is due, in Airflow's words; empty where only people trigger it.
+        paused: Ids of its DAGs of which Airflow makes no run now.
+        next_run: When Airflow makes the next one.
+        last_success: The last run that succeeded.
+        last_run: The one under way, or else the last.
+    """
+
+    schedule: str = ""
+    paused: tuple[str, ...] = ()
     next_run: datetime | None = None
     last_success: Run | None = None
     last_run: Run | None = None
@@ -197,9 +211,7 @@ def _federation(name: str, query: Query) -> Federation:
     champion = next((v for v in versions if v.champion), None)
     return Federation(
         federation=name,
-        next_run=training.next_run,
-        last_success=training.last_success,
-        last_run=training.last_run,
+        **{name: getattr(training, name) for name in Purpose.model_fields},
         purposes=purposes,
         champion=champion.version if champion else None,
         champion_since=champion.decided if champion else None,
@@ -209,10 +221,14 @@ def _federation(name: str, query: Query) -> Federation:
 
 
 def _purpose(dags: Sequence[str]) -> Purpose:
-    ahead = [at for at in airflow.next_times(dags).values() if at is not None]
-    succeeded, last = airflow.latest(dags, ["success"]), airflow.latest(dags)
+    found = airflow.schedules(dags)
+    succeeded = airflow.latest(dags, ["success"])
+    # A run that is queued behind the one that runs says nothing yet.
+    last = airflow.latest(dags, ["running"]) or airflow.latest(dags)
     return Purpose(
-        next_run=min(ahead, default=None),
+        schedule=next((one.words for one in found if one.words), ""),
+        paused=tuple(one.dag for one in found if one.paused),
+        next_run=min((one.next_run for one in found if one.next_run), default=None),
         last_success=_run(succeeded[0], dags[0]) if succeeded else None,
         last_run=_run(last[0], dags[0]) if last else None,
     )
@@ -277,7 +293,9 @@ def _party(party: str, federation: str, site: Site, policy: Policy, runs: Sequen
         ledger=tuple(found),
         retrainings=left.fits,
         unlimited=left.fits is None and left.limited,
-        stopped=datetime.fromisoformat(stop) if stop else None,
+        stopped=datetime.fromisoformat(stop.at) if stop else None,
+        stopped_by=stop.by if stop else "",
+        resumes_at_home=stop is not None and (stop.at_home or "resume" not in policy.acts),
         asked=datetime.fromisoformat(asked) if asked else None,
         checked=datetime.fromisoformat(last.at) if last else None,
         missing=last.missing if last else 0,

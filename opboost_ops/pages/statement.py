@@ -117,7 +117,8 @@ def _on(found: Federation, purpose: str, dags: Sequence[str]) -> list[Fact]:
     if purpose != "train" and not runs and not last:
         # Where nothing was ever scored, scoring is no news.
         return []
-    ahead = min((at for at in airflow.next_times(dags).values() if at is not None), default=None)
+    made = airflow.schedules(dags)
+    ahead = min((one.next_run for one in made if one.next_run), default=None)
     ended = (last[0].ended or last[0].began) if last else None
     failed = sum(run.state == "failed" for run in runs)
     words = airflow.PURPOSES[purpose]
@@ -125,7 +126,7 @@ def _on(found: Federation, purpose: str, dags: Sequence[str]) -> list[Fact]:
     success = f"last success {ended:%Y-%m-%d}" if ended else "no success yet"
     state: State = "good" if ended and ahead else "warn" if purpose == "train" else ""
     bad: State = "bad" if failed else ""
-    on = "on" if ahead else "by hand, or paused"
+    on = "on" if ahead else "paused" if any(one.paused for one in made) else "by hand"
     return [
         Fact(f"Is {words} on", on, f"{success}; {when}", state),
         Fact(f"Runs of {words}", f"{len(runs):,}", f"{failed:,} failed", bad),

@@ -39,7 +39,7 @@ def blocks(found: Sequence[Federation]) -> list[Block]:
         made += _problems(one)
         made.append(Facts((*_times(one), _champion(one), _nights(one))))
         made.append(_parties(one))
-        acts = ("Promote, roll back, stop taking part", f"/dags/{one.federation}_admin")
+        acts = ("Promote, roll back, stop or resume taking part", _admin(one))
         made.append(Links((acts,)))
     return made
 
@@ -66,9 +66,7 @@ def _problems(one: Federation) -> list[Block]:
             remedy = f"Its own people see why, and answer: `opboost approve SITE {last.run}`."
             found.append(Note("warn", text, remedy))
         if party.stopped:
-            text = f"{party.party} has stopped taking part, {ago(party.stopped)} ago."
-            remedy = "Its own people end that: `opboost resume SITE FEDERATION`."
-            found.append(Note("warn", text, remedy))
+            found.append(_stopped(one, party))
         if party.fault:
             found.append(Note("bad", f"{party.party}: {party.fault}", "Its other pages say more."))
         if party.store:
@@ -86,6 +84,29 @@ def _problems(one: Federation) -> list[Block]:
             remedy = "`opboost ledger check SITE` says which, and what to do; no run releases yet."
             found.append(Note("bad", text, remedy))
     return found
+
+
+def _stopped(one: Federation, party: Party) -> Note:
+    by = f"{party.stopped_by} through Airflow" if party.stopped_by else "its own people at home"
+    text = (
+        f"{party.party} has stopped taking part in {one.federation}: by {by}, at "
+        f"{_at(party.stopped)}, {ago(party.stopped)} ago."
+    )
+    paused = [dag for of in one.purposes.values() for dag in of.paused]
+    if party.resumes_at_home:
+        remedy = f'Its own people resume: `opboost resume SITE {one.federation} --because "..."`.'
+        if paused:
+            commands = ", ".join(f"`airflow dags unpause {dag}`" for dag in paused)
+            remedy += f" Then unpause: {commands}."
+        return Note("warn", text, remedy)
+    remedy = (
+        f"`resume` in {one.federation}_admin lets it take part again and continues the schedule."
+    )
+    return Note("warn", text, remedy, links=(("Resume", _admin(one)),))
+
+
+def _admin(one: Federation) -> str:
+    return f"/dags/{one.federation}_admin"
 
 
 def _links(run: Run) -> tuple[tuple[str, str], ...]:
@@ -107,10 +128,12 @@ def _times(one: Federation) -> list[Fact]:
         href = f"run?id={good.run}" if good else ""
         facts.append(Fact(f"Last success{words}", value, _at(ended), state, href))
         if of.next_run is not None:
-            facts.append(Fact(f"Next run{words}", _at(of.next_run)))
+            facts.append(Fact(f"Next run{words}", _at(of.next_run), of.schedule))
+        elif of.paused:
+            why = f"paused in Airflow: {', '.join(of.paused)}"
+            facts.append(Fact(f"Next run{words}", "none", why, "warn"))
         elif purpose == "train":
-            why = "no schedule is declared, or the DAG is paused"
-            facts.append(Fact("Next run", "none", why, "warn"))
+            facts.append(Fact("Next run", "none", "no schedule is declared", "warn"))
     return facts
 
 

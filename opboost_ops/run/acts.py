@@ -3,13 +3,13 @@
 Each is an entry of the party's own audit log with who, when and why; asked through Airflow or at
 home, it is the same. Who asked is what Airflow says, which the party cannot verify: its policy
 decides what may be asked that way. A party that has stopped refuses every plan of the federation,
-also of runs under way, until its own people resume.
+also of runs under way, until it resumes. What was stopped at home is resumed at home only.
 """
 
 import contextlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -22,9 +22,9 @@ from opboost_ops.exchange.audit import Action, Entry
 from opboost_ops.exchange.books import Books, open_books
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.events import Release
-from opboost_ops.run.taking_part import stopped
+from opboost_ops.run.taking_part import THROUGH_AIRFLOW, stopped
 
-_ACTIONS: dict[Act | Literal["resume"], Action] = {
+_ACTIONS: dict[Act, Action] = {
     "promote": "promoted",
     "roll_back": "rolled_back",
     "stop": "stopped",
@@ -69,7 +69,7 @@ class Asked:
         run: OpBoost's id of the run of Airflow's by which it is asked; empty at home.
     """
 
-    act: Act | Literal["resume"]
+    act: Act
     why: str
     who: str
     version: str | None = None
@@ -99,7 +99,7 @@ def from_airflow(
     site, policy = site_of(party)
     form = _form(party, given)
     named = "".join(c for c in who or "" if c.isprintable())[:_LONGEST] or "somebody"
-    asked = Asked(form.act, form.reason, f"{named} through Airflow", form.version or None, run)
+    asked = Asked(form.act, form.reason, f"{named}{THROUGH_AIRFLOW}", form.version or None, run)
     with open_books(site) as books:
         before = _before(books, federation, asked)
     # A task that is cleared does nothing a second time.
@@ -221,12 +221,17 @@ def _done(books: Books, site: Site, federation: str, asked: Asked) -> str:
         raise ConfigError(
             f"{site.party} has no part in {federation}.", f"Its federations are: {known}."
         )
-    since = stopped(books, federation)
-    if asked.act == "resume" and since is None:
+    stop = stopped(books, federation)
+    if asked.act == "resume" and stop is None:
         raise ConfigError(f"{site.party} has not stopped taking part in {federation}.")
-    if asked.act == "stop" and since is not None:
+    if asked.act == "resume" and asked.run and stop is not None and stop.at_home:
+        raise PolicyError(
+            f"{site.party} stopped taking part in {federation} at home.",
+            "It resumes at home: `opboost resume SITE FEDERATION`.",
+        )
+    if asked.act == "stop" and stop is not None:
         raise ConfigError(
-            f"{site.party} has stopped taking part in {federation} already, at {since}.",
+            f"{site.party} has stopped taking part in {federation} already, at {stop.at}.",
             "`opboost resume SITE FEDERATION` lets it take part again.",
         )
     return ""

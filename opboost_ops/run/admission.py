@@ -72,15 +72,15 @@ def admit(
     # Without its secret a party can answer nothing, whatever is asked: that tells of no plan.
     party.site.noise_secret()
     with open_books(party.site) as books:
-        since = stopped(books, plan.federation.name)
+        stop = stopped(books, plan.federation.name)
     compared = _compared(party, digest)
-    if since is None and home.has(_ADMITTED) and home.json(_ADMITTED) == compared:
+    if stop is None and home.has(_ADMITTED) and home.json(_ADMITTED) == compared:
         return
     what, reasons = "not agreed", reasons_against(party, plan, day)
     if not reasons and plan.epoch is not None and not home.has(EPOCH):
         reasons = list(_against_month(plan.epoch))
-    if since is not None:
-        what, reasons = "stopped", [f"this party takes part in no run of it since {since}"]
+    if stop is not None:
+        what, reasons = "stopped", [f"this party takes part in no run of it since {stop.at}"]
     if not reasons:
         what, reasons = "gaps", _against_state(party, plan.federation, seen)
         with open_books(party.site) as books:

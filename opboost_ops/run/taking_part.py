@@ -1,12 +1,33 @@
 """Whether a party takes part in a federation, or has stopped until its own people resume."""
 
+from dataclasses import dataclass
+
 from opboost_ops.config.site import Site
 from opboost_ops.errors import PolicyError
 from opboost_ops.exchange.books import Books, open_books
 
+#: How the audit log names a person who acted through Airflow.
+THROUGH_AIRFLOW = " through Airflow"
 
-def stopped(books: Books, federation: str) -> str | None:
-    """Since when a party has stopped taking part, UTC, by its audit log; None if it takes part.
+
+@dataclass(frozen=True)
+class Stop:
+    """A party's stop in one federation, which nothing has ended yet.
+
+    Attributes:
+        at: When it began, UTC.
+        by: The user of Airflow who asked for it; empty where it was done at home, since its own
+            people are not named outside.
+        at_home: Whether it was done at home. Then it also ends at home.
+    """
+
+    at: str
+    by: str
+    at_home: bool
+
+
+def stopped(books: Books, federation: str) -> Stop | None:
+    """A party's present stop in a federation, by its audit log; None if it takes part.
 
     Args:
         books: The party's.
@@ -14,7 +35,12 @@ def stopped(books: Books, federation: str) -> str | None:
     """
     entries = books.audit.of("stopped", "resumed")
     found = [entry for entry in entries if entry.place.partition("/")[0] == federation]
-    return found[-1].at if found and found[-1].action == "stopped" else None
+    if not found or found[-1].action != "stopped":
+        return None
+    last = found[-1]
+    at_home = last.place == f"{federation}/home/act"
+    by = "" if at_home else (last.detail or "").rpartition(f"{THROUGH_AIRFLOW}: ")[0]
+    return Stop(last.at, by, at_home)
 
 
 def require_taking_part(site: Site, federation: str) -> None:
@@ -28,8 +54,8 @@ def require_taking_part(site: Site, federation: str) -> None:
         PolicyError: The party has stopped.
     """
     with open_books(site) as books:
-        since = stopped(books, federation)
-    if since is not None:
+        stop = stopped(books, federation)
+    if stop is not None:
         raise PolicyError(
             f"{site.party} has stopped taking part in {federation}.",
             "Its own people decide when it does again: `opboost resume SITE FEDERATION`.",

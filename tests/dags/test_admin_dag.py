@@ -56,7 +56,7 @@ def test_each_party_has_a_task_on_its_own_queue(federations: Path) -> None:
         {"party": "bank", "act": "stop"},
         {"party": "bank", "act": "stop", "reason": WORDS},
         {"party": "lender", "act": "stop", "reason": "drift"},
-        {"party": "bank", "act": "resume", "reason": "drift"},
+        {"party": "bank", "act": "forget", "reason": "drift"},
         {"party": "bank", "act": "promote", "reason": "drift", "version": "../keys"},
     ],
 )

@@ -3,7 +3,6 @@
 import json
 import sqlite3
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from opboost_ops.exchange.books import open_books
 from opboost_ops.models.registry import Registry
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
-from opboost_ops.run.acts import Asked, do
 from tests.browser import shot
 from tests.federation import Workspace
 
@@ -39,16 +37,6 @@ def registry(workspace: Path, trained_once: Workspace) -> Registry:
         registry.register(name, files)
         registry.decide(name, True, "made for this test")
     return registry
-
-
-@pytest.fixture
-def going_on(client: Client, workspace: Path) -> Iterator[None]:
-    """Afterwards all takes part again."""
-    yield
-    do(load_site(workspace / "bank" / "site.yaml"), NAME, Asked("resume", "the test is over", "t"))
-    for what in ("train", "score", "tables"):
-        path = f"/api/v2/dags/{NAME}_{what}"
-        client.http.patch(path, json={"is_paused": False}).raise_for_status()
 
 
 def ended(client: Client, form: dict[str, Any]) -> tuple[str, dict[str, str]]:
@@ -109,9 +97,14 @@ def test_what_there_is_not_is_refused_and_own_words_never_get_in(
     assert registry.champion() == before
 
 
-def test_a_party_stops_and_the_schedule_is_paused(
-    client: Client, workspace: Path, going_on: None
+def test_a_stop_ends_the_run_and_pauses_and_a_resume_restores(
+    client: Client, workspace: Path
 ) -> None:
+    training = client.trigger(TRAIN, {})
+    deadline = time.monotonic() + 90
+    while not any(task["state"] == "success" for task in client.tasks(TRAIN, training)):
+        assert time.monotonic() < deadline, client.tasks(TRAIN, training)
+        time.sleep(0.1)
     form = {"party": "bank", "act": "stop", "reason": "privacy"}
     _, states = ended(client, form)
     assert states == {"": "success", "bank_act": "success"} | dict.fromkeys(
@@ -128,6 +121,23 @@ def test_a_party_stops_and_the_schedule_is_paused(
     page = client.http.get("/opboost/status.json").json()["federations"]
     parties = {p["party"]: p["stopped"] for f in page for p in f["parties"]}
     assert parties["bank"] and not parties["shop"]
+    run = client.run(TRAIN, training)
+    assert run["state"] == "failed", "what was under way is not left to stand there"
+    # Its own task may have refused before the scheduler ended the run.
+    assert "bank has stopped" in run["note"] or "bank refused run" in run["note"]
+    states = {task["task_id"]: task["state"] for task in client.tasks(TRAIN, training)}
+    assert set(states.values()) <= {"success", "skipped", "failed", "upstream_failed"}
+    ended(client, {**form, "act": "resume"})
+    deadline = time.monotonic() + 30
+    while any(client.get(f"dags/{name}")["is_paused"] for name in names):
+        assert time.monotonic() < deadline
+        time.sleep(0.3)
+    again = client.trigger(TRAIN, {})
+    deadline = time.monotonic() + 180
+    while (state := client.run(TRAIN, again)["state"]) not in ("success", "failed"):
+        assert time.monotonic() < deadline, client.tasks(TRAIN, again)
+        time.sleep(0.5)
+    assert state == "success"
 
 
 def test_from_a_version_to_the_form(page: Any, airflow: Standalone, registry: Registry) -> None:

@@ -12,12 +12,12 @@ from airflow.models.dagbundle import DagBundleModel
 from airflow.utils.session import create_session
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from sqlalchemy import delete, insert
+from sqlalchemy import delete, insert, update
 
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.models.registry import Registry
-from opboost_ops.run.acts import Asked, do
+from opboost_ops.run.acts import Asked, do, from_airflow
 from opboost_ops.run.rollback import check
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.pages.airflow_runs import TRAIN, forget_runs, write_run
@@ -207,11 +207,38 @@ def test_a_party_that_has_stopped_is_said_with_what_ends_it(
     assert datetime.fromisoformat(stopped.pop("bank")).tzinfo
     assert set(stopped.values()) == {None}
     page = reader.page("status")
-    assert "bank has stopped taking part" in plain(page)
-    assert 'href="/dags/credit_scoring_admin" data-airflow' in page
-    assert "Alice" not in reply.text + page
+    assert "bank has stopped taking part in credit_scoring: by its own people" in plain(page)
+    assert "opboost resume SITE credit_scoring" in plain(page)
+    assert "Alice" not in reply.text + page and "ann" not in plain(page).split()
     # Only the statement, which is the party's own, has the reason.
     assert "Alice" in reader.page("statement?party=bank")
+
+
+def test_who_stopped_through_airflow_and_the_button_that_resumes(
+    reader: Reader, shown: Workspace, scheduled: None
+) -> None:
+    form = {"act": "stop", "reason": "privacy"}
+    from_airflow("bank", "credit_scoring", "a" * 16, "ann", form)
+    with create_session() as session:
+        session.execute(update(DagModel).where(DagModel.dag_id == TRAIN).values(is_paused=True))
+    (one,) = reader.get("/opboost/status.json").json()["federations"]
+    bank = next(party for party in one["parties"] if party["party"] == "bank")
+    assert (bank["stopped_by"], bank["resumes_at_home"]) == ("ann", False)
+    assert (one["paused"], one["next_run"]) == ([TRAIN], None)
+    page = reader.page("status")
+    assert "by ann through Airflow" in plain(page) and f"paused in Airflow: {TRAIN}" in plain(page)
+    assert 'href="/dags/credit_scoring_admin" data-airflow' in page
+    from_airflow("bank", "credit_scoring", "b" * 16, "ann", {**form, "act": "resume"})
+    assert "has stopped taking part" not in plain(reader.page("status"))
+
+
+def test_a_run_that_is_under_way_is_shown_before_one_that_is_queued(
+    reader: Reader, untouched: Workspace, scheduled: None
+) -> None:
+    write_run("now", "running", {TASK: "running"}, ago=timedelta(minutes=5))
+    write_run("next", "queued", {TASK: ""}, ago=timedelta(minutes=1))
+    (one,) = reader.get("/opboost/status.json").json()["federations"]
+    assert one["last_run"]["name"] == "now"
 
 
 def test_a_version_says_how_it_is_put_into_use(reader: Reader, shown: Workspace) -> None:

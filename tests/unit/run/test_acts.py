@@ -221,6 +221,22 @@ def test_who_has_stopped_takes_part_again_once_resumed(workspace: Workspace) -> 
     require_taking_part(site(workspace, "bank"), NAME)
 
 
+def test_what_was_stopped_at_home_resumes_at_home(workspace: Workspace) -> None:
+    ask(workspace, "bank", act="stop", version=None)
+    with books_of(workspace, "bank") as books:
+        stop = stopped(books, NAME)
+    assert stop is not None and (stop.by, stop.at_home) == ("ann", False)
+    done = ask(workspace, "bank", run="b" * 16, act="resume", version=None)
+    assert done == {"act": "resume", "party": "bank", "run": "b" * 16}
+    command(workspace, "bank", "stop", NAME, "--because", "Alice asked")
+    with books_of(workspace, "bank") as books:
+        stop = stopped(books, NAME)
+    assert stop is not None and (stop.by, stop.at_home) == ("", True)
+    with pytest.raises(PolicyError, match="stopped taking part in credit_scoring at home"):
+        ask(workspace, "bank", run="c" * 16, act="resume", version=None)
+    assert "takes part" in command(workspace, "bank", "resume", NAME, "--because", "all is well")
+
+
 def test_own_words_are_noted_at_home(two: Workspace) -> None:
     ask(two)
     words = ("audit", "note", ASKING, "--because", "the board has seen it")
