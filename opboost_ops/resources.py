@@ -21,6 +21,15 @@ def dags_folder() -> Path:
     return _folder("dags")
 
 
+def docker_folder() -> Path:
+    """The folder ``docker``, with the template of compose files: found as `schemas_folder` is.
+
+    Raises:
+        FileNotFoundError: Neither is there.
+    """
+    return _folder("docker")
+
+
 def _folder(name: str) -> Path:
     package = Path(__file__).resolve().parent
     for folder in (package / name, package.parent / name):

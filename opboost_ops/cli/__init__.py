@@ -16,6 +16,7 @@ from opboost_ops.cli import (
     bounds,
     channel,
     check,
+    compose,
     datasets,
     demo,
     edges,
@@ -79,6 +80,7 @@ app.command("leakage")(leakage.command)
 app.command("artifact")(artifact.command)
 app.command("edges")(edges.command)
 app.command("forget")(forget.command)
+app.command("compose")(compose.command)
 app.command("backup")(backup.backup)
 app.command("restore")(backup.restore)
 app.add_typer(ledger.app, name="ledger")

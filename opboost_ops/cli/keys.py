@@ -1,6 +1,5 @@
 """`opboost keys`: a party's secrets, its public keys, and those of others."""
 
-from pathlib import Path
 from typing import Annotated, cast
 
 import typer
@@ -107,15 +106,3 @@ def rotate(
 
     party, old, new = rotate_secret(site, confirmed=yes)
     print(f"{party}: noise secret {old} was replaced by {new}.")
-
-
-@app.command("compose")
-def compose(
-    folder: Annotated[Path, typer.Argument(help="A new folder.")],
-    federations: Annotated[Path, typer.Option(help="Folder of the federation files.")],
-) -> None:
-    """Make the passwords and keys that `docker/compose.yaml` gives to its containers."""
-    from opboost_ops.orchestration.compose_keys import write_keys
-
-    for path in write_keys(folder, federations):
-        print(path)

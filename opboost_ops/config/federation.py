@@ -1,7 +1,7 @@
 """``federation.yaml``: the public description on which all parties agree."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -48,6 +48,10 @@ class Label(Record):
     bounds: tuple[float, float] | None = None
 
 
+#: Workers name their queues in lists with commas, and a broker's rights name them one by one.
+QueueName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
+
+
 class Party(PublicKeys):
     """One organisation, as the others see it; its keys are those of `PublicKeys`.
 
@@ -63,7 +67,7 @@ class Party(PublicKeys):
     """
 
     role: Role
-    queue: str = "default"
+    queue: QueueName = "default"
     pool: str = "default_pool"
     label: Label | None = None
     features: Mapping[FeatureName, Feature] = Field(default_factory=dict)

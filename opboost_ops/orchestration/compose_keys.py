@@ -1,4 +1,4 @@
-"""Passwords and keys for `docker/compose.yaml`: a file for each secret of a container."""
+"""Passwords and keys of containers: a file for each secret that a compose file names."""
 
 import hashlib
 import json
@@ -6,17 +6,16 @@ import os
 import secrets
 from base64 import urlsafe_b64encode
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 
-from opboost_ops.config.loading import load_federation
-from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.key_files import write_private
 
 #: The coordinator's user of PostgreSQL and Redis.
 USER = "coordinator"
 
-#: Users of the containers; those of the parties follow from the first, in the order of their names.
-_COORDINATOR, _SERVER, _FIRST_PARTY = 10001, 999, 10011
+#: Users of the containers of Airflow and of the servers.
+_COORDINATOR, _SERVER = 10001, 999
 
 #: What a party's worker may do with its queue. It may neither list keys nor listen to channels: IDs
 #: under which the results of other parties lie cannot be guessed.
@@ -26,68 +25,71 @@ _WORKER_COMMANDS = (
 )
 
 
-def write_keys(folder: Path, federations: Path) -> list[Path]:
-    """Make every secret that the containers need.
+@dataclass(frozen=True)
+class Member:
+    """A party with a worker container.
+
+    Attributes:
+        name: The party's.
+        user: The number of its container's user.
+        queues: From which its worker takes tasks.
+    """
+
+    name: str
+    user: int
+    queues: tuple[str, ...]
+
+
+def write_keys(folder: Path, members: Collection[Member]) -> None:
+    """Make every secret that the containers need and that is not there yet.
+
+    Made as root, each file belongs to the user of the containers that read it.
 
     Args:
         folder: Made if it is absent.
-        federations: Folder of the federation files, which name parties and queues.
-
-    Returns:
-        The files; made as root, each belongs to the user of the containers that read it.
-
-    Raises:
-        ConfigError: The folder is not empty, or there is no valid federation file.
+        members: The parties.
     """
-    queues: dict[str, set[str]] = {}
-    for path in sorted(federations.glob("*.yaml")):
-        for name, spec in load_federation(path).parties.items():
-            queues.setdefault(name, set()).add(spec.queue)
-    if not queues:
-        raise ConfigError(f"There is no federation file in {federations}.", "Write one first.")
-    if folder.exists() and any(folder.iterdir()):
-        raise ConfigError(
-            f"{folder} is not empty.", "Keys are never replaced: remove it, or name another."
-        )
-    database, broker = _password(), _password()
-    redis, files = [_redis_user(USER, broker, "~* &* +@all")], {}
-    for number, party in enumerate(sorted(queues), _FIRST_PARTY):
-        password = _password()
-        redis.append(_redis_user(party, password, _rights(party, queues[party])))
-        files[f"{party}-broker.url"] = (_broker_url(party, password), number)
+    folder.mkdir(parents=True, exist_ok=True)
+    database = _kept(folder, "database.password", _SERVER, _password())
+    url = f"postgresql+psycopg://{USER}:{database}@postgres:5432/postgres"
+    _kept(folder, "database.url", _COORDINATOR, url)
+    fernet = urlsafe_b64encode(secrets.token_bytes(32)).decode()
+    _kept(folder, "fernet", _COORDINATOR, fernet)
+    for name in ("pages", "tokens"):
+        _kept(folder, name, _COORDINATOR, _password())
+    _kept(folder, "passwords.json", _COORDINATOR, json.dumps({"admin": _password()}))
+    broker = _kept(folder, "coordinator-broker.url", _COORDINATOR, _broker_url(USER))
+    redis = [_redis_user(USER, broker, "~* &* +@all")]
+    for one in members:
+        url = _kept(folder, f"{one.name}-broker.url", one.user, _broker_url(one.name))
+        redis.append(_redis_user(one.name, url, _rights(one.name, one.queues)))
     settings = ["bind 0.0.0.0", "port 6379", "dir /data", "daemonize no", "appendonly yes"]
     settings += ['save ""', "user default off", "protected-mode no", *redis]
-    fernet = urlsafe_b64encode(secrets.token_bytes(32)).decode()
-    files |= {
-        "coordinator-broker.url": (_broker_url(USER, broker), _COORDINATOR),
-        "database.password": (database, _SERVER),
-        "database.url": (
-            f"postgresql+psycopg://{USER}:{database}@postgres:5432/postgres",
-            _COORDINATOR,
-        ),
-        "fernet": (fernet, _COORDINATOR),
-        "pages": (_password(), _COORDINATOR),
-        "passwords.json": (json.dumps({"admin": _password()}), _COORDINATOR),
-        "redis.conf": ("\n".join(settings) + "\n", _SERVER),
-        "tokens": (_password(), _COORDINATOR),
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, (content, owner) in files.items():
-        write_private(folder / name, content.encode())
-        if os.geteuid() == 0:
-            os.chown(folder / name, owner, owner)
-    return [folder / name for name in sorted(files)]
+    (folder / "redis.conf").unlink(missing_ok=True)
+    _kept(folder, "redis.conf", _SERVER, "\n".join(settings) + "\n")
+
+
+def _kept(folder: Path, name: str, owner: int, content: str) -> str:
+    """A secret that is there, or else this one, written for its owner alone."""
+    path = folder / name
+    if path.exists():
+        return path.read_text()
+    write_private(path, content.encode())
+    if os.geteuid() == 0:
+        os.chown(path, owner, owner)
+    return content
 
 
 def _password() -> str:
     return secrets.token_urlsafe(24)
 
 
-def _broker_url(user: str, password: str) -> str:
-    return f"redis://{user}:{password}@redis:6379/0"
+def _broker_url(user: str) -> str:
+    return f"redis://{user}:{_password()}@redis:6379/0"
 
 
-def _redis_user(user: str, password: str, rights: str) -> str:
+def _redis_user(user: str, url: str, rights: str) -> str:
+    password = url.partition("@")[0].rpartition(":")[2]
     # Redis knows the digest alone.
     return f"user {user} on #{hashlib.sha256(password.encode()).hexdigest()} {rights}"
 

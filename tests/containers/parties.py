@@ -1,24 +1,26 @@
-"""A federation of three parties for `docker/compose.yaml`: its files, keys and homes."""
+"""A federation of three parties as `opboost compose` writes it: its files, keys and homes."""
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from opboost_ops.orchestration.compose_keys import write_keys
+from opboost_ops.orchestration.compose import write_compose
 from tests.deployments import PARTIES, write_deployment
 
 #: The user of the first party's container, in the order of the parties' names.
 FIRST = 10011
 
 
-def prepare(root: Path, rows: int, training: Mapping[str, object]) -> dict[str, Path]:
-    """Write what lies beside the compose file, as docs/containers.md says; its variables."""
+def prepare(root: Path, rows: int, training: Mapping[str, object]) -> Path:
+    """Write a deployment, as docs/containers.md says, with each party's site; its compose file."""
     federations = write_deployment(root, "/exchange", rows, training=training)
-    write_keys(root / "keys", federations)
+    made = write_compose(next(federations.iterdir()), root / "compose")
     for number, party in enumerate(PARTIES, FIRST):
-        own(root / "homes" / party, number)
-    homes = {party.upper(): root / "homes" / party for party in PARTIES}
-    return {"KEYS": root / "keys", "FEDERATIONS": federations, **homes}
+        home = made.file.parent / "parties" / party
+        home.rmdir()
+        (root / "homes" / party).rename(home)
+        own(home, number)
+    return made.file
 
 
 def own(folder: Path, user: int) -> None:

@@ -1,4 +1,4 @@
-"""`docker/compose.yaml` in containers: brought up, trained, a worker killed, scored, taken away."""
+"""What `opboost compose` writes, in containers: brought up, trained, a worker killed, scored."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import pytest
 
 from tests.containers import parties, runs
 from tests.containers.engine import Engine, Project, until
-from tests.containers.images import ROOT, Images
+from tests.containers.images import Images
 from tests.deployments import PARTIES
 from tests.servers.conftest import free_port
 
@@ -26,9 +26,9 @@ LASTING = (
 
 @pytest.fixture(scope="module")
 def project(engine: Engine, images: Images, place: Path) -> Iterator[Project]:
-    values = parties.prepare(place / "parties", rows=2000, training={"trees": 10})
-    files = [ROOT / "docker" / "compose.yaml", Path(__file__).with_name("soon.yaml")]
-    variables = {**values, **images.variables, "PORT": free_port()}
+    file = parties.prepare(place / "parties", rows=2000, training={"trees": 10})
+    files = [file, Path(__file__).with_name("soon.yaml")]
+    variables = {**images.variables, "PORT": free_port()}
     project = Project(engine, "opboost-test-parties", files, variables)
     project.down()  # What an interrupted session may have left.
     try:
@@ -41,8 +41,8 @@ def project(engine: Engine, images: Images, place: Path) -> Iterator[Project]:
 
 
 def test_three_parties_train_and_score_although_a_worker_is_killed(project: Project) -> None:
-    keys = Path(project.values["KEYS"])
-    password = json.loads((keys / "passwords.json").read_text())["admin"]
+    folder = project.files[0].parent
+    password = json.loads((folder / "keys" / "passwords.json").read_text())["admin"]
     client = runs.client_of(int(project.values["PORT"]), password)
     task = "bank_release.desensitize"
     trained = runs.train_beside_a_crash(client, project, "worker-bank", task)
@@ -54,7 +54,7 @@ def test_three_parties_train_and_score_although_a_worker_is_killed(project: Proj
     assert set(hosts) == set(PARTIES)
     assert len(set(hosts.values())) == len(PARTIES)
     for number, party in enumerate(PARTIES, parties.FIRST):
-        home = Path(project.values[party.upper()])
+        home = folder / "parties" / party
         assert {path.stat().st_uid for path in home.rglob("*")} == {number}
         assert list((home / "airflow" / "logs").rglob("attempt=*.log"))
         # Everything that it made lies in its home and the exchange: nothing else can be written.

@@ -1,4 +1,4 @@
-"""The compose file: valid, and each party's container apart from the others'. No engine runs it."""
+"""The compose files: valid, and each party's container apart from the others'. No engine runs."""
 
 import os
 import re
@@ -12,28 +12,42 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from opboost_ops.cli import app
-from opboost_ops.datasets import load
-from opboost_ops.datasets.workspace import write_workspace
+from opboost_ops.errors import ConfigError
+from opboost_ops.orchestration.compose import write_compose
+from tests.commands import opboost
+from tests.deployments import write_deployment
 
 DOCKER = Path(__file__).parents[2] / "docker"
-COMPOSE = DOCKER / "compose.yaml"
 PARTIES = ("bank", "credit", "shop")
 
 #: What all parties see: artifacts, which are signed and encrypted, and the public files.
-SHARED = {"exchange:/exchange", "${FEDERATIONS:-./federations}:/federations:ro"}
+SHARED = {"exchange:/exchange", "./federations:/federations:ro"}
 
 
 @pytest.fixture(scope="module")
-def compose() -> dict[str, Any]:
-    read: dict[str, Any] = yaml.safe_load(COMPOSE.read_text())
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = write_deployment(tmp_path_factory.mktemp("deployment"), "/exchange", rows=200)
+    return folder / "credit_scoring.yaml"
+
+
+@pytest.fixture(scope="module")
+def file(federation: Path) -> Path:
+    """What the command writes for a federation of three parties."""
+    folder = federation.parents[1] / "compose"
+    opboost("compose", federation, "--out", folder)
+    return folder / "compose.yaml"
+
+
+@pytest.fixture(scope="module")
+def compose(file: Path) -> dict[str, Any]:
+    read: dict[str, Any] = yaml.safe_load(file.read_text())
     return read
 
 
-@pytest.mark.parametrize("file", sorted(DOCKER.glob("compose*.yaml")), ids=lambda f: f.name)
-def test_every_container_is_hardened(file: Path) -> None:
+@pytest.mark.parametrize("name", ["", "coordinator", "site"])
+def test_every_container_is_hardened(file: Path, name: str) -> None:
+    file = DOCKER / f"compose.{name}.yaml" if name else file
     linter = [sys.executable, "-m", "check_jsonschema"]
     command = [*linter, "--builtin-schema", "vendor.compose-spec", str(file)]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -48,13 +62,11 @@ def test_every_container_is_hardened(file: Path) -> None:
 
 
 @pytest.mark.slow
-def test_docker_compose_reads_it() -> None:
+def test_docker_compose_reads_it(file: Path) -> None:
     program = shutil.which("docker-compose")
     if program is None:
         pytest.fail("docker-compose is missing: install the package docker-compose.")
-    done = subprocess.run(
-        [program, "--file", str(COMPOSE), "config"], capture_output=True, text=True
-    )
+    done = subprocess.run([program, "--file", str(file), "config"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert set(yaml.safe_load(done.stdout)["services"]) >= {f"worker-{p}" for p in PARTIES}
 
@@ -91,7 +103,7 @@ def test_no_party_shares_anything_with_another_but_the_exchange(compose: dict[st
     for party, worker in workers.items():
         # Nothing of the coordinator's but the way to its own queue.
         assert sources(worker) == {f"{party}-broker.url"}
-        assert worker["networks"] == [party]
+        assert worker["networks"] == [f"party-{party}"]
         assert not [name for name in worker["environment"] if re.search("SQL|JWT|FERNET", name)]
         sites = [name for name in worker["environment"] if name.startswith("OPBOOST_SITE_")]
         assert sites == [f"OPBOOST_SITE_{party.upper()}"]
@@ -99,30 +111,56 @@ def test_no_party_shares_anything_with_another_but_the_exchange(compose: dict[st
         for kind in ("unacked", "unacked_index", "unacked_mutex"):
             name = f"AIRFLOW__CELERY_BROKER_TRANSPORT_OPTIONS__{kind.upper()}_KEY"
             assert worker["environment"][name] == f"{party}.{kind}"
-        on = {name for name, s in compose["services"].items() if party in s["networks"]}
+        on = {name for name, s in compose["services"].items() if f"party-{party}" in s["networks"]}
         assert on == {"redis", "api-server", f"worker-{party}"}
 
 
-def test_the_keys_are_those_that_it_names(compose: dict[str, Any], tmp_path: Path) -> None:
-    file = write_workspace(load("credit", rows=200), tmp_path / "federations")
-    declared = yaml.safe_load(file.read_text())
-    for party, spec in declared["parties"].items():
-        spec["queue"] = party
-    (file.parent / "credit.yaml").write_text(yaml.safe_dump(declared))
-    file.unlink()
-    federations = file.parent
-    command = ["keys", "compose", str(tmp_path / "keys"), "--federations", str(federations)]
-    done = CliRunner().invoke(app, command)
-    assert done.exit_code == 0, done.output
-    made = {path.name: path for path in (tmp_path / "keys").iterdir()}
-    named = {Path(secret["file"].replace("}", "")).name for secret in compose["secrets"].values()}
+def test_the_keys_are_those_that_it_names(file: Path, compose: dict[str, Any]) -> None:
+    made = {path.name: path for path in (file.parent / "keys").iterdir()}
+    named = {Path(secret["file"]).name for secret in compose["secrets"].values()}
     assert set(made) == named | {"passwords.json"}
     assert {stat.S_IMODE(path.stat().st_mode) for path in made.values()} == {0o600}
     words = [re.search(":([^:@]+)@", made[f"{p}-broker.url"].read_text()) for p in PARTIES]
     assert len({word[1] for word in words if word}) == len(PARTIES)
     # Redis knows digests alone.
     assert not [word for word in words if word and word[1] in made["redis.conf"].read_text()]
-    assert CliRunner().invoke(app, command).exit_code != 0  # They are never replaced.
+
+
+def test_another_federation_joins_and_nobody_gets_other_secrets(
+    federation: Path, tmp_path: Path
+) -> None:
+    first = write_compose(federation, tmp_path / "compose")
+    keys = tmp_path / "compose" / "keys"
+    before = {path.name: path.read_bytes() for path in keys.iterdir()}
+    declared = yaml.safe_load(federation.read_text())
+    # A name before all others, which takes no other party's user.
+    parties = {"acme" if name == "bank" else name: p for name, p in declared["parties"].items()}
+    parties["acme"]["queue"] = "acme"
+    other = tmp_path / "other.yaml"
+    other.write_text(yaml.safe_dump({**declared, "name": "other", "parties": parties}))
+    second = write_compose(other, tmp_path / "compose")
+    assert second.federations == ("credit_scoring", "other")
+    users = {member.name: member.user for member in second.members}
+    assert {m.name: m.user for m in first.members} == {n: users[n] for n in PARTIES}
+    assert users["acme"] not in {users[party] for party in PARTIES}
+    after = {path.name: path.read_bytes() for path in keys.iterdir()}
+    assert {n for n in before if before[n] != after[n]} == {"redis.conf"}
+    assert set(after) - set(before) == {"acme-broker.url"}
+    services = yaml.safe_load(second.file.read_text())["services"]
+    assert {f"worker-{party}" for party in users} <= set(services)
+
+
+def test_parties_that_share_a_queue_and_queues_that_are_no_names_are_refused(
+    federation: Path, tmp_path: Path
+) -> None:
+    declared = yaml.safe_load(federation.read_text())
+    file = tmp_path / "federation.yaml"
+    for queue, words in (("shop", "bank shares the queue shop"), ('b" ~* &* +@all', "queue")):
+        declared["parties"]["bank"]["queue"] = queue
+        file.write_text(yaml.safe_dump(declared))
+        with pytest.raises(ConfigError, match=words):
+            write_compose(file, tmp_path / "compose")
+        assert not (tmp_path / "compose").exists()
 
 
 def sources(service: dict[str, Any]) -> set[str]:

@@ -1,4 +1,4 @@
-"""The processes of `docker/compose.yaml` on this machine, with gates in front of the servers.
+"""The processes of `opboost compose` on this machine, with gates in front of the servers.
 
 Each runs with the settings that the compose file gives its container. What ends by itself is
 started again, as a container engine does.
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from opboost_ops.orchestration.client import Client
-from opboost_ops.orchestration.compose_keys import write_keys
+from opboost_ops.orchestration.compose import write_compose
 from tests.deployments import PARTIES, write_deployment
 from tests.faults.gate import Gate
 from tests.processes import Processes
@@ -59,12 +59,14 @@ class Rig:
         self.root = root
         self.federations = write_deployment(root, store, 400, copies, {"trees": 5})
         self.environment: dict[str, dict[str, str]] = {p: dict(environment) for p in PARTIES}
-        write_keys(root / "keys", self.federations)
+        for path in self.federations.iterdir():
+            made = write_compose(path, root / "compose")
+        (root / "compose" / "keys").rename(root / "keys")
         (root / "logs").mkdir()
         self.processes = Processes(root / "logs")
         self._broker = free_port()
         self.gates = {"redis": Gate(self._broker), "postgres": Gate(_port(postgres))}
-        self._declared = compose.services()
+        self._declared = compose.services(made.file)
         self._url = f"http://127.0.0.1:{free_port()}"
         self._ending = threading.Event()
         self._engine = threading.Thread(target=self._restart)

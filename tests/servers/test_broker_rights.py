@@ -1,4 +1,4 @@
-"""What a worker may do in the Redis of `docker/compose.yaml`, by a real one with its settings."""
+"""What a worker may do in the Redis of `opboost compose`, by a real one with its settings."""
 
 import shutil
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from opboost_ops.orchestration.compose_keys import write_keys
+from opboost_ops.orchestration.compose import write_compose
 from tests.deployments import write_deployment
 from tests.servers.conftest import free_port
 from tests.waiting import until
@@ -22,8 +22,8 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator["redis.Redis"]:
     if shutil.which("redis-server") is None:
         pytest.fail("Redis is missing: install the package redis-server.")
     root, port = tmp_path_factory.mktemp("broker"), free_port()
-    keys = root / "keys"
-    write_keys(keys, write_deployment(root, "/exchange", rows=200))
+    (federation,) = write_deployment(root, "/exchange", rows=200).iterdir()
+    keys = write_compose(federation, root / "compose").file.parent / "keys"
     settings = (keys / "redis.conf").read_text()
     for before, after in (("0.0.0.0", "127.0.0.1"), ("6379", port), ("/data", root)):
         settings = settings.replace(before, str(after))

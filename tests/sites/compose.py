@@ -11,10 +11,10 @@ import yaml
 FOLDER = Path(__file__).parents[2] / "docker"
 
 
-def services(name: str = "", values: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The services of ``compose.<name>.yaml``, with variables filled in; of ``compose.yaml``."""
-    text = (FOLDER / f"compose.{name}.yaml".replace("..", ".")).read_text()
-    data = yaml.safe_load(text)
+def services(file: Path | str, values: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The services of a compose file, or of ``compose.<name>.yaml``; variables are filled in."""
+    path = FOLDER / f"compose.{file}.yaml" if isinstance(file, str) else file
+    data = yaml.safe_load(path.read_text())
     found: dict[str, Any] = _filled(data["services"], values or {})
     return found
 
