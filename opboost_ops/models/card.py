@@ -209,7 +209,7 @@ def make_card(
     Args:
         federation: As it was run.
         run: Its id.
-        evaluation: ``rows`` and ``metrics`` of the held-out rows.
+        evaluation: ``rows`` and ``metrics`` of the held-out rows, and how ``alone`` was trained.
         training_rows: How many rows the model was trained on.
         losses: Loss curve by full feature name, as published with the releases.
         splits: How many splits of all trees are on it, by full feature name.
@@ -246,7 +246,7 @@ def make_card(
         classes=tuple(classes),
         domain=(federation.domain.lower, federation.domain.upper),
         training=_training(federation, tuned or {}),
-        training_words=tuple(training_words(federation, tuned or {})),
+        training_words=tuple(training_words(federation, tuned or {}, evaluation.get("alone", {}))),
         training_rows=training_rows,
         metrics=evaluation["metrics"],
         private=private,

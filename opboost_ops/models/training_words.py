@@ -13,12 +13,15 @@ _MEANS = {
 }
 
 
-def training_words(federation: Federation, tuned: Mapping[str, Any]) -> Iterator[str]:
+def training_words(
+    federation: Federation, tuned: Mapping[str, Any], alone: Mapping[str, Any]
+) -> Iterator[str]:
     """What the line of parameters does not say by itself.
 
     Args:
         federation: As it was run.
         tuned: What tuning found; empty where nothing was looked for.
+        alone: How the label holder's columns alone were trained; empty where they were not.
     """
     training = federation.training
     if training.objective in _MEANS:
@@ -52,3 +55,10 @@ def training_words(federation: Federation, tuned: Mapping[str, Any]) -> Iterator
                 f"That is a proxy: trials were judged on released values, and new rows are scored "
                 f"in mode {federation.scoring.mode}, on clear ones."
             )
+    if alone:
+        yield (
+            f"The columns of {federation.label_holder} alone have parameters of their own, the best "
+            f"of {alone['trials']} tried, by {alone['metric']} in {alone['folds']} folds of the "
+            f"training rows: {alone['trees']} trees, depth {alone['depth']}, learning rate "
+            f"{alone['learning_rate']:.3g}."
+        )

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.boosting import metrics, trainer
+from opboost_ops.boosting import metrics
 from opboost_ops.boosting.intervals import Comparison
 from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.config.federation import ScoringMode
 from opboost_ops.exchange.encoding import integers
+from opboost_ops.stages.alone import baseline
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.gate import comparable_reference, gate, present_champion
 from opboost_ops.stages.held_out import SCORING, distributions_of, pictures_of, scoring_of
@@ -21,8 +22,6 @@ from opboost_ops.stages.others import others
 from opboost_ops.stages.reference import interval_rule
 from opboost_ops.stages.repeated import unless_repeated
 from opboost_ops.stages.stage import Context, Outcome
-from opboost_ops.stages.train import parameters_of
-from opboost_ops.stages.tuned import with_tuned
 
 
 def evaluate(context: Context) -> Outcome:
@@ -55,7 +54,10 @@ def evaluate(context: Context) -> Outcome:
     private = context.federation.training.private
     # A second private model would be a second charge; one without noise would undo the first.
     if private is None:
-        compared = {ALONE: _alone(context, facts, holdout), **compared}
+        alone = baseline(context, facts, holdout)
+        compared = {ALONE: alone.prediction, **compared}
+        if alone.chosen:
+            evaluation["alone"] = alone.chosen
     if private is not None and private.metrics_epsilon is not None:
         found, charge = noisy_metrics(context, task, truth, compared, private.metrics_epsilon)
         result |= {name: found[name] for name in compared}
@@ -96,19 +98,6 @@ def _frame(
         for name, values in others(context, mode, positions, used).items():
             matrix[:, facts["names"].index(name)] = values
     return matrix
-
-
-def _alone(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> np.ndarray:
-    table = context.home.table("frame")
-    label = np.array(table.column(LABEL).to_numpy())
-    own = frame_of(table, facts, f"{context.party}.")
-    del table
-    task, classes = facts["task"], facts["classes"]
-    if not own.names:
-        return metrics.constant_prediction(task, len(classes), label, holdout.num_rows)
-    declared = parameters_of(context.federation.training, task, classes)
-    alone = trainer.train(own, label, with_tuned(context.home, declared), tell=context.tell)
-    return predict(alone, frame_of(holdout, facts, f"{context.party}.").matrix)
 
 
 def _table(predictions: Mapping[ScoringMode, np.ndarray]) -> pa.Table:

@@ -30,6 +30,7 @@ def search(
     parameters: Parameters,
     declared: Tuning,
     heard: Tell = unheard,
+    stage: str = "train",
 ) -> dict[str, Any]:
     """Look for parameters; a retry goes on after the last trial that was kept.
 
@@ -43,6 +44,7 @@ def search(
         parameters: As declared.
         declared: How long to look, and by what.
         heard: Told after each trial.
+        stage: Which stage looks, for the log.
 
     Returns:
         A document for the home: what `with_tuned` reads, and facts for the card.
@@ -61,7 +63,7 @@ def search(
     def tell(number: int, score: float) -> None:
         kept.append(json.dumps({"of": of, "score": score}).encode())
         # How good a trial was is told nobody: this goes where others may read.
-        _LOG.info("trial %d of %d", number + 1, declared.trials, extra={"stage": "train"})
+        _LOG.info("trial %d of %d", number + 1, declared.trials, extra={"stage": stage})
         heard("trials", number + 1, declared.trials)
 
     metric = metric_of(parameters, declared.metric)

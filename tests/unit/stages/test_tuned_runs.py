@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow.feather as feather
 import pytest
 
-from opboost_ops.boosting import tuning
+from opboost_ops.boosting import metrics, trainer, tuning
 from opboost_ops.boosting.trainer import model_of
 from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.stages.assemble import frame_of
+from opboost_ops.stages.train import parameters_of
 from tests.books import books_of
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.stages.scoring_data import HOLDERS, NAME, dataset
@@ -63,7 +66,8 @@ def test_no_trial_adds_a_line_or_says_how_good_it_was(
     scores = [
         json.loads(line)["score"] for line in (home / "trials.jsonl").read_text().splitlines()
     ]
-    assert len(scores) == 4 and len(set(scores)) > 1
+    # Four for the common model, and four for the label holder's columns alone.
+    assert len(scores) == 8 and len(set(scores)) > 1
     assert (home / "trials.jsonl").stat().st_mode & 0o077 == 0
     # Not in what others see, and not in what goes with the model.
     seen = json.dumps(summaries) + "".join(
@@ -79,6 +83,28 @@ def test_no_trial_adds_a_line_or_says_how_good_it_was(
     with books_of(tuned, "a") as books:
         asked = [e.discloses for e in books.ledger.releases() if e.kind == "split_request"]
     assert asked and all("tuning's winner" in line for line in asked)
+
+
+def test_a_bad_choice_for_the_common_model_makes_the_baseline_no_worse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = {"trees": 300, "depth": 8, "learning_rate": 0.9}
+    workspace = made(tmp_path, monkeypatch, "regression", **bad)
+    workspace.all()
+    facts = workspace.home_json("a", "frame")
+    train, holdout = (
+        feather.read_table(workspace.home("a") / f"{name}.arrow")
+        for name in ("frame", "holdout_frame")
+    )
+    frame, label = frame_of(train, facts, "a."), np.array(train.column("label").to_numpy())
+    same = trainer.train(frame, label, parameters_of(workspace.declared.training, "regression", ()))
+    predicted = trainer.predict(same, frame_of(holdout, facts, "a.").matrix)
+    truth = np.array(holdout.column("label").to_numpy())
+    of_same = metrics.evaluate("regression", truth, predicted)["r2"]
+    evaluation = workspace.home_json("a", "evaluation")
+    assert evaluation["metrics"]["label_holder_alone"]["r2"] > of_same
+    assert evaluation["alone"]["trees"] < 300
+    assert "parameters of their own" in " ".join(card(workspace)["training_words"])
 
 
 def test_a_retry_goes_on_after_the_last_trial(
@@ -203,8 +229,6 @@ def test_weights_and_classes_count_in_training_alone(
         "a", lambda t: t.with_columns(w=pl.when(pl.col("x") > 0.5).then(0.0).otherwise(2.0))
     )
     workspace.all()
-    import pyarrow.feather as feather
-
     frame = feather.read_table(workspace.home("a") / "frame.arrow")
     weight, x = frame.column("weight").to_numpy(), frame.column("a.x").to_numpy()
     label = frame.column("label").to_numpy()

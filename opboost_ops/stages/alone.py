@@ -1,0 +1,100 @@
+"""The baseline that a common model has to beat: the label holder's own columns, at their best.
+
+What suits the common model may not suit fewer columns: a baseline that has to use the same 300
+trees gets worse, and the common model then looks better. So the baseline has parameters of its
+own, chosen by trials on training rows.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from opboost_ops.boosting import metrics, trainer, tuning
+from opboost_ops.boosting.frame import Frame, Parameters
+from opboost_ops.boosting.losses import trial_score
+from opboost_ops.boosting.parts import folds
+from opboost_ops.config.training import LightGBMTraining
+from opboost_ops.stages.assemble import LABEL, frame_of
+from opboost_ops.stages.stage import Context
+from opboost_ops.stages.train import parameters_of
+from opboost_ops.stages.tuned import search, tuned_as
+
+#: At most so many training rows are in a trial without `training.tuning`.
+_ROWS = 50_000
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What the label holder's columns predict alone.
+
+    Attributes:
+        prediction: Of the held-out rows.
+        chosen: The parameters and how many were tried, for the card; empty without own columns.
+    """
+
+    prediction: np.ndarray
+    chosen: Mapping[str, Any]
+
+
+def baseline(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> Baseline:
+    """Train on the label holder's columns alone, with the best parameters tried, and predict.
+
+    Args:
+        context: The label holder's.
+        facts: What `assemble` says of the frame.
+        holdout: The held-out rows.
+    """
+    table = context.home.table("frame")
+    label = np.array(table.column(LABEL).to_numpy())
+    own = frame_of(table, facts, f"{context.party}.")
+    del table
+    task, classes = facts["task"], facts["classes"]
+    if not own.names:
+        rows = holdout.num_rows
+        return Baseline(metrics.constant_prediction(task, len(classes), label, rows), {})
+    training = context.federation.training
+    declared = parameters_of(training, task, classes)
+    if training.tuning is not None:
+        look = training.tuning
+        found = search(context.home, own, label, declared, look, context.tell, "evaluate")
+        best, tried, metric = tuned_as(declared, found), found["trials"], found["metric"]
+    else:
+        metric = tuning.metric_of(declared, None)
+        best, tried = _best(own, label, declared, metric)
+    model = trainer.train(own, label, best, tell=context.tell)
+    chosen = {"trees": best.trees, "learning_rate": best.learning_rate, "depth": best.depth}
+    chosen |= {"trials": tried, "metric": metric, "folds": tuning.FOLDS}
+    held_out = frame_of(holdout, facts, f"{context.party}.").matrix
+    return Baseline(trainer.predict(model, held_out), chosen)
+
+
+def _best(
+    own: Frame, label: np.ndarray, declared: Parameters, metric: str
+) -> tuple[Parameters, int]:
+    """The best of the declared parameters and two others, and how many were tried."""
+    few = folds(label, -(-len(label) // _ROWS), declared.seed, "alone") == 0
+    rows, truth = own.rows(few), label[few]
+    part = folds(truth, tuning.FOLDS, declared.seed, "alone")
+    candidates = list(_candidates(declared))
+    scores = [
+        trial_score(metric, each, truth, tuning.predicted(rows, truth, each, part))
+        for each in candidates
+    ]
+    return candidates[int(np.argmax(scores))], len(candidates)
+
+
+def _candidates(declared: Parameters) -> Iterator[Parameters]:
+    """The declared parameters first: of equals they are chosen."""
+    yield declared
+    usual = LightGBMTraining()
+    # A parameter of the objective, such as a quantile, is no matter of choice.
+    own = declared.own if declared.objective else {}
+    for trees, depth in ((usual.trees, usual.depth), (usual.trees // 4, usual.depth - 1)):
+        other = replace(
+            declared, trees=trees, depth=depth, learning_rate=usual.learning_rate, own=own
+        )
+        if other != declared:
+            yield other
