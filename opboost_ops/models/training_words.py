@@ -57,8 +57,8 @@ def training_words(
             )
     if alone:
         yield (
-            f"The columns of {federation.label_holder} alone have parameters of their own, the best "
-            f"of {alone['trials']} tried, by {alone['metric']} in {alone['folds']} folds of the "
-            f"training rows: {alone['trees']} trees, depth {alone['depth']}, learning rate "
+            f"The columns of {federation.label_holder} alone have their own parameters, the best "
+            f"of {alone['trials']}, by {alone['metric']} in {alone['folds']} folds of the training "
+            f"rows: {alone['trees']} trees, depth {alone['depth']}, learning rate "
             f"{alone['learning_rate']:.3g}."
         )
