@@ -42,7 +42,6 @@ from opboost_ops.orchestration.settings import use_airflow_secrets
 app = typer.Typer(
     name="opboost",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -99,7 +98,7 @@ app.command("ui")(demo.ui)
 def main() -> None:
     """Run the command line; an error is one message, never a traceback."""
     try:
-        app()
+        app(prog_name="opboost")
     except OpBoostError as error:
         typer.secho(f"Error: {error}", fg="red", err=True)
         sys.exit(1)
