@@ -22,6 +22,7 @@ MODULES = (
     "horizontal",
     "horizontal_private",
     "horizontal_audit",
+    "private_audit",
     "dpboost",
     "federboost",
 )

@@ -5,6 +5,7 @@ import pytest
 
 from benchmarks.papers import horizontal_audit
 from benchmarks.papers.horizontal_audit import KNOWN, SETTINGS, Private, Session, Setting, audit
+from benchmarks.papers.lower_bounds import lower_bound
 from opboost_ops.boosting.private_federboost import learn_private, sums_of
 
 
@@ -12,8 +13,8 @@ def test_bounds_are_clopper_and_pearsons():
     # Of 10,000 none: at most 1 - 0.025^(1/10000); all: at least 0.025^(1/10000).
     least = 0.025**1e-4
     expected = np.log((least - 0.01) / (1 - least))
-    assert horizontal_audit.lower_bound(10_000, 0, 10_000, 0.01) == pytest.approx(expected)
-    assert horizontal_audit.lower_bound(50, 50, 10_000, 0.01) == 0.0
+    assert lower_bound(10_000, 0, 10_000, 0.01) == pytest.approx(expected)
+    assert lower_bound(50, 50, 10_000, 0.01) == 0.0
 
 
 def test_the_box_gives_the_exact_sums_where_no_noise_is_added(monkeypatch):

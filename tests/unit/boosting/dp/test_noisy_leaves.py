@@ -10,18 +10,15 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
-from scipy.stats import beta, norm
 
+from benchmarks.papers.lower_bounds import excess
 from opboost_ops.boosting import trainer as boosters
-from opboost_ops.boosting.dp import leaf_sums, noise, noisy_leaves, random_tree, trainer
+from opboost_ops.boosting.dp import leaf_sums, random_tree, trainer
 from opboost_ops.boosting.dp.sensitivity import LEAF_UNITS
 from opboost_ops.boosting.dp.tree import Tree
 from opboost_ops.boosting.frame import Parameters
 from opboost_ops.errors import ContractError
-from tests.unit.boosting.dp.tables import bits, candidates_of, mixed, parameters
-
-#: Each confidence limit of an audit alone is wrong this often.
-ALPHA = 1e-3
+from tests.unit.boosting.dp.tables import candidates_of, mixed, parameters
 
 
 def settings(epsilon: float, delta: float, trees: int, **more: object) -> Parameters:
@@ -148,58 +145,3 @@ def test_trees_of_a_small_table_are_shallow() -> None:
     assert depths == sorted(depths)
     assert depths[0] == 1
     assert depths[-1] == 6
-
-
-def audit(epsilon: float, delta: float, models: int) -> float:
-    """A lower confidence bound on epsilon at delta, by trees that see one row or none.
-
-    Both error rates of an attack bound the distance of the two Gaussians that its best rival would
-    have to tell apart, and the distance bounds epsilon at each delta (Nasr et al., Tight Auditing
-    of Differentially Private Machine Learning, 2023). So the attack can err as often in both
-    directions, where few models suffice, instead of by a rare event of small delta.
-    """
-    declared = settings(epsilon, delta, 4, task="regression", depth=1, learning_rate=1e-6)
-    # The others keep the initial score near 0, and lie in the other leaf.
-    rows, labels = [[1]] * 400, [-1.0, 1.0] * 200
-    tables = (
-        (bits(rows), np.array(labels)),
-        (bits([*rows, [0]]), np.array([*labels, 1.0])),
-    )
-
-    candidates = candidates_of(tables[0][0])
-    codes = [candidates.codes(frame.matrix) for frame, _ in tables]
-
-    def statistic(index: int) -> float:
-        # Not by the trainer, which refuses a delta as large as an audit of few models needs.
-        found = noisy_leaves.fit(codes[index], tables[index][1], candidates, declared)
-        return float(sum(tree.leaves[0] for tree in found.trees))
-
-    # The limit comes from models of its own, and so do the error rates at it.
-    limit = float(np.median([statistic(i) for i in (0, 1) for _ in range(models // 4)]))
-    wrong = [sum((statistic(i) > limit) == (i == 0) for _ in range(models)) for i in (0, 1)]
-    rates = [beta.ppf(1 - ALPHA, each + 1, models - each) for each in wrong]
-    mu = -sum(norm.ppf(rate) for rate in rates)
-    return epsilon_of_gaussians(mu, delta)
-
-
-def epsilon_of_gaussians(mu: float, delta: float) -> float:
-    """Epsilon at delta of two Gaussians of variance 1 whose means are mu apart."""
-    if mu <= 0 or excess(mu, 0.0, delta) <= 0:
-        return 0.0
-    return float(brentq(lambda epsilon: excess(mu, epsilon, delta), 0, 50))
-
-
-def excess(mu: float, epsilon: float, delta: float) -> float:
-    """By how much two such Gaussians exceed delta at epsilon (Balle and Wang, 2018)."""
-    first = norm.cdf(mu / 2 - epsilon / mu)
-    return float(first - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu) - delta)
-
-
-def test_an_attack_shows_less_than_epsilon_and_finds_half_the_noise(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    epsilon, delta = 2.0, 1e-2
-    assert 0.2 * epsilon < audit(epsilon, delta, 1_500) < epsilon
-    real = noise.skellam
-    monkeypatch.setattr(noise, "skellam", lambda count, mean: real(count, max(1, mean // 4)))
-    assert audit(epsilon, delta, 1_000) > epsilon
