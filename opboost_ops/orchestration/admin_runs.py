@@ -124,7 +124,7 @@ def _end(session: Any, run: Any, left: Mapping[str, str]) -> None:
             where = {"dag_id": ti.dag_id, "task_id": ti.task_id, "run_id": ti.run_id}
             XComModel.set(FAILURE, dict(left), **where, map_index=ti.map_index, session=session)
     run.set_state("failed")
-    run.note = f"{left['problem']} {left['remedy']}"
+    run.note = f"**Stopped.** {left['problem']} {left['remedy']}"
 
 
 def _acts(session: Any, dag_run: Any) -> list[tuple[str, str, list[str]]]:

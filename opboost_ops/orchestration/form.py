@@ -9,6 +9,10 @@ from opboost_ops.config.agreement import form_epsilons
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.training import AnyTraining, Denoise, Training
 
+#: Numbers as text, and nothing.
+_WHOLE = r"^\s*([0-9]{1,9})?\s*$"
+_DECIMAL = r"^\s*([0-9]*\.?[0-9]+([eE]-?[0-9]{1,3})?)?\s*$"
+
 
 def training_form(federation: Federation) -> dict[str, Param]:
     """What may be changed for one training run.
@@ -119,7 +123,7 @@ def _written(number: float) -> str:
 def _number(
     title: str, schema: dict[str, Any], declared: float, examples: list[int | float]
 ) -> Param:
-    """A field for a number that is typed as text, and judged when the run is opened.
+    """A field for a number that is typed as text; Airflow refuses what is none.
 
     A browser's own field of numbers makes 1 of "1,000", and nothing, so "as declared", of "0,5".
     """
@@ -139,6 +143,7 @@ def _number(
             f"{end}. Adds no epsilon to a run."
         ),
         type=["null", "string", schema["type"]],
+        pattern=_WHOLE if whole else _DECIMAL,
         examples=[f"{e:g}" for e in sorted({declared, *examples})],
         **limits,
     )

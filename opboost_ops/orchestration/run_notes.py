@@ -21,6 +21,9 @@ _LONGEST = 1000
 #: How the note of a run begins that a party has dropped out of.
 _WITHOUT = "Went on without "
 
+#: How the note of a failed run begins; one of a person's own stays.
+_FAILED, _ABSENT = "**", "No worker took "
+
 
 def absent_worker_lines(waited: Mapping[str, Sequence[str]]) -> list[str]:
     """A line for each queue whose worker is absent.
@@ -29,7 +32,7 @@ def absent_worker_lines(waited: Mapping[str, Sequence[str]]) -> list[str]:
         waited: Ids of the tasks that nobody took, by queue.
     """
     return [
-        f"No worker took {', '.join(sorted(tasks))} from the queue {queue}. Start the worker of "
+        f"{_ABSENT}{', '.join(sorted(tasks))} from the queue {queue}. Start the worker of "
         f"that queue, or see why it does not reach the broker; then run again."
         for queue, tasks in sorted(waited.items())
     ]
@@ -47,7 +50,7 @@ def failure_lines(failures: Sequence[tuple[str, Any]]) -> list[str]:
         said = json.loads(left) if isinstance(left, str) else left
         stage = said.get("stage") or name
         where = f"{party}: {stage}" if party else stage
-        found.append(f"**{where}** has failed. {said['problem']} {said['remedy']}".strip())
+        found.append(f"{_FAILED}{where}** has failed. {said['problem']} {said['remedy']}".strip())
     return found
 
 
@@ -73,6 +76,21 @@ def dropout_note(failed: Sequence[str]) -> str:
         f"{_WITHOUT}{named}. The model is made of the rows of those that remained; a party that "
         "has dropped out stays charged. Clear its failed tasks, and it reads what was decided."
     )
+
+
+@hookimpl
+def on_dag_run_running(dag_run: Any) -> None:
+    """Remove our note on an earlier failure from a run that was cleared.
+
+    Args:
+        dag_run: The scheduler's run, in its session.
+    """
+    session = our_session(dag_run)
+    if session is None:
+        return
+    with session.no_autoflush:
+        if str(dag_run.note or "").startswith((_FAILED, _ABSENT)):
+            dag_run.note = None
 
 
 @hookimpl

@@ -18,6 +18,12 @@ FAILURE = "failure"
 #: Every DAG that holds a federation has this tag, and those of its purpose and of the federation.
 TAG = "opboost"
 
+#: A DAG whose federation file is faulty has this tag besides.
+INVALID = "invalid"
+
+#: What Airflow's log calls it when a person sets the state of a run or a task.
+_MARKS = ("patch_dag_run", "patch_task_instance")
+
 #: The DAGs of a federation's runs, by what they are for.
 PURPOSES: Mapping[str, str] = {"train": "training", "score": "scoring"}
 
@@ -210,6 +216,57 @@ def between(dags: Iterable[str], begin: datetime, end: datetime) -> list[Seen]:
         end: Before when.
     """
     return _runs(list(dags), within=(begin, end))
+
+
+def marked_by(seen: Seen) -> str:
+    """The user who marked a run or a task of it as failed; empty where nobody did.
+
+    Args:
+        seen: The run.
+    """
+
+    def ask(session: Any) -> str:
+        from sqlalchemy import select
+
+        from opboost_ops.pages.airflow_tables import Log as Row
+
+        asked = (
+            select(Row.owner, Row.dttm)
+            .where(Row.dag_id == seen.dag, Row.run_id == seen.name, Row.event.in_(_MARKS))
+            .where(Row.extra.contains('"failed"'))
+            .order_by(Row.id.desc())
+            .limit(1)
+        )
+        found = session.execute(asked).first()
+        # A run that was cleared since has begun again.
+        if found is None or (seen.began and found[1] and aware(found[1]) < aware(seen.began)):
+            return ""
+        return str(found[0] or "somebody")
+
+    return _asked(ask, "") if seen.state == "failed" else ""
+
+
+def faulty(federation: str) -> str:
+    """What is wrong with a federation's file, where its DAG says so; empty for a valid file.
+
+    Args:
+        federation: The federation's name.
+    """
+
+    def ask(session: Any) -> str:
+        from sqlalchemy import select
+
+        from opboost_ops.pages.airflow_tables import DagTag, SerializedDagModel
+
+        dag = f"{federation}_train"
+        asked = select(DagTag.name).where(DagTag.dag_id == dag, DagTag.name == INVALID)
+        if session.scalar(asked) is None:
+            return ""
+        made = SerializedDagModel.get(dag, session=session)
+        words = made.data["dag"].get("doc_md") if made is not None and made.data else None
+        return str(words or "The federation file is faulty.")
+
+    return _asked(ask, "")
 
 
 def tasks(seen: Seen) -> list[Task]:

@@ -13,7 +13,8 @@ from opboost_ops.display.blocks import (
     State,
     Table,
 )
-from opboost_ops.pages.airflow import BUSY, ENDED, Seen, Task, ago, place_of, tasks
+from opboost_ops.pages.aftermath import GO_ON
+from opboost_ops.pages.airflow import BUSY, ENDED, Seen, Task, ago, marked_by, place_of, tasks
 from opboost_ops.run.phases import tasks_with
 
 #: Failures that are told one by one.
@@ -39,12 +40,13 @@ _CHECKS = {
 }
 
 
-def of_run(seen: Seen | None, far: Far = lambda _: "") -> list[Block]:
+def of_run(seen: Seen | None, far: Far = lambda _: "", after: Sequence[str] = ()) -> list[Block]:
     """One box: why a run has failed, whom it went on without, or how far it is.
 
     Args:
         seen: The run, as Airflow knows it; None where it does not.
         far: How far each of its tasks is.
+        after: What else people ask after a failed run.
     """
     if seen is None:
         return []
@@ -52,8 +54,10 @@ def of_run(seen: Seen | None, far: Far = lambda _: "") -> list[Block]:
     failed = [task for task in found if task.state == "failed"]
     if failed and seen.state == "success":
         return [_without(seen, failed)]
+    if who := marked_by(seen):
+        return [_marked(seen, who, after)]
     if failed:
-        return [_failed(seen, failed)]
+        return [_failed(seen, failed, after)]
     if seen.state in ("running", "queued"):
         return [_running(seen, found, far)]
     if seen.state == "failed":
@@ -64,6 +68,7 @@ def of_run(seen: Seen | None, far: Far = lambda _: "") -> list[Block]:
                 "bad",
                 f"This run has failed: its time was over before {names} ended.",
                 "See whether the workers of these parties run, then clear the failed tasks.",
+                tuple(after),
                 links=(("The run in Airflow", seen.href),),
             )
         ]
@@ -152,7 +157,17 @@ def of_task(seen: Seen | None, name: str, index: int, far: Far = lambda _: "") -
     return [Facts(tuple(facts))] if facts else [Note("muted", "Airflow has no such task.")]
 
 
-def _failed(seen: Seen, failed: Sequence[Task]) -> Note:
+def _marked(seen: Seen, who: str, after: Sequence[str]) -> Note:
+    return Note(
+        "bad",
+        f"{who} marked this run as failed, in Airflow.",
+        GO_ON,
+        tuple(after),
+        (("The run in Airflow", seen.href),),
+    )
+
+
+def _failed(seen: Seen, failed: Sequence[Task], after: Sequence[str] = ()) -> Note:
     first = failed[0]
     said = first.failure or {}
     refused = bool(said.get("refused"))
@@ -168,7 +183,7 @@ def _failed(seen: Seen, failed: Sequence[Task]) -> Note:
         "bad",
         f"{first.title} {what}.",
         remedy,
-        (*problem.splitlines(), *(f"Also {text}" for text in others)),
+        (*problem.splitlines(), *(f"Also {text}" for text in others), *after),
         (("The task and its log", first.href(seen)), ("The run in Airflow", seen.href)),
     )
 

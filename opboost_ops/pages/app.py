@@ -12,11 +12,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException as AnyHTTPException
 
-from opboost_ops.display.blocks import Block, Section
+from opboost_ops.display.blocks import Block, Note, Section
 from opboost_ops.display.html import Filter, Page, compile_templates, message_html, static
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.pages import (
+    aftermath,
     airflow,
     alarms,
     exchange,
@@ -225,12 +226,29 @@ def _run(
         seen = next((one for one in known if one is not None), None)
     found = [*runs.worth_a_section(sorted(sections(runs.build, query), key=runs.first))]
     lead = f"Airflow calls it {run}." if run else "All that the parties here have of this run."
-    box = alarms.of_run(seen, partial(how_far, query))
+    box = alarms.of_run(seen, partial(how_far, query), _after(seen, query))
+    if dag and seen is None:
+        box = [Note("muted", "Airflow has no such run: it was deleted, or never began.")]
     top = [*box, *alarms.ways_of_run(seen, box)]
     reply = answer(request, Page("run", f"Run {id}", lead, found, top=top), csv)
     if seen is not None and seen.state in ("running", "queued") and not csv:
         reply.headers["Refresh"] = "10"
     return reply
+
+
+def _after(seen: airflow.Seen | None, query: Query) -> tuple[str, ...]:
+    """What people ask after a failed run."""
+    if seen is None or seen.state != "failed":
+        return ()
+    for name in federations(query):
+        for purpose in airflow.PURPOSES:
+            if seen.dag in (dags := query.dags(name, purpose)):
+                due = [one.next_run for one in airflow.schedules(dags) if one.next_run]
+                found = aftermath.charged(name, seen.run)
+                return aftermath.sentences(
+                    found, aftermath.champion_of(name), min(due, default=None)
+                )
+    return ()
 
 
 def _task(

@@ -14,7 +14,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.books import open_books
 from opboost_ops.models.versions import Models
-from opboost_ops.pages import airflow
+from opboost_ops.pages import aftermath, airflow
 from opboost_ops.pages.deployment import Query, federations, has_books, parties
 from opboost_ops.run.approval import waits_since
 from opboost_ops.run.known_store import folder_fault
@@ -47,6 +47,8 @@ class Run(Record):
         failures: Of its failed tasks, what each says.
         remedies: What each says to do about it, none twice.
         waiting: Of a run under way, what is going on, and for how many seconds.
+        marked_by: Of a failed run, the user of Airflow who marked it so; empty where nobody did.
+        charged: Of a failed run, by party of this deployment what it had released.
     """
 
     dag: str
@@ -58,6 +60,8 @@ class Run(Record):
     failures: tuple[str, ...] = ()
     remedies: tuple[str, ...] = ()
     waiting: Mapping[str, float] = Field(default_factory=dict)
+    marked_by: str = ""
+    charged: Mapping[str, aftermath.Charged] = Field(default_factory=dict)
 
     @property
     def ongoing(self) -> bool:
@@ -156,6 +160,7 @@ class Federation(Purpose):
 
     Attributes:
         federation: Its name.
+        faults: What is wrong with its file; then no run begins. Empty for a valid one.
         purposes: How the runs of each purpose stand, by ``train`` and ``score``.
         champion: The version in use.
         champion_since: When that was decided.
@@ -164,6 +169,7 @@ class Federation(Purpose):
     """
 
     federation: str
+    faults: str = ""
     purposes: Mapping[str, Purpose] = Field(default_factory=dict)
     champion: str | None = None
     champion_since: datetime | None = None
@@ -191,7 +197,7 @@ def state(query: Query) -> State:
 
 
 def _federation(name: str, query: Query) -> Federation:
-    purposes = {purpose: _purpose(query.dags(name, purpose)) for purpose in airflow.PURPOSES}
+    purposes = {p: _purpose(name, query.dags(name, p)) for p in airflow.PURPOSES}
     training = purposes["train"]
     waits = [of.last_run.run for of in purposes.values() if of.last_run and of.last_run.ongoing]
     shown: list[Party] = []
@@ -211,6 +217,7 @@ def _federation(name: str, query: Query) -> Federation:
     champion = next((v for v in versions if v.champion), None)
     return Federation(
         federation=name,
+        faults=airflow.faulty(name),
         **{name: getattr(training, name) for name in Purpose.model_fields},
         purposes=purposes,
         champion=champion.version if champion else None,
@@ -220,7 +227,7 @@ def _federation(name: str, query: Query) -> Federation:
     )
 
 
-def _purpose(dags: Sequence[str]) -> Purpose:
+def _purpose(name: str, dags: Sequence[str]) -> Purpose:
     found = airflow.schedules(dags)
     succeeded = airflow.latest(dags, ["success"])
     # A run that is queued behind the one that runs says nothing yet.
@@ -229,12 +236,12 @@ def _purpose(dags: Sequence[str]) -> Purpose:
         schedule=next((one.words for one in found if one.words), ""),
         paused=tuple(one.dag for one in found if one.paused),
         next_run=min((one.next_run for one in found if one.next_run), default=None),
-        last_success=_run(succeeded[0], dags[0]) if succeeded else None,
-        last_run=_run(last[0], dags[0]) if last else None,
+        last_success=_run(name, succeeded[0], dags[0]) if succeeded else None,
+        last_run=_run(name, last[0], dags[0]) if last else None,
     )
 
 
-def _run(seen: airflow.Seen, own: str) -> Run:
+def _run(name: str, seen: airflow.Seen, own: str) -> Run:
     found = airflow.tasks(seen) if seen.state != "success" else []
     if seen.dag != own:
         # Of people's own tasks beside a federation's its readers are told nothing.
@@ -262,6 +269,8 @@ def _run(seen: airflow.Seen, own: str) -> Run:
             for task in found
             if task.state in airflow.BUSY and task.since is not None
         },
+        marked_by=airflow.marked_by(seen),
+        charged=aftermath.charged(name, seen.run) if seen.state == "failed" else {},
     )
 
 

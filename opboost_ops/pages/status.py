@@ -16,8 +16,9 @@ from opboost_ops.display.blocks import (
     Table,
     count,
 )
+from opboost_ops.pages.aftermath import GO_ON, sentences
 from opboost_ops.pages.airflow import PURPOSES, Seen, ago
-from opboost_ops.pages.state import Federation, Party, Run
+from opboost_ops.pages.state import Federation, Party, Purpose, Run
 from opboost_ops.views.ledger import Left
 from opboost_ops.views.ledger_tables import left_cell, left_fact
 
@@ -46,13 +47,15 @@ def blocks(found: Sequence[Federation]) -> list[Block]:
 
 def _problems(one: Federation) -> list[Block]:
     found: list[Block] = []
+    if one.faults:
+        lines = tuple(line for line in one.faults.splitlines() if line.strip(" `"))
+        text = f"The file of {one.federation} is faulty: no run begins."
+        remedy = "Correct federation.yaml; Airflow reads it again by itself."
+        found.append(Note("bad", text, remedy, lines))
     for purpose, of in one.purposes.items():
         last, words = of.last_run, PURPOSES[purpose]
         if last is not None and last.state == "failed":
-            lines = last.failures or ("It has left no message: its own page says more.",)
-            text = f"The last run of {words} failed, {ago(last.ended or last.began)} ago."
-            remedy = " ".join(last.remedies) or "Its page says what to do."
-            found.append(Note("bad", text, remedy, lines, _links(last)))
+            found.append(_failed(one, of, last, words))
         if last is not None and last.ongoing:
             longest = max(last.waiting.values(), default=0.0)
             lines = tuple(f"{task}, {_lasting(seconds)}" for task, seconds in last.waiting.items())
@@ -84,6 +87,19 @@ def _problems(one: Federation) -> list[Block]:
             remedy = "`opboost ledger check SITE` says which, and what to do; no run releases yet."
             found.append(Note("bad", text, remedy))
     return found
+
+
+def _failed(one: Federation, of: Purpose, last: Run, words: str) -> Note:
+    when = f"{ago(last.ended or last.began)} ago"
+    text = f"The last run of {words} failed, {when}."
+    lines = last.failures or ("It has left no message: its own page says more.",)
+    if last.marked_by:
+        text = f"The last run of {words} was marked as failed by {last.marked_by}, {when}."
+        # What a task says of its own end is the person's doing.
+        lines = ()
+    remedy = " ".join((*last.remedies, GO_ON))
+    after = sentences(last.charged, one.champion, of.next_run)
+    return Note("bad", text, remedy, (*lines, *after), _links(last))
 
 
 def _stopped(one: Federation, party: Party) -> Note:

@@ -51,18 +51,10 @@ def test_the_form_reaches_the_plan(client: Client, workspace: Path) -> None:
     assert model.read_text().count("Tree=") == 3
 
 
-@pytest.mark.parametrize("form", [{"epsilon": 0}, {"depth": 99}])
+@pytest.mark.parametrize("form", [{"epsilon": 0}, {"depth": 99}, {"learning_rate": "0,5"}])
 def test_a_form_out_of_range_starts_nothing(client: Client, form: dict[str, object]) -> None:
     with pytest.raises(httpx.HTTPStatusError):
         client.trigger(DAG, form)
-
-
-def test_a_typed_number_that_is_none_is_told_in_words(client: Client) -> None:
-    run = client.trigger(DAG, {"learning_rate": "0,5"})
-    assert end(client, DAG, run) == "failed"
-    failed = {t["task_id"] for t in client.tasks(DAG, run) if t["state"] == "failed"}
-    assert failed == {"credit_open.open_run"}
-    assert "with a point before decimals" in client.error(DAG, run, "credit_open.open_run", 1)
 
 
 def test_the_second_of_two_runs_waits_while_people_act(client: Client) -> None:

@@ -85,7 +85,7 @@ def test_a_stop_ends_the_current_run_with_its_reason() -> None:
     assert "credit_scoring_admin" in (tasks[BEGUN].failure or {})["remedy"]
     with create_session() as session:
         run = session.scalar(select(DagRun).where(DagRun.run_id == "now"))
-        assert run is not None and str(run.note).startswith("bank has stopped taking part")
+        assert run is not None and "bank has stopped taking part" in str(run.note)
         alive = select(TaskInstance.run_id).where(TaskInstance.state == "running")
         assert list(session.scalars(alive)) == ["foreign"]
 

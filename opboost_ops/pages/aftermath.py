@@ -1,0 +1,102 @@
+"""What people ask after a failed run: what it released, what is in use, what comes next."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from opboost_ops.config.loading import site_of
+from opboost_ops.config.schema import Record
+from opboost_ops.errors import OpBoostError
+from opboost_ops.exchange.books import open_books
+from opboost_ops.models.registry import Registry
+from opboost_ops.pages.deployment import has_books, parties
+from opboost_ops.views.ledger import LedgerView, sums_of
+
+GO_ON = (
+    "When its cause is gone, clear the failed task to continue this run; after a change of a "
+    "table, a file or the form, trigger a new one. Unchanged cells are not charged again."
+)
+
+
+class Charged(Record):
+    """What a run has released at one party, and what that cost a person at worst.
+
+    Attributes:
+        entries: Entries of its ledger, also those without an epsilon.
+        loss_1: Sum of loss(1) over its columns; null where it is infinite.
+        loss_whole: Sum of the losses across the full range; likewise.
+    """
+
+    entries: int
+    loss_1: float = 0
+    loss_whole: float = 0
+
+
+def charged(federation: str, run: str) -> dict[str, Charged]:
+    """What a run has released at each party of this deployment whose ledger can be read.
+
+    Args:
+        federation: Name of the federation.
+        run: OpBoost's id of the run.
+    """
+    found = {}
+    for party in parties():
+        try:
+            site, policy = site_of(party)
+            if federation not in site.tables or not has_books(site):
+                continue
+            with open_books(site) as books:
+                lines = books.ledger.of_run(run)
+            view = LedgerView(lines, [], policy)
+            step, whole = sums_of(view.accounts)
+            found[party] = Charged(entries=len(lines), loss_1=step, loss_whole=whole)
+        except (OpBoostError, ValueError, OSError):
+            # The party's own part of the page says what cannot be read.
+            continue
+    return found
+
+
+def champion_of(federation: str) -> str | None:
+    """The version in use, where a party of this deployment keeps the federation's models.
+
+    Args:
+        federation: Name of the federation.
+    """
+    for party in parties():
+        try:
+            site, _ = site_of(party)
+            if (site.models / federation).is_dir():
+                return Registry(site.models, federation).champion()
+        except (OpBoostError, ValueError, OSError):
+            continue
+    return None
+
+
+def sentences(
+    found: Mapping[str, Charged], champion: str | None, next_run: datetime | None
+) -> tuple[str, ...]:
+    """What it released, what is in use, and when the schedule runs again.
+
+    Args:
+        found: By party, what the run has released.
+        champion: The version in use; None where there is none, or it is not known here.
+        next_run: When Airflow makes the next run.
+    """
+    released = [
+        f"{party}: {_count(one)}, loss {one.loss_1:.4g} for one step and {one.loss_whole:.4g} "
+        "across the full range"
+        for party, one in found.items()
+        if one.entries
+    ]
+    idle = [party for party, one in found.items() if not one.entries]
+    lines = [f"Released before it failed: {text}." for text in released]
+    if idle:
+        lines.append(f"Released and charged nothing: {', '.join(idle)}.")
+    if champion is not None:
+        lines.append(f"The champion, version {champion}, stays in use.")
+    when = f"is due at {next_run:%Y-%m-%d %H:%M} UTC" if next_run else "is not scheduled"
+    lines.append(f"The next run {when}.")
+    return tuple(lines)
+
+
+def _count(one: Charged) -> str:
+    return "1 ledger entry" if one.entries == 1 else f"{one.entries:,} ledger entries"

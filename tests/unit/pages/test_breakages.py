@@ -1,0 +1,211 @@
+"""What each page says when something breaks at night: the table of docs/runbook.md, row by row."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from airflow.models.dag import DagModel, DagTag
+from airflow.models.dag_version import DagVersion
+from airflow.models.dagbundle import DagBundleModel
+from airflow.models.dagrun import DagRun
+from airflow.models.log import Log
+from airflow.models.serialized_dag import SerializedDagModel
+from airflow.models.taskinstance import TaskInstance
+from airflow.sdk.exceptions import ParamValidationError
+from airflow.serialization.serialized_objects import LazyDeserializedDAG
+from airflow.utils.session import create_session
+from sqlalchemy import delete, insert, update
+
+from opboost_ops.exchange.run_id import run_id
+from opboost_ops.orchestration.dags import build_dags
+from opboost_ops.orchestration.notifications import EVENTS
+from opboost_ops.run.acts import from_airflow
+from tests.federation import Workspace
+from tests.unit.pages.airflow_runs import TRAIN, forget_runs, write_run
+from tests.unit.pages.conftest import Reader
+from tests.unit.pages.test_pages import plain
+from tests.unit.pages.test_status import NEXT, write_dag
+from tests.unit.pages.test_stop import act
+
+DOCS = Path(__file__).parents[3] / "docs"
+NAME, SCORE = "credit_scoring", "credit_scoring_score"
+TASK = "bank_release.desensitize"
+BEFORE = timedelta(days=2)
+
+Broken = Callable[[Workspace], None]
+
+
+def failed(problem: str, dag: str = TRAIN, task: str = "bank_release.check_table") -> None:
+    said = {task: {"problem": problem, "remedy": "Correct it."}}
+    write_run("night", "failed", {task: "failed"}, said, dag=dag)
+
+
+def no_score_table(shown: Workspace) -> None:
+    failed("The table of new rows is missing.", SCORE)
+
+
+def stopped(shown: Workspace) -> None:
+    write_run("night", "running", {TASK: "running"})
+    from_airflow("bank", NAME, "a" * 16, "ann", {"act": "stop", "reason": "privacy"})
+    act("stop", "stop", "bank")
+
+
+def store_away(shown: Workspace) -> None:
+    (shown.folder / "exchange").rename(shown.folder / "away")
+    (shown.folder / "exchange").mkdir()
+    failed("The store of bank is not the one that its runs use.")
+
+
+def full_disk(shown: Workspace) -> None:
+    failed("No space is left on the disk of bank's home.")
+
+
+def scheduler_killed(shown: Workspace) -> None:
+    write_run("night", "running", {TASK: "queued"}, ago=timedelta(hours=3))
+
+
+def broken_file(shown: Workspace) -> None:
+    folder = shown.folder / "broken"
+    folder.mkdir()
+    declared = {"name": NAME, "version": 1, "parties": {}, "trees": 3}
+    (folder / "federation.yaml").write_text(yaml.safe_dump(declared))
+    (dag,) = build_dags(folder / "federation.yaml").values()
+    with create_session() as session:
+        session.execute(insert(DagTag).values(dag_id=TRAIN, name="invalid"))
+        SerializedDagModel.write_dag(LazyDeserializedDAG.from_dag(dag), "b", session=session)
+
+
+def two_runs(shown: Workspace) -> None:
+    write_run("night", "running", {TASK: "running"}, ago=timedelta(minutes=5))
+    write_run("next", "queued", {TASK: ""}, ago=timedelta(minutes=1))
+
+
+def marked(shown: Workspace) -> None:
+    write_run("night", "failed", {TASK: "failed"})
+    with create_session() as session:
+        entry = {"dag_id": TRAIN, "run_id": "night", "owner": "ann", "event": "patch_dag_run"}
+        extra = json.dumps({"state": "failed", "method": "PATCH"})
+        session.execute(insert(Log).values(**entry, extra=extra, dttm=datetime.now(UTC)))
+
+
+def cleared(shown: Workspace) -> None:
+    failed("No space is left on the disk of bank's home.")
+    with create_session() as session:
+        session.execute(update(TaskInstance).values(state="running"))
+        session.execute(update(DagRun).where(DagRun.run_id == "night").values(state="running"))
+
+
+def deleted(shown: Workspace) -> None:
+    failed("No space is left on the disk of bank's home.")
+    with create_session() as session:
+        session.execute(delete(DagRun).where(DagRun.run_id == "night"))
+
+
+def nonsense(shown: Workspace) -> None:
+    dag = build_dags(shown.folder / "federation.yaml")[TRAIN]
+    for field in ("trees", "learning_rate", "depth"):
+        dag.params[field] = 3 if field != "learning_rate" else "0.1"
+        dag.params.validate()
+        with pytest.raises(ParamValidationError):
+            dag.params[field] = "lots"
+        dag.params[field] = None
+
+
+def paused(shown: Workspace) -> None:
+    with create_session() as session:
+        session.execute(update(DagModel).where(DagModel.dag_id == TRAIN).values(is_paused=True))
+
+
+def another_type(shown: Workspace) -> None:
+    failed("income has the type string; a number is declared.")
+
+
+BREAKAGES: dict[str, Broken] = {
+    "The table of new rows is missing": no_score_table,
+    "A party stops in the middle of a run": stopped,
+    "The store is away": store_away,
+    "A disk is full": full_disk,
+    "The scheduler was killed": scheduler_killed,
+    "`federation.yaml` is broken": broken_file,
+    "Two runs at once": two_runs,
+    "A person marked the run as failed": marked,
+    "The failed run was cleared": cleared,
+    "The failed run was deleted": deleted,
+    "Nonsense in the trigger form": nonsense,
+    "The DAG is paused": paused,
+    "The table has another type": another_type,
+}
+
+
+@pytest.fixture(autouse=True)
+def dags(application: object) -> Iterator[None]:
+    """Airflow's database with a success of each DAG two days ago."""
+    models = (Log, SerializedDagModel, DagVersion, DagTag, DagModel, DagBundleModel)
+    forget_runs()
+    with create_session() as session:
+        session.execute(insert(DagBundleModel).values(name="b", active=True))
+    for dag in (TRAIN, SCORE):
+        write_dag(dag, due=NEXT)
+        write_run("good", "success", {"credit_open.open_run": "success"}, dag=dag, ago=BEFORE)
+    yield
+    forget_runs()
+    with create_session() as session:
+        for model in models:
+            session.execute(delete(model))
+
+
+def rows() -> dict[str, list[str]]:
+    """The table: by breakage, what Status, run's page, Statement, document and alarm say."""
+    text = (DOCS / "runbook.md").read_text()
+    table = text.partition("## What each page says")[2].partition("\n## ")[0]
+    cells = [line.strip("| \n").split(" | ") for line in table.splitlines() if " | " in line]
+    return {row[0]: row[1:] for row in cells[2:]}
+
+
+def entry(document: Any, path: str) -> Any:
+    for name in path.split("."):
+        if name == "parties":
+            document = {party["party"]: party for party in document[name]}
+        else:
+            document = document[name]
+    return document
+
+
+def test_the_table_has_a_row_for_each() -> None:
+    assert list(rows()) == list(BREAKAGES)
+
+
+@pytest.mark.parametrize("breakage", BREAKAGES)
+def test_what_each_page_says(reader: Reader, shown: Workspace, breakage: str) -> None:
+    BREAKAGES[breakage](shown)
+    status, run, statement, document, alarm = rows()[breakage]
+    score = "new rows" in breakage
+    page = f"run?dag={SCORE if score else TRAIN}&run=night"
+    for path, words in (("status", status), (page, run), ("statement", statement)):
+        text = unescape(plain(reader.page(path)))
+        assert words.strip("`") in text, (path, text)
+    (one,) = reader.get("/opboost/status.json").json()["federations"]
+    path, _, value = document.strip("`").partition(": ")
+    assert str(entry(one, path)) == value or (value == "..." and entry(one, path))
+    rules = (DOCS / "monitoring" / "alerts.yaml").read_text()
+    known = set(re.findall(r"alert: (\w+)", rules)) | set(EVENTS)
+    assert set(re.findall(r"`(\w+)`", alarm)) <= known
+
+
+def test_a_failed_run_says_what_it_cost_and_what_comes_next(
+    reader: Reader, shown: Workspace
+) -> None:
+    run = shown.home("bank").name
+    assert run == run_id(TRAIN, "night") or len(run) == 16
+    failed("No space is left.")
+    text = plain(reader.page("status"))
+    assert "Released and charged nothing: bank, credit, shop." in text
+    assert "stays in use" in text
+    assert "The next run is due at 2031-05-06 03:00 UTC." in text
+    assert "clear the failed task" in text
