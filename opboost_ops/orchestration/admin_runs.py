@@ -13,6 +13,7 @@ from typing import Any
 from airflow.listeners import hookimpl
 
 from opboost_ops.orchestration.our_runs import ADMIN_TAG, our_session
+from opboost_ops.orchestration.run_notes import STOPPED
 from opboost_ops.pages.airflow import BUSY, ENDED, FAILURE
 
 _RUNS = ("train", "score", "tables", "join")
@@ -124,7 +125,7 @@ def _end(session: Any, run: Any, left: Mapping[str, str]) -> None:
             where = {"dag_id": ti.dag_id, "task_id": ti.task_id, "run_id": ti.run_id}
             XComModel.set(FAILURE, dict(left), **where, map_index=ti.map_index, session=session)
     run.set_state("failed")
-    run.note = f"**Stopped.** {left['problem']} {left['remedy']}"
+    run.note = f"{STOPPED}{left['problem']} {left['remedy']}"
 
 
 def _acts(session: Any, dag_run: Any) -> list[tuple[str, str, list[str]]]:

@@ -21,6 +21,9 @@ _LONGEST = 1000
 #: How the note of a run begins that a party has dropped out of.
 _WITHOUT = "Went on without "
 
+#: How the note of a run begins that a party's stop has ended.
+STOPPED = "**Stopped.** "
+
 #: How the note of a failed run begins; one of a person's own stays.
 _FAILED, _ABSENT = "**", "No worker took "
 
@@ -129,7 +132,8 @@ def on_dag_run_failed(dag_run: Any) -> None:
         dag_run: The scheduler's run, in its session.
     """
     session = our_session(dag_run)
-    if session is None:
+    # Tasks that a stop took out of their queue were not waiting for a worker.
+    if session is None or str(dag_run.note or "").startswith(STOPPED):
         return
     from sqlalchemy import select
 

@@ -12,7 +12,7 @@ from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
 from sqlalchemy import delete, insert, select, update
 
-from opboost_ops.orchestration import admin_runs
+from opboost_ops.orchestration import admin_runs, run_notes
 from opboost_ops.pages import airflow
 from tests.unit.pages.airflow_runs import TRAIN, forget_runs, write_run
 from tests.unit.pages.test_status import write_dag
@@ -86,6 +86,10 @@ def test_a_stop_ends_the_current_run_with_its_reason() -> None:
     with create_session() as session:
         run = session.scalar(select(DagRun).where(DagRun.run_id == "now"))
         assert run is not None and "bank has stopped taking part" in str(run.note)
+        # The scheduler then finds that the run has failed.
+        run.dag = SimpleNamespace(tags={"opboost", "train"})  # type: ignore[assignment]
+        run_notes.on_dag_run_failed(run)
+        assert "bank has stopped taking part" in str(run.note)
         alive = select(TaskInstance.run_id).where(TaskInstance.state == "running")
         assert list(session.scalars(alive)) == ["foreign"]
 
