@@ -14,6 +14,7 @@ MODULES = (
     "federation",
     "accuracy",
     "denoise",
+    "first_mechanism",
     "tuning",
     "order",
     "table5",

@@ -110,7 +110,7 @@ def run(
         OpBoostError: What happened, where, and what to do.
     """
     path = federation_file(Path(federation))
-    finished = run_federation(path, form, listener, "train", parties, _answering(because))
+    finished = run_federation(path, form, listener, "train", parties, answering(because))
     said = finished.summaries[finished.federation.label_holder]
     registered = models(path)
     made = registered.card(finished.run)
@@ -149,7 +149,7 @@ def score(
     """
     path = federation_file(Path(federation))
     finished = run_federation(
-        path, {"version": version}, listener, "score", parties, _answering(because)
+        path, {"version": version}, listener, "score", parties, answering(because)
     )
     owner, name = finished.federation.label_holder, finished.federation.name
     said = finished.summaries[owner]
@@ -162,8 +162,12 @@ def score(
     return Scored(name, finished.run, used, mode, file, scores, new, finished.seconds())
 
 
-def _answering(because: str | None) -> AtWait:
-    """What answers a party's question with a reason, or says that nobody can answer."""
+def answering(because: str | None) -> AtWait:
+    """What answers a party's question with a reason, or says that nobody can answer.
+
+    Args:
+        because: The reason; without one nobody can answer.
+    """
 
     def at_wait(site: Path, run: Run) -> None:
         loaded = load_site(site)

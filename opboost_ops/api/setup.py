@@ -20,7 +20,7 @@ def init(
     label: str | None = None,
     name: str = "federation",
     store: str = STORE,
-    epsilon: float = 1.0,
+    epsilon: float | None = None,
     policy: Path | None = None,
     query: str | None = None,
     positive: str | None = None,
@@ -37,7 +37,8 @@ def init(
         label: The label's column, at the label holder alone.
         name: Of the federation.
         store: URL or folder of the exchange.
-        epsilon: Of every protected feature.
+        epsilon: Of every protected feature, by Global-map; when absent, numbers get the standard
+            channel, and categories epsilon 1.
         policy: A ``policy.yaml`` that pins columns of the table already.
         query: What a database is asked.
         positive: Which of two classes of the label is the positive one.
@@ -82,7 +83,8 @@ def federate(offers: Sequence[str | Path], file: str | Path = "federation.yaml")
     """Write a federation file of the parties that offer.
 
     Args:
-        offers: The parties' offers.
+        offers: The parties' offers, or the folders of parties that are here. What their offers
+            still leave blank is taken from their ``bounds.csv``.
         file: The ``federation.yaml``; one that is there keeps what no offer says.
 
     Raises:

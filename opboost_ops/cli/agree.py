@@ -43,7 +43,12 @@ class YesWithDigest(TyperCommand):
 
 
 def command(
-    site: Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")],
+    site: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder of the party's site.yaml; or of federation.yaml, for each party beside it."
+        ),
+    ],
     federation: Annotated[
         Path | None, typer.Argument(help="federation.yaml; without it, what is agreed is listed.")
     ] = None,
@@ -78,6 +83,13 @@ def command(
 
     It needs the party's own files and the federation file alone.
     """
+    if federation is None and (members := _beside(site)):
+        if as_json or html or withdraw is not None:
+            options = "--json, --html and --withdraw"
+            raise ConfigError(f"{options} are for one party.", "Name its folder.")
+        for folder, file in members:
+            command(folder, file, yes, digest, None, keep_version, False, None, by, because)
+        return
     from opboost_ops.cli.consent_sheet import write_page
     from opboost_ops.config.agreement import digest_of, document
     from opboost_ops.config.loading import load_federation, load_site
@@ -142,6 +154,17 @@ def command(
         print(f"The signing key of {holder} is pinned in policy.yaml.")
     made = agreement.agree(mine, declared, keep_version or (), by=by, because=because)
     print(f"{mine.party} agrees: number {made.number}, {made.at}.")
+
+
+def _beside(folder: Path) -> list[tuple[Path, Path]]:
+    """Folders of the parties that are beside a federation file, each with that file."""
+    from opboost_ops.config.loading import load_federation
+    from opboost_ops.run.party_sites import federation_file, site_files
+
+    file = federation_file(folder)
+    if (folder / "site.yaml").is_file() or file.name == "site.yaml" or not file.is_file():
+        return []
+    return [(one.parent, file) for one in site_files(file, load_federation(file)).values()]
 
 
 def _withdraw(site: "Site", number: int) -> None:

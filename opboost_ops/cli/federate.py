@@ -7,13 +7,14 @@ import typer
 
 
 def command(
-    offers: Annotated[list[Path], typer.Argument(help="The offers of all parties.")],
+    offers: Annotated[list[Path], typer.Argument(help="All offers, or folders of parties.")],
     out: Annotated[Path, typer.Option(help="The federation file.")] = Path("federation.yaml"),
 ) -> None:
     """Write federation.yaml from the parties' offers; a party joins or leaves by the same command.
 
     A file that is there keeps its training, scoring and schedule, and keys that were renewed. Its
-    parties become those of the offers: all must then agree again.
+    parties become those of the offers: all must then agree again. Of a party's folder, its
+    filled-in bounds.csv is taken into its offer first.
     """
     from opboost_ops import api
 

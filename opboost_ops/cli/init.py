@@ -26,7 +26,10 @@ def command(
     store: Annotated[
         str, typer.Option(help="The exchange: a folder, s3://..., or env:NAME.")
     ] = "../exchange",
-    epsilon: Annotated[float, typer.Option(help="Of every protected feature.")] = 1.0,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="Of every protected feature, by Global-map; a better channel if absent."),
+    ] = None,
     policy: Annotated[
         Path | None, typer.Option(help="A policy.yaml that pins columns of the table already.")
     ] = None,

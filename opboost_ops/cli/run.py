@@ -40,10 +40,14 @@ def command(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the parties' things (dataset only).")
     ] = None,
+    because: Annotated[
+        str | None, typer.Option(help="Approve for all parties what waits for a person, and why.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a federation here: every party in its own process, meeting only at the store."""
     from opboost_ops.api.experiments import run_document, write_named
+    from opboost_ops.api.runs import answering
     from opboost_ops.cli.progress import Progress
     from opboost_ops.run.local import run_federation
     from opboost_ops.run.party_sites import federation_file
@@ -79,7 +83,8 @@ def command(
         assert federation is not None
         file = federation_file(federation)
     with Progress() as progress:
-        finished = run_federation(file, form, progress)
+        answer = None if because is None else answering(because)
+        finished = run_federation(file, form, progress, at_wait=answer)
     result = run_document(file, finished, experiment=dataset is not None)
     if as_json:
         print(json.dumps(result, sort_keys=True))

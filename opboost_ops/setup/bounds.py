@@ -44,6 +44,20 @@ class FilledIn:
     missing: tuple[str, ...] = ()
 
 
+def is_wanted(table: Path, offer: Path) -> bool:
+    """Whether an offer still leaves something blank that a table has a line for.
+
+    Args:
+        table: The CSV table.
+        offer: The ``<party>-offer.yaml``.
+
+    Raises:
+        ConfigError: The table is none.
+    """
+    features = read_yaml(offer).get("features") or {}
+    return any(_blank(features.get(line.get("feature"), {}), line) for line in _lines(table))
+
+
 def fill_in(table: Path, offer: Path) -> FilledIn:
     """Write bounds, categories and fills of a table into the party's offer.
 

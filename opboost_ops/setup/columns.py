@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from opboost_ops.config.channel_files import STANDARD
 from opboost_ops.config.schema import FEATURE_NAME
 
 #: Names of columns that say in which part of a split a row is.
@@ -39,7 +40,7 @@ def first_columns(
     frame: pl.DataFrame,
     identity: str,
     label: str | None,
-    epsilon: float,
+    epsilon: float | None,
     pinned: Mapping[str, tuple[str, str]],
 ) -> FirstColumns:
     """The columns of a party's table as features.
@@ -48,7 +49,7 @@ def first_columns(
         frame: The table.
         identity: Raw name of its ID column.
         label: Of the label holder, its label.
-        epsilon: Of every protected feature.
+        epsilon: Of every protected feature; None for `STANDARD`, and 1 for categories.
         pinned: Feature and UUID by raw column, of what the party's policy pins already.
     """
     found = FirstColumns()
@@ -119,7 +120,7 @@ def _entry(values: pl.Series) -> dict[str, Any]:
     return {"type": "nominal"}
 
 
-def _protect(entry: dict[str, Any], values: pl.Series, epsilon: float) -> tuple[str, ...]:
+def _protect(entry: dict[str, Any], values: pl.Series, epsilon: float | None) -> tuple[str, ...]:
     """Add what a feature holder's feature needs; what of it is blank."""
     blank: tuple[str, ...] = ()
     if entry["type"] == "numeric":
@@ -130,6 +131,10 @@ def _protect(entry: dict[str, Any], values: pl.Series, epsilon: float) -> tuple[
         blank = ("categories",)
     if values.null_count() or (values.dtype.is_float() and values.is_nan().any()):
         blank = (*blank, "fill")
-    mechanism = "unary" if entry["type"] == "nominal" else "global_map"
-    entry["mechanism"] = {"name": mechanism, "epsilon": epsilon}
+    if entry["type"] == "nominal":
+        entry["mechanism"] = {"name": "unary", "epsilon": 1.0 if epsilon is None else epsilon}
+    elif epsilon is None:
+        entry["mechanism"] = dict(STANDARD)
+    else:
+        entry["mechanism"] = {"name": "global_map", "epsilon": epsilon}
     return blank

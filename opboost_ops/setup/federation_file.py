@@ -1,16 +1,19 @@
 """``federation.yaml`` from the parties' offers: what `opboost federate` writes."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from opboost_ops.config.channel_files import read_tables
 from opboost_ops.config.fingerprints import fingerprint
 from opboost_ops.config.loading import load_offer, parse_federation
 from opboost_ops.config.offer import Offer
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.datasets.workspace import dump
 from opboost_ops.errors import ConfigError, Fault
+from opboost_ops.setup.bounds import TEMPLATE, fill_in, is_wanted
 from opboost_ops.setup.offers import DOMAIN
 
 #: What a party's entry keeps from the file that is there, since no offer says it.
@@ -44,7 +47,8 @@ def federate(offers: Sequence[Path], file: Path) -> Federated:
     keys that were renewed since; its parties become those of the offers.
 
     Args:
-        offers: The parties' offers, or the folders that they lie in.
+        offers: The parties' offers, or the folders of parties that are here. What their offers
+            still leave blank is taken from their ``bounds.csv``.
         file: The ``federation.yaml``.
 
     Raises:
@@ -77,7 +81,8 @@ def federate(offers: Sequence[Path], file: Path) -> Federated:
             party: _entry(content, known.get(party, {})) for party, content in contents.items()
         },
     }
-    parse_federation(data, file.name)
+    whole = copy.deepcopy(data)
+    parse_federation(whole, file.name, known=read_tables(whole, file.parent))
     dump(file, data)
     return Federated(
         file,
@@ -92,13 +97,16 @@ def federate(offers: Sequence[Path], file: Path) -> Federated:
 
 
 def _offer_in(path: Path) -> Path:
-    """An offer, where it or the folder that has it is named."""
+    """An offer, where it or the party's folder is named, whose bounds.csv it then takes in."""
     if not path.is_dir():
         return path
     found = sorted(path.glob("*-offer.yaml"))
     if len(found) != 1:
         there = f"has {len(found)} offers" if found else "has no offer"
         raise ConfigError(f"The folder {path} {there}.", "Name the file: <party>-offer.yaml.")
+    table = path / TEMPLATE
+    if table.is_file() and is_wanted(table, found[0]):
+        fill_in(table, found[0])
     return found[0]
 
 

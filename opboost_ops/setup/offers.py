@@ -1,5 +1,6 @@
 """A party's first files, written at home from its own table: what `opboost init` writes."""
 
+import copy
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from opboost_ops.config.channel_files import read_tables
 from opboost_ops.config.federation import LearningTask
 from opboost_ops.config.fingerprints import fingerprint
 from opboost_ops.config.loading import POLICY, load_policy
@@ -83,7 +85,7 @@ def write_offer(
     label: str | None = None,
     name: str = "federation",
     store: str = STORE,
-    epsilon: float = 1.0,
+    epsilon: float | None = None,
     policy: Path | None = None,
     query: str | None = None,
     positive: str | None = None,
@@ -103,7 +105,8 @@ def write_offer(
         label: The label's column, at the label holder alone.
         name: Of the federation.
         store: URL or folder of the exchange.
-        epsilon: Of every protected feature.
+        epsilon: Of every protected feature, by Global-map; when absent, numbers get the standard
+            channel, and categories epsilon 1.
         policy: A ``policy.yaml`` that pins columns of the table already.
         query: What a database is asked.
         positive: Which of two classes of the label is the positive one.
@@ -157,7 +160,9 @@ def _policy(party: str, identity: str, draft: FirstColumns, released: int | None
         released: How many rows a feature holder's table has; None at the label holder.
     """
     rules: dict[str, Any] = {}
-    for name, feature in draft.features.items():
+    features = copy.deepcopy(draft.features)
+    read_tables({"parties": {party: {"features": features}}}, Path())
+    for name, feature in features.items():
         rule: dict[str, Any] = {"uuid": feature["uuid"]}
         if name in draft.columns:
             rule["column"] = draft.columns[name]

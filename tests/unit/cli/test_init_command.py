@@ -14,9 +14,10 @@ import polars as pl
 import pytest
 import yaml
 
-from opboost_ops.config.loading import load_policy, parse_federation
+from opboost_ops.config.loading import load_federation, load_policy, parse_federation
 from opboost_ops.errors import PolicyError
 from opboost_ops.exchange.signing import new_signing_key
+from opboost_ops.mechanisms import GlobalMap
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.left_open import left_open
 from opboost_ops.privacy.loss import loss_curve
@@ -73,7 +74,7 @@ def test_what_init_writes_allows_what_is_declared_and_no_more(
 ) -> None:
     data = init(opboost, tmp_path / "new", tables)
     policy = load_policy(tmp_path / "new" / "bank" / "policy.yaml")
-    declared = parse_federation(data, "federation.yaml")
+    declared = load_federation(tmp_path / "new" / "federation.yaml")
     require_consent(with_receiver(policy, declared), declared, "bank")
     assert policy.require_encryption
     # Of 40 rows; the file says where the caps come from.
@@ -93,8 +94,12 @@ def test_what_init_writes_allows_what_is_declared_and_no_more(
     assert rule.budget_1 == pytest.approx(2 * curve.loss[0], abs=1e-4)
     assert rule.budget_whole == pytest.approx(2 * curve.loss[-1], abs=1e-4)
     assert left_open(policy) == []
-    for name in policy.features:
-        data["parties"]["bank"]["features"][name]["mechanism"]["epsilon"] = 1000.0
+    # Across the full range no more than Global-map at epsilon 1, and no more for one step.
+    usual = loss_curve(GlobalMap(epsilon=1), declared.domain.to_domain())
+    assert curve.loss[0] <= usual.loss[0] and curve.loss[-1] <= usual.loss[-1]
+    bank = data["parties"]["bank"]["features"]
+    bank["income"]["mechanism"] = {"name": "geometric", "epsilon": 1000.0}
+    bank["town"]["mechanism"]["epsilon"] = 1000.0
     told = refused(tmp_path / "new", data)
     for name in policy.features:
         assert f"features.{name}.max_loss_1 is" in told
@@ -102,7 +107,7 @@ def test_what_init_writes_allows_what_is_declared_and_no_more(
 
 
 def test_a_larger_domain_does_not_fit(tmp_path: Path, tables: Path, opboost: Opboost) -> None:
-    data = init(opboost, tmp_path / "new", tables)
+    data = init(opboost, tmp_path / "new", tables, bank=("--epsilon", "1"))
     data["domain"]["upper"] = 200
     assert "features.income.max_loss_whole is" in refused(tmp_path / "new", data)
 
