@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--dataset", type=lambda text: text.split(","), default=["abalone"])
     parser.add_argument("--epsilon", type=_numbers)
     parser.add_argument("--delta", type=float, default=1e-6, help="0 for epsilon alone")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--beside", type=lambda text: text.split(","), default=[])
     parser.add_argument("--protocol", choices=("folds", "sbdt"), default="folds")
     parser.add_argument("--seconds", type=int, help="rows; measures time alone")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from opboost_ops.config.schema import Name, Record
 
@@ -175,7 +175,7 @@ class DPBoostPrivacy(Record):
             ensembles share epsilon.
         regularisation: The paper's lambda.
         delta: Below 1 / rows. The whole model is then (epsilon, delta)-differentially private, by
-            Skellam noise on leaf sums; it needs random splits. Epsilon holds alone when absent.
+            Skellam noise on leaf sums; it needs random splits. Absent or 0: epsilon alone.
         splits: ``random`` draws splits without a look at any row, so that all of epsilon goes to
             leaves, and every tree learns from all rows. DPBoost's way when absent.
         metrics_epsilon: What the metrics of one training cost a held-out row: they get noise, and
@@ -183,11 +183,16 @@ class DPBoostPrivacy(Record):
     """
 
     epsilon: float = Field(gt=0, le=1000)
-    delta: float | None = Field(default=None, gt=0, lt=0.01)
+    delta: float | None = Field(default=None, ge=0, lt=0.01)
     trees_per_ensemble: int = Field(default=50, ge=1, le=10_000)
     regularisation: float = Field(default=0.1, gt=0, le=1000)
     splits: Literal["random"] | None = None
     metrics_epsilon: float | None = Field(default=None, gt=0, le=1000)
+
+    @field_validator("delta")
+    @classmethod
+    def _none(cls, delta: float | None) -> float | None:
+        return delta or None
 
     @model_validator(mode="after")
     def _all_rows(self) -> "DPBoostPrivacy":
@@ -205,8 +210,8 @@ class DPBoostTraining(_AllRowsAlike):
     """DPBoost: a differentially private model, by an extra that the label holder alone needs.
 
     Attributes:
-        trees: 50 when absent, with random splits 20, with a delta 200.
-        learning_rate: With random splits 0.5 when absent, with a delta 0.2.
+        trees: 50 when absent, with random splits 20, with a delta 400.
+        learning_rate: With random splits 0.5 when absent, with a delta 0.15.
         depth: 6 when absent, with random splits 4; a complete tree has 2^depth leaves. With a delta
             at most 6: trees of small tables are shallower, by a rule of rows, epsilon and delta.
         private: What the model costs.
@@ -224,8 +229,8 @@ class DPBoostTraining(_AllRowsAlike):
     @classmethod
     def _of_random_splits(cls, data: Any) -> Any:
         private = data.get("private") if isinstance(data, Mapping) else None
-        if isinstance(private, Mapping) and private.get("delta") is not None:
-            return {"trees": 200, "depth": 6, "learning_rate": 0.2, **data}
+        if isinstance(private, Mapping) and private.get("delta"):
+            return {"trees": 400, "depth": 6, "learning_rate": 0.15, **data}
         if isinstance(private, Mapping) and private.get("splits") == "random":
             return {"trees": 20, "depth": 4, "learning_rate": 0.5, **data}
         return data

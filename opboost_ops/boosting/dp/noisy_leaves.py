@@ -24,7 +24,7 @@ from opboost_ops.boosting.metrics import Task
 from opboost_ops.boosting.sum_noise import SumNoise
 
 #: Trees, deepest leaf and learning rate where the federation file declares none.
-TREES, DEPTH, RATE = 200, 6, 0.2
+TREES, DEPTH, RATE = 400, 6, 0.15
 
 
 @dataclass(frozen=True)

@@ -182,3 +182,16 @@ def test_a_plan_is_the_file_again() -> None:
     declared = parse_federation(data(training=training), "f")
     again = parse_federation(declared.model_dump(mode="json"), "plan")
     assert again.model_dump(mode="json") == declared.model_dump(mode="json")
+
+
+def test_a_delta_of_0_is_epsilon_alone() -> None:
+    def trained(**private: Any) -> Any:
+        training = {"trainer": "dpboost", "private": {"epsilon": 1.0, **private}}
+        made = data(training=training)
+        made["parties"]["credit"]["label"]["classes"] = [0, 1]
+        return parse_federation(made, "federation.yaml").training
+
+    for splits in ({}, {"splits": "random"}):
+        assert trained(**splits, delta=0) == trained(**splits)
+    noisy = trained(splits="random", delta=1e-6)
+    assert noisy.trees > trained(splits="random").trees

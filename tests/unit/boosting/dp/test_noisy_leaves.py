@@ -145,3 +145,10 @@ def test_trees_of_a_small_table_are_shallow() -> None:
     assert depths == sorted(depths)
     assert depths[0] == 1
     assert depths[-1] == 6
+
+
+def test_a_delta_of_one_in_the_number_of_rows_is_refused() -> None:
+    frame, label = mixed(200, 5)
+    with pytest.raises(ContractError, match="not below 1 / 200 rows"):
+        trainer.fit(frame, label, settings(2.0, 1 / 200, 5))
+    assert trainer.fit(frame, label, settings(2.0, 0.99 / 200, 5)).trees
