@@ -90,16 +90,19 @@ def calibrated(releases: Sequence[Release], honest: int, epsilon: float, delta: 
     while (found := noise(high)).curve.epsilon > epsilon:
         high *= 2
         if max(found.means.values()) > GREATEST:
-            raise ConfigError(
-                "The noise that this epsilon takes is out of range.", "Declare a greater epsilon."
-            )
+            break
     while high / low > 1 + 1e-6:
         middle = (low * high) ** 0.5
         if noise(middle).curve.epsilon > epsilon:
             low = middle
         else:
             high = middle
-    return noise(high)
+    found = noise(high)
+    if max(found.means.values()) > GREATEST or found.curve.epsilon > epsilon:
+        raise ConfigError(
+            "The noise that this epsilon takes is out of range.", "Declare a greater epsilon."
+        )
+    return found
 
 
 def _curve(

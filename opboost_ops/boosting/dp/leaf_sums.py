@@ -59,7 +59,7 @@ _FARTHEST: dict[Task, float] = {"binary": 4.6, "regression": 1.0}
 _ROWS = 4.5
 
 #: Steps of a gradient from 0 to its clip are a power of two between these.
-_FINEST, _COARSEST = 12, 4
+_FINEST, _COARSEST = 12, 3
 
 #: Greatest mean of the noise's Poisson numbers: its table then has about a million thresholds.
 _MEAN = 2**30
