@@ -6,7 +6,7 @@
 4. `party_keys`: the party's keys.
 5. `present`: what lies at a site before anything is put there.
 6. `places`: where a backup is unpacked, and the way back as long as it is not all in place.
-7. `restoring`: verifies all, keeps what was there aside, puts the state back.
+7. `restoring`: verifies everything, moves the present state aside, restores the backup.
 
 What has happened since the backup, `run.rollback` finds.
 """

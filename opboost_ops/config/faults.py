@@ -70,7 +70,9 @@ def _uuid_faults(federation: Federation) -> Iterator[Fault]:
     for where, _, feature in _features(federation):
         if (other := places.get(str(feature.uuid))) is not None:
             yield Fault(
-                f"{where}.uuid", f"is also that of {other}", "every column has its own, for ever"
+                f"{where}.uuid",
+                f"is also that of {other}",
+                "each column has a permanent one of its own",
             )
         places[str(feature.uuid)] = where
 

@@ -85,7 +85,7 @@ class Schedule(Record):
             all of these have changed, they are scored.
         catch_up: Whether a time that was missed, because nothing was running, is made up for once,
             as soon as something is. It does not reach back before the federation was there.
-        timeout_hours: After how many hours a run, or a task of it, is ended as failed.
+        timeout_hours: After how many hours a run is ended as failed; a task a little sooner.
     """
 
     cron: str | None = None

@@ -28,7 +28,7 @@ class Receiver(Record):
 
 
 class FeatureRule(Record):
-    """Which column a feature is, for ever, and what may be done with it.
+    """Which column a feature permanently is, and what may be done with it.
 
     Attributes:
         uuid: The column's immutable name, made once by the party; the federation file repeats it.

@@ -35,7 +35,7 @@ class PublicKeys(Record):
         signing_key_expires: The last day on which they do.
         encryption_key: Its X25519 public key: what is addressed to it is encrypted. Without one
             anyone who reads the store reads all of it.
-        former_keys: Keys that it has replaced: good until their dates, and named for ever, so that
+        former_keys: Keys that it has replaced: good until their dates, and always listed, so that
             what they signed can be verified.
         revoked_keys: Keys of it that are good no more, whatever date another file gives them.
     """

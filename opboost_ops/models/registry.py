@@ -31,7 +31,7 @@ class Decision(Record):
     Attributes:
         at: When, UTC, to the second.
         version: Which one.
-        event: Whether it became champion, was kept aside, or became champion again.
+        event: Whether it became champion, was rejected, or became champion again.
         why: In public words.
     """
 
@@ -123,7 +123,7 @@ class Registry:
         temporary.replace(self._folder / _CHAMPION)
 
     def decide(self, version: str, promote: bool, why: str) -> None:
-        """Promote a new version or keep it aside; what was decided once is not decided again.
+        """Promote or reject a new version; what was decided once is not decided again.
 
         Args:
             version: A registered version.

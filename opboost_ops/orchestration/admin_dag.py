@@ -1,6 +1,7 @@
 """The DAG by which a person acts on a federation at one party: promote, roll back, stop, resume."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import DAG, Param, ParamsDict, task  # type: ignore[attr-defined]
@@ -10,6 +11,9 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.groups import common_of
 from opboost_ops.orchestration.our_runs import ADMIN_TAG, TAG
+
+#: After this an action has failed: its party's worker did not take the task.
+_TIMEOUT = timedelta(minutes=15)
 
 _WORDS = {
     "promote": "promote: the version becomes champion, whatever the gate said",
@@ -44,6 +48,9 @@ def admin_dag(
         ),
         schedule=None,
         catchup=False,
+        # One action at a time, in order; that of a party whose worker is away ends by itself.
+        max_active_runs=1,
+        dagrun_timeout=_TIMEOUT,
         # It has no times of its own, and is needed when things go wrong.
         is_paused_upon_creation=False,
         tags=[TAG, ADMIN_TAG, federation.name, *parties],

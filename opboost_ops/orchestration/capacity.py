@@ -1,4 +1,4 @@
-"""What keeps a run's tasks from ever starting ends it at once, instead of tasks that wait for ever.
+"""A run whose tasks can never start ends at once, instead of waiting without end.
 
 Airflow's scheduler never queues a task whose pool does not exist, and a task has no way to ask
 which pools there are. The scheduler has: when a run starts, this listener compares the declared

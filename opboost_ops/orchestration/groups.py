@@ -32,6 +32,9 @@ _RETRIES = {
 #: What the UI calls one of the tasks that treat a file each.
 _FILE = "file {{ task.op_kwargs['shard'] }}"
 
+#: The part of a run's time that one of its tasks may take.
+_OF_RUN = 0.95
+
 #: Makes a task before a phase's first one.
 Lead = Callable[[], Any]
 
@@ -94,8 +97,11 @@ def timeout(federation: Federation) -> timedelta:
 
 
 def task_defaults(federation: Federation) -> dict[str, Any]:
-    """Default arguments of a federation's tasks."""
-    return {**_RETRIES, "execution_timeout": timeout(federation)}
+    """Default arguments of a federation's tasks.
+
+    A task that hangs ends before its run does, so that the run's note can say which one it was.
+    """
+    return {**_RETRIES, "execution_timeout": timeout(federation) * _OF_RUN}
 
 
 def common_of(spec: Party, party: str) -> dict[str, Any]:

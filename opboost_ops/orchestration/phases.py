@@ -63,7 +63,7 @@ DESCRIPTIONS = {
     "request_routes": "Asks each feature holder for all comparisons with the model's thresholds.",
     "answer_routes": "Answers every comparison of every row, after policy and ledger were asked.",
     "register": "Writes model and card to the registry.",
-    "announce_champion": "Says that there is a new champion; skipped if the model was kept aside.",
+    "announce_champion": "Announces a new champion; skipped if the gate rejected the model.",
     "score": "Predicts for every new row that the mode can score.",
     "check_scores": "Checks the scores.",
     "write_scores": "Adds the scores to the label holder's folder; scored again adds nothing.",

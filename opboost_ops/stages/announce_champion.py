@@ -10,5 +10,5 @@ def announce_champion(context: Context) -> Outcome:
     champion = Registry(context.site.models, context.federation.name).champion()
     summary = {"version": registered, "champion": champion == registered}
     if champion != registered:
-        summary[SKIP] = "the model was kept aside, and the champion is as it was"
+        summary[SKIP] = "the gate rejected the model, and the champion is unchanged"
     return Outcome(summary=summary)

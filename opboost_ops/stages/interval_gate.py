@@ -24,8 +24,8 @@ def interval_gate(
 ) -> dict[str, Any]:
     """Decide about a model.
 
-    It is kept aside if the paired 95 % interval of the main metric's difference lies wholly below
-    the reference minus the tolerance. A first model is kept aside if it lies wholly below the
+    It is rejected if the paired 95 % interval of the main metric's difference lies wholly below
+    the reference minus the tolerance. A first model is rejected if it lies wholly below the
     label holder's columns alone. An interval that holds zero shows no gain, and promotes.
 
     Args:
