@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from statistics import NormalDist
 
 import numpy as np
-from scipy.stats import rankdata
 
 from opboost_ops.boosting.metrics import Task, row_losses
 
@@ -90,6 +89,9 @@ def _r2(label: np.ndarray, squares: np.ndarray) -> np.ndarray:
 
 def _auc(positive: np.ndarray, score: np.ndarray) -> np.ndarray:
     """Of each row: the share of the other class that it is on the right side of; ties half."""
+    # Loading it takes half a second, which most processes need not spend.
+    from scipy.stats import rankdata
+
     n, (m, k) = len(score), (int(positive.sum()), int((~positive).sum()))
     ranks = rankdata(score)
     won = (ranks[positive] - rankdata(score[positive])) / k

@@ -3,7 +3,6 @@
 from typing import Literal
 
 import numpy as np
-from scipy.stats import rankdata
 
 Task = Literal["binary", "multiclass", "regression"]
 
@@ -113,5 +112,8 @@ def _auc(positive: np.ndarray, score: np.ndarray) -> float:
     n, m = int(positive.sum()), int((~positive).sum())
     if n == 0 or m == 0:
         return 0.5
+    # Loading it takes half a second, which most processes need not spend.
+    from scipy.stats import rankdata
+
     ranks = rankdata(score)
     return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * m))

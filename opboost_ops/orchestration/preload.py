@@ -8,26 +8,10 @@ import gc
 from contextlib import suppress
 from importlib import import_module
 
-#: What a task comes by in its own process. The runner is first: it says how OpenMP's threads wait,
-#: which is read when OpenMP is loaded.
-OURS = (
-    "opboost_ops.run.runner",
-    "opboost_ops.quality.checks",
-    "opboost_ops.run.form_values",
-    "opboost_ops.run.opening",
-    "opboost_ops.orchestration.federations",
-    "opboost_ops.orchestration.tasks",
-)
+from opboost_ops.run import preload as stages
 
-#: What these import when it is first needed.
-THEIRS = (
-    "great_expectations",
-    "lightgbm",
-    "pandas",
-    "polars",
-    "cryptography.hazmat.backends.openssl.backend",
-    "pyarrow.vendored.version",
-)
+#: What a task comes by in its own process, beside what `run.preload` has.
+OURS = ("opboost_ops.orchestration.federations", "opboost_ops.orchestration.tasks")
 
 #: What Airflow imports in each task once more; another release of it may have other names.
 AIRFLOWS = (
@@ -45,17 +29,10 @@ def preload() -> None:
 
     A collection in a task would look through all that was imported, and copy the memory it is in.
     """
+    stages.preload()
     for name in OURS:
         import_module(name)
-    for name in THEIRS:
-        # A system library may be missing: the tasks that need it say so, others go on.
-        with suppress(OSError):
-            import_module(name)
     for name in AIRFLOWS:
         with suppress(ImportError):
             import_module(name)
-    from opboost_ops.quality.validation import context
-
-    # A judgement would start a thread, of a progress bar that is not shown; its settings do not.
-    context()
     gc.freeze()

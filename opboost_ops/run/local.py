@@ -5,24 +5,25 @@ artifacts it awaits have ended all their earlier phases; parties meet only at th
 """
 
 import json
+import os
 import secrets
-import subprocess
-import sys
+import signal
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Condition
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation, load_site, sites_known
 from opboost_ops.config.private_faults import may_drop_out, sum_privacy_of
 from opboost_ops.errors import ConfigError, OpBoostError
+from opboost_ops.run.fork_server import ForkServer
 from opboost_ops.run.form_values import with_form
 from opboost_ops.run.inbox import Run, home_of
-from opboost_ops.run.party_sites import party_environment, site_files
+from opboost_ops.run.party_sites import common_environment, party_environment, site_files
 from opboost_ops.run.phases import ROUNDS, Phase, phases, stages_of
 from opboost_ops.run.readiness import require_agreed, require_ready_parties
 from opboost_ops.run.timings import spent_by
@@ -119,9 +120,7 @@ def run_federation(
         OpBoostError: All that blocks the run at any party, before it begins; or the first failure
             of any party.
     """
-    places: dict[str, Callable[[Assignment, Mapping[str, Path]], _Place]]
-    places = {"processes": _Process, "threads": _Thread}
-    if parties not in places:
+    if parties not in get_args(Parties):
         raise ConfigError(f"parties is {parties}.", "It is processes or threads.")
     federation = load_federation(federation_file)
     if purpose == "train":
@@ -134,10 +133,16 @@ def run_federation(
     file = str(federation_file.resolve())
     with ExitStack() as stack:
         workers: dict[str, _Place] = {}
+        server: ForkServer | None = None
+        if parties == "processes":
+            server = stack.enter_context(ForkServer(common_environment(sites)))
         for party in federation.parties:
             if stages_of(federation, purpose, party):
                 assignment = Assignment(party, run, purpose, form, file)
-                workers[party] = places[parties](assignment, sites)
+                if server is None:
+                    workers[party] = _Thread(assignment, sites)
+                else:
+                    workers[party] = _Process(assignment, sites, server)
                 stack.callback(workers[party].end)
         for worker in workers.values():
             worker.wait_until_ready()
@@ -315,28 +320,29 @@ class _Thread:
 class _Process:
     """A process that gets the party's own site and variables, and no other party's."""
 
-    def __init__(self, assignment: Assignment, sites: Mapping[str, Path]) -> None:
+    def __init__(
+        self, assignment: Assignment, sites: Mapping[str, Path], server: ForkServer
+    ) -> None:
         self._party = assignment.party
-        command = [sys.executable, "-X", "faulthandler", "-m", "opboost_ops.run.worker"]
-        self._process = subprocess.Popen(
-            [*command, assignment.to_json()],
-            env=party_environment(self._party, sites),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=sites[self._party].parent,
-        )
+        theirs, mine = os.pipe()
+        self._input = os.fdopen(mine, "w", encoding="utf-8")
+        mine, answers = os.pipe()
+        self._output = os.fdopen(mine, encoding="utf-8")
+        try:
+            self._pid = server.fork(theirs, answers)
+        except ChildProcessError as error:
+            raise OpBoostError(f"No process could be started for {self._party}: {error}.") from None
+        finally:
+            os.close(theirs)
+            os.close(answers)
+        environment = party_environment(self._party, sites)
+        self._write(assignment.first_line(environment, sites[self._party].parent))
 
     def wait_until_ready(self) -> None:
         self._next()
 
     def execute(self, stage: str, progress: Callable[..., None], waits: _Asked) -> Result:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(f"{stage}\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            pass  # It has just ended, and `_next` says so.
+        self._write(f"{stage}\n")
         while (event := self._next())["event"] in ("progress", "waits"):
             if event["event"] == "progress":
                 progress(event["text"], event["stage"])
@@ -348,17 +354,32 @@ class _Process:
         return event["summary"], event["spent"]
 
     def _next(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+        for line in self._output:
             try:
                 event = json.loads(line)
             except ValueError:
                 continue
             if isinstance(event, dict) and "event" in event:
                 return event
-        raise OpBoostError(f"The process of {self._party} ended with {self._process.wait()}.")
+        raise OpBoostError(
+            f"The process of {self._party} ended without a message.",
+            "The system may have killed it for want of memory; its log may say more.",
+        )
+
+    def _write(self, text: str) -> None:
+        # If it has just ended, `_next` says so.
+        with suppress(BrokenPipeError):
+            self._input.write(text)
+            self._input.flush()
 
     def end(self) -> None:
-        if self._process.poll() is None:
-            self._process.terminate()
-        self._process.wait()
+        """End it, whatever it does; the server's end frees its PID."""
+        if self._output.closed:
+            return
+        os.kill(self._pid, signal.SIGTERM)
+        with suppress(BrokenPipeError):
+            self._input.close()
+        # Its output closes when it has ended.
+        for _ in self._output:
+            pass
+        self._output.close()

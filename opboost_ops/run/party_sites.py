@@ -62,6 +62,16 @@ def site_files(federation_file: Path, federation: Federation) -> dict[str, Path]
     return {party: file for party, file in files.items() if file is not None}
 
 
+def common_environment(sites: Mapping[str, Path]) -> dict[str, str]:
+    """The part of this process's environment that no party's ``site.yaml`` names.
+
+    Args:
+        sites: Every party's ``site.yaml``.
+    """
+    named = {name for file in sites.values() for name in _named_in(file)}
+    return {n: v for n, v in os.environ.items() if n not in named and _is_common(n)}
+
+
 def party_environment(party: str, sites: Mapping[str, Path]) -> dict[str, str]:
     """The part of this process's environment that a party's own process gets.
 
@@ -77,9 +87,13 @@ def party_environment(party: str, sites: Mapping[str, Path]) -> dict[str, str]:
     environment = {
         name: value
         for name, value in os.environ.items()
-        if name in own or (name not in others and (name in _COMMON or name.startswith(_PREFIXES)))
+        if name in own or (name not in others and _is_common(name))
     }
     return {**environment, site_variable(party): str(sites[party].resolve())}
+
+
+def _is_common(name: str) -> bool:
+    return name in _COMMON or name.startswith(_PREFIXES)
 
 
 def _named_in(site_file: Path) -> set[str]:

@@ -1,17 +1,15 @@
 """One party's worker in a run without Airflow: it executes the stages that the driver names.
 
-The driver calls `execute` in a thread of its own process, or in a process of the party's
-(``python -m opboost_ops.run.worker``), which reads a stage's name from each line of its input.
+The driver calls `execute` in a thread of its own process, or has a process of the party's `serve`,
+which reads a stage's name from each line of its input.
 """
 
-import gc
 import json
 import logging
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -53,15 +51,15 @@ class Assignment:
     form: Mapping[str, Any]
     federation_file: str
 
-    def to_json(self) -> str:
-        """As the one argument of a party's process."""
-        return json.dumps(asdict(self))
+    def first_line(self, environment: Mapping[str, str], folder: Path) -> str:
+        """What a party's process reads before the names of stages.
 
-    @classmethod
-    def from_json(cls, text: str) -> "Assignment":
-        """The reverse of `to_json`."""
-        data = json.loads(text)
-        return cls(**{**data, "run": Run(**data["run"])})
+        Args:
+            environment: All variables that the process may know.
+            folder: Where it works.
+        """
+        about = {"environment": dict(environment), "folder": str(folder)}
+        return json.dumps({"assignment": asdict(self), **about}) + "\n"
 
 
 def execute(
@@ -104,21 +102,23 @@ def _after_approval(
         time.sleep(_AGAIN)
 
 
-def main() -> int:
+def serve() -> int:
     """Execute the stages named on stdin, a line each; events go to stdout, a JSON line each.
+
+    The first line is `Assignment.first_line`.
 
     Returns:
         0 at the end of the input, 1 as soon as a stage failed.
     """
-    assignment = Assignment.from_json(sys.argv[1])
-    import great_expectations  # noqa: F401
-
-    # Which of its stages need LightGBM, preflight has asked already.
-    with suppress(OSError):
-        import lightgbm  # noqa: F401
-
-    # A full collection looks through all that the libraries have made, which is 0.4 s.
-    gc.freeze()
+    first = sys.stdin.readline()
+    if not first:
+        return 0
+    told = json.loads(first)
+    os.environ.clear()
+    os.environ.update(told["environment"])
+    os.chdir(told["folder"])
+    data = told["assignment"]
+    assignment = Assignment(**{**data, "run": Run(**data["run"])})
     logger = logging.getLogger(LOGGER)
     logger.setLevel(logging.INFO)
     logger.addHandler(_ProgressHandler())
@@ -148,11 +148,3 @@ class _ProgressHandler(logging.Handler):
 
 def _emit(**event: Any) -> None:
     print(json.dumps(event), flush=True)
-
-
-if __name__ == "__main__":
-    code = main()
-    sys.stdout.flush()
-    # Thread pools of the libraries may abort an interpreter that tears itself down; all work is
-    # on disk by now.
-    os._exit(code)

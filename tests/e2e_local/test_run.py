@@ -4,8 +4,10 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import polars as pl
@@ -154,7 +156,7 @@ def test_arguments_that_do_not_go_together(more: dict[str, Any]) -> None:
 def test_a_party_gets_the_variables_of_its_own_site_and_no_other_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The environment of every party's process, as the kernel has it."""
+    """Neither in an environment, as the kernel has it, nor anywhere in a process's memory."""
     workspace = Workspace.write(tmp_path / "federation", small_credit())
     monkeypatch.setenv("OPBOOST_SITE_STRANGER", "/stranger/site.yaml")
     monkeypatch.setenv("UNNAMED_PASSWORD", "hunter2")
@@ -162,9 +164,10 @@ def test_a_party_gets_the_variables_of_its_own_site_and_no_other_s(
     for name, value in shared.items():
         monkeypatch.setenv(name, value)
     # A prefix that everybody gets does not give one party's variable to the others.
+    canaries = {party: token_hex(16) for party in ("credit", "shop", "bank")}
     ledgers = {"credit": "CREDIT_LEDGER", "shop": "AWS_SHOP_LEDGER", "bank": "PG_BANK_LEDGER"}
     for party, name in ledgers.items():
-        ledger = workspace.folder / party / "elsewhere.sqlite"
+        ledger = workspace.folder / party / f"{canaries[party]}.sqlite"
         (workspace.folder / party / "ledger.sqlite").rename(ledger)
         monkeypatch.setenv(name, f"sqlite:///{ledger}")
         workspace.edit_yaml(f"{party}/site.yaml", lambda d, n=name: d.update(ledger=f"env:{n}"))
@@ -175,36 +178,45 @@ def test_a_party_gets_the_variables_of_its_own_site_and_no_other_s(
         "bank/site.yaml",
         lambda d: d["tables"]["credit_scoring"].update(train={"at": "env:BANK_TABLE"}),
     )
-    seen: dict[str, dict[str, str]] = {}
+    environments: list[dict[str, str]] = []
+    found: dict[int, set[str]] = {}
 
     def listen(party: str, event: dict[str, Any]) -> None:
-        if event["event"] == "started" and party not in seen:
-            seen[party] = {}
-            for process in Path("/proc").glob("[0-9]*"):
-                try:
-                    arguments = (process / "cmdline").read_bytes().split(b"\0")
-                    if b"opboost_ops.run.worker" not in arguments or (
-                        f'"{party}"'.encode() not in arguments[-2].split(b", ")[0]
-                        or str(workspace.folder).encode() not in arguments[-2]
-                    ):
-                        continue
+        if (event["event"], event.get("stage")) != ("finished", "train"):
+            return
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if b"opboost_ops.run.fork_server" in (process / "cmdline").read_bytes():
                     raw = (process / "environ").read_bytes().decode().split("\0")
-                except OSError:
-                    continue
-                seen[party] = dict(line.split("=", 1) for line in raw if "=" in line)
+                    environments.append(dict(line.split("=", 1) for line in raw if "=" in line))
+                    found[int(process.name)] = found_in(process, set(canaries.values()))
 
     local.run_federation(workspace.file, {"trees": 2}, listen)
-    assert set(seen) == {"credit", "shop", "bank"}
-    for party, environment in seen.items():
-        sites = {n: v for n, v in environment.items() if n.startswith("OPBOOST_SITE_")}
-        assert sites == {
-            f"OPBOOST_SITE_{party.upper()}": str(workspace.folder / party / "site.yaml")
-        }
+    # One process for each party, and one from which they were forked, which knows nothing.
+    assert sorted(map(tuple, found.values())) == sorted([(), *((c,) for c in canaries.values())])
+    for environment in environments:
+        assert not [name for name in environment if name.startswith("OPBOOST_SITE_")]
         assert "UNNAMED_PASSWORD" not in environment
         assert shared.items() <= environment.items()
-        named = {name for name in (*ledgers.values(), "BANK_TABLE") if name in environment}
-        assert named == {ledgers[party], *(["BANK_TABLE"] if party == "bank" else [])}
+        assert not {*ledgers.values(), "BANK_TABLE"} & set(environment)
+    # What its own site names has reached each party.
+    for party in canaries:
         assert not (workspace.folder / party / "ledger.sqlite").exists()
+
+
+def found_in(process: Path, needles: set[str]) -> set[str]:
+    """Those that are anywhere in the writable memory of a process."""
+    found: set[str] = set()
+    with (process / "mem").open("rb", buffering=0) as memory:
+        for line in (process / "maps").read_text().splitlines():
+            place, rights = line.split()[:2]
+            if rights.startswith("rw"):
+                begin, end = (int(part, 16) for part in place.split("-"))
+                with suppress(OSError, OverflowError):
+                    memory.seek(begin)
+                    content = memory.read(end - begin)
+                    found |= {needle for needle in needles if needle.encode() in content}
+    return found
 
 
 def test_the_plan_is_signed_by_the_label_holder(seeded: tuple[Path, dict[str, Any]]) -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from opboost_ops.orchestration import installation, preload
+from opboost_ops.run import preload as stages
 
 IMAGE = Path(__file__).parents[3] / "docker" / "image" / "settings" / "airflow_local_settings.py"
 
 
-@pytest.mark.parametrize("name", [*preload.OURS, *preload.THEIRS, *preload.AIRFLOWS])
+@pytest.mark.parametrize("name", [*stages.OURS, *stages.THEIRS, *preload.OURS, *preload.AIRFLOWS])
 def test_each_module_is_there(name: str) -> None:
     """One that another release has elsewhere is passed over in silence, so it is looked at here."""
     assert find_spec(name)

@@ -1,0 +1,40 @@
+"""What a process imports before it forks those that execute stages, so that each has it for free.
+
+It imports, and makes the settings of Great Expectations; beyond that it uses nothing, as threads do
+not survive a fork.
+"""
+
+from contextlib import suppress
+from importlib import import_module
+
+#: Ours. The runner is first: it says how OpenMP's threads wait, which is read when that is loaded.
+OURS = (
+    "opboost_ops.run.runner",
+    "opboost_ops.quality.checks",
+    "opboost_ops.run.form_values",
+    "opboost_ops.run.opening",
+)
+
+#: What these import when it is first needed.
+THEIRS = (
+    "great_expectations",
+    "lightgbm",
+    "pandas",
+    "polars",
+    "cryptography.hazmat.backends.openssl.backend",
+    "pyarrow.vendored.version",
+)
+
+
+def preload() -> None:
+    """Import all of it."""
+    for name in OURS:
+        import_module(name)
+    for name in THEIRS:
+        # A system library may be missing: the stages that need it say so, others go on.
+        with suppress(OSError):
+            import_module(name)
+    from opboost_ops.quality.validation import context
+
+    # A judgement would start a thread, of a progress bar that is not shown; its settings do not.
+    context()
