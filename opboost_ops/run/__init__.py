@@ -38,6 +38,6 @@ The life of a run, in order, and the file of each step:
 
 `local` drives a run without Airflow: a `worker` for each party, in a process or a thread of its
 own, with its own site and environment (`party_sites`). `fork_server` forks those processes from one
-that has imported everything (`preload`). `leakage`: attacks that a party runs at home on the release
-it would make.
+that has imported everything (`preload`). `leakage`: attacks that a party runs at home on the
+release it would make.
 """
