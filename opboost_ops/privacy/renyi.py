@@ -8,11 +8,18 @@ before it, and are turned into (epsilon, delta) once, at the end (Mironov, 2017)
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from itertools import zip_longest
 
 from opboost_ops.config.schema import Record
 
-#: Integer orders: the bound on Skellam noise is proved for integers from 2.
-ORDERS = (*range(2, 65), 72, 80, 96, 112, 128, 160, 192, 256, 384, 512, 1024)
+#: Integer orders: the bound on Skellam noise is proved for integers from 2. Ledgers hold curves by
+#: place, and those of 0.3.0 end at 1024: new orders come after the others. A small epsilon needs
+#: high ones.
+ORDERS = (
+    *range(2, 65),
+    *(72, 80, 96, 112, 128, 160, 192, 256, 384, 512, 1024),
+    *(1536, 2048, 3072, 4096, 8192),
+)
 
 #: Rounds a float of a few operations up.
 _UP = 1 + 2.0**-40
@@ -22,7 +29,7 @@ class RenyiCurve(Record):
     """Divergences by order.
 
     Attributes:
-        values: For each of `ORDERS`, a bound on the divergence.
+        values: For each of `ORDERS`, a bound on the divergence; none is known beyond the last.
         delta: At which it is turned into epsilon.
     """
 
@@ -78,7 +85,9 @@ def composed(curves: Iterable[Iterable[float]]) -> tuple[float, ...]:
     Args:
         curves: Their values.
     """
-    return tuple(math.fsum(values) * _UP for values in zip(*curves, strict=True))
+    # An order that one curve lacks bounds nothing.
+    every = zip_longest(*curves, fillvalue=math.inf)
+    return tuple(math.fsum(values) * _UP for values in every)
 
 
 def repeated(curve: Iterable[float], times: int) -> tuple[float, ...]:
@@ -124,7 +133,7 @@ def epsilon_of(values: Iterable[float], delta: float) -> float:
     """
     found = (
         value + math.log1p(-1 / alpha) - (math.log(delta) + math.log(alpha)) / (alpha - 1)
-        for alpha, value in zip(ORDERS, values, strict=True)
+        for alpha, value in zip(ORDERS, values, strict=False)
     )
     return float(max(min(found), 0.0) * _UP)
 

@@ -62,6 +62,20 @@ def test_a_year_of_nights_fits_into_one_budget() -> None:
     assert account.replaced > 2 * float(account.epsilon)
 
 
+def test_a_curve_of_an_earlier_ledger_is_added_up_by_the_orders_that_it_has() -> None:
+    night = nightly(1)[0]
+    assert night.curve is not None
+    # Those of 0.3.0 end at order 1024.
+    known = RenyiCurve(values=night.curve.values[: ORDERS.index(1024) + 1], delta=1e-6)
+    former = night.model_copy(update={"curve": known})
+    expected = account_of([night] * 2)
+    for releases in ([former, former], [former, night]):
+        found = account_of(releases)
+        assert found.epsilon == expected.epsilon
+        assert found.replaced == pytest.approx(expected.replaced)
+    assert more_such([former, night], ModelBudget(epsilon=6.0, delta=1e-6)) is not None
+
+
 def test_noisy_metrics_join_the_curve() -> None:
     models = nightly(5)
     metrics = [entry(str(night), "metrics", epsilon=0.1) for night in range(5)]

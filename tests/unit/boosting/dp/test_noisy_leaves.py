@@ -58,7 +58,7 @@ def test_a_model_spends_its_epsilon_and_hardly_less(
     assert 0.999 * epsilon <= found.noise.curve.epsilon <= epsilon
 
 
-@pytest.mark.parametrize("epsilon", [0.25, 1.0, 4.0])
+@pytest.mark.parametrize("epsilon", [0.01, 0.25, 1.0, 4.0])
 def test_the_noise_is_hardly_more_than_the_gaussian_mechanism_needs(epsilon: float) -> None:
     """Against the exact law of the Gaussian mechanism (Balle and Wang, 2018)."""
     delta, trees = 1e-6, 200
@@ -70,7 +70,8 @@ def test_the_noise_is_hardly_more_than_the_gaussian_mechanism_needs(epsilon: flo
     )
 
     exact = brentq(lambda mu: excess(mu, epsilon, delta), 1e-3, 10)
-    assert 0.9 * exact < math.sqrt(square) <= exact
+    # A small epsilon takes high orders, of which few are kept.
+    assert (0.85 if epsilon < 0.1 else 0.9) * exact < math.sqrt(square) <= exact
 
 
 @given(seed=st.integers(0, 2**32), depth=st.integers(1, 6))
