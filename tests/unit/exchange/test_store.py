@@ -4,17 +4,20 @@ import errno
 import hashlib
 import multiprocessing
 import os
+import signal
 import stat
-import subprocess
 import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from opboost_ops.errors import ArtifactError, ConfigError
+from opboost_ops.exchange.s3 import S3Bucket
 from opboost_ops.exchange.store import THROWAWAY, LocalStore, ObjectStore, Store, open_store
 
 FILES = {"manifest.json": b"{}", "manifest.sig": b"s", "table.parquet": b"t"}
@@ -136,30 +139,36 @@ def test_of_many_processes_one_wins_whole(url: str, writers: int) -> None:
     assert open_store(url).get(PLACE) == version(codes.index(0))
 
 
-#: Dies by SIGKILL just before the call number argv[2] of those that make something lasting.
-CRASH = f"""
-import os, signal, sys
-from opboost_ops.exchange import local_store, s3, store
-calls = 0
-def deadly(function):
-    def call(*args):
-        global calls
-        calls += 1
-        if calls == int(sys.argv[2]):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*args)
-    return call
-local_store.os.fsync = deadly(os.fsync)
-s3.S3Bucket.put = deadly(s3.S3Bucket.put)
-s3.S3Bucket.put_new = deadly(s3.S3Bucket.put_new)
-store.open_store(sys.argv[1]).put_once("{PLACE}", {FILES})
-"""
+def killed(url: str, call: int, place: str = PLACE) -> None:
+    """Dies by SIGKILL just before that call of those that make something lasting."""
+    calls = 0
+
+    def deadly(function: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == call:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*args)
+
+        return counted
+
+    os.fsync = deadly(os.fsync)
+    S3Bucket.put = deadly(S3Bucket.put)  # type: ignore[method-assign]
+    S3Bucket.put_new = deadly(S3Bucket.put_new)  # type: ignore[method-assign]
+    open_store(url).put_once(place, FILES)
+
+
+def kill(url: str, call: int, place: str = PLACE) -> int | None:
+    writer = multiprocessing.get_context("fork").Process(target=killed, args=(url, call, place))
+    writer.start()
+    writer.join(60)
+    return writer.exitcode
 
 
 @pytest.mark.parametrize("call", [1, 2, 3, 4])
 def test_a_writer_killed_at_any_file_leaves_nothing_to_see(url: str, call: int) -> None:
-    done = subprocess.run([sys.executable, "-c", CRASH, url, str(call)], check=False)
-    assert done.returncode == -9
+    assert kill(url, call) == -9
     store = open_store(url)
     assert store.get(PLACE) is None
     assert store.list("") == []
@@ -175,8 +184,7 @@ def test_collect_takes_what_a_crash_left_and_nothing_else(url: str) -> None:
     if isinstance(store, ObjectStore):
         store = ObjectStore(store._bucket, longest_write=0)
     for other in ("toy/run/ranks/shop", PLACE):
-        place_crash = CRASH.replace(PLACE, other)
-        subprocess.run([sys.executable, "-c", place_crash, url, "3"], check=False)
+        kill(url, 3, other)
     assert store.garbage(3600) == []
     assert store.collect(3600) == []
     found = store.garbage(0)

@@ -1,12 +1,15 @@
-"""One of several processes that race with draws of one column.
+"""Processes that race with draws of one column, forked from one that has imported everything.
 
-Arguments: database URL, folder of cell states, number, budget, cap on changes (0 for none). Of
-person 1 the process's number is to go. Prints what went, or that the draw was refused.
+Arguments: database URL, folder of cell states, how many, budget, cap on changes (0 for none). Of
+person 1 each process's own number is to go. Prints what went, or that the draw was refused, a line
+for each.
 """
 
+import multiprocessing
 import sys
 import uuid
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,29 +28,44 @@ CURVE = loss_curve(GlobalMap(epsilon=0.5), DOMAIN)
 FACTS = {"federation": "credit", "run": "0" * 16, "party": "bank", "receiver": "lender"}
 
 
-def main() -> None:
-    url, cells, number, budget, most = sys.argv[1:]
-    rule = {"mechanisms": ["global_map"], "budget_whole": float(budget)}
+def one(url: str, cells: str, number: int, budget: float, most: int, start: Any) -> str:
+    rule = {"mechanisms": ["global_map"], "budget_whole": budget}
     policy = Policy.model_validate({"version": 1, "party": "bank", "features": {"age": rule}})
     asked = Asked(
         column=COLUMN,
         charge="age",
         context=CONTEXT,
         people=np.array([1, 2], dtype=np.uint64),
-        values=np.array([int(number), 0]),
+        values=np.array([number, 0]),
         domain=DOMAIN,
-        most=int(most) or None,
+        most=most or None,
         loss=CURVE,
     )
-    folder = Path(cells)
     database = Database(url)
-    draws = Draws(database, Cells(folder, database))
-    sys.stdin.readline()
+    draws = Draws(database, Cells(Path(cells), database))
+    start.wait()
     try:
         (held,) = draws.take([asked], FACTS, Budget(policy, {COLUMN: "age"}), lambda _: None)
-        sys.stdout.write(str(held[0]))
     except BudgetError:
-        sys.stdout.write("refused")
+        return "refused"
+    return str(held[0])
+
+
+def main() -> None:
+    url, cells, processes, budget, most = sys.argv[1:]
+    forks = multiprocessing.get_context("fork")
+    start, told = forks.Barrier(int(processes)), forks.SimpleQueue()
+
+    def race(number: int) -> None:
+        told.put(one(url, cells, number, float(budget), int(most), start))
+
+    running = [forks.Process(target=race, args=(number,)) for number in range(int(processes))]
+    for process in running:
+        process.start()
+    for _ in running:
+        sys.stdout.write(f"{told.get()}\n")
+    for process in running:
+        process.join()
 
 
 main()
