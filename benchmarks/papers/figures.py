@@ -1,5 +1,6 @@
 """The pictures of the documents."""
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
@@ -8,6 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.papers import pictures
+from opboost_ops.config.loading import POLICY, load_federation, load_policy
+from opboost_ops.datasets import load
+from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.mechanisms import (
     AdjMap,
@@ -23,6 +27,7 @@ from opboost_ops.mechanisms import (
 from opboost_ops.privacy.averaging import fresh_and_keyed
 from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.privacy.order import gamma
+from opboost_ops.views.consent_sheet import consent_sheet
 
 HUNDRED = Domain(1, 100)
 TEN = Domain(1, 10)
@@ -45,6 +50,33 @@ def draw(folder: Path) -> Iterator[Path]:
     yield _loss(folder / "loss-curves.svg")
     yield _gamma(folder / "order-preserving.svg")
     yield _averaging(folder / "averaging.svg")
+    yield _guesses(folder / "consent-guesses.svg")
+
+
+def _guesses(path: Path) -> Path:
+    """The consent sheets of the demo: how often a value is guessed, before and after a release."""
+    figure, plots = pictures.canvas(columns=2)
+    with tempfile.TemporaryDirectory() as folder:
+        write_workspace(load("credit", rows=60), Path(folder), seed=0)
+        declared = load_federation(Path(folder) / "federation.yaml")
+        for plot, party in zip(plots, declared.feature_holders, strict=True):
+            policy = load_policy(Path(folder) / party / POLICY)
+            sheet = consent_sheet(declared, party, policy, "")
+            names = [line.column for line in sheet.record][::-1]
+            places = np.arange(len(names))
+            for shift, word in ((0.2, "before"), (-0.2, "after")):
+                shares = [100 * getattr(line.guess, word) for line in sheet.record][::-1]
+                colour = pictures.COLOURS[int(word == "after")]
+                plot.barh(places + shift, shares, 0.38, label=f"{word} the release", color=colour)
+            plot.set_yticks(places, names)
+            record = sheet.whole_record
+            assert record is not None
+            words = f"{party}: {record.right_before:.1f} of {len(names)} guessed, then "
+            pictures.name_axes(
+                plot, f"{words}{record.right_after:.1f}", "value guessed, % of people", ""
+            )
+        pictures.legend(plots[0])
+    return pictures.save(figure, path)
 
 
 def _laws(path: Path) -> Path:

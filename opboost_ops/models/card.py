@@ -15,6 +15,7 @@ from opboost_ops.models.importance import Importance, ImportanceLine, columns_by
 from opboost_ops.models.modes import CENTRALISED, POOLED, ModeLine, modes_of
 from opboost_ops.models.private_words import Promise, private_words
 from opboost_ops.models.training_words import training_words
+from opboost_ops.privacy.exposure import exposure_words
 from opboost_ops.privacy.loss import LossCurve
 
 _NOT_PRIVATE = "The model is not differentially private towards the label holder's own rows."
@@ -299,7 +300,9 @@ def _told(federation: Federation) -> tuple[str, ...]:
     if "routed" in federation.scoring.modes:
         lines = (*_TOLD, *_ROUTED)
     told = tuple(line.format(label=federation.label_holder, holders=holders) for line in lines)
-    told = (alignment_words(federation), *told)
+    exposed = (f"{holder}: {words}" for holder in federation.feature_holders
+               if (words := exposure_words(federation, holder)))  # fmt: skip
+    told = (alignment_words(federation), *told, *exposed)
     private = federation.training.private
     if private is None:
         return told

@@ -54,6 +54,7 @@ def _page(site: Site, policy: Policy, query: Query) -> list[Block]:
         curves = (r for r in view.protected if r.federation in wanted)
         drawn = curves if query.run is None else (release for _, release in shown)
         blocks += [history(view.heights, found), loss_curves(drawn)]
+    blocks += _agreed(site, wanted)
     blocks += ledger_tables.models_blocks(view.lines, shown.numbers, policy.model_budget)
     return [*blocks, ledger_tables.exact_table(shown), entries(shown, query, view)]
 
@@ -81,6 +82,18 @@ def _lost(site: Site, features: set[str]) -> list[Block]:
     text = "Cell states are lost."
     remedy = "Restore the newest states, or see `opboost ledger check`: no run draws until then."
     return [Note("bad", text, remedy, (", ".join(behind),))]
+
+
+def _agreed(site: Site, federations: set[str]) -> list[Block]:
+    """What the last agreement of each federation said when the party made it."""
+    with open_books(site) as books:
+        try:
+            entries = books.audit.of("agreed")
+        except ArtifactError:
+            return []  # The damaged log is told of above.
+    last = {entry.place.partition("/")[0]: entry.detail for entry in entries}
+    lines = tuple(f"{name}: {detail}" for name, detail in last.items() if name in federations)
+    return [Note("", "What the party agreed to", "", lines)] if lines else []
 
 
 def _refusals(site: Site, query: Query) -> list[Block]:

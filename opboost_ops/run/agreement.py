@@ -18,6 +18,7 @@ from opboost_ops.exchange.books import Books, agreements_of, open_books
 from opboost_ops.exchange.encryption import key_name
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.agreements import Agreed
+from opboost_ops.privacy.exposure import exposure_words
 from opboost_ops.run import clock
 from opboost_ops.run.known_keys import require_honest
 
@@ -96,6 +97,8 @@ def agree(
         who = f", by {by.strip()}" if by.strip() else ""
         why = f", because {because.strip()}" if because.strip() else ""
         detail = f"number {made.number}, {revoked}noise secret {secret}{_in_words(kept)}{who}{why}"
+        if means := exposure_words(federation, site.party):
+            detail = f"{detail}. {means}"
         _enter(books, "agreed", made, federation.label_holder, detail)
     return made
 

@@ -13,7 +13,7 @@ from opboost_ops.display.blocks import (
     number,
 )
 from opboost_ops.display.charts import bars
-from opboost_ops.privacy.guessing import Guess
+from opboost_ops.privacy.exposure import guess_words, odds_words, share_words, values_words
 from opboost_ops.views.consent_sheet import ConsentSheet, ReleasedColumn
 
 #: Columns of the picture: those of which most is guessed.
@@ -36,20 +36,20 @@ def meaning(sheet: ConsentSheet) -> list[str]:
     worst, record = sheet.most_exposed, sheet.whole_record
     if worst is None or record is None:
         return [f"No column of {sheet.party} is released, randomised or not."]
-    lines = [column_words(worst, sheet.receiver)]
+    lines = [guess_words(worst.column, worst.type, worst.guess, sheet.receiver)]
     lines += [
         protects_little(line, sheet.receiver) for line in sheet.record if line.guess.protects_little
     ]
     lines.append(
         f"Of one whole record, {sheet.receiver} guesses {record.right_after:.1f} of "
         f"{len(sheet.record)} columns right, instead of {record.right_before:.1f} without the "
-        f"release, and all of them at once in {_share(record.after)} of records, instead of "
-        f"{_share(record.before)}."
+        f"release, and all of them at once in {share_words(record.after)} of records, instead of "
+        f"{share_words(record.before)}."
     )
     lines.append(
         f"Who knows a person's record links it to the right one of {record.among:,} releases in "
-        f"{_share(record.first)} of cases (by chance {_share(1 / record.among)}), and has it "
-        f"among the nearest 1 % in {_share(record.nearest)} (by chance 1 %)."
+        f"{share_words(record.first)} of cases (by chance {share_words(1 / record.among)}), and "
+        f"has it among the nearest 1 % in {share_words(record.nearest)} (by chance 1 %)."
     )
     totals = sheet.totals
     ever = (
@@ -65,31 +65,6 @@ def meaning(sheet: ConsentSheet) -> list[str]:
     return lines
 
 
-def column_words(line: ReleasedColumn, receiver: str) -> str:
-    """What a release tells about one value, in plain words.
-
-    Args:
-        line: The column.
-        receiver: Who receives it.
-    """
-    guess = line.guess
-    return (
-        f"Most exposed is {line.column}: the best attack of {receiver} guesses which of "
-        f"{guess.values} {_kind(line)} a person has in {_share(guess.after)} of cases, instead of "
-        f"{_share(guess.before)} without the release. {odds_words(guess)}"
-    )
-
-
-def odds_words(guess: Guess) -> str:
-    """What a release does to the odds of two values at most, in plain words."""
-    if guess.odds == float("inf"):
-        return "Some values it rules out for certain."
-    return (
-        f"Where two values were equally likely, the odds of one against the other are at most "
-        f"{_odds(guess.odds)} to 1 afterwards."
-    )
-
-
 def protects_little(line: ReleasedColumn, receiver: str) -> str:
     """That a release protects little, in plain words.
 
@@ -99,7 +74,8 @@ def protects_little(line: ReleasedColumn, receiver: str) -> str:
     """
     return (
         f"This protects little: at this setting {receiver} learns which of {line.guess.values} "
-        f"{_kind(line)} of {line.column} it is for {_share(line.guess.after)} of people."
+        f"{values_words(line.type)} of {line.column} it is for "
+        f"{share_words(line.guess.after)} of people."
     )
 
 
@@ -170,9 +146,9 @@ def _guesses(sheet: ConsentSheet) -> Table:
         (
             Cell(line.column),
             count(line.guess.values),
-            Cell(_share(line.guess.before), line.guess.before),
-            Cell(_share(line.guess.after), line.guess.after, share=line.guess.after),
-            Cell(f"{_odds(line.guess.odds)} to 1", _finite(line.guess.odds)),
+            Cell(share_words(line.guess.before), line.guess.before),
+            Cell(share_words(line.guess.after), line.guess.after, share=line.guess.after),
+            Cell(f"{odds_words(line.guess.odds)} to 1", _finite(line.guess.odds)),
         )
         for line in sheet.columns
     )
@@ -216,23 +192,6 @@ def _picture(sheet: ConsentSheet) -> Figures:
     caption = "How often the exact value is guessed, without and with the release"
     note = f"The {len(gains)} columns whose guesses gain most."
     return Figures("", (Figure(bars(rows, title=caption, unit=" %"), caption),), note)
-
-
-def _kind(line: ReleasedColumn) -> str:
-    if line.type == "missing or not":
-        return "states (missing or present)"
-    return "categories" if line.type in ("nominal", "ordinal") else "ranges"
-
-
-def _share(value: float) -> str:
-    percent = 100 * value
-    if 0 < percent < 0.01:
-        return f"{percent:.1g} %"
-    return f"{percent:.2f} %" if percent < 1 else f"{percent:.1f} %"
-
-
-def _odds(odds: float) -> str:
-    return "∞" if odds == float("inf") else f"{odds:,.3g}" if odds < 1e6 else f"{odds:.2g}"
 
 
 def _loss(loss: float) -> str:

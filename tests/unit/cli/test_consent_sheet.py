@@ -13,9 +13,13 @@ import numpy as np
 import pytest
 import yaml
 
+from opboost_ops import api
 from opboost_ops.config.loading import load_federation, load_site
 from opboost_ops.exchange.books import open_books
-from tests.federation import Workspace, small_credit
+from opboost_ops.pages import ledger, statement
+from opboost_ops.pages.deployment import Query
+from opboost_ops.views import consent_words
+from tests.federation import FIRST_RUN, Workspace, small_credit
 from tests.unit.cli.conftest import Opboost
 
 ROWS = 200_000
@@ -110,6 +114,26 @@ def test_the_sentence_on_guessing_against_an_attack_that_is_run(
     several = np.prod(guessed[:2], axis=0).mean()
     both = [line["guess"]["after"] for line in said["columns"][:2]]
     assert several == pytest.approx(both[0] * both[1], rel=0.02)
+
+
+def test_the_same_words_on_card_ledger_and_statement(
+    trained_once: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained_once.known_to(monkeypatch)
+    declared = trained_once.declared
+    site = trained_once.folder / "bank"
+    sheet = api.agree(site, trained_once.file).sheet
+    (words,) = [line for line in consent_words.meaning(sheet) if line.startswith("Most exposed")]
+    assert "guesses which of 10 ranges" in words
+    card = json.loads(
+        (
+            trained_once.folder / "credit/models" / declared.name / FIRST_RUN / "card.json"
+        ).read_text()
+    )
+    assert f"bank: {words}" in card["disclosed"]
+    query = Query(sees=lambda _: True)
+    for page in (ledger, statement):
+        assert words in str(page.build("bank", query))
 
 
 def test_where_the_number_protects_little_it_says_so(
