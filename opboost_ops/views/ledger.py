@@ -67,10 +67,13 @@ class Left:
         """Why, in a few words."""
         if self.fits is None:
             if not self.limited:
-                return "policy.yaml sets none"
-            return "within the budgets: at their cap, changed values cost nothing more"
+                return "nothing ends the cost: policy.yaml sets no budget"
+            return "within the budgets: unchanged cells are free, cells at their cap are frozen"
         day = f", about {self.ends} at the pace so far" if self.ends else ""
-        return f"until the budget of {self.feature} ends{day}; then releases are refused"
+        return (
+            f"until the budget of {self.feature} ends{day}; then releases are refused. Nights on "
+            "unchanged data cost nothing"
+        )
 
 
 def left_of(forecasts: Iterable[Forecast], lines: Lines | None = None) -> Left:
