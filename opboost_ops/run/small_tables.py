@@ -1,4 +1,4 @@
-"""A private model whose table is too small for its noise, from public facts alone."""
+"""A private model whose table does not suit its noise or delta, from public facts alone."""
 
 from contextlib import ExitStack
 from dataclasses import replace
@@ -13,7 +13,7 @@ from opboost_ops.stages.sources import borrowed
 
 
 def small_table(federation: Federation, parties: Parties) -> str | None:
-    """How far noise alone would move the scores of a model with a delta.
+    """Whether a model with a delta has too few rows: for its delta, or for its noise.
 
     It goes by the number of common people, which every run states exactly, and by declarations. In
     horizontal learning no row count is exact, so nothing is said.
@@ -42,6 +42,11 @@ def small_table(federation: Federation, parties: Parties) -> str | None:
     share = 1.0 - training.holdout if isinstance(training.holdout, float) else 1.0
     rows, private = round(people * share), training.private
     assert private.delta is not None
+    if private.delta * rows >= 1:
+        return (
+            f"training.private.delta is {private.delta:g}, which is not below 1 / {rows:,} "
+            "training rows: the training would be refused. Declare a smaller one."
+        )
     sums = sums_of(label.task, training.trees, private.epsilon, private.delta)
     error = noise_error(rows, label.task, sums, training.trees, training.learning_rate)
     if error is None:

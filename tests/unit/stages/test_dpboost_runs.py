@@ -273,10 +273,10 @@ def test_a_model_with_a_delta_is_charged_by_its_curve_and_shares_it_with_the_nex
     assert "(epsilon 2, delta 1e-06)-differentially private for each row of credit's table" in words
 
 
-def test_check_warns_of_a_table_that_is_too_small_for_its_noise(federation: Workspace) -> None:
-    def shown(epsilon: float) -> str:
+def test_check_warns_of_a_table_that_is_too_small_for_noise_or_delta(federation: Workspace) -> None:
+    def shown(epsilon: float, delta: float = 1e-6) -> str:
         def noisy_leaves(data: dict[str, Any]) -> None:
-            private = {"epsilon": epsilon, "delta": 1e-6, "splits": "random"}
+            private = {"epsilon": epsilon, "delta": delta, "splits": "random"}
             data["training"] |= {"trees": 20, "private": private}
 
         federation.edit_yaml("federation.yaml", noisy_leaves)
@@ -291,6 +291,7 @@ def test_check_warns_of_a_table_that_is_too_small_for_its_noise(federation: Work
     rows = round(0.8 * len(set.intersection(*ids)))
     assert f"{rows:,} training rows are too few for epsilon 0.05 and delta 1e-06" in shown(0.05)
     assert "too few" not in shown(8.0)
+    assert f"not below 1 / {rows:,} training rows" in shown(8.0, 0.009)
 
 
 def test_labels_outside_their_bounds_are_clipped_and_counted_at_home(
