@@ -5,7 +5,7 @@ ranked; A trains on the ranks, and the model is put on values and tested on unra
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -28,6 +28,9 @@ _UUID = UUID("6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b12")
 #: What randomises B's columns: all of them, or each by its name; None leaves them as they are.
 Chosen = Mechanism | Mapping[str, Mechanism] | None
 
+#: Lays a column on the domain, by its name, its declaration and its training rows.
+Scale = Callable[[str, Feature, np.ndarray], DomainMap]
+
 
 class TwoParties:
     """A dataset of parties A and B of the paper, split into rows, B's columns laid on a domain.
@@ -36,7 +39,8 @@ class TwoParties:
         dataset: Of two parties; A is the label holder.
         domain: Where B's columns are laid.
         scale: ``linear``, as the dataset declares it, or ``quantile``: cells of equal shares read
-            off the training rows, which leaves no guarantee and is only for comparisons.
+            off the training rows, which leaves no guarantee and is only for comparisons. Or a
+            function that lays each column on it.
         held_out: Share of the rows that is held out where the dataset has no split of its own.
         seed: Of split and noise.
 
@@ -50,7 +54,7 @@ class TwoParties:
     """
 
     def __init__(
-        self, dataset: Dataset, domain: Domain, scale: str, held_out: float, seed: int
+        self, dataset: Dataset, domain: Domain, scale: str | Scale, held_out: float, seed: int
     ) -> None:
         self._domain = domain
         own = dataset.tables[dataset.label_holder]
@@ -74,7 +78,9 @@ class TwoParties:
         for column, declared in dataset.features[holder].items():
             feature = Feature.model_validate({"uuid": _UUID, **declared})
             values = raw_table.numbers(other.get_column(column), feature)
-            if scale == "quantile":
+            if not isinstance(scale, str):
+                mapping = scale(column, feature, values[: self.train])
+            elif scale == "quantile":
                 # Read off the training rows, which leaves no guarantee: to compare with the paper.
                 edges = quantile_edges(values[: self.train], domain.size)
                 assert feature.bounds is not None

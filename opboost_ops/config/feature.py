@@ -36,18 +36,23 @@ class Edges(Record):
 
     Attributes:
         edges: The edges.
-        source: Where they come from. Edges read off the private table carry no guarantee (one
-            moved value can move many rows' cells): only experiments may use them, and everything
-            that is made with them says so.
+        source: Where they come from. ``private_quantiles`` were drawn from the private table by
+            `opboost edges` and are charged to the column. Edges read off the private table carry no
+            guarantee (one moved value can move many rows' cells): only experiments may use them,
+            and everything that is made with them says so.
+        epsilon: What private quantiles cost a person who is added, removed or replaced.
     """
 
     edges: tuple[float, ...] = Field(min_length=1)
-    source: Literal["declared", "public_sample", "private_table"] = "declared"
+    source: Literal["declared", "public_sample", "private_quantiles", "private_table"] = "declared"
+    epsilon: Epsilon | None = None
 
     @model_validator(mode="after")
     def _increasing(self) -> Self:
         if any(a >= b for a, b in zip(self.edges, self.edges[1:], strict=False)):
             raise ValueError("edges must be strictly increasing")
+        if (self.source == "private_quantiles") != (self.epsilon is not None):
+            raise ValueError("an epsilon is for source: private_quantiles, which needs one")
         return self
 
 
@@ -133,6 +138,12 @@ class SharedFeature(Record):
         return SECONDS.get(self.unit or "", 1.0)
 
     @property
+    def private_edges(self) -> Edges | None:
+        """The edges of its cells, if they are private quantiles of its values."""
+        scale = self.scale
+        return scale if isinstance(scale, Edges) and scale.epsilon is not None else None
+
+    @property
     def span(self) -> tuple[float, float] | None:
         """Its public range in the unit of edges.
 
@@ -213,8 +224,11 @@ class Feature(SharedFeature):
             return "no guarantee: edges read off private data"
         if not isinstance(self.mechanism, BucketResponse):
             return ""
-        sampled = "public_sample" in self.edge_sources
-        edges = "edges of a public sample" if sampled else "declared edges"
+        edges = "declared edges"
+        if "public_sample" in self.edge_sources:
+            edges = "edges of a public sample"
+        if self.private_edges is not None:
+            edges = "private quantiles"
         return f"element-level local DP, per cell, by {edges}"
 
 

@@ -17,7 +17,7 @@ from opboost_ops.privacy.checkpoints import Checkpoints
 from opboost_ops.privacy.database import Database, has_tables
 from opboost_ops.privacy.draws import Draws
 from opboost_ops.privacy.forgotten import Forgotten, ForgottenPeople
-from opboost_ops.privacy.ledger import Ledger, is_recovered_key
+from opboost_ops.privacy.ledger import Ledger, has_no_cells
 from opboost_ops.privacy.sessions import Sessions
 from opboost_ops.privacy.whole_files import put_whole
 from opboost_ops.scratch.arrays import Scratch
@@ -66,7 +66,7 @@ class Books:
             f"{account.feature}={key.bit}" if key.bit else account.feature
             for column, account in self.ledger.totals().accounts.items()
             for key in account.keys.values()
-            if not is_recovered_key(key.cells) and not self.cells.is_there(column, key.cells)
+            if not has_no_cells(key.cells) and not self.cells.is_there(column, key.cells)
         ]
 
     def together(self) -> AbstractContextManager[object]:

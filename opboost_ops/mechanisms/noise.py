@@ -187,6 +187,24 @@ def keyed_by(seed: bytes, purpose: str) -> bytes:
     return _derive(seed, purpose.encode())
 
 
+def uniform_below(key: bytes, number: int, bound: int) -> int:
+    """An integer from 0 to a bound - 1, each as likely as any other: bits, and rejection.
+
+    Args:
+        key: 32 bytes, of a draw's own; see `keyed_by`.
+        number: Which one of the draw, from 0.
+        bound: Positive.
+    """
+    stream = Cipher(algorithms.AES(key), modes.CTR(number.to_bytes(8, "big") + bytes(8)))
+    encrypt = stream.encryptor()
+    bits = bound.bit_length()
+    size = (bits + 7) // 8
+    while True:
+        found = int.from_bytes(encrypt.update(bytes(size)), "big") >> (8 * size - bits)
+        if found < bound:
+            return found
+
+
 def person_keys(
     secret: bytes, ids: "pa.Array | pa.ChunkedArray", id_type: Literal["string", "integer"]
 ) -> np.ndarray:

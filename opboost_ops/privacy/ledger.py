@@ -85,13 +85,17 @@ _TEXT = sa.cast(_RELEASES.c.event, sa.Text)
 Rule = Callable[[Totals, Sequence[Release]], None]
 
 
-def is_recovered_key(cells: str) -> bool:
-    """Whether a noise key's name is one under which lost releases were charged.
+#: How names of keys begin under which lost releases, and edges of cells, are charged.
+LOST_KEY, EDGES_KEY = "lost", "edges"
+
+
+def has_no_cells(cells: str) -> bool:
+    """Whether a key's name is one without a state of cells.
 
     Args:
-        cells: The name: 16 hex digits, but for these.
+        cells: The name: 16 hex digits, but for those of lost releases and of private edges.
     """
-    return cells.startswith("lost")
+    return cells.startswith((LOST_KEY, EDGES_KEY))
 
 
 class Ledger:
@@ -208,6 +212,19 @@ class Ledger:
         wanted = sorted(artifacts)
         with self._database.reading() as connection:
             query = sa.select(_RELEASES.c.artifact).where(_RELEASES.c.artifact.in_(wanted))
+            return set(connection.execute(query).scalars())
+
+    def drawn(self, kind: str, names: Collection[str]) -> set[str]:
+        """Which of some draws there are entries of.
+
+        Args:
+            kind: Kind of entry.
+            names: Names of draws, as `Release.draws` has them.
+        """
+        event = _RELEASES.c.event
+        draws = event["draws"].as_string()
+        query = sa.select(draws).where(event["kind"].as_string() == kind, draws.in_(sorted(names)))
+        with self._database.reading() as connection:
             return set(connection.execute(query).scalars())
 
     def committed(self, artifact: str) -> bool:

@@ -26,7 +26,7 @@ from opboost_ops.exchange.signing import signed_by
 from opboost_ops.exchange.store import open_store
 from opboost_ops.privacy.checkpoints import Standing
 from opboost_ops.privacy.events import Draw, Release
-from opboost_ops.privacy.ledger import is_recovered_key
+from opboost_ops.privacy.ledger import has_no_cells
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.run.expected_cost import model_cost
 from opboost_ops.run.known_keys import signed_as
@@ -240,7 +240,7 @@ def _begin_anew(books: Books, policy: Policy) -> tuple[int, list[Release]]:
     lines: list[Release] = []
     for column, account in books.ledger.totals().accounts.items():
         for key in account.keys.values():
-            if is_recovered_key(key.cells) or not books.cells.is_lost(column, key.cells):
+            if has_no_cells(key.cells) or not books.cells.is_lost(column, key.cells):
                 continue
             rule = policy.rule_of(column, account.feature)
             most = rule.max_changes if rule is not None else None

@@ -26,7 +26,7 @@ from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import signed_by
 from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.privacy.checkpoints import Checkpoint, signed_bytes
-from opboost_ops.privacy.ledger import is_recovered_key
+from opboost_ops.privacy.ledger import has_no_cells
 from opboost_ops.run.known_keys import signed_as
 from opboost_ops.run.known_store import store_fault
 
@@ -305,7 +305,7 @@ def _ledger_gaps(books: Books, site: Site) -> Iterator[Gap]:
 def _cell_gaps(books: Books) -> Iterator[Gap]:
     for column, account in books.ledger.totals().accounts.items():
         for key in account.keys.values():
-            if is_recovered_key(key.cells) or not books.cells.is_lost(column, key.cells):
+            if has_no_cells(key.cells) or not books.cells.is_lost(column, key.cells):
                 continue
             feature = f"{account.feature}={key.bit}" if key.bit else account.feature
             what = f"the state of {feature} under noise key {key.cells}"

@@ -44,7 +44,7 @@ AGREED = {
     },
     "DomainRange": {"lower": "required", "upper": "required"},
     "EarlyStopping": {"rounds": "20"},
-    "Edges": {"edges": "required", "source": "'declared'"},
+    "Edges": {"edges": "required", "epsilon": "None", "source": "'declared'"},
     "Feature": {
         "bounds": "None",
         "categories": "None",
