@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.papers.accuracy import DEPTH, HELD_OUT, RATE, TREES
-from benchmarks.papers.two_parties import Scale, TwoParties
+from benchmarks.papers.two_parties import TwoParties
 from opboost_ops.boosting import trainer
 from opboost_ops.boosting.dp import noise as model_noise
 from opboost_ops.boosting.frame import Parameters

@@ -24,7 +24,7 @@ from opboost_ops.api.model import Model
 from opboost_ops.api.models import Models, card, models
 from opboost_ops.api.plans import channel, divide, leakage, plan, simulate, sizes
 from opboost_ops.api.runs import Scored, Trained, run, score
-from opboost_ops.api.setup import bounds, federate, init
+from opboost_ops.api.setup import bounds, federate, init, private_edges
 
 __all__ = [
     "Checked",
@@ -46,6 +46,7 @@ __all__ = [
     "ledger",
     "models",
     "plan",
+    "private_edges",
     "run",
     "score",
     "simulate",

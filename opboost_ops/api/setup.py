@@ -1,6 +1,6 @@
 """A party's first files, and the federation file that offers make."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from opboost_ops.config.federation import LearningTask
@@ -9,6 +9,7 @@ from opboost_ops.setup import bounds as bounds_table
 from opboost_ops.setup.federation_file import Federated
 from opboost_ops.setup.federation_file import federate as join_offers
 from opboost_ops.setup.offers import STORE, Offered, offer_file, write_offer
+from opboost_ops.setup.private_edges import EdgesWritten, write_private_edges
 
 
 def init(
@@ -77,6 +78,28 @@ def bounds(site: str | Path) -> bounds_table.FilledIn:
     folder = Path(site)
     offer = offer_file(folder, load_site(folder / "site.yaml").party)
     return bounds_table.fill_in(folder / bounds_table.TEMPLATE, offer)
+
+
+def private_edges(
+    site: str | Path,
+    epsilon: float,
+    columns: Mapping[str, int] | None = None,
+    federation: str | Path | None = None,
+) -> EdgesWritten:
+    """Draw private edges from a party's own table, charge them, and write them into its file.
+
+    Args:
+        site: Folder of the party's ``site.yaml``.
+        epsilon: Of each column, for a person who is added, removed or replaced.
+        columns: How many cells, by feature; the domain's for every numeric column when absent.
+        federation: The ``federation.yaml``; the party's offer when absent.
+
+    Raises:
+        OpBoostError: A column takes no edges, the policy or a budget does not allow them, or the
+            table cannot be read; nothing was drawn or written.
+    """
+    file = None if federation is None else Path(federation)
+    return write_private_edges(Path(site), epsilon, columns, file)
 
 
 def federate(offers: Sequence[str | Path], file: str | Path = "federation.yaml") -> Federated:

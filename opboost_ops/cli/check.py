@@ -90,7 +90,7 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
             console.print(_drop_out(declared), soft_wrap=True)
     if (warning := small_table(declared, contexts)) is not None:
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
-    console.print("Sent in a run, exact, with no epsilon:")
+    console.print("Disclosed exactly, with no epsilon unless the line names one:")
     for sender, to, discloses in exact_releases(declared):
         console.print(f"  {sender} to {to}: {discloses}", soft_wrap=True)
     for party, file in site_files(path, declared).items():

@@ -1,27 +1,67 @@
-"""`opboost edges`: quantile edges from a public sample, to be declared in the federation file."""
+"""`opboost edges`: edges of a column's cells, of a public sample or privately of the own table."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from opboost_ops.errors import ConfigError
 
+if TYPE_CHECKING:
+    from opboost_ops.setup.private_edges import EdgesWritten
+
 
 def command(
-    sample: Annotated[Path, typer.Argument(help="A Parquet or CSV file of public rows.")],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="A Parquet or CSV file of public rows; with --private the party's own folder."
+        ),
+    ],
     column: Annotated[str, typer.Option(help="Its numeric column.")],
     cells: Annotated[int, typer.Option(help="How many cells; |D| at most.")] = 10,
     private: Annotated[
-        bool, typer.Option(help="The rows are private: for experiments, without guarantee.")
-    ] = False,
+        float | None,
+        typer.Option(
+            help="Draw them from the party's own table, at this epsilon for a person; charged."
+        ),
+    ] = None,
+    federation: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --private: the federation.yaml to write into; the party's offer when absent."
+        ),
+    ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(min=0, help="Also a bucket_response, with a bucket a cell.")
+        float | None,
+        typer.Option(min=0, help="Of a sample: also a bucket_response, with a bucket a cell."),
     ] = None,
     lower: Annotated[int, typer.Option(help="L of the domain, for its buckets.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
 ) -> None:
-    """Print the `scale` entry whose cells hold equal shares of the sample, as far as ties allow."""
+    """Find edges between cells that hold about equal shares of the rows.
+
+    Of a public sample it prints the `scale` entry. With --private it draws differentially private
+    quantiles from the party's own table, charges them to the column in its ledger, and writes them
+    into its offer or the federation file. The same table gives the same edges again at no cost.
+    """
+    if private is None:
+        if federation is not None:
+            raise ConfigError("--federation is for edges by --private.")
+        _print_sampled(source, column, cells, epsilon, lower, as_json)
+        return
+    if epsilon is not None:
+        raise ConfigError(
+            "--epsilon is for buckets of a public sample.", "Declare the mechanism in the file."
+        )
+    from opboost_ops import api
+
+    _print_private(api.private_edges(source, private, {column: cells}, federation), as_json)
+
+
+def _print_sampled(
+    sample: Path, column: str, cells: int, epsilon: float | None, lower: int, as_json: bool
+) -> None:
     import json
 
     import polars as pl
@@ -40,10 +80,36 @@ def command(
         raise ConfigError(f"{sample.name} has no numeric column {column}.")
     values = frame.get_column(column).cast(pl.Float64).drop_nulls().drop_nans()
     edges = quantile_edges(values.to_numpy(), cells)
-    source = "private_table" if private else "public_sample"
-    entry: dict[str, Any] = {"scale": {"edges": list(edges), "source": source}}
+    entry: dict[str, Any] = {"scale": {"edges": list(edges), "source": "public_sample"}}
     if epsilon is not None:
         # The cells are the domain's first integers: no bucket stays empty, and noise counts these.
         starts = list(range(lower + 1, lower + 1 + len(edges)))
         entry["mechanism"] = {"name": "bucket_response", "epsilon": epsilon, "edges": starts}
     print(json.dumps(entry) if as_json else yaml.safe_dump(entry, sort_keys=False), end="\n")
+
+
+def _print_private(written: "EdgesWritten", as_json: bool) -> None:
+    import json
+
+    from opboost_ops.planning.scales import compare_scales
+
+    compared = {
+        name: compare_scales(written.federation, written.party, name) for name in written.columns
+    }
+    if as_json:
+        found = {
+            name: {"scale": edges.scale, "loss": edges.loss, "charged": edges.charged,
+                   "compared": [vars(line) for line in compared[name]]}
+            for name, edges in written.columns.items()
+        }  # fmt: skip
+        print(json.dumps({"file": str(written.file), "columns": found}))
+        return
+    from opboost_ops.cli.printing import console
+    from opboost_ops.cli.scales import scale_table
+
+    for name, edges in written.columns.items():
+        said = "charged to its account" if edges.charged else "the same draw as before, at no cost"
+        print(f"{name}: {', '.join(f'{edge:g}' for edge in edges.edges)}")
+        print(f"Epsilon {edges.epsilon:g} for a person added, removed or replaced: {said}.")
+        console().print(scale_table(name, compared[name]))
+    print(f"Written into {written.file}. The edges are public from now on.")

@@ -103,7 +103,9 @@ def _falling(rate: float) -> np.ndarray:
     for _ in range(length):
         value = value * factor >> _FINE
         found.append(value >> _FINE)
-    return np.array(found[::-1], dtype=np.int64)
+    table = np.array(found[::-1], dtype=np.int64)
+    table.flags.writeable = False
+    return table
 
 
 @lru_cache(maxsize=64)

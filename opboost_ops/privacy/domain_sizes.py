@@ -80,18 +80,34 @@ def compare(
         if mechanism is None:
             continue
         losses = [float(loss) for loss in loss_curve(mechanism, domain).loss]
-        kept, error = _kept(values, DomainMap(domain, bounds), mechanism, domain)
+        explained, error = kept(values, DomainMap(domain, bounds), mechanism, domain)
         found.append(
             Size(
-                size, step, mechanism, steps, losses[steps - 1], losses[0], losses[-1], kept, error
+                size,
+                step,
+                mechanism,
+                steps,
+                losses[steps - 1],
+                losses[0],
+                losses[-1],
+                explained,
+                error,
             )
         )
     return found
 
 
-def _kept(
+def kept(
     values: np.ndarray, mapping: DomainMap, mechanism: Mechanism, domain: Domain
 ) -> tuple[float, float]:
+    """Share of raw values' variance that the best guess explains, and that guess's typical error.
+
+    Args:
+        values: Raw values inside the bounds, shape (n,).
+        mapping: How they lie on the domain.
+        mechanism: What releases them.
+        domain: Theirs.
+    """
     codes = mapping.encode(values) - domain.lower
     rows = np.bincount(codes, minlength=domain.size) / len(values)
     sums = np.bincount(codes, values - values.mean(), minlength=domain.size) / len(values)

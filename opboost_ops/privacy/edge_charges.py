@@ -15,7 +15,7 @@ from opboost_ops.config.feature import Edges, SharedFeature
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.domain import Domain
-from opboost_ops.errors import PolicyError
+from opboost_ops.errors import BudgetError, PolicyError
 from opboost_ops.mechanisms import private_quantiles
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.ledger import EDGES_KEY, Ledger
@@ -106,6 +106,21 @@ def private_edges(federation: Federation, party: str) -> dict[str, SharedFeature
     return {name: one for name, one in features.items() if one.private_edges is not None}
 
 
+def edges_words(name: str, feature: SharedFeature) -> str:
+    """What the private edges of a feature disclose.
+
+    Args:
+        name: The feature's.
+        feature: As declared.
+    """
+    edges = feature.private_edges
+    assert edges is not None
+    return (
+        f"{len(edges.edges)} edges of {name}, once drawn from its values with noise: epsilon "
+        f"{edges.epsilon:g} for a person, charged to {name}"
+    )
+
+
 def uncharged(ledger: Ledger, federation: Federation, party: str) -> dict[str, SharedFeature]:
     """A party's features of whose private edges its ledger has no entry, by name.
 
@@ -120,6 +135,27 @@ def uncharged(ledger: Ledger, federation: Federation, party: str) -> dict[str, S
     names = {name: declared_name(feature) for name, feature in declared.items()}
     known = ledger.drawn(EDGES, names.values())
     return {name: declared[name] for name, wanted in names.items() if wanted not in known}
+
+
+def require_charged(ledger: Ledger, federation: Federation, party: str) -> None:
+    """Refuse private edges of which the party's ledger has no entry.
+
+    Args:
+        ledger: The party's.
+        federation: As declared.
+        party: The party.
+
+    Raises:
+        BudgetError: They were drawn elsewhere or edited, or the ledger was rolled back.
+    """
+    if unknown := uncharged(ledger, federation, party):
+        names = ", ".join(unknown)
+        raise BudgetError(
+            f"The ledger of {party} has no entry of the private edges of {names}: they were "
+            "edited, drawn elsewhere, or the ledger was rolled back.",
+            "Restore the newest backup, charge them with `opboost ledger recover`, or draw edges "
+            "with `opboost edges`.",
+        )
 
 
 def declared_name(feature: SharedFeature) -> str:

@@ -18,6 +18,7 @@ from opboost_ops.exchange.books import Books, agreements_of, open_books
 from opboost_ops.exchange.encryption import key_name
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.agreements import Agreed
+from opboost_ops.privacy.edge_charges import require_charged
 from opboost_ops.privacy.exposure import exposure_words
 from opboost_ops.run import clock
 from opboost_ops.run.known_keys import require_honest
@@ -77,6 +78,7 @@ def agree(
                 _enter(books, "agreed", newest, federation.label_holder, detail)
             return newest
         require_honest(book, federation, clock.today())
+        require_charged(books.ledger, federation, site.party)
         made = Agreed(
             number=max((a.number for a in book.agreements), default=0) + 1,
             federation=federation.name,

@@ -19,6 +19,7 @@ from opboost_ops.errors import BudgetError
 from opboost_ops.exchange.books import Books
 from opboost_ops.mechanisms import noise as feature_noise
 from opboost_ops.privacy.accountant import Budget, Totals
+from opboost_ops.privacy.edge_charges import require_charged
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.pilot import still_to_come
@@ -71,6 +72,7 @@ def require_within(
     Raises:
         BudgetError: From public facts alone.
     """
+    require_charged(books.ledger, federation, party.name)
     facts: dict[str, Any] = {
         "federation": federation.name,
         "run": run,

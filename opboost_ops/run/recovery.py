@@ -28,6 +28,7 @@ from opboost_ops.privacy.checkpoints import Standing
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.ledger import has_no_cells
 from opboost_ops.privacy.loss import column_losses
+from opboost_ops.run.edge_gaps import missing_entries
 from opboost_ops.run.expected_cost import model_cost
 from opboost_ops.run.known_keys import signed_as
 from opboost_ops.run.known_store import accept_store
@@ -79,6 +80,10 @@ def recover(site: Site, policy: Policy) -> Recovered:
                 lines += new
             states, more = _begin_anew(books, policy)
             states += _begin_routes_anew(books)
+            edges = missing_entries(books, site.party)
+            books.ledger.reserve(edges)
+            lines += edges
+            releases += len(edges)
             if releases or states:
                 detail = f"recovered: {releases} missing releases, {states} lost cell states"
                 books.audit.add("noted", "ledger", site.party, detail=detail)

@@ -27,6 +27,7 @@ from opboost_ops.exchange.signing import signed_by
 from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.privacy.checkpoints import Checkpoint, signed_bytes
 from opboost_ops.privacy.ledger import has_no_cells
+from opboost_ops.run.edge_gaps import missing_entries
 from opboost_ops.run.known_keys import signed_as
 from opboost_ops.run.known_store import store_fault
 
@@ -297,6 +298,10 @@ def _ledger_gaps(books: Books, site: Site) -> Iterator[Gap]:
         books.agreements.read()
     except ConfigError as error:
         yield Gap("agreement", "what was agreed", error.problem, error.remedy)
+    else:
+        for line in missing_entries(books, site.party):
+            missing = f"the draw of {line.feature}"
+            yield Gap("ledger", missing, "what was agreed", RECOVER, line.federation)
     for one in evidence(books, site):
         missing = f"checkpoint {one.checkpoint.number} of {one.federation} towards {one.receiver}"
         yield Gap("ledger", missing, one.where, RECOVER, one.federation, one.run)

@@ -10,12 +10,13 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Literal
 
-from opboost_ops.config.feature import SECONDS, Edges, Feature, Fill
+from opboost_ops.config.feature import SECONDS, Edges, Feature, Fill, SharedFeature
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import FeatureRule, Policy
 from opboost_ops.datasets.limits import limits
 from opboost_ops.mechanisms import UnaryEncoding
 from opboost_ops.mechanisms.bits import BIT
+from opboost_ops.privacy.edge_charges import edges_loss, private_edges
 from opboost_ops.privacy.guessing import Guess, Law, RecordGuess, guess_record
 from opboost_ops.run.changes import Leaving, leaving
 from opboost_ops.run.exact_releases import exact_releases
@@ -110,6 +111,7 @@ class ConsentSheet:
         received: What others send this party without an epsilon: from whom, and what.
         caps: Caps of the party's policy.
         laws: Of the columns that count for a whole record, by what is charged.
+        edges: What the private edges of all columns cost together, once.
     """
 
     party: str
@@ -122,6 +124,7 @@ class ConsentSheet:
     received: tuple[tuple[str, str], ...]
     caps: tuple[Cap, ...]
     laws: Mapping[str, Law]
+    edges: float = 0.0
 
     @property
     def record(self) -> tuple[ReleasedColumn, ...]:
@@ -133,10 +136,10 @@ class ConsentSheet:
         """What one person's record costs."""
         lines = self.record
         return Totals(
-            sum(line.loss_1 for line in lines),
-            sum(line.loss_whole for line in lines),
-            sum(line.loss_1 * _times(line.values) for line in lines),
-            sum(line.loss_whole_ever for line in lines),
+            sum(line.loss_1 for line in lines) + self.edges,
+            sum(line.loss_whole for line in lines) + self.edges,
+            sum(line.loss_1 * _times(line.values) for line in lines) + self.edges,
+            sum(line.loss_whole_ever for line in lines) + self.edges,
         )
 
     @property
@@ -201,7 +204,17 @@ def consent_sheet(federation: Federation, party: str, policy: Policy, digest: st
         tuple((sender, what) for sender, to, what in exact if to == party),
         tuple(_caps(federation, party, policy)),
         laws,
+        sum(
+            _edges_cost(federation, feature)
+            for feature in private_edges(federation, party).values()
+        ),
     )
+
+
+def _edges_cost(federation: Federation, feature: SharedFeature) -> float:
+    edges = feature.private_edges
+    assert edges is not None
+    return float(edges_loss(edges, federation.domain.to_domain()).loss[0])
 
 
 def _law(federation: Federation, feature: Feature, line: Leaving) -> Law:

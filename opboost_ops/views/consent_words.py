@@ -159,7 +159,7 @@ def _guesses(sheet: ConsentSheet) -> Table:
 
 def _exact(sheet: ConsentSheet) -> Table:
     rows = tuple((Cell(to), Cell(what)) for to, what in sheet.exact)
-    note = "None of this is randomised: no epsilon bounds it."
+    note = "None of this is randomised: no epsilon bounds it, unless the line names one."
     title = f"Sent by {sheet.party} exactly"
     return Table("exact", title, ("receiver", "what it discloses"), rows, note, "Nothing.")
 

@@ -30,6 +30,7 @@ from opboost_ops.mechanisms import (
     UnaryEncoding,
     noise,
 )
+from opboost_ops.mechanisms.private_quantiles import JointQuantiles, weights
 from opboost_ops.mechanisms.release import randomise, randomise_bit
 from opboost_ops.privacy.design import design
 
@@ -304,3 +305,26 @@ def test_draws_of_one_person_at_different_values_are_independent() -> None:
 def test_an_output_that_cannot_be_is_rejected_whatever_its_number() -> None:
     assert p_value(np.array([50_000, 49_999, 1]), np.array([0.5, 0.5, 0.0])) == 0
     assert p_value(np.array([50_000, 50_000, 0]), np.array([0.5, 0.5, 0.0])) == 1
+
+
+def test_private_quantiles() -> None:
+    """Two edges among twelve points: the whole law of their places."""
+    gaps, cells, epsilon = np.array([2, 0, 7, 1, 4, 0, 3, 9, 5, 2, 6, 1, 3]), 3, 2.0
+    below, people = np.cumsum(gaps)[:-1], int(gaps.sum())
+    pairs = list(itertools.combinations(range(12), 2))
+
+    def law(epsilon: float) -> np.ndarray:
+        inside = np.array([(below[i], below[j] - below[i], people - below[j]) for i, j in pairs])
+        found = np.exp(-epsilon / 4 * np.abs(inside - people / cells).sum(axis=1))
+        return found / found.sum()
+
+    made = JointQuantiles(below, people, weights(cells, epsilon), cells)
+    places = {pair: at for at, pair in enumerate(pairs)}
+    seen = np.zeros(len(pairs), dtype=np.int64)
+    for draw in range(DRAWS):
+        key, numbers = draw.to_bytes(32, "big"), itertools.count()
+        drawn = made.draw(lambda bound, k=key, n=numbers: noise.uniform_below(k, next(n), bound))
+        seen[places[drawn[0], drawn[1]]] += 1
+    assert p_value(seen, law(epsilon)) > P
+    assert p_value(seen, law(0.7 * epsilon)) < P
+    assert p_value(seen, law(1.3 * epsilon)) < P

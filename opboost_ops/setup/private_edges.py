@@ -1,0 +1,111 @@
+"""Private edges in a declared file: a party's offer, or the federation file."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from opboost_ops.config.federation import Federation, Party
+from opboost_ops.config.loading import (
+    POLICY,
+    load_federation,
+    load_offer,
+    load_policy,
+    load_site,
+    parse_federation,
+)
+from opboost_ops.config.yaml_text import read_yaml
+from opboost_ops.datasets.workspace import dump
+from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.store import open_store
+from opboost_ops.run.party_sites import federation_file
+from opboost_ops.run.private_edges import PrivateEdges, draw_edges, numeric_features
+from opboost_ops.setup.offers import DOMAIN, offer_file
+from opboost_ops.stages.stage import Context, Home
+
+
+@dataclass(frozen=True)
+class EdgesWritten:
+    """Private edges that stand in a declared file now.
+
+    Attributes:
+        file: The file.
+        party: Whose table they were drawn from.
+        federation: As it is declared with them.
+        columns: By feature.
+    """
+
+    file: Path
+    party: str
+    federation: Federation
+    columns: Mapping[str, PrivateEdges]
+
+
+def write_private_edges(
+    folder: Path,
+    epsilon: float,
+    columns: Mapping[str, int] | None = None,
+    federation: Path | None = None,
+) -> EdgesWritten:
+    """Draw edges from a party's table and write them where its columns are declared.
+
+    Args:
+        folder: Of the party's ``site.yaml``.
+        epsilon: Of each column.
+        columns: How many cells, by feature; as many as the domain has values for every numeric
+            column when absent.
+        federation: The ``federation.yaml``; the party's offer when absent, and where it has none
+            the file beside its folder.
+
+    Raises:
+        OpBoostError: As `run.private_edges.draw_edges`; nothing was drawn or written.
+    """
+    site, policy = load_site(folder / "site.yaml"), load_policy(folder / POLICY)
+    file, declared = _declared(folder, site.party, federation)
+    store, home = open_store(site.store), Home(site.home)
+    context = Context(declared, "", site.party, site, policy, home, store, "", 0.0)
+    if site.party not in declared.parties:
+        raise ConfigError(f"{site.party} is no party of {declared.name}.")
+    if columns is None:
+        columns = dict.fromkeys(numeric_features(context), declared.domain.to_domain().size)
+    drawn = draw_edges(context, columns, epsilon)
+    data = read_yaml(file)
+    features = data.get("features") if "parties" not in data else None
+    if features is None:
+        features = data["parties"][site.party]["features"]
+    for name, edges in drawn.items():
+        features[name]["scale"] = edges.scale
+    if "parties" in data:
+        parse_federation(data, file.name)
+    dump(file, data)
+    return EdgesWritten(file, site.party, _declared(folder, site.party, file)[1], drawn)
+
+
+def _declared(folder: Path, party: str, named: Path | None) -> tuple[Path, Federation]:
+    offer = offer_file(folder, party)
+    if named in (None, offer) and offer.is_file():
+        return offer, _of_offer(offer)
+    file = federation_file(named or folder.resolve().parent)
+    if not file.is_file():
+        raise ConfigError(
+            f"{folder} has no {offer.name}, and {file} is not there.",
+            "Name the federation file by --federation.",
+        )
+    return file, load_federation(file)
+
+
+def _of_offer(path: Path) -> Federation:
+    """What an offer declares, as the federation that it will be part of sees it."""
+    offer = load_offer(path)
+    role: Any = "feature_holder" if offer.label is None else "label_holder"
+    keys = {"signing_key": offer.signing_key, "encryption_key": offer.encryption_key}
+    party = Party(role=role, features=offer.features, label=offer.label, **keys)
+    return Federation.model_validate(
+        {
+            "version": 1,
+            "name": offer.federation,
+            "id": {"column": offer.id.column, "type": min(offer.id.types)},
+            "domain": DOMAIN,
+            "parties": {offer.party: party},
+        }
+    )

@@ -1,0 +1,123 @@
+"""Private quantiles: their exact output law, and what a person can change of it."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from opboost_ops.errors import ConfigError
+from opboost_ops.mechanisms.private_quantiles import JointQuantiles, grid, loss, weights
+
+Law = dict[tuple[int, ...], Fraction]
+
+
+def written_out(gaps: tuple[int, ...], cells: int, epsilon: float) -> Law:
+    """Every tuple of edges with its probability: the product of its cells' weights, over the sum.
+
+    `gaps` says how many people lie below the first point, between any two, and above the last.
+    """
+    table, people = weights(cells, epsilon), sum(gaps)
+    law: dict[tuple[int, ...], int] = {}
+    for places in itertools.combinations(range(len(gaps) - 1), cells - 1):
+        ends = [0, *(place + 1 for place in places), len(gaps)]
+        inside = [sum(gaps[a:b]) for a, b in itertools.pairwise(ends)]
+        away = [min(abs(cells * held - people), len(table) - 1) for held in inside]
+        law[places] = math.prod(int(table[each]) for each in away)
+    return {places: Fraction(weight, sum(law.values())) for places, weight in law.items()}
+
+
+def of_the_sampler(gaps: tuple[int, ...], cells: int, epsilon: float) -> Law:
+    """The same from the sampler alone: which shares of all integers give which edges."""
+    made = JointQuantiles(np.cumsum(gaps)[:-1], sum(gaps), weights(cells, epsilon), cells)
+
+    def drawn(points: tuple[int, ...]) -> tuple[list[int], tuple[int, ...]]:
+        totals: list[int] = []
+
+        def uniform(bound: int) -> int:
+            totals.append(bound)
+            return points[len(totals) - 1] if len(totals) <= len(points) else 0
+
+        return totals, made.draw(uniform)
+
+    law: Law = {}
+
+    def walk(points: tuple[int, ...], share: Fraction) -> None:
+        if len(points) == cells - 1:
+            law[drawn(points)[1]] = share
+            return
+        total, first = drawn(points)[0][len(points)], 0
+        while first < total:
+            place, low, high = drawn((*points, first))[1][len(points)], first, total - 1
+            while low < high:
+                middle = (low + high + 1) // 2
+                same = drawn((*points, middle))[1][len(points)] == place
+                low, high = (middle, high) if same else (low, middle - 1)
+            walk((*points, first), share * Fraction(low + 1 - first, total))
+            first = low + 1
+
+    walk((), Fraction(1))
+    return law
+
+
+@pytest.mark.parametrize(
+    ("gaps", "cells"), [((3, 0, 5, 2), 2), ((1, 4, 0, 0, 9), 3), ((2, 2, 2, 2, 2, 2), 4)]
+)
+def test_the_sampler_has_exactly_the_law_that_is_written_out(
+    gaps: tuple[int, ...], cells: int
+) -> None:
+    sampled = of_the_sampler(gaps, cells, 0.7)
+    expected = written_out(gaps, cells, 0.7)
+    assert sampled == {places: share for places, share in expected.items() if share}
+
+
+def test_weights_are_those_of_the_exponential_mechanism() -> None:
+    cells, epsilon = 10, 0.1
+    table = np.asarray(weights(cells, epsilon), dtype=np.float64)
+    formula = np.exp(-epsilon / (4 * cells) * np.arange(len(table)))
+    assert np.abs(np.log(table / table[0]) - np.log(formula)).max() < 0.01
+
+
+@pytest.mark.parametrize("cells", [2, 3, 4])
+def test_nobody_changes_the_law_by_more_than_the_loss(cells: int) -> None:
+    """Of every small table and every table with one person more, or one who is elsewhere."""
+    epsilon, width = 1.5, 5
+    bound = loss(cells, epsilon)
+    assert bound <= epsilon
+    tables = [gaps for gaps in itertools.product(range(3), repeat=width) if sum(gaps) in (2, 3)]
+    laws = {gaps: written_out(gaps, cells, epsilon) for gaps in tables}
+    worst = 0.0
+    for one, other in itertools.combinations(tables, 2):
+        moved = [a - b for a, b in zip(one, other, strict=True)]
+        if sum(map(abs, moved)) > 2 or abs(sum(moved)) == 2:
+            continue
+        ratios = [laws[one][places] / laws[other][places] for places in laws[one]]
+        worst = max(worst, *(abs(math.log(ratio)) for ratio in ratios))
+    assert bound / 4 < worst <= bound
+
+
+def test_edges_lie_near_equal_shares_of_many_people() -> None:
+    values = np.sort(np.random.default_rng(0).lognormal(10, 1, 20_000))
+    points = grid((0.0, 1e6))
+    below = np.searchsorted(values, points, side="right")
+    made = JointQuantiles(below, len(values), weights(10, 0.1), 10)
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        places = made.draw(lambda bound, r=random: int(r.random() * 2**53) * bound >> 53)
+        shares = below[list(places)] / len(values)
+        assert np.abs(shares - np.arange(1, 10) / 10).max() < 0.02
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 1e6), (0.0, 0.6), (-40.0, 60.0), (1e9, 1e9 + 1)])
+def test_the_grid_lies_inside_the_bounds_and_rises(bounds: tuple[float, float]) -> None:
+    points = grid(bounds)
+    assert bounds[0] < points[0] < points[-1] < bounds[1]
+    assert (np.diff(points) > 0).all()
+    assert 900 < len(points) < 1024
+
+
+@pytest.mark.parametrize(("cells", "epsilon"), [(1, 0.1), (65, 0.1), (10, 0.0), (10, 11.0)])
+def test_what_is_out_of_range_is_refused(cells: int, epsilon: float) -> None:
+    with pytest.raises(ConfigError):
+        weights(cells, epsilon)
