@@ -33,7 +33,7 @@ from opboost_ops.mechanisms.private_quantiles import JointQuantiles, grid, weigh
 DATASETS = ("casp", "give_me_some_credit", "adult", "powerplant", "pendigits", "abalone")
 DOMAIN = Domain(1, 10)
 SAMPLE = 1000
-EDGES = 0.1
+EDGES = "0.02,0.1"
 _BENCHMARK_KEY = b"a public key, for a benchmark only"[:32]
 
 
@@ -42,17 +42,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", default=",".join(DATASETS))
     parser.add_argument("--loss", default="0.5,1", help="of one step, edges included")
-    parser.add_argument("--edges", type=float, default=EDGES, help="epsilon of private edges")
+    parser.add_argument("--edges", default=EDGES, help="epsilons of private edges")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--ranks", action="store_true", help="compare ways to draw edges")
     options = parser.parse_args()
     losses = [float(loss) for loss in options.loss.split(",")]
+    edges = [float(epsilon) for epsilon in options.edges.split(",")]
     found = []
     for name in options.dataset.split(","):
         lines = (
-            ranks(name, options.edges, options.seeds)
+            ranks(name, edges[-1], options.seeds)
             if options.ranks
-            else metrics(name, losses, options.edges, options.seeds)
+            else metrics(name, losses, edges, options.seeds)
         )
         for line in lines:
             print(json.dumps(line), file=sys.stderr)
@@ -60,7 +61,9 @@ def main() -> None:
     print(json.dumps(found))
 
 
-def metrics(name: str, losses: list[float], edges: float, seeds: int) -> Iterator[dict[str, Any]]:
+def metrics(
+    name: str, losses: list[float], edges: list[float], seeds: int
+) -> Iterator[dict[str, Any]]:
     """Metrics of models by where cells lie, at each loss of one step."""
     dataset = load(name)
     figures: dict[tuple[float, str], list[tuple[float, float]]] = {}
@@ -69,12 +72,13 @@ def metrics(name: str, losses: list[float], edges: float, seeds: int) -> Iterato
             "linear": partial(formula, scale="linear"),
             "log1p": partial(formula, scale="log1p"),
             "public sample": partial(sampled, seed=seed),
-            "private edges": partial(private, epsilon=edges, seed=seed),
+            **{f"private {e:g}": partial(private, epsilon=e, seed=seed) for e in edges},
         }
+        costs = {f"private {epsilon:g}": epsilon for epsilon in edges}
         for words, scale in scales.items():
             table = TwoParties(dataset, DOMAIN, scale, HELD_OUT, seed)
             for loss in losses:
-                left = loss - edges if words == "private edges" else loss
+                left = loss - costs.get(words, 0.0)
                 figures.setdefault((loss, words), []).append(measured(table, left, seed))
     for (loss, words), pairs in figures.items():
         desensitised, clear = (round(fmean(pair[i] for pair in pairs), 4) for i in (0, 1))

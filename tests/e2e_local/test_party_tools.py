@@ -94,8 +94,7 @@ def test_edges_of_a_sample_hold_equal_shares(tmp_path: Path) -> None:
     assert len(counts) == 8
     assert counts.min() >= 498
     assert counts.max() <= 502
-    out = run(tmp_path, "edges", "sample.parquet", "--column", "income", "--private")
-    assert yaml.safe_load(out)["scale"]["source"] == "private_table"
+    out = run(tmp_path, "edges", "sample.parquet", "--column", "income")
     assert "mechanism" not in yaml.safe_load(out)
     # A value that fills several cells has one of its own, and a bucket.
     pl.DataFrame({"late": [0] * 950 + [1] * 30 + [2] * 20}).write_parquet(tmp_path / "ties.parquet")

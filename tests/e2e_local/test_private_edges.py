@@ -1,0 +1,158 @@
+"""Private edges at a party: drawn once, charged, pinned, and known to its ledger."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from opboost_ops.config.loading import load_policy, load_site
+from opboost_ops.errors import BudgetError, ConfigError
+from opboost_ops.run.recovery import recover
+from opboost_ops.run.rollback import check
+from opboost_ops.setup.private_edges import write_private_edges
+from tests.books import books_of, forget
+from tests.commands import opboost, printed
+from tests.federation import Workspace
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    made = Workspace.write(tmp_path / "fed")
+    made.known_to(monkeypatch)
+    return made
+
+
+def draw(workspace: Workspace, *words: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        printed(
+            "edges", "bank", "--federation", "federation.yaml", "--column", "income",
+            "--private", "0.1", "--json", *words, folder=workspace.folder,
+        )
+    )["columns"]["income"]  # fmt: skip
+    return found
+
+
+def spent(workspace: Workspace) -> tuple[float, int]:
+    """What the column's account says, and how many entries of edges there are."""
+    uuid = workspace.declared.parties["bank"].features["income"].uuid
+    with books_of(workspace, "bank") as books:
+        account = books.ledger.totals().accounts.get(uuid)
+        lines = [line for line in books.ledger.releases() if line.kind == "edges"]
+    return (0.0 if account is None else float(account.step)), len(lines)
+
+
+def test_a_draw_is_charged_once(workspace: Workspace) -> None:
+    first = draw(workspace)
+    assert first["charged"]
+    assert 0.099 < first["loss"] <= 0.1
+    declared = workspace.declared.parties["bank"].features["income"].private_edges
+    assert declared is not None
+    assert (list(declared.edges), declared.epsilon) == (first["scale"]["edges"], 0.1)
+    assert len(declared.edges) == 9
+    # The same table gives the same edges, which says nothing new.
+    again = draw(workspace)
+    assert again["scale"] == first["scale"]
+    assert not again["charged"]
+    assert spent(workspace) == (pytest.approx(first["loss"]), 1)
+
+
+@pytest.mark.deployment
+def test_a_run_releases_by_private_edges_and_draws_none(workspace: Workspace) -> None:
+    loss = draw(workspace)["loss"]
+    workspace.agree()
+    workspace.all()
+    step, entries = spent(workspace)
+    assert entries == 1
+    assert step > loss + 0.01
+
+
+def test_another_table_is_another_draw_and_so_is_one_without_a_person(
+    workspace: Workspace,
+) -> None:
+    draw(workspace)
+    workspace.edit_table("bank", lambda t: t.with_columns(pl.col("income") * 1.5))
+    assert draw(workspace)["charged"]
+    person = pl.read_parquet(workspace.table_path("bank")).get_column(workspace.declared.id.column)[
+        0
+    ]
+    forget(load_site(workspace.folder / "bank" / "site.yaml"), person)
+    assert draw(workspace)["charged"]
+    assert spent(workspace) == (pytest.approx(0.3, abs=1e-3), 3)
+
+
+def test_losses_are_shown_by_steps_and_in_raw_units(workspace: Workspace) -> None:
+    lines = {line["cells"]: line for line in draw(workspace)["compared"]}
+    assert set(lines) == {"linear", "log1p", "private edges"}
+    # At one loss of a step, cells that are narrow somewhere lose more at a raw distance.
+    assert len({round(line["loss_1"], 4) for line in lines.values()}) == 1
+    assert lines["private edges"]["narrowest"] < lines["linear"]["narrowest"]
+    assert lines["private edges"]["loss_near"] > lines["linear"]["loss_near"]
+    text = printed(
+        "edges", "bank", "--federation", "federation.yaml", "--column", "income", "--private",
+        "0.1", folder=workspace.folder,
+    )  # fmt: skip
+    assert "at no cost" in text
+
+
+def test_the_policy_refuses_before_anything_is_drawn(workspace: Workspace) -> None:
+    file = workspace.file.read_bytes()
+    for rule, named in (
+        ({"budget_1": 0.05}, "budget_1"),
+        ({"max_loss_whole": 0.05}, "max_loss_whole"),
+    ):
+        workspace.edit_yaml("bank/policy.yaml", lambda p, r=rule: p["features"]["income"].update(r))
+        code, _, err = opboost(
+            "edges", "bank", "--federation", "federation.yaml", "--column", "income",
+            "--private", "0.1", folder=workspace.folder,
+        )  # fmt: skip
+        assert code
+        assert named in err
+    assert workspace.file.read_bytes() == file
+    assert spent(workspace) == (0.0, 0)
+
+
+def test_edges_that_the_ledger_does_not_know_are_refused(workspace: Workspace) -> None:
+    draw(workspace)
+
+    def edit(data: dict[str, Any]) -> None:
+        edges = data["parties"]["bank"]["features"]["income"]["scale"]["edges"]
+        edges[0] = round(edges[0] * 0.99, 2)
+
+    workspace.edit_yaml("federation.yaml", edit, agree=False)
+    with pytest.raises(BudgetError, match="no entry of the private edges of income"):
+        workspace.agree()
+
+
+def test_a_rolled_back_draw_is_found_and_charged_again(workspace: Workspace) -> None:
+    draw(workspace)
+    workspace.agree()
+    site = load_site(workspace.folder / "bank" / "site.yaml")
+    with books_of(workspace, "bank") as books, books.database.writing() as connection:
+        for table in ("releases", "totals"):
+            connection.exec_driver_sql(f"DELETE FROM {table}")
+    assert any("income=edges" in gap.missing for gap in check(site))
+    assert "no entry of the private edges" in str(workspace.first_failure()[1])
+    policy = workspace.folder / "bank" / "policy.yaml"
+    recover(site, load_policy(policy))
+    assert spent(workspace) == (pytest.approx(0.1, abs=1e-3), 1)
+    assert not any("income=edges" in gap.missing for gap in check(site))
+    recover(site, load_policy(policy))
+    assert spent(workspace)[1] == 1
+
+
+def test_only_numbers_that_a_feature_holder_releases_take_edges(workspace: Workspace) -> None:
+    for party, column in (("credit", "age"), ("bank", "nothing")):
+        with pytest.raises(ConfigError, match="releases no column"):
+            write_private_edges(workspace.folder / party, 0.1, {column: 4}, workspace.file)
+
+
+def test_the_consent_sheet_lists_the_edges_with_their_epsilon(workspace: Workspace) -> None:
+    before = json.loads(printed("agree", "bank", "federation.yaml", "--json",
+                                folder=workspace.folder))["sheet"]  # fmt: skip
+    cost = draw(workspace)["loss"]
+    sheet = json.loads(printed("agree", "bank", "federation.yaml", "--json",
+                               folder=workspace.folder))["sheet"]  # fmt: skip
+    assert any("epsilon 0.1" in one["discloses"] for one in sheet["exact"])
+    assert sheet["totals"]["loss_1"] == pytest.approx(before["totals"]["loss_1"] + cost)
