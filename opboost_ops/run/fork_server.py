@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from types import TracebackType
 
 from opboost_ops.run.preload import preload
@@ -83,8 +84,8 @@ def _main(number: int) -> int:
         while True:
             asked, descriptors, _, _ = socket.recv_fds(mine, 1, 2)
             if not asked:
-                return 0
-            # Nobody waits for it: until this process ends, its PID stays its own.
+                break
+            # Nobody waits for it before the end: until then its PID stays its own.
             pid = os.fork()
             if pid == 0:
                 mine.close()
@@ -95,6 +96,11 @@ def _main(number: int) -> int:
             for descriptor in descriptors:
                 os.close(descriptor)
             mine.sendall(_PID.pack(pid))
+    # So that what they took counts as what this process took.
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()
+    return 0
 
 
 if __name__ == "__main__":
