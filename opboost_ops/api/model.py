@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from opboost_ops.boosting.metrics import evaluate
 from opboost_ops.boosting.trainer import predict
 from opboost_ops.config.columns import columns_of, missing_name
 from opboost_ops.config.feature import Feature, Fill
@@ -25,6 +26,9 @@ _Map = Callable[[pl.Series], np.ndarray]
 class Model:
     """A version of a vertical federation whose raw columns one may read, as in an experiment.
 
+    scikit-learn and what works with its estimators take it as a fitted classifier or regressor:
+    `fit` changes nothing.
+
     Args:
         files: The version's files.
         version: Its name.
@@ -35,6 +39,7 @@ class Model:
 
     def __init__(self, files: Mapping[str, bytes], version: str) -> None:
         self.version = version
+        self._files = files
         self.columns: ModelColumns = model_columns(files)
         self._text = model_in(files)
         self._federation = parse_federation(
@@ -52,6 +57,70 @@ class Model:
         return f"Model({self.version}: {learnt}, {len(self.columns.columns)} columns)"
 
     @property
+    def classes_(self) -> np.ndarray:
+        """`classes`, under scikit-learn's name."""
+        return np.asarray(self.classes)
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """`features`, under scikit-learn's name."""
+        return np.asarray(self.features, dtype=object)
+
+    @property
+    def n_features_in_(self) -> int:
+        """How many raw columns a frame must have."""
+        return len(self.features)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """What scikit-learn makes a copy from."""
+        del deep
+        return {"files": self._files, "version": self.version}
+
+    def set_params(self, **params: Any) -> "Model":
+        """A trained version has nothing to set.
+
+        Raises:
+            ContractError: There is something to set.
+        """
+        if params:
+            raise ContractError(
+                f"A trained version cannot change {', '.join(params)}.", "Train another version."
+            )
+        return self
+
+    def fit(self, frame: Any, label: Any = None) -> "Model":
+        """Nothing: the version is trained, and every fold of a validation scores this one."""
+        del frame, label
+        return self
+
+    def score(self, frame: Any, label: Any) -> float:
+        """Accuracy, or R2 of a regression, as scikit-learn's estimators have it.
+
+        Args:
+            frame: As for `matrix`.
+            label: Class values or numbers, shape (n,).
+        """
+        truth, predicted = np.asarray(label), self.predict(frame)
+        if self.classes:
+            return float((truth == predicted).mean())
+        return evaluate("regression", truth.astype(np.float64), predicted)["r2"]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags
+
+        kind = "classifier" if self.classes else "regressor"
+        return Tags(
+            estimator_type=kind,
+            target_tags=TargetTags(required=False),
+            classifier_tags=ClassifierTags() if self.classes else None,
+            regressor_tags=None if self.classes else RegressorTags(),
+            input_tags=InputTags(string=True, allow_nan=True),
+        )
+
+    @property
     def classes(self) -> tuple[Any, ...]:
         """Class values in the order of `predict_proba`; empty for regression."""
         return self.columns.classes
@@ -62,11 +131,12 @@ class Model:
         every = (f"{column.party}.{column.feature}" for column in self.columns.columns)
         return tuple(dict.fromkeys(every))
 
-    def matrix(self, frame: pl.DataFrame) -> np.ndarray:
+    def matrix(self, frame: Any) -> np.ndarray:
         """Raw columns as the booster takes them.
 
         Args:
-            frame: Raw columns, named ``party.feature`` or, where that is clear, ``feature``.
+            frame: Raw columns, named ``party.feature`` or, where that is clear, ``feature``: a
+                frame of polars or pandas; or an array with the columns of `features` in order.
 
         Returns:
             float64, shape (n, columns), in the model's order.
@@ -74,6 +144,7 @@ class Model:
         Raises:
             ContractError: A column is not there, or a value is none that its declaration takes.
         """
+        frame = _frame(frame, self.features)
         sources = {name: _column(frame, name, self.features) for name in self.features}
         made = [
             self._maps[column.name](sources[f"{column.party}.{column.feature}"])
@@ -81,7 +152,7 @@ class Model:
         ]
         return np.column_stack(made) if made else np.empty((frame.height, 0))
 
-    def predict_proba(self, frame: pl.DataFrame) -> np.ndarray:
+    def predict_proba(self, frame: Any) -> np.ndarray:
         """Probabilities of the classes, uncalibrated.
 
         Args:
@@ -98,7 +169,7 @@ class Model:
         found = predict(self._text, self.matrix(frame))
         return found if found.ndim == 2 else np.column_stack([1 - found, found])
 
-    def predict(self, frame: pl.DataFrame) -> np.ndarray:
+    def predict(self, frame: Any) -> np.ndarray:
         """Numbers of a regression, or each row's likeliest class.
 
         Args:
@@ -112,6 +183,23 @@ class Model:
         classes: np.ndarray = np.asarray(self.classes)
         likeliest: np.ndarray = classes[self.predict_proba(frame).argmax(axis=1)]
         return likeliest
+
+
+def _frame(given: Any, features: tuple[str, ...]) -> pl.DataFrame:
+    """A frame of polars, of what people have."""
+    if isinstance(given, pl.DataFrame):
+        return given
+    if hasattr(given, "columns"):
+        return pl.DataFrame({name: pl.Series(given[name].tolist()) for name in given.columns})
+    array = np.asarray(given)
+    if array.ndim != 2 or array.shape[1] != len(features):
+        raise ContractError(
+            f"An array of shape {array.shape} was given, and the model has {len(features)} raw "
+            "columns.",
+            f"Give them in this order: {', '.join(features)}.",
+        )
+    columns = zip(features, array.T, strict=True)
+    return pl.DataFrame({name: pl.Series(of.tolist(), strict=False) for name, of in columns})
 
 
 def _column(frame: pl.DataFrame, name: str, every: tuple[str, ...]) -> pl.Series:

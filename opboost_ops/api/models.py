@@ -10,10 +10,12 @@ import polars as pl
 from opboost_ops.api.model import Model
 from opboost_ops.config.loading import load_federation, load_site
 from opboost_ops.config.site import Site
+from opboost_ops.display.notebook import Picture
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.models import versions
 from opboost_ops.models.card import Card
 from opboost_ops.models.export import export_model, model_columns
+from opboost_ops.models.figures import held_out_figures, importance_figures
 from opboost_ops.models.registry import Registry
 from opboost_ops.models.versions import Version
 from opboost_ops.run.acts import Asked, do
@@ -113,6 +115,24 @@ class Models:
         return versions.Models(self._site.models, self._federation).version(
             version or self.champion or ""
         )
+
+    def pictures(self, version: str | None = None) -> dict[str, Picture]:
+        """A version's pictures by title: importance, and curves of the held-out rows.
+
+        Args:
+            version: The champion when absent.
+
+        Returns:
+            Of two classes: ROC, precision and recall, gains (lift) and calibration; of a number:
+            residuals; of a private model none but the splits. A notebook shows each.
+
+        Raises:
+            ContractError: There is none.
+        """
+        found = self.version(version)
+        named = {name.replace("_", " "): of for name, of in found.curves.items()}
+        figures = [*importance_figures(found.shares, found.parties), *held_out_figures(named)]
+        return {figure.caption: Picture(figure) for figure in figures}
 
     def model(self, version: str | None = None) -> Model:
         """A version that predicts from raw columns, the champion when absent.

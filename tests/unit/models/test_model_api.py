@@ -89,3 +89,44 @@ def test_a_column_that_is_not_there_is_named(workspace: Workspace) -> None:
     model = models.model(models.versions["version"].to_list()[0])
     with pytest.raises(ContractError, match=r"no column bank\.income"):
         model.predict(joined(workspace).drop("bank.income"))
+
+
+def test_scikit_learn_takes_it_as_a_trained_classifier(workspace: Workspace) -> None:
+    sklearn = pytest.importorskip("sklearn")
+    from sklearn.inspection import permutation_importance
+    from sklearn.model_selection import cross_val_score
+
+    models = api.models(workspace.file)
+    model, frame = models.model(models.versions["version"].to_list()[0]), joined(workspace)
+    raw = frame.select(model.features).to_pandas()
+    truth = frame[f"credit.{model.columns.predicts}"].to_numpy()
+    assert sklearn.base.is_classifier(model)
+    copy = sklearn.base.clone(model)
+    np.testing.assert_array_equal(copy.predict(raw), model.predict(frame))
+    folds = cross_val_score(model, raw, truth, scoring="roc_auc", cv=3)
+    assert folds.mean() > 0.5
+    # Nothing is learnt in a fold: accuracies add up to that of all rows.
+    whole = cross_val_score(model, raw, truth, cv=3)
+    assert whole.mean() == pytest.approx(model.score(raw, truth), abs=0.01)
+    used = permutation_importance(model, raw, truth, n_repeats=1, random_state=0)
+    assert used.importances_mean.shape == (model.n_features_in_,)
+
+
+def test_an_array_has_the_columns_of_features_in_order(workspace: Workspace) -> None:
+    """As libraries of explanations pass rows."""
+    models = api.models(workspace.file)
+    model, frame = models.model(models.versions["version"].to_list()[0]), joined(workspace)
+    rows = frame.select(model.features).to_numpy()
+    np.testing.assert_array_equal(model.predict_proba(rows), model.predict_proba(frame))
+    with pytest.raises(ContractError, match="in this order"):
+        model.predict(rows[:, 1:])
+
+
+def test_pictures_are_shown_by_a_notebook(workspace: Workspace) -> None:
+    models = api.models(workspace.file)
+    pictures = models.pictures(models.versions["version"].to_list()[0])
+    assert {"ROC", "Gains", "Calibration", "by party"} <= pictures.keys(), pictures
+    for picture in pictures.values():
+        shown = picture._repr_html_()
+        assert "<svg" in shown and "--k0" in shown
+        assert "http" not in shown and "@import" not in shown
