@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -205,8 +206,9 @@ def rounds_of(parameters: Parameters) -> str:
     return "trees" if parameters.stop is None else "trees or fewer"
 
 
+@lru_cache(maxsize=2)
 def booster_of(text: str) -> "lightgbm.Booster":
-    """The model as stock LightGBM loads it."""
+    """The model as stock LightGBM loads it; the last ones stay loaded."""
     require_lightgbm()
     import lightgbm
 

@@ -1,5 +1,6 @@
 """Stock XGBoost: the second booster, an extra."""
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -110,9 +111,8 @@ class XGBoost:
     def explained(self, text: str, matrix: np.ndarray) -> np.ndarray:
         """XGBoost's own SHAP values (TreeSHAP), and the expected score last."""
         features = matrix.shape[1]
-        booster = _booster(text, 1)
-        threads = threads_for(matrix.size * booster.num_boosted_rounds())
-        booster.set_param({"nthread": threads})
+        threads = threads_for(matrix.size * _booster(text, 1).num_boosted_rounds())
+        booster = _booster(text, threads)
         data = _xgboost().DMatrix(_narrow(matrix), nthread=threads)
         found = booster.predict(data, pred_contribs=True, validate_features=False)
         parts = np.asarray(found, dtype=np.float64)
@@ -158,6 +158,7 @@ def _narrow(matrix: np.ndarray) -> np.ndarray:
     return np.asarray(clipped, dtype=np.float32, order="C")
 
 
+@lru_cache(maxsize=4)
 def _booster(text: str, threads: int) -> Any:
     booster = _xgboost().Booster({"nthread": threads, "verbosity": 0})
     booster.load_model(bytearray(text.encode()))

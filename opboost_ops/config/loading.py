@@ -84,7 +84,7 @@ def load_site(path: Path, folder: Path | None = None) -> Site:
     """
     site = _parse(Site, read_yaml(path), path.name, lambda _: iter(()))
     folder = (folder or path.parent).resolve()
-    keys = ("secret", "signing_key", "encryption_key", "alignment_key")
+    keys = ("secret", "signing_key", "encryption_key", "alignment_key", "serve_token")
     paths = ("home", "cells", "agreement", "models", "scores", *keys)
     update: dict[str, Any] = {
         name: folder / getattr(site, name) for name in paths if in_a_file(getattr(site, name))

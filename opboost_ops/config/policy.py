@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from opboost_ops.config.acts import Act
 from opboost_ops.config.federation import ScoringMode
 from opboost_ops.config.schema import FeatureName, Name, PublicKey, Record
+from opboost_ops.config.serving import Serve
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -209,6 +210,7 @@ class Policy(Record):
         all_features: Caps on their sum.
         model_budget: Cap on what private models cost together; no cap when absent.
         scoring: Modes of scoring in which this party takes part.
+        serve: How the label holder scores single rows without the other parties.
         alignment: How the label holder may find the people that all parties have.
         checks: Thresholds of its checks.
         approve: Which releases need a person; none when absent.
@@ -225,6 +227,7 @@ class Policy(Record):
     all_features: AllFeatures = AllFeatures()
     model_budget: ModelBudget | None = None
     scoring: tuple[ScoringMode, ...] = ("local", "desensitised")
+    serve: Serve = Serve()
     alignment: AlignmentRules = AlignmentRules()
     checks: Checks = Checks()
     approve: Approve = Approve()

@@ -60,6 +60,8 @@ class Site(Record):
         encryption_key: File of the X25519 private key, for a party that declares one, likewise.
         alignment_key: File of a key of the label holder's own, from which common order and
             held-out rows follow. Without the file they follow from its secret.
+        serve_token: File of the token that `opboost serve` asks for, or ``env:NAME`` or
+            ``airflow:NAME`` likewise; needed there alone.
         alignment_processes: How many processes multiply points; all processors when absent.
         block_rows: How many rows a stage holds in memory at once where it sorts people or looks
             them up; more wait on the disk of ``home`` meanwhile.
@@ -82,6 +84,7 @@ class Site(Record):
     signing_key: Path = Path("keys/signing.key")
     encryption_key: Path = Path("keys/encryption.key")
     alignment_key: Path = Path("keys/alignment.key")
+    serve_token: Path = Path("keys/serve.token")
     alignment_processes: int | None = Field(default=None, ge=1, le=256)
     block_rows: int = Field(default=ROWS, ge=1)
     tables: Mapping[Name, Tables] = Field(default_factory=dict)
@@ -130,6 +133,45 @@ class Site(Record):
             beside = sorted(self.secret.parent.glob(f"{self.secret.name}.until-*"))
             found += [noise.read_secret(path) for path in beside]
         return {noise.fingerprint(secret): secret for secret in found}
+
+    def serving_token(self) -> str:
+        """The token that programs show to `opboost serve`.
+
+        Raises:
+            ConfigError: It is missing, too short, or readable by others.
+        """
+        if not in_a_file(self.serve_token):
+            return _long_enough(text_of(self.serve_token, "serving token"))
+        try:
+            if self.serve_token.stat().st_mode & 0o077:
+                raise ConfigError(
+                    f"The serving token {self.serve_token.name} can be read by others.",
+                    "Make it readable by its owner alone (chmod 600).",
+                )
+            return _long_enough(self.serve_token.read_text().strip())
+        except (OSError, UnicodeDecodeError):
+            pass
+        raise ConfigError(
+            f"The serving token {self.serve_token.name} cannot be read.", _MAKE_TOKEN
+        )
+
+
+#: Fewer characters could be guessed.
+_TOKEN = 32
+
+_MAKE_TOKEN = (
+    "Make one: `(umask 077; openssl rand -hex 32 > keys/serve.token)` beside site.yaml, or name "
+    "another place by `serve_token` there."
+)
+
+
+def _long_enough(token: str) -> str:
+    if len(token) < _TOKEN or not token.isascii():
+        raise ConfigError(
+            f"The serving token is shorter than {_TOKEN} characters, or not plain ASCII.",
+            _MAKE_TOKEN,
+        )
+    return token
 
 
 def _resolved(what: str, value: str) -> str:

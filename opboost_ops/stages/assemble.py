@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from opboost_ops.boosting.trainer import Frame
 from opboost_ops.config.feature import Feature, Fill
-from opboost_ops.config.federation import Label
+from opboost_ops.config.federation import Federation, Label
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.scratch.arrays import let_go, slices
@@ -61,7 +61,7 @@ def assemble(context: Context) -> Outcome:
     if party.features:
         columns = rows.columns(
             list(party.features),
-            lambda frame: own_columns(context, frame, known),
+            lambda frame: own_columns(context.federation, frame, known),
             {f"{context.party}.{name}": np.float64 for name in party.features},
         )
     label, classes = _labels(rows, party.label, train)
@@ -189,24 +189,24 @@ def _thresholds(context: Context) -> dict[str, list[float]]:
 
 
 def own_columns(
-    context: Context, rows: pl.DataFrame, categories: Mapping[str, list[str]]
+    federation: Federation, rows: pl.DataFrame, categories: Mapping[str, list[str]]
 ) -> dict[str, np.ndarray]:
     """The label holder's own features as the booster takes them.
 
     Args:
-        context: The label holder's.
-        rows: Of its raw table, shape (n, ...).
+        federation: As declared.
+        rows: Of the label holder's raw table, shape (n, ...).
         categories: Of its nominal features, by full name; others count as missing.
 
     Returns:
         By full name, float64, shape (n,).
     """
-    features = context.federation.parties[context.party].features
+    owner = federation.label_holder
     return {
-        (full := f"{context.party}.{name}"): _own_column(
+        (full := f"{owner}.{name}"): _own_column(
             rows, name, feature, categories.get(full, [])
         )
-        for name, feature in features.items()
+        for name, feature in federation.parties[owner].features.items()
     }
 
 

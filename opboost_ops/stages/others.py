@@ -7,7 +7,8 @@ import polars as pl
 import pyarrow as pa
 
 from opboost_ops.boosting import routes
-from opboost_ops.config.federation import ScoringMode
+from opboost_ops.config.columns import columns_of
+from opboost_ops.config.federation import Federation, ScoringMode
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.scratch.parts import gathered
 from opboost_ops.stages import raw_table
@@ -46,7 +47,7 @@ def others(
     if mode == "local":
         needed, names = set(used), held_names(context, used)
         raw = raw_table.read(context, names, _WHY)[positions] if names else pl.DataFrame()
-        return held(context, raw, needed, len(positions))
+        return held(context.federation, raw, needed, len(positions))
     return _routed_again(context, positions)
 
 
@@ -74,7 +75,7 @@ def taken(context: Context, mode: ScoringMode) -> Take:
                 there = members[party].slice(begin, count).to_numpy()
             columns = {n: some.column(n).fill_null(0).to_numpy() for n in some.column_names}
             if mode == "routed":
-                found |= _of_cells(context, party, columns, there)
+                found |= _stand_ins(context, party, columns, there)
             else:
                 found |= {
                     f"{party}.{name}": np.where(there, values, np.nan)
@@ -93,17 +94,35 @@ def _routed_again(context: Context, positions: np.ndarray) -> dict[str, np.ndarr
     for holder, (present, packed) in open_tables(context, forms).items():
         there = gathered(context.home.scratch, present, positions)
         columns, _ = forms[holder].unpack(gathered(context.home.scratch, packed, positions), there)
-        found |= _of_cells(context, holder, columns, there)
+        found |= _stand_ins(context, holder, columns, there)
     return found
 
 
-def _of_cells(
+def _stand_ins(
     context: Context, party: str, cells: Mapping[str, np.ndarray], there: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Stand-ins of cells between thresholds, by full name; NaN of people who are not there."""
     asked = context.receive("route_request", party).document["thresholds"]
+    return of_cells(context.federation, party, asked, cells, there)
+
+
+def of_cells(
+    federation: Federation,
+    party: str,
+    asked: Mapping[str, Sequence[float]],
+    cells: Mapping[str, np.ndarray],
+    there: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Stand-ins of cells between thresholds, by full name, float64, shape (n,).
+
+    Args:
+        federation: As declared.
+        party: A feature holder.
+        asked: The thresholds of its columns.
+        cells: Its answers, by column, shape (n,).
+        there: Which people it has, bool, shape (n,); the others' values are NaN.
+    """
     found: dict[str, np.ndarray] = {}
-    for column in context.columns(party):
+    for column in columns_of(federation, party):
         full = f"{party}.{column.name}"
         if column.name not in asked:
             found[full] = np.where(there, float(column.domain.lower), np.nan)
@@ -126,7 +145,7 @@ def held_elsewhere(context: Context, party: str, features: Sequence[str]) -> pa.
         ContractError: The table lacks a column, or holds it otherwise than declared.
     """
     raw = raw_table.read(context, [f"{party}.{name}" for name in features], _WHY)
-    return _integers(context, raw, party, features)
+    return _integers(context.federation, raw, party, features)
 
 
 def held_names(context: Context, used: Iterable[str]) -> list[str]:
@@ -140,22 +159,22 @@ def held_names(context: Context, used: Iterable[str]) -> list[str]:
         ContractError: It lacks one, or holds it otherwise than declared.
     """
     needed, found = set(used), list[str]()
-    for party, features in _needed(context, needed).items():
+    for party, features in needed_elsewhere(context.federation, needed).items():
         names = [f"{party}.{name}" for name in features]
         schema = raw_table.schema(context, raw_table.files(context), names, _WHY)
-        _require_types(context, pl.DataFrame(schema=schema), party, features)
+        _require_types(context.federation, pl.DataFrame(schema=schema), party, features)
         found += names
     return found
 
 
 def held(
-    context: Context, raw: pl.DataFrame, used: Collection[str], rows: int
+    federation: Federation, raw: pl.DataFrame, used: Collection[str], rows: int
 ) -> dict[str, np.ndarray]:
     """What `others` gives in mode ``local``, of some rows.
 
     Args:
-        context: The label holder's.
-        raw: Columns of its own table, `held_names` among them, shape (rows, ...).
+        federation: As declared.
+        raw: Columns of the label holder's table, `held_names` among them, shape (rows, ...).
         used: Full names of the columns on which the model splits.
         rows: How many.
 
@@ -163,9 +182,9 @@ def held(
         ContractError: A value is not as declared.
     """
     found: dict[str, np.ndarray] = {}
-    for party, features in _needed(context, used).items():
-        table = _integers(context, raw, party, features) if features else pa.table({})
-        for column in context.columns(party):
+    for party, features in needed_elsewhere(federation, used).items():
+        table = _integers(federation, raw, party, features) if features else pa.table({})
+        for column in columns_of(federation, party):
             full = f"{party}.{column.name}"
             if full not in used:
                 found[full] = np.full(rows, float(column.domain.lower))
@@ -177,25 +196,35 @@ def held(
     return found
 
 
-def _needed(context: Context, used: Collection[str]) -> dict[str, list[str]]:
-    """By feature holder, the features that a model splits on."""
+def needed_elsewhere(federation: Federation, used: Collection[str]) -> dict[str, list[str]]:
+    """By feature holder, the features that a model splits on.
+
+    Args:
+        federation: As declared.
+        used: Full names of the columns on which the model splits.
+    """
     return {
         party: list(
-            dict.fromkeys(c.feature for c in context.columns(party) if f"{party}.{c.name}" in used)
+            dict.fromkeys(
+                c.feature for c in columns_of(federation, party) if f"{party}.{c.name}" in used
+            )
         )
-        for party in context.federation.feature_holders
+        for party in federation.feature_holders
     }
 
 
 def _require_types(
-    context: Context, raw: pl.DataFrame, party: str, features: Sequence[str]
+    federation: Federation, raw: pl.DataFrame, party: str, features: Sequence[str]
 ) -> pl.DataFrame:
     """Columns ``party.feature`` as features, if they are of the declared types."""
     named = raw.select(pl.col(f"{party}.{name}").alias(name) for name in features)
-    raw_table.require_types(named, party, context.federation.parties[party].features)
+    raw_table.require_types(named, party, federation.parties[party].features)
     return named
 
 
-def _integers(context: Context, raw: pl.DataFrame, party: str, features: Sequence[str]) -> pa.Table:
-    table, _ = domain_integers(context, _require_types(context, raw, party, features), party)
+def _integers(
+    federation: Federation, raw: pl.DataFrame, party: str, features: Sequence[str]
+) -> pa.Table:
+    frame = _require_types(federation, raw, party, features)
+    table, _ = domain_integers(federation, party, frame)
     return table

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from opboost_ops.config.columns import missing_name
 from opboost_ops.config.feature import Fill
+from opboost_ops.config.federation import Federation
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
@@ -58,7 +59,7 @@ def _encoded(context: Context, rows: int) -> tuple[pa.Table, dict[str, int]]:
         begin, end = end, end + block.height
         if end > rows:
             raise changed(context)
-        table, outside = domain_integers(context, block)
+        table, outside = domain_integers(context.federation, context.party, block)
         clipped.update(outside)
         for name, column in whole.items():
             column[begin:end] = narrow_integers(table, name)
@@ -76,14 +77,14 @@ def _kind(domain: Domain) -> np.dtype[Any]:
 
 
 def domain_integers(
-    context: Context, frame: pl.DataFrame, party: str = ""
+    federation: Federation, party: str, frame: pl.DataFrame
 ) -> tuple[pa.Table, dict[str, int]]:
     """A feature holder's rows as integers of the declared domains.
 
     Args:
-        context: The party's who has the rows.
+        federation: As declared.
+        party: Whose features they are.
         frame: Raw columns, each a feature.
-        party: Whose features they are; that party's when absent.
 
     Returns:
         A column for each feature (a category's position for nominal ones) and for each missing
@@ -92,11 +93,11 @@ def domain_integers(
     Raises:
         ContractError: A value is missing where no rule for missing values is declared.
     """
-    domain = context.federation.domain.to_domain()
+    domain = federation.domain.to_domain()
     columns: dict[str, pa.Array] = {}
     clipped: dict[str, int] = {}
-    party, there = party or context.party, set(frame.columns)
-    for name, feature in context.federation.parties[party].features.items():
+    there = set(frame.columns)
+    for name, feature in federation.parties[party].features.items():
         if name not in there:
             continue
         column = frame.get_column(name)

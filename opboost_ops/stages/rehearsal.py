@@ -108,9 +108,9 @@ def _values(context: Context) -> Iterator[Fault]:
     with _told(context, "") as faults:
         for block in blocks(context, list(party.features)) if party.features else ():
             if party.role == "feature_holder" or horizontal:
-                domain_integers(context, block)
+                domain_integers(context.federation, context.party, block)
             else:
-                own_columns(context, block, _categories(context, party, block))
+                own_columns(context.federation, block, _categories(context, party, block))
     yield from faults
     if context.purpose == "train" and party.label is not None:
         yield from _label(context, party)

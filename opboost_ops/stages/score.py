@@ -97,8 +97,8 @@ def _of_own_table(context: Context, facts: Mapping[str, Any], used: set[str]) ->
         if horizontal:
             columns = raw_matrix(context, block)
         else:
-            columns = own_columns(context, block, facts["categories"])
-            columns |= held(context, block, used, block.height)
+            columns = own_columns(context.federation, block, facts["categories"])
+            columns |= held(context.federation, block, used, block.height)
         yield _ids(context, block), columns
         del block, columns  # Before the next one is read.
 
@@ -122,7 +122,7 @@ def _in_common_order(context: Context, facts: Mapping[str, Any], positions: np.n
 
 def _own(context: Context, frame: pl.DataFrame, categories: Mapping[str, Any]) -> pa.Table:
     """IDs and own features of some rows."""
-    columns = own_columns(context, frame, categories)
+    columns = own_columns(context.federation, frame, categories)
     return pa.table({_ID: _ids(context, frame), **columns})
 
 
