@@ -11,6 +11,8 @@ Examples:
     >>> api.score("credit/federation.yaml").scores
     shape: (1_000, 4)
     ...
+    >>> api.Scorer("credit/bank", "credit").score({"id": "p00017", "income": 41_000.0}).score
+    0.73
     >>> api.models("credit/federation.yaml").model().predict_proba(raw_columns)
     array(...)
 
@@ -25,13 +27,17 @@ from opboost_ops.api.models import Models, card, models
 from opboost_ops.api.plans import channel, divide, leakage, plan, simulate, sizes
 from opboost_ops.api.runs import Scored, Trained, run, score
 from opboost_ops.api.setup import bounds, federate, init, private_edges
+from opboost_ops.serving.answers import Score
+from opboost_ops.serving.scorer import Scorer
 
 __all__ = [
     "Checked",
     "Consent",
     "Model",
     "Models",
+    "Score",
     "Scored",
+    "Scorer",
     "Statement",
     "Trained",
     "agree",

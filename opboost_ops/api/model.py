@@ -12,9 +12,8 @@ from opboost_ops.boosting.trainer import predict
 from opboost_ops.config.columns import columns_of, missing_name
 from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.loading import parse_federation
 from opboost_ops.errors import ContractError
-from opboost_ops.models.export import ModelColumns, model_columns
+from opboost_ops.models.export import ModelColumns, federation_in, model_columns
 from opboost_ops.models.registry import model_in
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import category_codes
@@ -42,9 +41,7 @@ class Model:
         self._files = files
         self.columns: ModelColumns = model_columns(files)
         self._text = model_in(files)
-        self._federation = parse_federation(
-            json.loads(files["federation.json"]), "federation.json", stored=True
-        )
+        self._federation = federation_in(files)
         if self._federation.learning == "horizontal":
             raise ContractError(
                 "A model of horizontal learning is not predicted from raw columns here.",

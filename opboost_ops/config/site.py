@@ -151,9 +151,7 @@ class Site(Record):
             return _long_enough(self.serve_token.read_text().strip())
         except (OSError, UnicodeDecodeError):
             pass
-        raise ConfigError(
-            f"The serving token {self.serve_token.name} cannot be read.", _MAKE_TOKEN
-        )
+        raise ConfigError(f"The serving token {self.serve_token.name} cannot be read.", _MAKE_TOKEN)
 
 
 #: Fewer characters could be guessed.

@@ -99,15 +99,22 @@ def export_model(files: Mapping[str, bytes], form: str | None = None) -> bytes:
     return backend.export(model_in(files), form or backend.forms[0]).encode()
 
 
+def federation_in(files: Mapping[str, bytes]) -> Federation:
+    """The federation with which a version was trained.
+
+    Args:
+        files: The version's files.
+    """
+    return parse_federation(json.loads(files["federation.json"]), "federation.json", stored=True)
+
+
 def model_columns(files: Mapping[str, bytes]) -> ModelColumns:
     """What the columns of a registered version hold.
 
     Args:
         files: The version's files.
     """
-    federation = parse_federation(
-        json.loads(files["federation.json"]), "federation.json", stored=True
-    )
+    federation = federation_in(files)
     facts = json.loads(files["columns.json"])
     found = {column.name: column for column in _columns(federation, facts["categories"])}
     label = federation.parties[federation.label_holder].label

@@ -13,7 +13,7 @@ from opboost_ops.boosting import dask_engine, tuning
 from opboost_ops.boosting.trainer import READERS, format_of
 from opboost_ops.config.agreement import PROTOCOL, digest_of, document
 from opboost_ops.config.federation import Federation, Purpose
-from opboost_ops.config.loading import load_federation, parse_federation, site_of
+from opboost_ops.config.loading import load_federation, site_of
 from opboost_ops.config.public_keys import PublicKeys
 from opboost_ops.errors import BudgetError, ConfigError, ContractError, OpBoostError
 from opboost_ops.exchange.artifact import DOCUMENT, Draft
@@ -21,6 +21,7 @@ from opboost_ops.exchange.books import agreements_of
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.plan import Plan, asks, names_holdout
 from opboost_ops.exchange.store import Store, open_store
+from opboost_ops.models.export import federation_in
 from opboost_ops.models.registry import Registry, backend_in
 from opboost_ops.privacy.charges import Charges
 from opboost_ops.run import clock, timings
@@ -210,7 +211,7 @@ def for_model(
             evaluated in the mode of scoring.
     """
     backend_in(files)
-    trained = parse_federation(json.loads(files["federation.json"]), "federation.json", stored=True)
+    trained = federation_in(files)
     remedy = (
         "Train a model with the federation file as it is now, roll back to an older version, or "
         "bring the file back."

@@ -203,9 +203,7 @@ def own_columns(
     """
     owner = federation.label_holder
     return {
-        (full := f"{owner}.{name}"): _own_column(
-            rows, name, feature, categories.get(full, [])
-        )
+        (full := f"{owner}.{name}"): _own_column(rows, name, feature, categories.get(full, []))
         for name, feature in federation.parties[owner].features.items()
     }
 

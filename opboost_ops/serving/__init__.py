@@ -1,0 +1,1 @@
+"""Scoring single rows at the label holder: no other party is asked, and nothing leaves."""

@@ -1,0 +1,285 @@
+"""Other parties' values as accepted scoring runs left them in the label holder's home."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from opboost_ops.config.federation import Federation, ScoringMode
+from opboost_ops.config.site import Site
+from opboost_ops.exchange.audit import Entry
+from opboost_ops.mechanisms import noise
+from opboost_ops.models.export import federation_in
+from opboost_ops.models.registry import Registry
+from opboost_ops.models.scores import DISTRIBUTIONS
+from opboost_ops.stages.gate import maps
+from opboost_ops.stages.home import Home
+from opboost_ops.stages.id_digests import DIGESTS, keys_of, tails
+from opboost_ops.stages.open_rows import members_table, opened_table
+from opboost_ops.stages.others import of_cells
+from opboost_ops.stages.stage import alignment_key
+
+#: What `write_scores` leaves in a run's home, the last thing that it does there.
+WRITTEN = "written"
+
+#: The kind of artifact that has a mode's values.
+_KINDS = {"desensitised": "values", "routed": "routes"}
+
+_SECONDS_A_DAY = 86_400.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """An accepted scoring run.
+
+    Attributes:
+        version: The model version that it scored with.
+        run: Its id.
+    """
+
+    version: str
+    run: str
+
+
+def accepted_runs(site: Site, federation: str) -> frozenset[Run]:
+    """Scoring runs whose scores were checked and written, and whose tables are still at home.
+
+    Args:
+        site: The label holder's.
+        federation: Name of the federation.
+    """
+    home = site.home / federation
+    return frozenset(
+        Run(path.parent.name, path.stem)
+        for path in (home / DISTRIBUTIONS).glob("*/*.json")
+        if (home / path.stem / f"{WRITTEN}.json").is_file()
+    )
+
+
+@dataclass(frozen=True)
+class Values:
+    """What is known of some people, shape (n,) each.
+
+    Attributes:
+        columns: By full name, float64; NaN where nothing is known.
+        age_days: By party, float64; NaN where it has released nothing of a person.
+        there: By party, whether it has the person; true where that is not known.
+    """
+
+    columns: Mapping[str, np.ndarray]
+    age_days: Mapping[str, np.ndarray]
+    there: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class _Release:
+    """The opened rows of a run, which are mapped, in the order of its scores."""
+
+    ids: pa.ChunkedArray
+    columns: Mapping[str, Mapping[str, np.ndarray]]
+    there: Mapping[str, np.ndarray]
+    received: Mapping[str, float]
+    asked: np.ndarray
+
+
+class Releases:
+    """The newest values of each person.
+
+    A person whom a later run asked about, and whom it did not find at all parties, has none: what
+    a party no longer releases is not used any longer.
+
+    Args:
+        site: The label holder's.
+        federation: As the served version is scored.
+        version: That version.
+        thresholds: By full column name, those of its trees.
+        received: The audit log's entries of what was received.
+        runs: Runs to look at.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        federation: Federation,
+        version: str,
+        thresholds: Mapping[str, Sequence[float]],
+        received: Iterable[Entry],
+        runs: Iterable[Run],
+    ) -> None:
+        self._federation = federation
+        self._thresholds = thresholds
+        self._key = alignment_key(site, federation.name)
+        times = {entry.place: datetime.fromisoformat(entry.at) for entry in reversed([*received])}
+        fitting = _Fitting(site, federation, version)
+        found = [
+            release
+            for run in runs
+            if fitting.fits(run) and (release := _read(site, federation, run.run, times))
+        ]
+        self._releases = sorted(found, key=lambda r: -min(r.received.values()))
+        keys = [_hashes(_texts(release.ids)) for release in self._releases]
+        lengths = [len(each) for each in keys]
+        joined = np.concatenate(keys) if keys else np.empty(0, dtype=np.uint64)
+        # Of several places of a person the first is that of the newest run.
+        self._keys, first = np.unique(joined, return_index=True)
+        owners = np.repeat(np.arange(len(keys), dtype=np.int32), lengths)
+        begins = np.repeat(np.cumsum([0, *lengths])[:-1], lengths)
+        self._owner, self._row = owners[first], first - begins[first]
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def find(self, ids: pl.Series, now: float) -> Values:
+        """What is known of people.
+
+        Args:
+            ids: Their IDs, of the declared type, shape (n,).
+            now: In seconds since 1970-01-01 (UTC).
+        """
+        count, parties = len(ids), self._federation.feature_holders
+        columns: dict[str, np.ndarray] = {}
+        ages = {party: np.full(count, np.nan) for party in parties}
+        there = {party: np.ones(count, dtype=bool) for party in parties}
+        owner, row = self._places(ids)
+        for number in np.unique(owner[owner >= 0]):
+            release, people = self._releases[number], np.flatnonzero(owner == number)
+            rows = row[people]
+            for party in parties:
+                members = release.there.get(party)
+                here = np.ones(len(rows), bool) if members is None else members[rows]
+                ages[party][people] = max(now - release.received[party], 0.0) / _SECONDS_A_DAY
+                there[party][people] = here
+                for full, values in self._values(release, party, rows, here).items():
+                    columns.setdefault(full, np.full(count, np.nan))[people] = values
+        return Values(columns, ages, there)
+
+    def _values(
+        self, release: _Release, party: str, rows: np.ndarray, there: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        codes = {name: values[rows] for name, values in release.columns[party].items()}
+        if self._federation.scoring.mode != "routed":
+            return {f"{party}.{n}": np.where(there, v, np.nan) for n, v in codes.items()}
+        asked = {name: self._thresholds[f"{party}.{name}"] for name in codes}
+        return of_cells(self._federation, party, asked, codes, there)
+
+    def _places(self, ids: pl.Series) -> tuple[np.ndarray, np.ndarray]:
+        """In which run each person's newest values are, -1 for none, and in which of its rows."""
+        count = len(ids)
+        owner, row = np.full(count, -1, dtype=np.int32), np.zeros(count, dtype=np.int64)
+        if not len(self._keys):
+            return owner, row
+        texts = ids.cast(pl.String)
+        hashes = _hashes(texts)
+        at = np.minimum(np.searchsorted(self._keys, hashes), len(self._keys) - 1)
+        hit = self._keys[at] == hashes
+        owner[hit], row[hit] = self._owner[at[hit]], self._row[at[hit]]
+        for number in np.unique(owner[hit]):
+            people = np.flatnonzero(owner == number)
+            known = _texts(self._releases[number].ids.take(pa.array(row[people])))
+            # Two IDs may share a hash: then neither gets the other's values.
+            owner[people[(known != texts[people]).to_numpy()]] = -1
+        older = np.flatnonzero(owner > 0)
+        if len(older):
+            owner[older[self._asked_since(ids[older], owner[older])]] = -1
+        return owner, row
+
+    def _asked_since(self, ids: pl.Series, owner: np.ndarray) -> np.ndarray:
+        """Whom a newer run asked about, without finding them, bool, shape (n,)."""
+        kind = self._federation.id.type
+        digests = noise.person_keys(self._key, ids.to_arrow(), kind)
+        found = np.zeros(len(ids), dtype=bool)
+        for number, release in enumerate(self._releases[: int(owner.max())]):
+            known = release.asked
+            wanted = _heads(digests)
+            at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+            found |= (owner > number) & (known[at] == wanted)
+        return found
+
+
+class _Fitting:
+    """Which runs' values mean the same to a version: by maps, and when routed by its trees."""
+
+    def __init__(self, site: Site, federation: Federation, version: str) -> None:
+        self._registry = Registry(site.models, federation.name)
+        self._home = site.home / federation.name
+        self._version, self._mode = version, federation.scoring.mode
+        self._maps = maps(federation)
+        self._known = {version: True}
+
+    def fits(self, run: Run) -> bool:
+        if self._mode_of(run) != self._mode or (
+            self._mode == "routed" and run.version != self._version
+        ):
+            return False
+        if run.version not in self._known:
+            self._known[run.version] = self._same_maps(run.version)
+        return self._known[run.version]
+
+    def _mode_of(self, run: Run) -> ScoringMode | None:
+        path = self._home / DISTRIBUTIONS / run.version / f"{run.run}.json"
+        try:
+            found: ScoringMode = json.loads(path.read_bytes())["mode"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return found
+
+    def _same_maps(self, version: str) -> bool:
+        if version not in self._registry.versions():
+            return False
+        return maps(federation_in(self._registry.files(version))) == self._maps
+
+
+def _read(
+    site: Site, federation: Federation, run: str, times: Mapping[str, datetime]
+) -> _Release | None:
+    """A run's opened rows; None where its home or the audit log no longer has all of it."""
+    home = Home(site.home / federation.name / run, site.block_rows)
+    holders = federation.feature_holders
+    kind = _KINDS[federation.scoring.mode]
+    places = {party: f"{federation.name}/{run}/{kind}/{party}" for party in holders}
+    each = federation.alignment.members == "each"
+    names = ["scores", DIGESTS, *(opened_table(party) for party in holders)]
+    names += [members_table(party) for party in holders if each]
+    there = all((home.folder / f"{name}.arrow").is_file() for name in names)
+    if not there or not all(place in times for place in places.values()):
+        return None
+    tables = {party: home.table(opened_table(party)) for party in holders}
+    return _Release(
+        ids=home.table("scores").column(federation.id.column),
+        columns={
+            party: {name: _numbers(table.column(name)) for name in table.column_names}
+            for party, table in tables.items()
+        },
+        there={
+            party: home.table(members_table(party)).column("there").to_numpy()
+            for party in holders
+            if each
+        },
+        received={party: times[place].timestamp() for party, place in places.items()},
+        asked=_heads(keys_of(home.table(DIGESTS).column("digest"))),
+    )
+
+
+def _numbers(column: pa.ChunkedArray) -> np.ndarray:
+    """A column as integers; 0 where a person is not at the party."""
+    found: np.ndarray = (column.fill_null(0) if column.null_count else column).to_numpy()
+    return found
+
+
+def _texts(ids: pa.ChunkedArray) -> pl.Series:
+    found = pl.from_arrow(ids)
+    assert isinstance(found, pl.Series)
+    return found.cast(pl.String)
+
+
+def _hashes(texts: pl.Series) -> np.ndarray:
+    return texts.hash(seed=0).to_numpy()
+
+
+def _heads(digests: np.ndarray) -> np.ndarray:
+    """The first eight bytes of digests, uint64, in whose order the digests are."""
+    return tails(np.roll(digests, 8, axis=1))

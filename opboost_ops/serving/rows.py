@@ -1,0 +1,173 @@
+"""Rows as programs hand them in: the columns that a party's table would have, checked likewise.
+
+What a table's check would refuse is refused here too, by column and count: no value is shown.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from numbers import Integral, Real
+from typing import Any
+
+import polars as pl
+
+from opboost_ops.config.feature import SharedFeature
+from opboost_ops.config.federation import Federation
+from opboost_ops.errors import ContractError
+from opboost_ops.stages import raw_table
+from opboost_ops.stages.column_types import type_name
+
+#: Larger whole numbers are no 64-bit float.
+_LARGEST: Any = sys.float_info.max
+
+_DATES = (date, datetime, time, timedelta)
+
+
+def frame_of(
+    rows: Sequence[Mapping[str, Any]], federation: Federation, names: Sequence[str]
+) -> pl.DataFrame:
+    """Rows as a table of their declared columns; others are left out.
+
+    Args:
+        rows: By declared name; a missing value is None.
+        federation: As the version is scored.
+        names: The columns that each row must have.
+
+    Raises:
+        ContractError: A column is not there, or holds what its declaration does not take.
+    """
+    absent = [name for name in names if not all(name in row for row in rows)]
+    if absent:
+        raise ContractError(
+            f"A row lacks {', '.join(absent)}.",
+            "Send every declared column; null stands for a missing value.",
+        )
+    columns = []
+    for name in names:
+        values = [row[name] for row in rows]
+        feature = feature_of(federation, name)
+        columns.append(
+            _ids(values, federation) if feature is None else _column(values, name, feature)
+        )
+    return pl.DataFrame(columns)
+
+
+def require_rows(frame: pl.DataFrame, federation: Federation) -> None:
+    """Refuse what the check of a table of new rows refuses of single rows.
+
+    Args:
+        frame: Columns by declared name.
+        federation: As the version is scored.
+
+    Raises:
+        ContractError: A type or category is not as declared, or a value is missing that may not.
+    """
+    identity, owner = federation.id, federation.label_holder
+    ids = frame.schema[identity.column]
+    text = "string" if ids in (pl.String, pl.Categorical) else type_name(ids)
+    found = "integer" if ids.is_integer() else text
+    if found != identity.type and ids != pl.Null:
+        raise ContractError(
+            f"The IDs (column {identity.column}) are of type {found}; {identity.type} is declared."
+        )
+    _refuse(frame, identity.column, frame.get_column(identity.column).is_null(), "no ID")
+    features = federation.parties[owner].features
+    raw_table.require_types(frame, owner, features)
+    for name, feature in features.items():
+        values = frame.get_column(name)
+        if feature.missing == "forbid":
+            _refuse(frame, name, pl.Series(raw_table.missing(values)), "no value, which is needed")
+
+
+def require_categories(frame: pl.DataFrame, federation: Federation) -> None:
+    """Refuse categories that are not declared, where they are declared.
+
+    Args:
+        frame: Columns by declared name, as their declarations take them.
+        federation: As the version is scored.
+
+    Raises:
+        ContractError: There is one.
+    """
+    for name, feature in federation.parties[federation.label_holder].features.items():
+        if feature.type != "numeric" and feature.categories:
+            text = frame.get_column(name).cast(pl.String)
+            unknown = ~text.is_in(list(feature.categories)).fill_null(True)
+            _refuse(frame, name, unknown, "a category that is not declared")
+
+
+def feature_of(federation: Federation, name: str) -> SharedFeature | None:
+    """The declaration of a column: an own feature, or ``party.feature``; None for the ID.
+
+    Args:
+        federation: As the version is scored.
+        name: The column.
+    """
+    owner = federation.label_holder
+    if name == federation.id.column:
+        return None
+    if name in federation.parties[owner].features:
+        return federation.parties[owner].features[name]
+    party, _, feature = name.partition(".")
+    return federation.parties[party].features[feature]
+
+
+def _refuse(frame: pl.DataFrame, name: str, wrong: pl.Series, what: str) -> None:
+    if count := int(wrong.sum()):
+        of = "" if frame.height == 1 else f" in {count} of {frame.height} rows"
+        raise ContractError(f"{name} has {what}{of}.", "Correct the rows, and send them again.")
+
+
+def _ids(values: Sequence[Any], federation: Federation) -> pl.Series:
+    name, kind = federation.id.column, federation.id.type
+    if kind == "string":
+        return _made(values, name, pl.String, lambda v: isinstance(v, str), "a text")
+    return _made(values, name, pl.Int64, _whole, "a whole number")
+
+
+def _column(values: Sequence[Any], name: str, feature: SharedFeature) -> pl.Series:
+    if feature.type == "numeric":
+        if feature.unit is not None and any(isinstance(v, (str, *_DATES)) for v in values):
+            return _alike(values, name)
+        # Whole numbers too: a column of numbers is read as 64-bit floats before it is used.
+        plain = [float(v) if _number(v) else v for v in values]
+        return _made(plain, name, pl.Float64, lambda v: isinstance(v, float), "a number")
+    return _alike(values, name)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, Real | Decimal) and bool(abs(value) <= _LARGEST)
+
+
+def _whole(value: Any) -> bool:
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    return whole and -(2**63) <= value < 2**63
+
+
+def _made(
+    values: Sequence[Any], name: str, kind: Any, takes: Callable[[Any], bool], needed: str
+) -> pl.Series:
+    if not all(value is None or takes(value) for value in values):
+        raise ContractError(
+            f"{name} holds something else than {needed}.",
+            "Send numbers without quotes, and texts as texts; null stands for a missing value.",
+        )
+    return pl.Series(name, values, dtype=kind)
+
+
+def _alike(values: Sequence[Any], name: str) -> pl.Series:
+    """Categories or dates: all of one type, which polars finds."""
+    kinds = {type(value) for value in values if value is not None}
+    if len(kinds) > 1 or not all(
+        issubclass(k, str | Integral | float | date | time | timedelta) for k in kinds
+    ):
+        raise ContractError(
+            f"{name} holds values of several types, or of one that is no category.",
+            "Send all of them as texts.",
+        )
+    try:
+        return pl.Series(name, values)
+    except (TypeError, OverflowError, pl.exceptions.PolarsError):
+        pass
+    raise ContractError(f"{name} holds a number that is too large.", "Send it as a text.")
