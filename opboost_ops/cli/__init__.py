@@ -31,6 +31,7 @@ from opboost_ops.cli import (
     policy,
     run,
     score,
+    serve,
     simulate,
     sites,
     stop,
@@ -72,6 +73,7 @@ app.command("resume")(stop.resume)
 app.command("check")(check.command)
 app.command("run")(run.command)
 app.command("score")(score.command)
+app.command("serve")(serve.command)
 app.command("channel")(channel.command)
 app.command("plan")(plan.command)
 app.command("simulate")(simulate.command)

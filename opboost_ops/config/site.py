@@ -151,13 +151,13 @@ class Site(Record):
             return _long_enough(self.serve_token.read_text().strip())
         except (OSError, UnicodeDecodeError):
             pass
-        raise ConfigError(f"The serving token {self.serve_token.name} cannot be read.", _MAKE_TOKEN)
+        raise ConfigError(f"The serving token {self.serve_token.name} cannot be read.", _MAKE_ONE)
 
 
 #: Fewer characters could be guessed.
 _TOKEN = 32
 
-_MAKE_TOKEN = (
+_MAKE_ONE = (
     "Make one: `(umask 077; openssl rand -hex 32 > keys/serve.token)` beside site.yaml, or name "
     "another place by `serve_token` there."
 )
@@ -167,7 +167,7 @@ def _long_enough(token: str) -> str:
     if len(token) < _TOKEN or not token.isascii():
         raise ConfigError(
             f"The serving token is shorter than {_TOKEN} characters, or not plain ASCII.",
-            _MAKE_TOKEN,
+            _MAKE_ONE,
         )
     return token
 

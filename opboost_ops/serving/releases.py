@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation, ScoringMode
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.audit import Entry
@@ -112,6 +113,9 @@ class Releases:
     ) -> None:
         self._federation = federation
         self._thresholds = thresholds
+        self._columns = {
+            party: columns_of(federation, party) for party in federation.feature_holders
+        }
         self._key = alignment_key(site, federation.name)
         times = {entry.place: datetime.fromisoformat(entry.at) for entry in reversed([*received])}
         fitting = _Fitting(site, federation, version)
@@ -164,7 +168,7 @@ class Releases:
         if self._federation.scoring.mode != "routed":
             return {f"{party}.{n}": np.where(there, v, np.nan) for n, v in codes.items()}
         asked = {name: self._thresholds[f"{party}.{name}"] for name in codes}
-        return of_cells(self._federation, party, asked, codes, there)
+        return of_cells(party, self._columns[party], asked, codes, there)
 
     def _places(self, ids: pl.Series) -> tuple[np.ndarray, np.ndarray]:
         """In which run each person's newest values are, -1 for none, and in which of its rows."""

@@ -10,6 +10,7 @@ from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from opboost_ops.config.feature import SharedFeature
@@ -71,13 +72,13 @@ def require_rows(frame: pl.DataFrame, federation: Federation) -> None:
         raise ContractError(
             f"The IDs (column {identity.column}) are of type {found}; {identity.type} is declared."
         )
-    _refuse(frame, identity.column, frame.get_column(identity.column).is_null(), "no ID")
+    _refuse(frame, identity.column, frame.get_column(identity.column).null_count(), "no ID")
     features = federation.parties[owner].features
     raw_table.require_types(frame, owner, features)
     for name, feature in features.items():
         values = frame.get_column(name)
         if feature.missing == "forbid":
-            _refuse(frame, name, pl.Series(raw_table.missing(values)), "no value, which is needed")
+            _refuse(frame, name, _gaps(values), "no value, which is needed")
 
 
 def require_categories(frame: pl.DataFrame, federation: Federation) -> None:
@@ -94,7 +95,7 @@ def require_categories(frame: pl.DataFrame, federation: Federation) -> None:
         if feature.type != "numeric" and feature.categories:
             text = frame.get_column(name).cast(pl.String)
             unknown = ~text.is_in(list(feature.categories)).fill_null(True)
-            _refuse(frame, name, unknown, "a category that is not declared")
+            _refuse(frame, name, int(unknown.sum()), "a category that is not declared")
 
 
 def feature_of(federation: Federation, name: str) -> SharedFeature | None:
@@ -113,8 +114,14 @@ def feature_of(federation: Federation, name: str) -> SharedFeature | None:
     return federation.parties[party].features[feature]
 
 
-def _refuse(frame: pl.DataFrame, name: str, wrong: pl.Series, what: str) -> None:
-    if count := int(wrong.sum()):
+def _gaps(values: pl.Series) -> int:
+    return (
+        int(np.isnan(values.to_numpy()).sum()) if values.dtype.is_float() else values.null_count()
+    )
+
+
+def _refuse(frame: pl.DataFrame, name: str, count: int, what: str) -> None:
+    if count:
         of = "" if frame.height == 1 else f" in {count} of {frame.height} rows"
         raise ContractError(f"{name} has {what}{of}.", "Correct the rows, and send them again.")
 

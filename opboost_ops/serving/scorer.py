@@ -123,7 +123,9 @@ class Scorer:
         absent = [name for name in served.names if name not in frame.columns]
         if absent:
             raise ContractError(f"The table lacks {', '.join(absent)}.", "Add them.")
-        scored = served.score(frame, reasons)
+        scored = served.score(frame.select(served.names), reasons)
+        made = pl.from_arrow(scored.table)
+        assert isinstance(made, pl.DataFrame)
         names = np.array(STATES)
         more = {_VERSION: pl.lit(served.version)}
         for party, states in scored.states.items():
@@ -131,7 +133,8 @@ class Scorer:
             ages = pl.Series(scored.age_days[party]).fill_nan(None)
             more[f"age_days_{party}"] = pl.lit(ages)
         refused = pl.Series(scored.refused.astype(str), dtype=pl.String)
-        found = scored.table.with_columns(**more, refused=refused)
+        made = made.select(pl.when(refused == "").then(pl.all()))
+        found = made.with_columns(**more, refused=refused)
         return found.insert_column(0, frame.get_column(served.federation.id.column))
 
     def look(self) -> None:
@@ -269,7 +272,9 @@ def answers(served: Served, scored: Scored) -> list[Score]:
         scored: The rows.
     """
     found = []
-    for i, row in enumerate(scored.table.to_dicts()):
+    for i, row in enumerate(scored.table.to_pylist()):
+        if scored.refused[i]:
+            row = dict.fromkeys(row)
         partners = {
             party: Partner(
                 STATES[states[i]],

@@ -37,7 +37,7 @@ class Scored:
     """Rows with all that is said of them.
 
     Attributes:
-        table: The columns of a file of scores, without the ID; null where a row is refused.
+        table: The columns of a file of scores, without the ID, refused rows too.
         states: By party, an index into `STATES` each.
         age_days: By party, NaN where there are no values.
         used: By party, whether the score rests on its values.
@@ -46,7 +46,7 @@ class Scored:
     """
 
     def __init__(self, count: int) -> None:
-        self.table = pl.DataFrame()
+        self.table = pa.table({})
         self.states: dict[str, np.ndarray] = {}
         self.age_days: dict[str, np.ndarray] = {}
         self.used: dict[str, np.ndarray] = {}
@@ -89,6 +89,8 @@ class Served:
         self._used = set(model_of(self._text).numeric_splits())
         self._rules, self._left, self._forgotten = rules, left, forgotten
         own = federation.parties[federation.label_holder].features
+        columns = {party: columns_of(federation, party) for party in federation.feature_holders}
+        self._columns = {p: [f"{p}.{c.name}" for c in some] for p, some in columns.items()}
         elsewhere: list[str] = []
         self.releases: Releases | None = None
         if mode == "local":
@@ -97,8 +99,8 @@ class Served:
         else:
             bounds = {
                 f"{party}.{column.name}": (column.domain.lower, column.domain.upper)
-                for party in federation.feature_holders
-                for column in columns_of(federation, party)
+                for party, some in columns.items()
+                for column in some
             }
             thresholds = comparisons(self._text, bounds)
             self.releases = Releases(site, federation, version, thresholds, received, runs)
@@ -125,7 +127,7 @@ class Served:
         """Score rows.
 
         Args:
-            frame: Own columns by declared name, `names` among them, shape (n, ...).
+            frame: The columns `names`, shape (n, ...).
             reasons: How many features are named beside each score.
 
         Raises:
@@ -138,7 +140,6 @@ class Served:
                 "whatever depends on them.",
                 "Ask for the score alone.",
             )
-        frame = frame.select(self.names)
         given.require_rows(frame, self.federation)
         owner = self.federation.label_holder
         frame = declared_values(frame, self.federation.parties[owner].features)
@@ -149,8 +150,8 @@ class Served:
         columns = own_columns(self.federation, frame, self._facts["categories"])
         for full in self._facts["categories"]:
             name = full.partition(".")[2]
-            gaps = np.isnan(columns[full]) & ~raw_table.missing(frame.get_column(name))
-            scored.unseen[name] = gaps
+            if (gaps := np.isnan(columns[full])).any():
+                scored.unseen[name] = gaps & ~raw_table.missing(frame.get_column(name))
         ids = frame.get_column(self.federation.id.column)
         if len(self._forgotten):
             kept = self._forgotten.keep(ids.to_arrow(), self.federation.id.type)
@@ -168,12 +169,7 @@ class Served:
         if reasons:
             names = self._facts["names"]
             made |= reason_columns(self.federation, names, self._text, matrix, reasons)
-        table = pl.from_arrow(pa.table(made))
-        assert isinstance(table, pl.DataFrame)
-        wrong = scored.refused != ""
-        if wrong.any():
-            table = table.select(pl.when(pl.Series(~wrong)).then(pl.all()))
-        scored.table = table
+        scored.table = pa.table(made)
         return scored
 
     def _others(self, ids: pl.Series, scored: Scored) -> dict[str, np.ndarray]:
@@ -200,8 +196,7 @@ class Served:
                     scored.refused[(state == number) & (scored.refused == "")] = STATES[number]
             scored.states[party], scored.used[party] = state, used
             scored.age_days[party] = np.where(state == _WITHDRAWN, np.nan, age)
-            for column in columns_of(self.federation, party):
-                full = f"{party}.{column.name}"
+            for full in self._columns[party]:
                 released = values.columns.get(full)
                 otherwise = np.where(state == _ABSENT, np.nan, self._fallback[full])
                 found[full] = otherwise if released is None else np.where(used, released, otherwise)

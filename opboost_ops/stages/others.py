@@ -7,7 +7,7 @@ import polars as pl
 import pyarrow as pa
 
 from opboost_ops.boosting import routes
-from opboost_ops.config.columns import columns_of
+from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.federation import Federation, ScoringMode
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.scratch.parts import gathered
@@ -102,12 +102,12 @@ def _stand_ins(
     context: Context, party: str, cells: Mapping[str, np.ndarray], there: np.ndarray
 ) -> dict[str, np.ndarray]:
     asked = context.receive("route_request", party).document["thresholds"]
-    return of_cells(context.federation, party, asked, cells, there)
+    return of_cells(party, columns_of(context.federation, party), asked, cells, there)
 
 
 def of_cells(
-    federation: Federation,
     party: str,
+    columns: Iterable[Column],
     asked: Mapping[str, Sequence[float]],
     cells: Mapping[str, np.ndarray],
     there: np.ndarray,
@@ -115,14 +115,14 @@ def of_cells(
     """Stand-ins of cells between thresholds, by full name, float64, shape (n,).
 
     Args:
-        federation: As declared.
         party: A feature holder.
-        asked: The thresholds of its columns.
+        columns: Its columns.
+        asked: The thresholds of those that are asked for.
         cells: Its answers, by column, shape (n,).
         there: Which people it has, bool, shape (n,); the others' values are NaN.
     """
     found: dict[str, np.ndarray] = {}
-    for column in columns_of(federation, party):
+    for column in columns:
         full = f"{party}.{column.name}"
         if column.name not in asked:
             found[full] = np.where(there, float(column.domain.lower), np.nan)

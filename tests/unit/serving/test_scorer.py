@@ -1,0 +1,223 @@
+"""One row, scored by the label holder alone, gets the score of the batch; nothing else happens."""
+
+import datetime
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from opboost_ops import api
+from opboost_ops.errors import ConfigError, ContractError, PolicyError
+from opboost_ops.models.registry import Registry
+from opboost_ops.serving import scorer as serving
+from tests.commands import printed
+from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
+from tests.unit.stages.scoring_data import NAME, dataset, score_files
+
+LATER_RUN = "0" * 15 + "b"
+
+
+@pytest.fixture(scope="module")
+def scored_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A federation that has trained two versions, and scored new rows with the first."""
+    workspace = Workspace.write(
+        tmp_path_factory.mktemp("served") / "federation",
+        dataset("binary"),
+        training={"trees": 8, "depth": 3},
+        scoring={"mode": "desensitised", "calibration": "platt"},
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        workspace.known_to(patch)
+        workspace.all()
+        workspace.scoring().all()
+        Workspace(workspace.folder, SECOND_RUN).all({"trees": 3})
+    Registry(workspace.folder / "a" / "models", NAME).promote(FIRST_RUN, "as before")
+    return workspace
+
+
+@pytest.fixture
+def served(
+    scored_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Workspace]:
+    copy = scored_once.copy(tmp_path / "federation", SECOND_RUN)
+    copy.known_to(monkeypatch)
+    # Looks at what has changed before each answer.
+    monkeypatch.setattr(serving, "LOOK", -1.0)
+    yield copy
+
+
+def new_rows(workspace: Workspace) -> pl.DataFrame:
+    return pl.read_parquet(workspace.folder / "a" / "tables" / "score.parquet")
+
+
+def scorer_of(workspace: Workspace) -> api.Scorer:
+    return api.Scorer(workspace.folder / "a", workspace.folder)
+
+
+def rules(workspace: Workspace, **serve: Any) -> None:
+    workspace.edit_yaml("a/policy.yaml", lambda policy: policy.update(serve=serve), agree=False)
+
+
+def known_row(workspace: Workspace) -> dict[str, Any]:
+    """Somebody whom the batch has scored."""
+    (path,) = score_files(workspace)
+    person = pl.read_parquet(path)["id"][0]
+    return new_rows(workspace).filter(pl.col("id") == person).to_dicts()[0]
+
+
+def test_every_row_gets_the_score_of_the_batch_and_no_file_changes(served: Workspace) -> None:
+    rows = new_rows(served)
+    before = served.files()
+    scorer = scorer_of(served)
+    frame = scorer.score_frame(rows)
+    each = [scorer.score(row) for row in rows.to_dicts()]
+    (path,) = score_files(served)
+    batch = pl.read_parquet(path)
+    found = batch.select("id").join(frame, on="id", how="left", maintain_order="left")
+    assert found.select(batch.columns).equals(batch)
+    assert [one.score for one in each] == frame["score"].to_list()
+    assert [one.decision for one in each] == frame["class"].to_list()
+    assert {one.version for one in each} == {FIRST_RUN}
+    # Somebody whom a party lacks is scored too, and flagged.
+    others = frame.join(batch, on="id", how="anti")
+    assert others.height > 20 and set(others["state_b0"]) == set(others["state_b1"]) == {"unknown"}
+    assert set(found["state_b0"]) == {"current"} and found["age_days_b0"].max() < 1  # type: ignore[operator]
+    assert served.files() == before
+
+
+def test_reasons_add_up_to_the_raw_score(served: Workspace) -> None:
+    found = scorer_of(served).score(known_row(served), reasons=2)
+    assert found.reasons is not None and len(found.reasons.named) == 2
+    parts = [one.contribution for one in found.reasons.named]
+    whole = found.reasons.base + sum(parts) + found.reasons.rest
+    assert abs(whole - found.reasons.raw_score) < 1e-9
+    assert abs(parts[0]) >= abs(parts[1])
+
+
+def test_a_promotion_and_a_rollback_are_followed(served: Workspace) -> None:
+    scorer, row = scorer_of(served), known_row(served)
+    first = scorer.score(row)
+    models = api.models(served.folder)
+    models.promote(SECOND_RUN)
+    second = scorer.score(row)
+    # The values that the first version's run left are of the same columns and maps.
+    assert second.version == SECOND_RUN and second.partners["b0"].state == "current"
+    assert second.score != first.score
+    models.rollback()
+    assert scorer.score(row).score == first.score
+
+
+@pytest.mark.parametrize(
+    ("serve", "score", "refused", "used"),
+    [
+        ({"max_age_days": 30}, True, "", True),
+        ({"max_age_days": 1e-9, "old": "flag"}, True, "", True),
+        ({"max_age_days": 1e-9, "old": "missing"}, True, "", False),
+        ({"max_age_days": 1e-9, "old": "refuse"}, False, "old", False),
+    ],
+)
+def test_old_values_are_flagged_left_out_or_refused(
+    served: Workspace, serve: dict[str, Any], score: bool, refused: str, used: bool
+) -> None:
+    row = known_row(served)
+    fresh = scorer_of(served).score(row).score
+    rules(served, **serve)
+    found = scorer_of(served).score(row)
+    partner = found.partners["b1"]
+    assert partner.state == ("current" if serve["max_age_days"] == 30 else "old")
+    assert partner.age_days is not None and partner.used is used
+    assert (found.score is not None, found.refused) == (score, refused)
+    assert (found.score == fresh) is used
+
+
+def test_somebody_whom_a_party_no_longer_releases_is_not_served_from_an_older_run(
+    served: Workspace,
+) -> None:
+    row, scorer = known_row(served), scorer_of(served)
+    assert scorer.score(row).partners["b0"].used
+    for name in ("train", "score"):
+        path = served.folder / "b0" / "tables" / f"{name}.parquet"
+        pl.read_parquet(path).filter(pl.col("id") != row["id"]).write_parquet(path)
+    served.scoring(LATER_RUN).all()
+    found = scorer.score(row)
+    assert {one.state for one in found.partners.values()} == {"unknown"}
+    rules(served, unknown="refuse")
+    assert scorer.score(row).refused == "unknown"
+
+
+def test_a_forgotten_person_has_no_score(served: Workspace) -> None:
+    row, scorer = known_row(served), scorer_of(served)
+    printed("forget", served.folder / "a", row["id"])
+    found = scorer.score(row)
+    assert (found.score, found.decision, found.refused) == (None, None, "forgotten")
+    assert found.probabilities == {}
+    frame = scorer.score_frame(new_rows(served))
+    assert frame.filter(pl.col("score").is_null())["id"].to_list() == [row["id"]]
+
+
+def test_who_has_stopped_or_agreed_to_nothing_scores_nobody(served: Workspace) -> None:
+    row, scorer = known_row(served), scorer_of(served)
+    printed("stop", served.folder / "a", served.file, "--because", "an audit")
+    with pytest.raises(PolicyError, match="stopped"):
+        scorer.score(row)
+    printed("resume", served.folder / "a", served.file, "--because", "it is over")
+    assert scorer.score(row).score is not None
+    printed("agree", served.folder / "a", "--withdraw", "1")
+    with pytest.raises(PolicyError, match="no agreement"):
+        scorer.score(row)
+
+
+def test_a_party_that_has_left_is_treated_as_the_policy_says(served: Workspace) -> None:
+    row, scorer = known_row(served), scorer_of(served)
+    fresh = scorer.score(row).score
+    served.edit_yaml("federation.yaml", lambda data: data["parties"].pop("b1"), agree=False)
+    printed("agree", served.folder / "a", served.file, "--yes")
+    with pytest.raises(ContractError, match="b1 has left"):
+        scorer.score(row)
+    rules(served, withdrawn="last")
+    assert scorer.score(row).score == fresh
+    rules(served, withdrawn="missing")
+    found = scorer.score(row)
+    assert found.partners["b1"].state == "withdrawn" and found.partners["b0"].used
+    assert found.score != fresh
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"x": "0.5"}, "x holds something else than a number"),
+        ({"x": None}, "x has no value"),
+        ({"x": float("nan")}, "x has no value"),
+        ({"x": [1]}, "x holds something else"),
+        ({"id": 17}, "id holds something else than a text"),
+        ({"id": None}, "id has no ID"),
+        ({"kind": {"a": 1}}, "kind holds values of several types"),
+    ],
+)
+def test_what_a_table_may_not_hold_a_row_may_not_either(
+    served: Workspace, change: dict[str, Any], said: str
+) -> None:
+    scorer, row = scorer_of(served), known_row(served)
+    with pytest.raises(ContractError, match=said) as refused:
+        scorer.score(row | change)
+    assert "0.5" not in str(refused.value) and "17" not in str(refused.value)
+    with pytest.raises(ContractError, match="lacks x"):
+        scorer.score({"id": row["id"], "kind": "one"})
+
+
+def test_a_category_that_no_training_row_had_counts_as_missing(served: Workspace) -> None:
+    scorer, row = scorer_of(served), known_row(served)
+    found = scorer.score(row | {"kind": "ninth", "age": datetime.date(2020, 1, 1)})
+    assert found.unseen == ("kind",)
+    assert found.score == scorer.score(row | {"kind": None}).score
+
+
+def test_only_the_label_holder_scores(served: Workspace) -> None:
+    with pytest.raises(ConfigError, match="not the label holder"):
+        api.Scorer(served.folder / "b0", served.folder)
+    os.remove(served.folder / "a" / "models" / NAME / "champion.json")
+    with pytest.raises(ContractError, match="no champion"):
+        scorer_of(served)
