@@ -1,0 +1,143 @@
+"""The endpoint: who may ask, what is refused, and that no answer shows what was sent."""
+
+import json
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from starlette.testclient import TestClient
+
+from opboost_ops import api
+from opboost_ops.config.loading import load_site
+from opboost_ops.errors import ConfigError
+from opboost_ops.serving.app import MOST_BYTES, MOST_ROWS, make_app
+from tests.commands import printed
+from tests.federation import FIRST_RUN, Workspace
+from tests.unit.stages.scoring_data import dataset
+
+TOKEN = "0123456789abcdef" * 4
+HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A federation whose label holder holds all columns of its new rows."""
+    made = Workspace.write(
+        tmp_path_factory.mktemp("endpoint") / "federation",
+        dataset("binary"),
+        training={"trees": 3, "depth": 2},
+        scoring={"mode": "local"},
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        made.known_to(patch)
+        made.all()
+    return made
+
+
+@pytest.fixture(scope="module")
+def client(workspace: Workspace) -> Iterator[TestClient]:
+    scorer = api.Scorer(workspace.folder / "a", workspace.folder)
+    with TestClient(make_app(scorer, TOKEN)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def rows(workspace: Workspace) -> list[dict[str, Any]]:
+    return pl.read_parquet(workspace.folder / "a" / "tables" / "score.parquet").to_dicts()
+
+
+def test_one_row_and_many(client: TestClient, rows: list[dict[str, Any]]) -> None:
+    one = client.post("/score", json={"row": rows[0], "reasons": 2}, headers=HEADERS).json()
+    many = client.post("/score", json={"rows": rows}, headers=HEADERS).json()["scores"]
+    assert len(many) == len(rows) and {found["version"] for found in many} == {FIRST_RUN}
+    assert one["score"] == many[0]["score"] and len(one["reasons"]["named"]) == 2
+    assert client.get("/version", headers=HEADERS).json() == {
+        "version": FIRST_RUN,
+        "mode": "local",
+    }
+    text = client.get("/metrics", headers=HEADERS).text
+    assert f'opboost_serve_rows_total{{outcome="scored"}} {len(rows) + 1}' in text.splitlines()
+    assert client.get("/health").json() == {"status": "ready"}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"Authorization": TOKEN}, {"Authorization": f"Bearer {TOKEN[:-1]}"},
+     {"Authorization": "Bearer "}, {"Authorization": f"Basic {TOKEN}"},
+     {"Authorization": "Bearer \u00e9"}],
+)  # fmt: skip
+def test_nothing_but_health_without_the_token(
+    client: TestClient, rows: list[dict[str, Any]], headers: dict[str, str]
+) -> None:
+    sent = {name: value.encode() for name, value in headers.items()}
+    for method, path in (("POST", "/score"), ("GET", "/version"), ("GET", "/metrics")):
+        answer = client.request(method, path, headers=sent)  # type: ignore[arg-type]
+        assert answer.status_code == 401 and FIRST_RUN not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"{", 400),
+        (b"[" * 100_000, 400),
+        (b'{"row": {"x": NaN}}', 400),
+        (b'{"row": [1]}', 400),
+        (b'{"row": {}, "rows": []}', 400),
+        (b'{"row": {}, "reasons": true}', 400),
+        (b'{"row": {}, "reasons": 51}', 400),
+        (b'{"row": {}, "other": 1}', 400),
+        (b'{"row": {"id": "canary-4711", "kind": "canary-4711", "x": "canary-4711"}}', 422),
+        (b'{"rows": [' + b"{}," * MOST_ROWS + b"{}]}", 413),
+        (b" " * (MOST_BYTES + 1), 413),
+    ],
+)
+def test_what_is_refused_shows_nothing_of_it(
+    client: TestClient, caplog: pytest.LogCaptureFixture, body: bytes, status: int
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        answer = client.post("/score", content=body, headers=HEADERS)
+    assert answer.status_code == status and answer.json().keys() == {"error", "remedy"}
+    assert "canary" not in answer.text + caplog.text
+
+
+def test_without_a_champion_it_is_not_ready(
+    workspace: Workspace, client: TestClient, rows: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    scorer = api.Scorer(workspace.folder / "a", workspace.folder)
+    champion = next((workspace.folder / "a" / "models").rglob("champion.json"))
+    os.rename(champion, tmp_path / "champion.json")
+    try:
+        scorer.look()
+        with TestClient(make_app(scorer, TOKEN)) as unready:
+            assert unready.get("/health").status_code == 503
+            answer = unready.post("/score", json={"row": rows[0]}, headers=HEADERS)
+            assert answer.status_code == 503 and "no champion" in answer.json()["error"]
+    finally:
+        os.rename(tmp_path / "champion.json", champion)
+    scorer.look()
+    assert scorer.score(rows[0]).version == FIRST_RUN
+
+
+def test_the_token_is_a_secret_of_some_length(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = workspace.folder / "a"
+    said = printed("serve", folder, workspace.file, fails=True)
+    assert "keys/serve.token" in said
+    file = folder / "keys" / "serve.token"
+    file.write_text(TOKEN)
+    for mode, text, fault in ((0o644, TOKEN, "read by others"), (0o600, "short", "shorter")):
+        file.chmod(mode)
+        file.write_text(text)
+        with pytest.raises(ConfigError, match=fault) as refused:
+            load_site(folder / "site.yaml").serving_token()
+        assert text not in str(refused.value) or text == "short"
+    file.write_text(f"{TOKEN}\n")
+    assert load_site(folder / "site.yaml").serving_token() == TOKEN
+    workspace.edit_yaml("a/site.yaml", lambda site: site.update(serve_token="env:SERVE_TOKEN"))
+    monkeypatch.setenv("SERVE_TOKEN", json.dumps(TOKEN))
+    assert load_site(folder / "site.yaml").serving_token() == json.dumps(TOKEN)
