@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from benchmarks.single_rows import single_rows
 from opboost_ops.boosting.trainer import predict
 from opboost_ops.datasets.dataset import Dataset, row_ids
 from opboost_ops.datasets.workspace import write_workspace
@@ -33,6 +34,7 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=12)
     parser.add_argument("--trees", type=int, default=80)
     parser.add_argument("--mode", default="desensitised", help="desensitised or routed")
+    parser.add_argument("--serve", type=int, help="score so many rows one by one, too")
     parser.add_argument("--json", action="store_true", help="one line")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -79,6 +81,7 @@ def measured(options: Any, folder: Path) -> dict[str, Any]:
     model = model_in(registry.files(str(registry.champion())))
     alone = predict_seconds(model, new.select(names).to_numpy())
     seconds = finished.seconds()
+    more = single_rows(file, new, options.serve, names) if options.serve else {}
     return {
         "seconds": seconds,
         "score_seconds": seconds["score"],
@@ -89,6 +92,7 @@ def measured(options: Any, folder: Path) -> dict[str, Any]:
         "score_to_lightgbm": round(seconds["score"] / alone, 3),
         "sum_to_lightgbm": round(sum(seconds.values()) / alone, 3),
         "peak_gib_of_a_process": round(peak / 2**20, 3),
+        **more,
     }
 
 
