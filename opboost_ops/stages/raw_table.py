@@ -153,7 +153,8 @@ def numbers(values: pl.Series, feature: SharedFeature) -> np.ndarray:
                 "Declare them all, map them by `mapping`, or name a `rest`.",
             )
         values = codes
-    return values.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    # NaN where a value is missing.
+    return values.cast(pl.Float64).to_numpy()
 
 
 def require_types(frame: pl.DataFrame, party: str, features: Mapping[str, Feature]) -> None:
