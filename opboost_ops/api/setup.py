@@ -4,12 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from opboost_ops.config.federation import LearningTask
-from opboost_ops.config.loading import load_site
 from opboost_ops.setup import bounds as bounds_table
 from opboost_ops.setup.federation_file import Federated
 from opboost_ops.setup.federation_file import federate as join_offers
-from opboost_ops.setup.offers import STORE, Offered, offer_file, write_offer
-from opboost_ops.setup.private_edges import EdgesWritten, write_private_edges
+from opboost_ops.setup.offers import STORE, Offered, write_offer
+from opboost_ops.setup.private_edges import EdgesWritten, take_in, write_private_edges
 
 
 def init(
@@ -22,6 +21,7 @@ def init(
     name: str = "federation",
     store: str = STORE,
     epsilon: float | None = None,
+    private_edges: float | None = None,
     policy: Path | None = None,
     query: str | None = None,
     positive: str | None = None,
@@ -40,6 +40,7 @@ def init(
         store: URL or folder of the exchange.
         epsilon: Of every protected feature, by Global-map; when absent, numbers get the standard
             channel, and categories epsilon 1.
+        private_edges: Epsilon of edges of numbers, drawn once ``bounds.csv`` is filled in.
         policy: A ``policy.yaml`` that pins columns of the table already.
         query: What a database is asked.
         positive: Which of two classes of the label is the positive one.
@@ -58,6 +59,7 @@ def init(
         name=name,
         store=store,
         epsilon=epsilon,
+        private_edges=private_edges,
         policy=policy,
         query=query,
         positive=positive,
@@ -67,7 +69,7 @@ def init(
 
 
 def bounds(site: str | Path) -> bounds_table.FilledIn:
-    """Write a party's filled-in ``bounds.csv`` into its offer.
+    """Write a party's filled-in ``bounds.csv`` into its offer; draw the private edges it asks for.
 
     Args:
         site: Folder of the party's ``site.yaml``.
@@ -75,9 +77,7 @@ def bounds(site: str | Path) -> bounds_table.FilledIn:
     Raises:
         ConfigError: All faults of the table at once; nothing was written.
     """
-    folder = Path(site)
-    offer = offer_file(folder, load_site(folder / "site.yaml").party)
-    return bounds_table.fill_in(folder / bounds_table.TEMPLATE, offer)
+    return take_in(Path(site))[0]
 
 
 def private_edges(

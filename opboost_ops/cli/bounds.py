@@ -7,12 +7,15 @@ def command(site: Site) -> None:
     """Write bounds, categories and fills of the filled-in bounds.csv into the party's offer.
 
     Categories are separated by | or commas; those that are not listed count as the one under
-    `rest`. Dates are written as 2020-01-31 or 31.01.2020.
+    `rest`. Dates are written as 2020-01-31 or 31.01.2020. A scale `private 0.1` draws a column's
+    edges from the party's own table at that epsilon, once its bounds are there, and charges them.
     """
     from opboost_ops import api
 
     done = api.bounds(site)
     print(f"{done.filled} of {done.lines} lines are in {done.file}.")
+    for name, epsilon in done.private.items():
+        print(f"{name}: private edges at epsilon {epsilon:g}, charged once to its account.")
     if not done.missing:
         print("It is public: send it.")
         return

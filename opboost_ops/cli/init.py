@@ -30,6 +30,13 @@ def command(
         float | None,
         typer.Option(help="Of every protected feature, by Global-map; a better channel if absent."),
     ] = None,
+    private_edges: Annotated[
+        float | None,
+        typer.Option(
+            help="Draw the edges of all numbers from the table at this epsilon, charged, once "
+            "bounds.csv is filled in."
+        ),
+    ] = None,
     policy: Annotated[
         Path | None, typer.Option(help="A policy.yaml that pins columns of the table already.")
     ] = None,
@@ -69,6 +76,7 @@ def command(
             name=name,
             store=store,
             epsilon=epsilon,
+            private_edges=private_edges,
             policy=policy,
             query=query,
             positive=positive,

@@ -20,7 +20,9 @@ _MECHANISM: TypeAdapter[Mechanism] = TypeAdapter(Mechanism)
 _STEPS = 10_000
 
 
-def limits(feature: Mapping[str, Any], domain: Mapping[str, int]) -> dict[str, Any]:
+def limits(
+    feature: Mapping[str, Any], domain: Mapping[str, int], edges: float = 0.0
+) -> dict[str, Any]:
     """Caps of a feature's rule at its declared mechanism's own losses.
 
     They need the domain and the mechanism alone, so they are known before bounds and categories
@@ -29,6 +31,7 @@ def limits(feature: Mapping[str, Any], domain: Mapping[str, int]) -> dict[str, A
     Args:
         feature: Its entry in the federation file.
         domain: The federation's, ``lower`` and ``upper``.
+        edges: What private edges of a number cost once, besides.
 
     Returns:
         ``max_changes``; and, where they are finite, ``max_loss_1`` and ``max_loss_whole``, and
@@ -45,7 +48,8 @@ def limits(feature: Mapping[str, Any], domain: Mapping[str, int]) -> dict[str, A
         finite = [loss for loss in losses if loss != "inf"]
         if len(finite) == len(losses):
             rule[f"max_loss_{end}"] = _up(max(finite))
-            rule[f"budget_{end}"] = _up(MOST_CHANGES * sum(finite))
+            once = edges if feature.get("type") == "numeric" else 0.0
+            rule[f"budget_{end}"] = _up(MOST_CHANGES * sum(finite) + once)
     return rule
 
 

@@ -1,9 +1,10 @@
 """What is public about columns, from a table that people fill in: ``bounds.csv``."""
 
 import csv
+import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ _HOW = {
     "categories": "all of them, between | or commas: a|b|c",
     "fill": "what a missing value counts as",
 }
+#: A scale of edges that are drawn once the bounds are there: ``private 0.1``.
+_PRIVATE = "private"
+
 _HOW_DATES = "dates, such as 2020-01-31"
 
 
@@ -36,12 +40,14 @@ class FilledIn:
         filled: How many lines say anything.
         lines: How many there are.
         missing: What is still blank, a line each: ``line 3, income: lower, upper``.
+        private: Epsilons of private edges, by feature whose bounds are there.
     """
 
     file: Path
     filled: int
     lines: int
     missing: tuple[str, ...] = ()
+    private: Mapping[str, float] = field(default_factory=dict)
 
 
 def is_wanted(table: Path, offer: Path) -> bool:
@@ -72,6 +78,7 @@ def fill_in(table: Path, offer: Path) -> FilledIn:
     lines = _lines(table)
     faults: list[Fault] = []
     filled, missing = 0, []
+    private: dict[str, float] = {}
     for number, line in enumerate(lines, start=2):
         feature = (data.get("features") or {}).get(line.get("feature"))
         place = f"line {number}, {line.get('feature')}"
@@ -80,24 +87,32 @@ def fill_in(table: Path, offer: Path) -> FilledIn:
             continue
         change, problems = _change(feature, line)
         faults += [Fault(place, problem, suggestion) for problem, suggestion in problems]
+        epsilon = _private(line)
+        if epsilon is not None and math.isnan(epsilon):
+            faults.append(Fault(place, "scale says private and no epsilon", "such as private 0.1"))
         feature |= change
         filled += bool(change)
+        if epsilon is not None and feature.get("bounds") is not None:
+            private[line["feature"]] = epsilon
         if blank := [] if problems else _blank(feature, line):
             missing.append(f"{place}: {', '.join(blank)}")
     if faults:
         count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
         raise ConfigError(count, "Nothing was written.", file=table.name, faults=faults)
     dump(offer, data)
-    return FilledIn(offer, filled, len(lines), tuple(missing))
+    return FilledIn(offer, filled, len(lines), tuple(missing), private)
 
 
-def write_template(path: Path, blanks: Mapping[str, Sequence[str]], data: Any) -> int:
+def write_template(
+    path: Path, blanks: Mapping[str, Sequence[str]], data: Any, private: float | None = None
+) -> int:
     """Write a table with a line for each feature of which something is still blank.
 
     Args:
         path: Where.
         blanks: What is blank, by feature.
         data: The offer's content.
+        private: Epsilon of private edges of numbers; no scale is filled in when absent.
 
     Returns:
         How many lines it has; no file is written for none.
@@ -108,7 +123,9 @@ def write_template(path: Path, blanks: Mapping[str, Sequence[str]], data: Any) -
             name,
             units[name],
             " ".join(needs),
-            *[""] * 6,
+            *["", ""],
+            f"{_PRIVATE} {private:g}" if private is not None and "lower" in needs else "",
+            *[""] * 3,
             _HOW_DATES if units[name] == "days" and needs[0] == "lower" else _HOW[needs[0]],
         ]
         for name, needs in blanks.items()
@@ -167,7 +184,7 @@ def _change(
             problems.append(("lower is not less than upper", "exchange them, or correct one"))
         else:
             change["bounds"] = bounds
-    if line.get("scale"):
+    if line.get("scale") and _private(line) is None:
         change["scale"] = line["scale"]
     if line.get("categories"):
         between = next((sign for sign in "|;," if sign in line["categories"]), "|")
@@ -184,6 +201,17 @@ def _change(
         else:
             change["missing"] = {"fill": value}
     return change, problems
+
+
+def _private(line: Mapping[str, str]) -> float | None:
+    """The epsilon of private edges; not a number where none is said, None for other scales."""
+    word, _, number = line.get("scale", "").partition(" ")
+    if word != _PRIVATE:
+        return None
+    try:
+        return float(number)
+    except ValueError:
+        return math.nan
 
 
 def _blank(feature: Mapping[str, Any], line: Mapping[str, str]) -> list[str]:

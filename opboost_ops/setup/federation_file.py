@@ -13,8 +13,9 @@ from opboost_ops.config.offer import Offer
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.datasets.workspace import dump
 from opboost_ops.errors import ConfigError, Fault
-from opboost_ops.setup.bounds import TEMPLATE, fill_in, is_wanted
+from opboost_ops.setup.bounds import TEMPLATE, is_wanted
 from opboost_ops.setup.offers import DOMAIN
+from opboost_ops.setup.private_edges import take_in
 
 #: What a party's entry keeps from the file that is there, since no offer says it.
 _KEPT = ("queue", "pool", "shards", "pilot", "signing_key_from", "signing_key_expires",
@@ -106,7 +107,7 @@ def _offer_in(path: Path) -> Path:
         raise ConfigError(f"The folder {path} {there}.", "Name the file: <party>-offer.yaml.")
     table = path / TEMPLATE
     if table.is_file() and is_wanted(table, found[0]):
-        fill_in(table, found[0])
+        take_in(path)
     return found[0]
 
 

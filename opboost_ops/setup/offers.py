@@ -86,6 +86,7 @@ def write_offer(
     name: str = "federation",
     store: str = STORE,
     epsilon: float | None = None,
+    private_edges: float | None = None,
     policy: Path | None = None,
     query: str | None = None,
     positive: str | None = None,
@@ -107,6 +108,8 @@ def write_offer(
         store: URL or folder of the exchange.
         epsilon: Of every protected feature, by Global-map; when absent, numbers get the standard
             channel, and categories epsilon 1.
+        private_edges: Epsilon of edges of numbers, which ``bounds.csv`` then asks for: they are
+            drawn once bounds are there.
         policy: A ``policy.yaml`` that pins columns of the table already.
         query: What a database is asked.
         positive: Which of two classes of the label is the positive one.
@@ -134,7 +137,7 @@ def write_offer(
     site["tables"][name]["train"] = place if isinstance(place, dict) else str(place)
     dump(folder / "site.yaml", site)
     released = frame.height if label is None else None
-    dump(folder / POLICY, _policy(party, identity, draft, released))
+    dump(folder / POLICY, _policy(party, identity, draft, released, private_edges or 0.0))
     _explain(folder / POLICY)
     data: dict[str, Any] = {"version": 1, "federation": name, "party": party}
     data["id"] = {"column": identity, "types": sorted(types)}
@@ -143,14 +146,16 @@ def write_offer(
         data["label"] = target
     data["features"] = draft.features
     dump(offer_file(folder, party), data)
-    blanks = write_template(folder / TEMPLATE, draft.blank, data)
+    blanks = write_template(folder / TEMPLATE, draft.blank, data, private_edges)
     make_private(folder)
     known = fingerprint(public["signing_key"], public["encryption_key"])
     fresh, learnt = isinstance(place, dict), "" if target is None else target["task"]
     return Offered(folder, party, draft.left_out, fresh, blanks, known, learnt)
 
 
-def _policy(party: str, identity: str, draft: FirstColumns, released: int | None) -> dict[str, Any]:
+def _policy(
+    party: str, identity: str, draft: FirstColumns, released: int | None, edges: float
+) -> dict[str, Any]:
     """A policy that allows what is offered, and no more; receivers are pinned by `agree`.
 
     Args:
@@ -158,6 +163,7 @@ def _policy(party: str, identity: str, draft: FirstColumns, released: int | None
         identity: The column that names a person.
         draft: The party's columns.
         released: How many rows a feature holder's table has; None at the label holder.
+        edges: Epsilon of private edges of numbers, once.
     """
     rules: dict[str, Any] = {}
     features = copy.deepcopy(draft.features)
@@ -167,7 +173,7 @@ def _policy(party: str, identity: str, draft: FirstColumns, released: int | None
         if name in draft.columns:
             rule["column"] = draft.columns[name]
         if released is not None:
-            rule |= {"mechanisms": [feature["mechanism"]["name"]], **limits(feature, DOMAIN)}
+            rule |= {"mechanisms": [feature["mechanism"]["name"]], **limits(feature, DOMAIN, edges)}
         rules[name] = rule
     data: dict[str, Any] = {
         "version": 1,

@@ -1,11 +1,13 @@
 """Private edges in a declared file: a party's offer, or the federation file."""
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opboost_ops.config.federation import Federation, Party
+from opboost_ops.config.channel_files import read_tables
+from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import (
     POLICY,
     load_federation,
@@ -20,6 +22,7 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.store import open_store
 from opboost_ops.run.party_sites import federation_file
 from opboost_ops.run.private_edges import PrivateEdges, draw_edges, numeric_features
+from opboost_ops.setup.bounds import TEMPLATE, FilledIn, fill_in
 from opboost_ops.setup.offers import DOMAIN, offer_file
 from opboost_ops.stages.stage import Context, Home
 
@@ -76,9 +79,29 @@ def write_private_edges(
     for name, edges in drawn.items():
         features[name]["scale"] = edges.scale
     if "parties" in data:
-        parse_federation(data, file.name)
+        read = copy.deepcopy(data)
+        parse_federation(read, file.name, known=read_tables(read, file.parent))
     dump(file, data)
     return EdgesWritten(file, site.party, _declared(folder, site.party, file)[1], drawn)
+
+
+def take_in(folder: Path) -> tuple[FilledIn, Mapping[str, PrivateEdges]]:
+    """Write a party's filled-in ``bounds.csv`` into its offer, and draw the edges that it asks for.
+
+    Args:
+        folder: Of the party's ``site.yaml``.
+
+    Raises:
+        OpBoostError: The table has faults; or edges are refused, and none is drawn.
+    """
+    offer = offer_file(folder, load_site(folder / "site.yaml").party)
+    filled = fill_in(folder / TEMPLATE, offer)
+    drawn: dict[str, PrivateEdges] = {}
+    for epsilon in dict.fromkeys(filled.private.values()):
+        cells = DOMAIN["upper"] - DOMAIN["lower"] + 1
+        columns = {name: cells for name, own in filled.private.items() if own == epsilon}
+        drawn |= write_private_edges(folder, epsilon, columns).columns
+    return filled, drawn
 
 
 def _declared(folder: Path, party: str, named: Path | None) -> tuple[Path, Federation]:
@@ -97,9 +120,13 @@ def _declared(folder: Path, party: str, named: Path | None) -> tuple[Path, Feder
 def _of_offer(path: Path) -> Federation:
     """What an offer declares, as the federation that it will be part of sees it."""
     offer = load_offer(path)
-    role: Any = "feature_holder" if offer.label is None else "label_holder"
-    keys = {"signing_key": offer.signing_key, "encryption_key": offer.encryption_key}
-    party = Party(role=role, features=offer.features, label=offer.label, **keys)
+    party: dict[str, Any] = {
+        "role": "feature_holder" if offer.label is None else "label_holder",
+        "signing_key": offer.signing_key,
+        "encryption_key": offer.encryption_key,
+        "features": read_yaml(path)["features"],
+    }
+    read_tables({"parties": {offer.party: party}}, path.parent)
     return Federation.model_validate(
         {
             "version": 1,

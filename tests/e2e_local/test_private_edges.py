@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
-from opboost_ops.config.loading import load_policy, load_site
+from opboost_ops.config.loading import load_offer, load_policy, load_site
 from opboost_ops.errors import BudgetError, ConfigError
+from opboost_ops.exchange.books import open_books
 from opboost_ops.run.recovery import recover
 from opboost_ops.run.rollback import check
 from opboost_ops.setup.private_edges import write_private_edges
@@ -156,3 +158,49 @@ def test_the_consent_sheet_lists_the_edges_with_their_epsilon(workspace: Workspa
                                folder=workspace.folder))["sheet"]  # fmt: skip
     assert any("epsilon 0.1" in one["discloses"] for one in sheet["exact"])
     assert sheet["totals"]["loss_1"] == pytest.approx(before["totals"]["loss_1"] + cost)
+
+
+def test_init_asks_for_edges_of_all_numbers_and_bounds_draws_them(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    pl.DataFrame(
+        {
+            "id": range(2000),
+            "income": rng.lognormal(8, 1, 2000),
+            "debt": rng.normal(50, 20, 2000),
+            "home": rng.choice(["own", "rent"], 2000),
+        }
+    ).write_parquet(tmp_path / "t.parquet")
+    printed(
+        "init", "--party", "bank", "--table", "t.parquet", "--id", "id", "--private-edges", "0.1",
+        folder=tmp_path,
+    )  # fmt: skip
+    table = tmp_path / "bank" / "bounds.csv"
+    lines = pl.read_csv(table, infer_schema=False)
+    number = pl.col("scale") == "private 0.1"
+    assert lines.filter(number).get_column("feature").to_list() == ["income", "debt"]
+    lines.with_columns(
+        lower=pl.when(number).then(pl.lit("0")),
+        upper=pl.when(pl.col("feature") == "income").then(pl.lit("100000")),
+        categories=pl.when(~number).then(pl.lit("own|rent")),
+    ).write_csv(table)
+    # Of debt one bound is still blank: nothing is drawn of it.
+    assert "debt" in printed("bounds", "bank", folder=tmp_path, fails=True)
+    lines.with_columns(
+        lower=pl.when(number).then(pl.lit("0")),
+        upper=pl.when(number).then(pl.lit("100000")),
+        categories=pl.when(~number).then(pl.lit("own|rent")),
+    ).write_csv(table)
+    printed("bounds", "bank", folder=tmp_path)
+    offer = load_offer(tmp_path / "bank" / "bank-offer.yaml")
+    edges = {name: feature.private_edges for name, feature in offer.features.items()}
+    assert {name: len(found.edges) if found else 0 for name, found in edges.items()} == {
+        "income": 9, "debt": 9, "home": 0,
+    }  # fmt: skip
+    site = load_site(tmp_path / "bank" / "site.yaml")
+    policy = load_policy(tmp_path / "bank" / "policy.yaml")
+    with open_books(site) as books:
+        accounts = books.ledger.totals().accounts.values()
+    assert [float(account.step) for account in accounts] == [pytest.approx(0.1, abs=1e-3)] * 2
+    # The policy that init wrote has room for them beside two values of a person.
+    rule = policy.features["income"]
+    assert rule.budget_1 == pytest.approx(2 * (rule.max_loss_1 or 0) + 0.1, abs=1e-3)
