@@ -23,7 +23,9 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
 
     from opboost_ops.cli.fillings import print_fillings
     from opboost_ops.cli.printing import console as wide
+    from opboost_ops.cli.scales import scale_table
     from opboost_ops.config.loading import POLICY, load_federation, load_policy
+    from opboost_ops.planning.scales import scales_of
     from opboost_ops.privacy.left_open import left_open
     from opboost_ops.run.changes import leaving
     from opboost_ops.run.domain_fillings import domain_fillings
@@ -73,6 +75,8 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
             every = "no max_changes" if most is None else f"at most {most} x {curve.loss[-1]:.3f}"
             table.add_row(release.charge, curve.mechanism, *ends, holds, every)
         console.print(table)
+        for name, lines in scales_of(declared, party).items():
+            console.print(scale_table(name, lines))
         if party in contexts:
             print_fillings(party, domain_fillings(contexts[party][0]), console)
     if declared.learning == "horizontal":

@@ -129,6 +129,7 @@ def _show_ranking(ranking: "Ranking") -> None:
 
     from opboost_ops.cli.fillings import print_fillings
     from opboost_ops.cli.printing import console as wide
+    from opboost_ops.cli.scales import scale_table
     from opboost_ops.planning.ranking import PRIVATE
 
     console = wide()
@@ -142,6 +143,8 @@ def _show_ranking(ranking: "Ranking") -> None:
             cells = (v if isinstance(v, str) else f"{v:.3f}" for v in (first, last))
             table.add_row(candidate.curve.mechanism, f"{score:.4f}", *cells)
         console.print(table)
+    for name, lines in ranking.scales.items():
+        console.print(scale_table(name, lines))
     _print_block(ranking.mechanisms)
     print(f"Picture: {ranking.picture}")
     if not ranking.public:

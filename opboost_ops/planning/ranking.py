@@ -17,6 +17,7 @@ from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.pages.plan_report import plan_report
 from opboost_ops.planning.files import declaration
+from opboost_ops.planning.scales import ScaleLine, scales_of
 from opboost_ops.privacy import planner
 from opboost_ops.privacy.planner import Candidate, Caps
 from opboost_ops.quality.domain_filling import Filling, filling
@@ -49,6 +50,8 @@ class Ranking:
         public: Whether a public sample was used, instead of the party's own table.
         picture: An HTML page.
         fillings: By column, how the rows fill the domain.
+        scales: By numeric column, the kinds of cells that it may lie on at its declared loss: of
+            all columns by a public sample, otherwise of those with edges.
     """
 
     federation: str
@@ -58,6 +61,7 @@ class Ranking:
     public: bool
     picture: Path
     fillings: Mapping[str, Filling]
+    scales: Mapping[str, list[ScaleLine]]
 
     def __repr__(self) -> str:
         best = {n: pairs[0][1].curve.mechanism for n, pairs in self.candidates.items()}
@@ -87,6 +91,7 @@ class Ranking:
                 ]
                 for name, pairs in self.candidates.items()
             },
+            "scales": {n: [vars(line) for line in lines] for n, lines in self.scales.items()},
             "picture": str(self.picture),
         }
 
@@ -120,7 +125,7 @@ def rank(
     declared = load_federation(file)
     holder = feature_holder(declared, party)
     rules = rules_of(file, holder)
-    fillings, home = _fillings(file, declared, holder, sample, rules)
+    fillings, values, home = _fillings(file, declared, holder, sample, rules)
     marginals = {name: np.asarray(one.counts) for name, one in fillings.items()}
     domain = declared.domain.to_domain()
     caps = {}
@@ -148,7 +153,11 @@ def rank(
     picture.write_text(plan_report(title, ranked, uncharged), encoding="utf-8")
     if out is None:
         picture.chmod(0o600)
-    return Ranking(declared.name, holder, caps, ranked, sample is not None, picture, fillings)
+    # By its own table a choice of cells would say something about it, outside any epsilon.
+    scales = scales_of(declared, holder, values if sample is not None else None)
+    return Ranking(
+        declared.name, holder, caps, ranked, sample is not None, picture, fillings, scales
+    )
 
 
 def feature_holder(declared: Federation, party: str | None) -> str:
@@ -193,7 +202,7 @@ def _fillings(
     holder: str,
     sample: Path | None,
     rules: Mapping[str, FeatureRule],
-) -> tuple[dict[str, Filling], Path]:
+) -> tuple[dict[str, Filling], dict[str, np.ndarray], Path]:
     home = Path()
     path = sample
     frame: pl.DataFrame | None = None
@@ -222,7 +231,8 @@ def _fillings(
     if frame is None or path is None:
         raise ConfigError(f"{path.name if path else 'It'} is missing or no Parquet file.")
     domain = declared.domain.to_domain()
-    found = {}
+    found: dict[str, Filling] = {}
+    numbers: dict[str, np.ndarray] = {}
     for name, feature in declared.parties[holder].features.items():
         if feature.type == "nominal":
             continue
@@ -233,4 +243,5 @@ def _fillings(
             raise ContractError(f"{path.name} has no column {name}.", "Add it to the sample.")
         values = raw_table.numbers(frame.get_column(column), feature)
         found[name] = filling(name, values, feature, domain)
-    return found, home
+        numbers[name] = values
+    return found, numbers, home

@@ -1,12 +1,13 @@
 """Linear, log1p and declared cells of one column at equal loss, in steps and in raw units."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from opboost_ops.config.feature import Edges
 from opboost_ops.config.federation import Federation
-from opboost_ops.domain import DomainMap
+from opboost_ops.domain import DomainMap, quantile_edges
 from opboost_ops.mechanisms import Geometric
 from opboost_ops.mechanisms.geometric import LEAST_EPSILON
 from opboost_ops.privacy.cell_widths import raw_losses
@@ -49,6 +50,26 @@ class ScaleLine:
     kept: float | None
 
 
+def scales_of(
+    federation: Federation, party: str, samples: Mapping[str, np.ndarray] | None = None
+) -> dict[str, list[ScaleLine]]:
+    """`compare_scales` of every column of a feature holder that may lie on several kinds of cells.
+
+    Args:
+        federation: As declared.
+        party: The feature holder.
+        samples: Public raw values by feature; then of all numbers, otherwise of those with edges.
+    """
+    return {
+        name: compare_scales(federation, party, name, (samples or {}).get(name))
+        for name, feature in federation.parties[party].features.items()
+        if feature.type == "numeric"
+        and feature.bounds not in (None, (0.0, 1.0))
+        and feature.mechanism is not None
+        and (samples is not None or isinstance(feature.scale, Edges))
+    }
+
+
 def compare_scales(
     federation: Federation, party: str, name: str, sample: np.ndarray | None = None
 ) -> list[ScaleLine]:
@@ -74,6 +95,11 @@ def compare_scales(
     }
     if isinstance(feature.scale, Edges):
         maps[_EDGES[feature.scale.source]] = feature.domain_map(domain)
+    if sample is not None:
+        sample = np.clip(sample[np.isfinite(sample)], *feature.bounds)
+        if len(sample) and sample.min() < sample.max():
+            edges_of = quantile_edges(sample, domain.size)
+            maps["edges of this sample"] = DomainMap(domain, feature.bounds, "edges", edges_of)
     lines: list[ScaleLine] = []
     for cells, mapping in maps.items():
         edges = cost if cells == _EDGES["private_quantiles"] else 0.0

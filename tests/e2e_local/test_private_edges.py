@@ -204,3 +204,23 @@ def test_init_asks_for_edges_of_all_numbers_and_bounds_draws_them(tmp_path: Path
     # The policy that init wrote has room for them beside two values of a person.
     rule = policy.features["income"]
     assert rule.budget_1 == pytest.approx(2 * (rule.max_loss_1 or 0) + 0.1, abs=1e-3)
+
+
+def test_check_and_plan_compare_kinds_of_cells_at_one_loss(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    draw(workspace)
+    workspace.agree()
+    assert "private edges" in printed("check", "federation.yaml", folder=workspace.folder)
+    sample = tmp_path / "sample.parquet"
+    pl.read_parquet(workspace.table_path("bank")).head(200).write_parquet(sample)
+    told = json.loads(
+        printed(
+            "plan", "federation.yaml", "--party", "bank", "--sample", str(sample), "--max-loss-1",
+            "0.6", "--out", str(tmp_path), "--json", folder=workspace.folder,
+        )
+    )  # fmt: skip
+    lines = {line["cells"]: line for line in told["scales"]["income"]}
+    assert set(lines) == {"linear", "log1p", "private edges", "edges of this sample"}
+    assert len({round(line["loss_1"], 4) for line in lines.values()}) == 1
+    assert all(0 < line["kept"] < 1 for line in lines.values())
