@@ -2,17 +2,16 @@
 
 Party B's columns on [1, 10], clamped geometric mechanism, plain LightGBM. At a loss of one step
 each column's mechanism has that loss; with private edges it has less, by what the edges cost, so
-that a person pays the same for a step. The public sample is 1,000 training rows, at no cost. R2 or
-AUC or accuracy of randomised and of clear test rows, means over seeds. `--ranks` compares joint and
-recursive private quantiles instead, by how far edges lie from where they should, in cells.
+that a person pays the same for a step. The public sample is 1,000 training rows, at no cost. R2, AUC or
+accuracy of randomised and of clear test rows, means over seeds. `joint` are private quantiles by
+Gillenwater, Joseph and Kulesza (2021) at the same epsilon, which weigh all edges at once.
 """
 
 import argparse
+import itertools
 import json
-import math
 import sys
-from collections.abc import Iterator
-from fractions import Fraction
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -20,21 +19,23 @@ from typing import Any
 import numpy as np
 
 from benchmarks.papers.accuracy import DEPTH, HELD_OUT, RATE, TREES
-from benchmarks.papers.two_parties import TwoParties
+from benchmarks.papers.two_parties import Scale, TwoParties
 from opboost_ops.boosting import trainer
-from opboost_ops.boosting.dp import noise as model_noise
 from opboost_ops.boosting.frame import Parameters
 from opboost_ops.config.feature import Feature
 from opboost_ops.datasets import load
 from opboost_ops.domain import Domain, DomainMap, quantile_edges
 from opboost_ops.mechanisms import Geometric, noise
-from opboost_ops.mechanisms.private_quantiles import JointQuantiles, grid, weights
+from opboost_ops.mechanisms.private_quantiles import draw, grid, weights
 
 DATASETS = ("casp", "give_me_some_credit", "adult", "powerplant", "pendigits", "abalone")
 DOMAIN = Domain(1, 10)
 SAMPLE = 1000
 EDGES = "0.02,0.1"
-_BENCHMARK_KEY = b"a public key, for a benchmark only"[:32]
+_KEY = b"a public key, for benchmarks ..."
+
+#: Draws the places of all edges: counts below points of the grid, people, epsilon and a key.
+Way = Callable[[np.ndarray, int, float, bytes], Sequence[int]]
 
 
 def main() -> None:
@@ -44,18 +45,12 @@ def main() -> None:
     parser.add_argument("--loss", default="0.5,1", help="of one step, edges included")
     parser.add_argument("--edges", default=EDGES, help="epsilons of private edges")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--ranks", action="store_true", help="compare ways to draw edges")
     options = parser.parse_args()
     losses = [float(loss) for loss in options.loss.split(",")]
     edges = [float(epsilon) for epsilon in options.edges.split(",")]
     found = []
     for name in options.dataset.split(","):
-        lines = (
-            ranks(name, edges[-1], options.seeds)
-            if options.ranks
-            else metrics(name, losses, edges, options.seeds)
-        )
-        for line in lines:
+        for line in metrics(name, losses, edges, options.seeds):
             print(json.dumps(line), file=sys.stderr)
             found.append(line)
     print(json.dumps(found))
@@ -68,13 +63,16 @@ def metrics(
     dataset = load(name)
     figures: dict[tuple[float, str], list[tuple[float, float]]] = {}
     for seed in range(seeds):
-        scales = {
+        scales: dict[str, Scale] = {
             "linear": partial(formula, scale="linear"),
             "log1p": partial(formula, scale="log1p"),
             "public sample": partial(sampled, seed=seed),
-            **{f"private {e:g}": partial(private, epsilon=e, seed=seed) for e in edges},
         }
-        costs = {f"private {epsilon:g}": epsilon for epsilon in edges}
+        costs: dict[str, float] = {}
+        for way, epsilon in itertools.product((recursive, joint), edges):
+            words = f"{'joint' if way is joint else 'private'} {epsilon:g}"
+            scales[words] = partial(private, way=way, epsilon=epsilon, seed=seed)
+            costs[words] = epsilon
         for words, scale in scales.items():
             table = TwoParties(dataset, DOMAIN, scale, HELD_OUT, seed)
             for loss in losses:
@@ -125,7 +123,7 @@ def sampled(_: str, feature: Feature, values: np.ndarray, *, seed: int) -> Domai
 
 
 def private(
-    name: str, feature: Feature, values: np.ndarray, *, epsilon: float, seed: int
+    name: str, feature: Feature, values: np.ndarray, *, way: Way, epsilon: float, seed: int
 ) -> DomainMap:
     """Cells by private edges."""
     if not numeric(feature):
@@ -133,77 +131,42 @@ def private(
     assert feature.bounds is not None
     points = grid(feature.bounds)
     below = np.searchsorted(np.sort(values), points, side="right")
-    key = noise.keyed_by(_BENCHMARK_KEY, f"{name} {seed} {epsilon}")
-    edges = points[list(joint(below, len(values), epsilon, DOMAIN.size, key))]
+    key = noise.keyed_by(_KEY, f"{name} {seed} {epsilon}")
+    edges = points[list(way(below, len(values), epsilon, key))]
     return DomainMap(DOMAIN, feature.bounds, "edges", tuple(float(edge) for edge in edges))
 
 
-def joint(below: np.ndarray, people: int, epsilon: float, cells: int, key: bytes) -> list[int]:
+def recursive(below: np.ndarray, people: int, epsilon: float, key: bytes) -> Sequence[int]:
     """The places of all edges by the mechanism that is released."""
-    made = JointQuantiles(below, people, weights(cells, epsilon), cells)
-    numbers = iter(range(cells))
-    return list(made.draw(lambda bound: noise.uniform_below(key, next(numbers), bound)))
+    numbers, cells = itertools.count(), DOMAIN.size
+
+    def uniform(bound: int) -> int:
+        return noise.uniform_below(key, next(numbers), bound)
+
+    return draw(below, people, weights(cells, epsilon), cells, uniform)
 
 
-def recursive(below: np.ndarray, people: int, epsilon: float, cells: int) -> list[int]:
-    """The same by medians of halves (Kaplan, Schnapp and Stemmer 2022), which a level shares.
+def joint(below: np.ndarray, people: int, epsilon: float, key: bytes) -> Sequence[int]:
+    """All at once, with weight exp(-epsilon / 4 sum_j |n_j - n / m|), in floating point."""
+    random, cells = np.random.default_rng(list(key)), DOMAIN.size
 
-    Somebody who is replaced moves two parts of a level, and a score of each by one.
-    """
-    levels = math.ceil(math.log2(cells))
-    factor = Fraction(epsilon).limit_denominator(10**6) / (4 * levels)
+    def weigh(inside: np.ndarray) -> np.ndarray:
+        away = epsilon / 4 * np.abs(inside - people / cells)
+        # Beyond it nothing is distinguished: a sum of zeros would leave no law at all.
+        return np.asarray(np.exp(-np.minimum(away, 20)))
+
+    pairs = np.triu(weigh(below[None, :] - below[:, None]), 1)
+    rests = [weigh(people - below)]
+    for _ in range(cells - 2):
+        rest = pairs @ rests[0]
+        rests.insert(0, rest / rest.max())
     found: list[int] = []
-
-    def split(first: int, last: int, low: int, high: int) -> None:
-        """Draw the edges first..last - 1 between two points of the grid."""
-        if first >= last or low >= high:
-            return
-        middle = (first + last) // 2
-        begin = below[low - 1] if low else 0
-        end = below[high] if high < len(below) else people
-        inside = below[low:high] - begin
-        # Parts of unequal size have a share other than a half, and the utility moves by it.
-        share = Fraction(middle - first + 1, last - first + 1)
-        above = share.denominator - share.numerator
-        score = -np.abs(inside * above - (end - begin - inside) * share.numerator)
-        most = max(share.numerator, above)
-        at = low + int(model_noise.choose(score[None, :], factor / most)[0])
-        found.append(at)
-        split(first, middle, low, at)
-        split(middle + 1, last, at + 1, high)
-
-    split(0, cells - 1, 0, len(below))
-    return sorted(found)
-
-
-def ranks(name: str, epsilon: float, seeds: int) -> Iterator[dict[str, Any]]:
-    """How far edges lie from exact quantiles, in cells: the mean over edges and columns."""
-    dataset = load(name)
-    table = TwoParties(dataset, DOMAIN, lambda _, f, __: f.domain_map(DOMAIN), HELD_OUT, 0)
-    frame, _ = table.frames("raw")
-    for cells in (4, 10, 32):
-        errors: dict[str, list[float]] = {"joint": [], "recursive": []}
-        for place, column in enumerate(frame.names):
-            mapping = table.maps.get(column)
-            values = np.asarray(frame.matrix[:, place], dtype=np.float64)
-            # Where many values are equal there are no quantiles to miss.
-            if mapping is None or len(np.unique(values)) < len(values) / 20:
-                continue
-            points = grid(mapping.bounds)
-            below = np.searchsorted(np.sort(values), points, side="right")
-            wanted = np.arange(1, cells)
-            for seed in range(seeds):
-                key = noise.keyed_by(_BENCHMARK_KEY, f"{column} {seed} {cells} {epsilon}")
-                drawn = {
-                    "joint": joint(below, len(values), epsilon, cells, key),
-                    "recursive": recursive(below, len(values), epsilon, cells),
-                }
-                for way, places in drawn.items():
-                    if len(places) == cells - 1:
-                        off = np.abs(below[places] * cells / len(values) - wanted)
-                        errors[way].append(float(off.mean()))
-        line = {"dataset": name, "cells": cells, "epsilon": epsilon, "rows": len(frame.matrix)}
-        yield {**line, **{way: round(fmean(found), 4) for way, found in errors.items() if found}}
+    here = weigh(below)
+    for rest in rests:
+        chances = here * rest
+        found.append(int(random.choice(len(below), p=chances / chances.sum())))
+        here = pairs[found[-1]]
+    return found
 
 
 if __name__ == "__main__":

@@ -1,19 +1,22 @@
-"""Differentially private quantiles: all inner edges of a column's cells in one draw.
+"""Differentially private quantiles: all inner edges of a column's cells.
 
-Gillenwater, Joseph and Kulesza, "Differentially Private Quantiles" (ICML 2021): the exponential
-mechanism over tuples of edges. Here over a public grid, with integer weights and exact sampling.
-With m cells, n people and n_j of them in cell j, edges z_1 < ... < z_(m-1) are drawn with
+Kaplan, Schnapp and Stemmer, "Differentially Private Approximate Quantiles" (ICML 2022): the middle
+edge first, then the middle ones of both parts, and so on; each by the exponential mechanism, here
+over a public grid, with integer weights and exact sampling. Where l cells are to lie below an edge
+and r above it, a point of the grid with b of the part's people below it and a above is drawn with
 
-    Pr[z] proportional to prod_j w(|m n_j - n|).
+    Pr[point] proportional to w(floor(|b r - a l| / max(l, r))).
 
 `weights` is that table; it is constant from its last entry on, which moves no ratio up. Somebody
-who is replaced moves at most two of the arguments, each by at most m; somebody who is added or
-removed moves one by m - 1 and the others by 1. The normalising sum moves by as much again, so with
-W(s) the largest ratio of two weights that are at most s entries apart
+who is added or removed moves the argument by at most 1, in one part of each level of the recursion.
+Somebody who is replaced moves it by 2 in one part, or by 1 in two. The normalising sum moves
+likewise. So with W(s) the largest ratio of two weights that are at most s entries apart, the loss
+is at most
 
-    loss = max(4 ln W(m), 2 (ln W(m - 1) + (m - 1) ln W(1)))
+    levels x max(2 ln W(2), 4 ln W(1)),
 
-bounds both, and `loss` computes it from the integers themselves.
+which `loss` computes from the integers themselves. Where many values are equal, several edges lie
+between these and the next value: what is common is then many steps from what is rare.
 """
 
 import math
@@ -26,17 +29,14 @@ import numpy as np
 
 from opboost_ops.errors import ConfigError
 
-#: Most cells: their edges are drawn in seconds.
-MOST_CELLS = 64
+#: Most cells: a few points of the grid for each.
+MOST_CELLS = 256
 
 #: So many points of the grid lie at equal distances, and so many at equal ratios.
 _EVEN, _RATIOS = 128, 895
 
 #: The least weight, and by how many powers of two the greatest is larger.
 _LEAST, _RANGE = 1 << 20, 24
-
-#: Bits of a digit in sums of products: a weight, a digit and a count of digits fit into 63 bits.
-_DIGIT = 8
 
 #: Bits after the point of the table while it is made.
 _FINE = 128
@@ -69,10 +69,10 @@ def grid(bounds: tuple[float, float]) -> np.ndarray:
 
 @lru_cache(maxsize=8)
 def weights(cells: int, epsilon: float) -> np.ndarray:
-    """The table w, falling by e^(-epsilon / (4 m)) an entry or a little less, int64.
+    """The table w, falling by e^(-epsilon / (4 levels)) an entry or a little less, int64.
 
     Args:
-        cells: How many cells the edges make, m.
+        cells: How many cells the edges make.
         epsilon: Bound on the loss.
 
     Raises:
@@ -84,13 +84,18 @@ def weights(cells: int, epsilon: float) -> np.ndarray:
         raise ConfigError(
             f"The epsilon of private edges is {LEAST_EPSILON} to {MOST_EPSILON}, not {epsilon:g}."
         )
-    rate = epsilon / (4 * cells)
+    rate = epsilon / (4 * _levels(cells))
     while True:
         table = _falling(rate)
         if _loss(table, cells) <= epsilon:
             return table
         # Rounding has raised a ratio.
         rate *= 1 - 2.0**-12
+
+
+def _levels(cells: int) -> int:
+    """How often parts are divided until every edge is there."""
+    return (cells - 1).bit_length()
 
 
 def _falling(rate: float) -> np.ndarray:
@@ -120,9 +125,8 @@ def loss(cells: int, epsilon: float) -> float:
 
 
 def _loss(table: np.ndarray, cells: int) -> float:
-    replaced = 4 * _log_up(table, cells)
-    added = 2 * (_log_up(table, cells - 1) + (cells - 1) * _log_up(table, 1))
-    return float(max(replaced, added) * (1 + Fraction(1, 1 << 50)))
+    worst = max(2 * _log_up(table, 2), 4 * _log_up(table, 1))
+    return float(_levels(cells) * worst * (1 + Fraction(1, 1 << 50)))
 
 
 def _log_up(table: np.ndarray, steps: int) -> Fraction:
@@ -132,66 +136,38 @@ def _log_up(table: np.ndarray, steps: int) -> Fraction:
     return Fraction(math.log(float((table / later).max()) * (1 + 2.0**-51)) * (1 + 2.0**-50))
 
 
-class JointQuantiles:
-    """The mechanism on one column: prepared once, and drawn from.
+def draw(
+    below: np.ndarray, people: int, table: np.ndarray, cells: int, uniform: Uniform
+) -> tuple[int, ...]:
+    """One draw of all edges: places in the grid, rising.
 
     Args:
         below: How many values are at most each point of the grid, rising integers, shape (k,).
-        people: How many values there are, n.
+        people: How many values there are.
         table: Of `weights`.
-        cells: How many cells, m; at most k + 1.
+        cells: How many cells; at most k + 1.
+        uniform: Draws an integer below a bound.
     """
+    counts = np.asarray(below, dtype=np.int64)
+    found: list[int] = []
 
-    def __init__(self, below: np.ndarray, people: int, table: np.ndarray, cells: int) -> None:
-        counts = np.asarray(below, dtype=np.int64)
+    def divide(edges: int, low: int, high: int) -> None:
+        """Draw so many edges among the points low..high - 1, and count the people between."""
+        if not edges:
+            return
+        left = edges // 2
+        right = edges - 1 - left
+        begin = int(counts[low - 1]) if low else 0
+        end = int(counts[high]) if high < len(counts) else people
+        # Every edge of both parts needs a point of its own.
+        points = counts[low + left : high - right]
+        away = np.abs((points - begin) * (right + 1) - (end - points) * (left + 1))
+        steps = np.minimum(away // (max(left, right) + 1), len(table) - 1)
+        sums = np.cumsum(table[steps])
+        at = low + left + int(np.searchsorted(sums, uniform(int(sums[-1])), side="right"))
+        divide(left, low, at)
+        found.append(at)
+        divide(right, at + 1, high)
 
-        def weigh(inside: np.ndarray) -> np.ndarray:
-            return np.asarray(table[np.minimum(np.abs(cells * inside - people), len(table) - 1)])
-
-        self._first = weigh(counts)
-        # Edges rise strictly, so a pair counts only in one order.
-        self._pairs = np.triu(weigh(counts[None, :] - counts[:, None]), 1)
-        rest = _carried(weigh(people - counts)[:, None])
-        self._rest = [_numbers(rest)]
-        for _ in range(cells - 2):
-            rest = _carried(self._pairs @ rest)
-            self._rest.insert(0, _numbers(rest))
-
-    def draw(self, uniform: Uniform) -> tuple[int, ...]:
-        """One draw of all edges: places in the grid, rising.
-
-        Args:
-            uniform: Draws an integer below a bound.
-        """
-        found: list[int] = []
-        here = self._first
-        for rest in self._rest:
-            sums, total = [], 0
-            for weight, later in zip(here.tolist(), rest, strict=True):
-                total += weight * later
-                sums.append(total)
-            point = uniform(total)
-            found.append(next(at for at, reached in enumerate(sums) if point < reached))
-            here = self._pairs[found[-1]]
-        return tuple(found)
-
-
-def _carried(digits: np.ndarray) -> np.ndarray:
-    """Sums as digits again, the least first, shape (k, digits)."""
-    columns = []
-    carry = np.zeros(len(digits), dtype=np.int64)
-    for column in digits.T:
-        carry = carry + column
-        columns.append(carry & ((1 << _DIGIT) - 1))
-        carry = carry >> _DIGIT
-    while carry.any():
-        columns.append(carry & ((1 << _DIGIT) - 1))
-        carry = carry >> _DIGIT
-    return np.column_stack(columns)
-
-
-def _numbers(digits: np.ndarray) -> list[int]:
-    """The integers that rows of digits stand for."""
-    raw = np.ascontiguousarray(digits, dtype=np.uint8).tobytes()
-    size = digits.shape[1]
-    return [int.from_bytes(raw[at : at + size], "little") for at in range(0, len(raw), size)]
+    divide(cells - 1, 0, len(counts))
+    return tuple(found)

@@ -158,9 +158,12 @@ def _key(secret: bytes, feature: Feature, cells: int, epsilon: float, counted: _
 
 def _edges(counted: _Counted, cells: int, epsilon: float, key: bytes) -> tuple[float, ...]:
     table = private_quantiles.weights(cells, epsilon)
-    made = private_quantiles.JointQuantiles(counted.below, counted.people, table, cells)
     numbers = count()
-    places = made.draw(lambda bound: noise.uniform_below(key, next(numbers), bound))
+
+    def uniform(bound: int) -> int:
+        return noise.uniform_below(key, next(numbers), bound)
+
+    places = private_quantiles.draw(counted.below, counted.people, table, cells, uniform)
     return tuple(float(counted.points[at]) for at in places)
 
 

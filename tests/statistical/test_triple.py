@@ -30,7 +30,7 @@ from opboost_ops.mechanisms import (
     UnaryEncoding,
     noise,
 )
-from opboost_ops.mechanisms.private_quantiles import JointQuantiles, weights
+from opboost_ops.mechanisms.private_quantiles import draw, weights
 from opboost_ops.mechanisms.release import randomise, randomise_bit
 from opboost_ops.privacy.design import design
 
@@ -308,23 +308,35 @@ def test_an_output_that_cannot_be_is_rejected_whatever_its_number() -> None:
 
 
 def test_private_quantiles() -> None:
-    """Two edges among twelve points: the whole law of their places."""
-    gaps, cells, epsilon = np.array([2, 0, 7, 1, 4, 0, 3, 9, 5, 2, 6, 1, 3]), 3, 2.0
+    """Three edges among thirteen points: the whole law of their places."""
+    gaps, cells, epsilon = np.array([2, 0, 7, 1, 4, 0, 3, 9, 5, 2, 6, 1, 3, 8]), 4, 3.0
     below, people = np.cumsum(gaps)[:-1], int(gaps.sum())
-    pairs = list(itertools.combinations(range(12), 2))
+    triples = list(itertools.combinations(range(13), 3))
 
-    def law(epsilon: float) -> np.ndarray:
-        inside = np.array([(below[i], below[j] - below[i], people - below[j]) for i, j in pairs])
-        found = np.exp(-epsilon / 4 * np.abs(inside - people / cells).sum(axis=1))
+    def halves(held: np.ndarray, first: int, last: int, epsilon: float) -> np.ndarray:
+        """The law of the middle of a part, over the points that it may lie on."""
+        away = np.abs(2 * np.cumsum(held)[first:last] - held.sum())
+        found = np.exp(-epsilon / 8 * away)
         return found / found.sum()
 
-    made = JointQuantiles(below, people, weights(cells, epsilon), cells)
-    places = {pair: at for at, pair in enumerate(pairs)}
-    seen = np.zeros(len(pairs), dtype=np.int64)
-    for draw in range(DRAWS):
-        key, numbers = draw.to_bytes(32, "big"), itertools.count()
-        drawn = made.draw(lambda bound, k=key, n=numbers: noise.uniform_below(k, next(n), bound))
-        seen[places[drawn[0], drawn[1]]] += 1
+    def law(epsilon: float) -> np.ndarray:
+        middle = halves(gaps, 1, 12, epsilon)
+        return np.array([
+            middle[j - 1]
+            * halves(gaps[: j + 1], 0, j, epsilon)[i]
+            * halves(gaps[j + 1 :], 0, 12 - j, epsilon)[k - j - 1]
+            for i, j, k in triples
+        ])  # fmt: skip
+
+    places = {triple: at for at, triple in enumerate(triples)}
+    seen, table = np.zeros(len(triples), dtype=np.int64), weights(cells, epsilon)
+    for number in range(DRAWS):
+        key, numbers = number.to_bytes(32, "big"), itertools.count()
+        drawn = draw(
+            below, people, table, cells,
+            lambda bound, k=key, n=numbers: noise.uniform_below(k, next(n), bound),
+        )  # fmt: skip
+        seen[places[drawn]] += 1
     assert p_value(seen, law(epsilon)) > P
     assert p_value(seen, law(0.7 * epsilon)) < P
     assert p_value(seen, law(1.3 * epsilon)) < P
