@@ -2,9 +2,10 @@
 
 Party B's columns on [1, 10], clamped geometric mechanism, plain LightGBM. At a loss of one step
 each column's mechanism has that loss; with private edges it has less, by what the edges cost, so
-that a person pays the same for a step. The public sample is 1,000 training rows, at no cost. R2, AUC or
-accuracy of randomised and of clear test rows, means over seeds. `joint` are private quantiles by
-Gillenwater, Joseph and Kulesza (2021) at the same epsilon, which weigh all edges at once.
+that a person pays the same for a step. The public sample is 1,000 training rows, at no cost. R2,
+AUC or accuracy of randomised and of clear test rows, means over seeds. `joint` are private
+quantiles by Gillenwater, Joseph and Kulesza (2021) at the same epsilon, which weigh all edges at
+once.
 """
 
 import argparse
