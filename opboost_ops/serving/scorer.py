@@ -151,7 +151,7 @@ class Scorer:
                 self._looking.release()
         served, failure = self._served, self._failure
         if failure is not None:
-            raise type(failure)(failure.problem, failure.remedy) from None
+            raise failure.with_traceback(None)
         if served is None or time.monotonic() - self._looked > LONGEST:
             raise ContractError(
                 "The label holder's files or database cannot be read.",
