@@ -124,6 +124,16 @@ def loss(cells: int, epsilon: float) -> float:
     return _loss(weights(cells, epsilon), cells)
 
 
+def people_off(cells: int, epsilon: float) -> float:
+    """By how many people an edge lies off at least, typically: where a weight has fallen to 1 / e.
+
+    Args:
+        cells: How many cells the edges make.
+        epsilon: Of the draw.
+    """
+    return 4 * _levels(cells) / epsilon
+
+
 def _loss(table: np.ndarray, cells: int) -> float:
     worst = max(2 * _log_up(table, 2), 4 * _log_up(table, 1))
     return float(_levels(cells) * worst * (1 + Fraction(1, 1 << 50)))

@@ -74,7 +74,8 @@ def draw_edges(
         epsilon: Of each column, for a person who is added, removed or replaced.
 
     Raises:
-        ConfigError: A feature takes no edges, or the numbers are out of range.
+        ConfigError: A feature takes no edges, the numbers are out of range, or there are too few
+            people for them.
         ContractError: The table cannot be read, or somebody is in it twice.
         PolicyError: The edges of a feature cost more than the policy allows.
         BudgetError: They would exceed a budget.
@@ -88,6 +89,8 @@ def draw_edges(
     edge_charges.require_allowed(context.policy, losses)
     with borrowed(context) as lent:
         counted = _counted(lent, features)
+    for name, cells in columns.items():
+        _require_enough(name, cells, epsilon, counted[name].people)
     with open_books(context.site) as books, books.together():
         return _drawn(context, books, features, columns, losses, counted)
 
@@ -141,6 +144,17 @@ def _drawn(
         detail = f"edges of {what} drawn at epsilon {loss.epsilon:g} each"
         books.audit.add("noted", "ledger", context.party, detail=detail)
     return found
+
+
+def _require_enough(name: str, cells: int, epsilon: float, people: int) -> None:
+    """Refuse a draw that would say nothing of where people are, before it is paid for."""
+    off, wanted = private_quantiles.people_off(cells, epsilon), people / cells
+    if off > wanted:
+        raise ConfigError(
+            f"At epsilon {epsilon:g} the {cells - 1} edges of {name} would lie {off:,.0f} people "
+            f"or more from where they should, and a cell should hold {wanted:,.0f}.",
+            "Nothing was drawn. Ask for fewer cells, or for a larger epsilon.",
+        )
 
 
 def _key(secret: bytes, feature: Feature, cells: int, epsilon: float, counted: _Counted) -> bytes:

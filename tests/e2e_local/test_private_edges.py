@@ -30,7 +30,7 @@ def draw(workspace: Workspace, *words: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(
         printed(
             "edges", "bank", "--federation", "federation.yaml", "--column", "income",
-            "--private", "0.1", "--json", *words, folder=workspace.folder,
+            "--private", "2", "--json", *words, folder=workspace.folder,
         )
     )["columns"]["income"]  # fmt: skip
     return found
@@ -48,10 +48,10 @@ def spent(workspace: Workspace) -> tuple[float, int]:
 def test_a_draw_is_charged_once(workspace: Workspace) -> None:
     first = draw(workspace)
     assert first["charged"]
-    assert 0.099 < first["loss"] <= 0.1
+    assert 1.99 < first["loss"] <= 2
     declared = workspace.declared.parties["bank"].features["income"].private_edges
     assert declared is not None
-    assert (list(declared.edges), declared.epsilon) == (first["scale"]["edges"], 0.1)
+    assert (list(declared.edges), declared.epsilon) == (first["scale"]["edges"], 2)
     assert len(declared.edges) == 9
     # The same table gives the same edges, which says nothing new.
     again = draw(workspace)
@@ -81,7 +81,7 @@ def test_another_table_is_another_draw_and_so_is_one_without_a_person(
     ]
     forget(load_site(workspace.folder / "bank" / "site.yaml"), person)
     assert draw(workspace)["charged"]
-    assert spent(workspace) == (pytest.approx(0.3, abs=1e-3), 3)
+    assert spent(workspace) == (pytest.approx(6, abs=0.01), 3)
 
 
 def test_losses_are_shown_by_steps_and_in_raw_units(workspace: Workspace) -> None:
@@ -93,7 +93,7 @@ def test_losses_are_shown_by_steps_and_in_raw_units(workspace: Workspace) -> Non
     assert lines["private edges"]["loss_near"] > lines["linear"]["loss_near"]
     text = printed(
         "edges", "bank", "--federation", "federation.yaml", "--column", "income", "--private",
-        "0.1", folder=workspace.folder,
+        "2", folder=workspace.folder,
     )  # fmt: skip
     assert "at no cost" in text
 
@@ -107,7 +107,7 @@ def test_the_policy_refuses_before_anything_is_drawn(workspace: Workspace) -> No
         workspace.edit_yaml("bank/policy.yaml", lambda p, r=rule: p["features"]["income"].update(r))
         code, _, err = opboost(
             "edges", "bank", "--federation", "federation.yaml", "--column", "income",
-            "--private", "0.1", folder=workspace.folder,
+            "--private", "2", folder=workspace.folder,
         )  # fmt: skip
         assert code
         assert named in err
@@ -138,7 +138,7 @@ def test_a_rolled_back_draw_is_found_and_charged_again(workspace: Workspace) -> 
     assert "no entry of the private edges" in str(workspace.first_failure()[1])
     policy = workspace.folder / "bank" / "policy.yaml"
     recover(site, load_policy(policy))
-    assert spent(workspace) == (pytest.approx(0.1, abs=1e-3), 1)
+    assert spent(workspace) == (pytest.approx(2, abs=0.01), 1)
     assert not any("income=edges" in gap.missing for gap in check(site))
     recover(site, load_policy(policy))
     assert spent(workspace)[1] == 1
@@ -156,7 +156,7 @@ def test_the_consent_sheet_lists_the_edges_with_their_epsilon(workspace: Workspa
     cost = draw(workspace)["loss"]
     sheet = json.loads(printed("agree", "bank", "federation.yaml", "--json",
                                folder=workspace.folder))["sheet"]  # fmt: skip
-    assert any("epsilon 0.1" in one["discloses"] for one in sheet["exact"])
+    assert any("epsilon 2 " in one["discloses"] for one in sheet["exact"])
     assert sheet["totals"]["loss_1"] == pytest.approx(before["totals"]["loss_1"] + cost)
 
 
@@ -224,3 +224,9 @@ def test_check_and_plan_compare_kinds_of_cells_at_one_loss(
     assert set(lines) == {"linear", "log1p", "private edges", "edges of this sample"}
     assert len({round(line["loss_1"], 4) for line in lines.values()}) == 1
     assert all(0 < line["kept"] < 1 for line in lines.values())
+
+
+def test_a_draw_that_would_say_nothing_is_not_paid_for(workspace: Workspace) -> None:
+    with pytest.raises(ConfigError, match="fewer cells"):
+        write_private_edges(workspace.folder / "bank", 0.1, {"income": 10}, workspace.file)
+    assert spent(workspace) == (0.0, 0)
