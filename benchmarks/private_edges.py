@@ -18,6 +18,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 
 from benchmarks.papers.accuracy import DEPTH, HELD_OUT, RATE, TREES
 from benchmarks.papers.two_parties import Scale, TwoParties
@@ -152,20 +153,17 @@ def joint(below: np.ndarray, people: int, epsilon: float, key: bytes) -> Sequenc
     random, cells = np.random.default_rng(list(key)), DOMAIN.size
 
     def weigh(inside: np.ndarray) -> np.ndarray:
-        away = epsilon / 4 * np.abs(inside - people / cells)
-        # Beyond it nothing is distinguished: a sum of zeros would leave no law at all.
-        return np.asarray(np.exp(-np.minimum(away, 20)))
+        return np.asarray(-epsilon / 4 * np.abs(inside - people / cells))
 
-    pairs = np.triu(weigh(below[None, :] - below[:, None]), 1)
+    pairs = np.where(np.tri(len(below), dtype=bool), -np.inf, weigh(below - below[:, None]))
     rests = [weigh(people - below)]
     for _ in range(cells - 2):
-        rest = pairs @ rests[0]
-        rests.insert(0, rest / rest.max())
+        rests.insert(0, np.asarray(logsumexp(pairs + rests[0], axis=1)))
     found: list[int] = []
     here = weigh(below)
     for rest in rests:
-        chances = here * rest
-        found.append(int(random.choice(len(below), p=chances / chances.sum())))
+        chances = here + rest
+        found.append(int(random.choice(len(below), p=np.exp(chances - logsumexp(chances)))))
         here = pairs[found[-1]]
     return found
 

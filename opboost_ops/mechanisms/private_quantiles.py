@@ -5,15 +5,16 @@ edge first, then the middle ones of both parts, and so on; each by the exponenti
 over a public grid, with integer weights and exact sampling. Where l cells are to lie below an edge
 and r above it, a point of the grid with b of the part's people below it and a above is drawn with
 
-    Pr[point] proportional to w(floor(|b r - a l| / max(l, r))).
+    Pr[point] proportional to w(s - least s),    s = floor(|b r - a l| / max(l, r)).
 
-`weights` is that table; it is constant from its last entry on, which moves no ratio up. Somebody
-who is added or removed moves the argument by at most 1, in one part of each level of the recursion.
-Somebody who is replaced moves it by 2 in one part, or by 1 in two. The normalising sum moves
-likewise. So with W(s) the largest ratio of two weights that are at most s entries apart, the loss
-is at most
+`weights` is that table: e^(-rate k) but for rounding, and constant from its last entry on. Somebody
+who is added or removed moves s by at most 1, in one part of each level of the recursion. Somebody
+who is replaced moves it by 2 in one part, or by 1 in two. Up to a factor that all points share, a
+weight is the larger of e^(-rate s) and of a constant times e^(-rate least s), and so it moves by as
+much; the normalising sum moves likewise. With D the largest error of a logarithm by rounding, the
+loss is at most
 
-    levels x max(2 ln W(2), 4 ln W(1)),
+    levels x (4 rate + 8 D),
 
 which `loss` computes from the integers themselves. Where many values are equal, several edges lie
 between these and the next value: what is common is then many steps from what is rare.
@@ -22,7 +23,6 @@ between these and the next value: what is common is then many steps from what is
 import math
 from collections.abc import Callable
 from decimal import Context, Decimal, localcontext
-from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -36,7 +36,7 @@ MOST_CELLS = 256
 _EVEN, _RATIOS = 128, 895
 
 #: The least weight, and by how many powers of two the greatest is larger.
-_LEAST, _RANGE = 1 << 20, 24
+_LEAST, _RANGE = 1 << 28, 24
 
 #: Bits after the point of the table while it is made.
 _FINE = 128
@@ -69,7 +69,7 @@ def grid(bounds: tuple[float, float]) -> np.ndarray:
 
 @lru_cache(maxsize=8)
 def weights(cells: int, epsilon: float) -> np.ndarray:
-    """The table w, falling by e^(-epsilon / (4 levels)) an entry or a little less, int64.
+    """The table w, falling by e^(-epsilon / (4 levels)) an entry, a little less, int64.
 
     Args:
         cells: How many cells the edges make.
@@ -84,13 +84,12 @@ def weights(cells: int, epsilon: float) -> np.ndarray:
         raise ConfigError(
             f"The epsilon of private edges is {LEAST_EPSILON} to {MOST_EPSILON}, not {epsilon:g}."
         )
-    rate = epsilon / (4 * _levels(cells))
-    while True:
-        table = _falling(rate)
-        if _loss(table, cells) <= epsilon:
-            return table
-        # Rounding has raised a ratio.
-        rate *= 1 - 2.0**-12
+    return _falling(_rate(cells, epsilon))
+
+
+def _rate(cells: int, epsilon: float) -> float:
+    # A little less than what divides evenly: rounding costs something, too.
+    return epsilon * (1 - 2.0**-12) / (4 * _levels(cells))
 
 
 def _levels(cells: int) -> int:
@@ -121,7 +120,13 @@ def loss(cells: int, epsilon: float) -> float:
         cells: How many cells they make.
         epsilon: As declared; the loss is at most that.
     """
-    return _loss(weights(cells, epsilon), cells)
+    table, rate = weights(cells, epsilon), _rate(cells, epsilon)
+    exact = math.log(table[0]) - rate * np.arange(len(table))
+    # Integers below 2^53 are floats; a logarithm below 64 is off by less than 2^-46.
+    off = float(np.abs(np.log(table) - exact).max()) + 2.0**-44
+    found = float(_levels(cells) * (4 * rate + 8 * off)) * (1 + 2.0**-50)
+    assert found <= epsilon
+    return found
 
 
 def people_off(cells: int, epsilon: float) -> float:
@@ -132,18 +137,6 @@ def people_off(cells: int, epsilon: float) -> float:
         epsilon: Of the draw.
     """
     return 4 * _levels(cells) / epsilon
-
-
-def _loss(table: np.ndarray, cells: int) -> float:
-    worst = max(2 * _log_up(table, 2), 4 * _log_up(table, 1))
-    return float(_levels(cells) * worst * (1 + Fraction(1, 1 << 50)))
-
-
-def _log_up(table: np.ndarray, steps: int) -> Fraction:
-    """A bound on ln of the largest ratio of weights that are some steps apart."""
-    later = table[np.minimum(np.arange(len(table)) + steps, len(table) - 1)]
-    # A quotient is off by half a unit in the last place, a logarithm by less than two.
-    return Fraction(math.log(float((table / later).max()) * (1 + 2.0**-51)) * (1 + 2.0**-50))
 
 
 def draw(
@@ -172,8 +165,8 @@ def draw(
         # Every edge of both parts needs a point of its own.
         points = counts[low + left : high - right]
         away = np.abs((points - begin) * (right + 1) - (end - points) * (left + 1))
-        steps = np.minimum(away // (max(left, right) + 1), len(table) - 1)
-        sums = np.cumsum(table[steps])
+        steps = away // (max(left, right) + 1)
+        sums = np.cumsum(table[np.minimum(steps - steps.min(), len(table) - 1)])
         at = low + left + int(np.searchsorted(sums, uniform(int(sums[-1])), side="right"))
         divide(left, low, at)
         found.append(at)
