@@ -40,7 +40,7 @@ def blocks(found: Sequence[Federation]) -> list[Block]:
         made += _problems(one)
         made.append(Facts((*_times(one), _champion(one), _nights(one))))
         made.append(_parties(one))
-        acts = ("Promote, roll back, stop or resume taking part", _admin(one))
+        acts = ("Promote, roll back, stop, resume", _admin(one))
         made.append(Links((acts,)))
     return made
 
