@@ -95,7 +95,7 @@ docs: setup ## build the documentation into ./site
 tour: setup ## make the pictures of docs/pages.md again (needs chromium)
 	OPBOOST_SCREENSHOTS=$(CURDIR)/.opboost/tour pytest -m slow tests/e2e/test_pages.py
 	cd .opboost/tour && for picture in run-1440-light ledger-1440-light version-1440-light \
-		exchange-1440-light quality-1440-dark ledger-400-dark; do \
+		exchange-1440-light quality-400-dark ledger-400-dark; do \
 		cp $$picture.png $(CURDIR)/docs/figures/tour-$$picture.png; done
 
 lock: ## renew requirements.lock, and that of what makes the image
