@@ -10,6 +10,7 @@ from opboost_ops.datasets.dealt import deal
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.pages.simulation_report import simulation_report
+from opboost_ops.planning.advice import write_proposal
 from opboost_ops.planning.attacks import Attacked, attack
 from opboost_ops.planning.designs import Measured, Prior, measure
 from opboost_ops.planning.division import Proposal
@@ -41,6 +42,7 @@ def plan(
     max_loss_whole: float | None = None,
     out: str | Path | None = None,
     progress: Progress = _silent,
+    write: bool = False,
 ) -> Ranking:
     """Rank mechanisms for each column by the order they keep under the party's caps.
 
@@ -52,13 +54,23 @@ def plan(
         max_loss_whole: Cap on loss(R - L) of a column.
         out: Folder of the picture; the party's home when absent.
         progress: Called with how many mechanisms are done, and of how many.
+        write: Choose cells by the sample, too, and write the best into the federation file.
 
     Raises:
         ConfigError: No mechanism keeps the caps.
     """
     limits = Caps(max_loss_1, max_loss_whole)
     file = federation_file(Path(federation))
-    return rank(file, party, _path(sample), limits, _path(out), progress)
+    if not write:
+        return rank(file, party, _path(sample), limits, _path(out), progress)
+    if sample is None:
+        raise ConfigError(
+            "A proposal by the party's own table is not written: it would say something about it.",
+            "Give --sample with public rows.",
+        )
+    found = rank(file, party, _path(sample), limits, _path(out) or file.parent, progress, True)
+    write_proposal(file, found.party, found.mechanisms, found.chosen)
+    return found
 
 
 def divide(
@@ -73,6 +85,7 @@ def divide(
     reach: float | None = None,
     out: str | Path | None = None,
     progress: Progress = _silent,
+    write: bool = False,
 ) -> Proposal:
     """Propose which columns to release, and how to divide a total loss over them.
 
@@ -87,6 +100,8 @@ def divide(
         reach: Find the least part of the total that keeps this share of the unprotected.
         out: Folder of picture and channels.
         progress: Called with how many channels are done, and of how many.
+        write: Choose cells by a sample, too, and write the proposal into the federation file;
+            columns that it leaves out are taken out of it.
 
     Raises:
         ConfigError: There is not exactly one kind of evidence, or nothing to divide.
@@ -98,9 +113,17 @@ def divide(
         importances=importance or {},
         pilot=pilot,
         reach=reach,
-        out=_path(out),
+        out=_path(out) or (federation_file(Path(federation)).parent if write else None),
+        rescale=write,
     )
-    return divide_total(federation_file(Path(federation)), party, request, progress)
+    file = federation_file(Path(federation))
+    found = divide_total(file, party, request, progress)
+    if write:
+        details = found.details
+        write_proposal(
+            file, details["party"], found.mechanisms, details["scales"], details["left_out"]
+        )
+    return found
 
 
 def sizes(

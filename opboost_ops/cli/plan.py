@@ -54,6 +54,10 @@ def command(
     out: Annotated[
         Path | None, typer.Option(help="Where the picture goes; the party's home when absent.")
     ] = None,
+    write: Annotated[
+        bool,
+        typer.Option("--write", help="Choose cells, too, and write it all into federation.yaml."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Rank mechanisms and parameters by expected order preservation, at the party, with a picture.
@@ -80,12 +84,14 @@ def command(
         )
     if near and (divided or not values):
         raise ConfigError("--near is for comparing --values.", "Give the sizes to compare.")
+    if write and values and not divided:
+        raise ConfigError("--write is for mechanisms, cells and columns, not for --values.")
     found: Proposal | Sizes | Ranking
     if divided:
         with counting("channels") as progress:
             found = api.divide(
                 federation, party, sample=sample, importance=weights, pilot=pilot, reach=reach,
-                out=out, progress=progress, **totals,
+                out=out, progress=progress, write=write, **totals,
             )  # fmt: skip
         show: Any = _show_proposal
     elif values:
@@ -94,12 +100,16 @@ def command(
         show = _show_sizes
     else:
         with counting("mechanisms") as progress:
-            found = api.plan(federation, party, sample=sample, out=out, progress=progress, **caps)
+            found = api.plan(
+                federation, party, sample=sample, out=out, progress=progress, write=write, **caps
+            )
         show = _show_ranking
     if as_json:
         print(json.dumps(found.document()))
     else:
         show(found)
+        if write:
+            print("Written into federation.yaml. Every party has to agree to it.")
 
 
 def _pairs(texts: list[str], option: str) -> dict[str, float]:

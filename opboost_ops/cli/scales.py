@@ -20,7 +20,7 @@ def scale_table(name: str, lines: "Sequence[ScaleLine]") -> Table:
     table = Table(title=f"{name}: cells at one loss(1), edges included")
     heads = ("cells", "edges cost", "loss(1)", f"loss at {near}", "loss(R-L)", "narrowest cell")
     kept = any(line.kept is not None for line in lines)
-    for head in (*heads, *(["variance kept"] if kept else [])):
+    for head in (*heads, *(["order kept"] if kept else [])):
         table.add_column(head)
     for line in lines:
         losses = (line.edges, line.loss_1, line.loss_near, line.loss_whole)

@@ -9,6 +9,7 @@ from opboost_ops.config.loading import load_federation
 from opboost_ops.config.policy import FeatureRule
 from opboost_ops.errors import ConfigError
 from opboost_ops.pages.division_report import division_report
+from opboost_ops.planning.advice import with_best_scales
 from opboost_ops.planning.evidence import Request, evidence_for
 from opboost_ops.planning.files import declaration
 from opboost_ops.planning.ranking import feature_holder, rules_of
@@ -28,8 +29,9 @@ class Proposal:
 
     Attributes:
         details: As `opboost plan --json` prints it: ``columns`` with ``name``, ``share``,
-            ``loss_1``, ``loss_whole`` and ``mechanism``; ``left_out``; the ``total``; and what it
-            keeps of the label's variance, ``kept``, ``kept_evenly`` and ``kept_unprotected``.
+            ``loss_1``, ``loss_whole`` and ``mechanism``; ``left_out``; ``scales`` other than
+            declared; the ``total``; and what it keeps of the label's variance, ``kept``,
+            ``kept_evenly`` and ``kept_unprotected``.
         picture: An HTML page.
     """
 
@@ -71,6 +73,9 @@ def divide(
         raise ConfigError(
             "--reach is a share of what unprotected columns tell: above 0, at most 1."
         )
+    chosen: dict[str, Any] = {}
+    if request.rescale and request.sample is not None:
+        declared, chosen = with_best_scales(declared, holder, request.sample)
     given = evidence_for(file, declared, holder, request)
     evidence, total, out, declared = given.evidence, given.total, given.out, given.federation
     domain = declared.domain.to_domain()
@@ -123,6 +128,7 @@ def divide(
         "kept_unprotected": round(clear, 6),
         "columns": columns,
         "left_out": [name for name in evidence.names if name not in named],
+        "scales": chosen,
         "reach": request.reach,
         "says": CHOSEN,
         **given.pilot,

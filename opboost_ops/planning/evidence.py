@@ -41,6 +41,7 @@ class Request:
         reach: Share of what unprotected columns tell for which the least loss is looked for.
         out: Where picture and channels go; when absent the working folder, and of a pilot the label
             holder's home.
+        rescale: Whether cells are chosen, too, by a sample.
     """
 
     total: Caps | None = None
@@ -49,6 +50,7 @@ class Request:
     pilot: str | None = None
     reach: float | None = None
     out: Path | None = None
+    rescale: bool = False
 
 
 @dataclass(frozen=True)

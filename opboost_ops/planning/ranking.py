@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,6 +16,7 @@ from opboost_ops.config.policy import FeatureRule
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.pages.plan_report import plan_report
+from opboost_ops.planning.advice import with_best_scales
 from opboost_ops.planning.files import declaration
 from opboost_ops.planning.scales import ScaleLine, scales_of
 from opboost_ops.privacy import planner
@@ -52,6 +53,7 @@ class Ranking:
         fillings: By column, how the rows fill the domain.
         scales: By numeric column, the kinds of cells that it may lie on at its declared loss: of
             all columns by a public sample, otherwise of those with edges.
+        chosen: The ``scale`` of each column that is proposed on other cells than declared.
     """
 
     federation: str
@@ -62,6 +64,7 @@ class Ranking:
     picture: Path
     fillings: Mapping[str, Filling]
     scales: Mapping[str, list[ScaleLine]]
+    chosen: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         best = {n: pairs[0][1].curve.mechanism for n, pairs in self.candidates.items()}
@@ -106,6 +109,7 @@ def rank(
     limits: Caps,
     out: Path | None,
     progress: Progress,
+    rescale: bool = False,
 ) -> Ranking:
     """Rank mechanisms and parameters by expected order preservation, and draw them.
 
@@ -118,6 +122,7 @@ def rank(
         limits: Caps on each column.
         out: Folder of the picture; the party's home when absent.
         progress: Called with how many mechanisms are done, and of how many.
+        rescale: Whether cells are chosen, too, by the sample.
 
     Raises:
         ConfigError: No mechanism keeps the caps, or the party or its table is not known.
@@ -125,6 +130,9 @@ def rank(
     declared = load_federation(file)
     holder = feature_holder(declared, party)
     rules = rules_of(file, holder)
+    chosen: dict[str, Any] = {}
+    if rescale and sample is not None:
+        declared, chosen = with_best_scales(declared, holder, sample)
     fillings, values, home = _fillings(file, declared, holder, sample, rules)
     marginals = {name: np.asarray(one.counts) for name, one in fillings.items()}
     domain = declared.domain.to_domain()
@@ -156,7 +164,7 @@ def rank(
     # By its own table a choice of cells would say something about it, outside any epsilon.
     scales = scales_of(declared, holder, values if sample is not None else None)
     return Ranking(
-        declared.name, holder, caps, ranked, sample is not None, picture, fillings, scales
+        declared.name, holder, caps, ranked, sample is not None, picture, fillings, scales, chosen
     )
 
 

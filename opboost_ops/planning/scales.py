@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opboost_ops.config.feature import Edges
+from opboost_ops.config.feature import Edges, SharedFeature
 from opboost_ops.config.federation import Federation
 from opboost_ops.domain import DomainMap, quantile_edges
 from opboost_ops.mechanisms import Geometric
@@ -24,6 +24,10 @@ _EDGES = {
 }
 
 
+#: What cells of equal shares of the public rows are called.
+SAMPLED = "edges of this sample"
+
+
 @dataclass(frozen=True)
 class ScaleLine:
     """A column on one kind of cells.
@@ -36,8 +40,8 @@ class ScaleLine:
         loss_near: Of values so far apart, at worst.
         loss_whole: Of any two values.
         narrowest: Width of the narrowest cell, in the feature's unit.
-        kept: Share of the variance of public rows that the best guess from a released value
-            explains; None without a sample.
+        kept: Share of the variance of ranks of public rows that the best guess from a released
+            value explains; None without a sample.
     """
 
     cells: str
@@ -96,10 +100,11 @@ def compare_scales(
     if isinstance(feature.scale, Edges):
         maps[_EDGES[feature.scale.source]] = feature.domain_map(domain)
     if sample is not None:
-        sample = np.clip(sample[np.isfinite(sample)], *feature.bounds)
+        sample = inside(sample, feature)
         if len(sample) and sample.min() < sample.max():
             edges_of = quantile_edges(sample, domain.size)
-            maps["edges of this sample"] = DomainMap(domain, feature.bounds, "edges", edges_of)
+            maps[SAMPLED] = DomainMap(domain, feature.bounds, "edges", edges_of)
+    ranks = None if sample is None else _ranks(sample)
     lines: list[ScaleLine] = []
     for cells, mapping in maps.items():
         edges = cost if cells == _EDGES["private_quantiles"] else 0.0
@@ -108,7 +113,7 @@ def compare_scales(
             continue
         mechanism = Geometric(epsilon=epsilon)
         found = raw_losses(mapping, loss_curve(mechanism, domain), None, edges)
-        share = None if sample is None else kept(sample, mapping, mechanism, domain)[0]
+        share = None if sample is None else kept(sample, mapping, mechanism, domain, ranks)[0]
         lines.append(
             ScaleLine(
                 cells,
@@ -122,3 +127,20 @@ def compare_scales(
             )
         )
     return lines
+
+
+def inside(values: np.ndarray, feature: SharedFeature) -> np.ndarray:
+    """Finite values, clipped to a feature's bounds.
+
+    Args:
+        values: Raw, shape (n,).
+        feature: With bounds.
+    """
+    assert feature.bounds is not None
+    return np.asarray(np.clip(values[np.isfinite(values)], *feature.bounds))
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Places of values in their order; equal ones share the middle of theirs."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[inverse.reshape(-1)])

@@ -1,0 +1,76 @@
+"""`opboost plan --write`: the proposal stands in the federation file."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opboost_ops.privacy.loss import end_losses
+from tests.commands import opboost, printed
+from tests.federation import Workspace, small_credit
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace.write(tmp_path / "fed")
+
+
+@pytest.fixture
+def sample(workspace: Workspace, tmp_path: Path) -> Path:
+    """Public rows of the same kind, with the label: columns of both parties in one table."""
+    made = small_credit(seed=1)
+    label = made.tables[made.label_holder]
+    path = tmp_path / "sample.parquet"
+    label.join(made.tables["bank"], on=label.columns[0]).write_parquet(path)
+    return path
+
+
+def test_a_division_is_written_with_cells_and_without_what_it_leaves_out(
+    workspace: Workspace, sample: Path
+) -> None:
+    before = set(workspace.declared.parties["bank"].features)
+    told: dict[str, Any] = json.loads(
+        printed(
+            "plan", "federation.yaml", "--party", "bank", "--sample", str(sample),
+            "--total-loss-1", "0.8", "--write", "--json", folder=workspace.folder,
+        )
+    )  # fmt: skip
+    features = workspace.declared.parties["bank"].features
+    assert set(features) == before - set(told["left_out"])
+    domain = workspace.declared.domain.to_domain()
+    losses = []
+    for column in told["columns"]:
+        mechanism = features[column["name"]].mechanism
+        assert mechanism is not None
+        losses.append(end_losses(mechanism.channel(domain))[0])
+        assert losses[-1] == pytest.approx(column["loss_1"])
+    assert sum(losses) <= 0.8
+    for name, scale in told["scales"].items():
+        if name in features:
+            declared: Any = features[name].scale
+            assert (scale if isinstance(scale, str) else scale["edges"]) == (
+                declared if isinstance(scale, str) else list(declared.edges)
+            )
+
+
+def test_a_ranking_is_written_and_never_by_the_own_table(
+    workspace: Workspace, sample: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace.known_to(monkeypatch)
+    file = workspace.file.read_bytes()
+    code, _, err = opboost(
+        "plan", "federation.yaml", "--party", "bank", "--max-loss-1", "0.5", "--write",
+        folder=workspace.folder,
+    )  # fmt: skip
+    assert code
+    assert "--sample" in err
+    assert workspace.file.read_bytes() == file
+    printed(
+        "plan", "federation.yaml", "--party", "bank", "--max-loss-1", "0.5", "--write",
+        "--sample", str(sample), folder=workspace.folder,
+    )  # fmt: skip
+    domain = workspace.declared.domain.to_domain()
+    for feature in workspace.declared.parties["bank"].features.values():
+        if feature.type == "numeric" and feature.mechanism is not None:
+            assert end_losses(feature.mechanism.channel(domain))[0] <= 0.5
