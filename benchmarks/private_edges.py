@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
+from scipy.stats import rankdata
 
 from benchmarks.papers.accuracy import DEPTH, HELD_OUT, RATE, TREES
 from benchmarks.papers.two_parties import Scale, TwoParties
@@ -29,6 +30,7 @@ from opboost_ops.datasets import load
 from opboost_ops.domain import Domain, DomainMap, quantile_edges
 from opboost_ops.mechanisms import Geometric, noise
 from opboost_ops.mechanisms.private_quantiles import draw, grid, weights
+from opboost_ops.privacy.domain_sizes import kept
 
 DATASETS = ("casp", "give_me_some_credit", "adult", "powerplant", "pendigits", "abalone")
 DOMAIN = Domain(1, 10)
@@ -69,6 +71,7 @@ def metrics(
             "linear": partial(formula, scale="linear"),
             "log1p": partial(formula, scale="log1p"),
             "public sample": partial(sampled, seed=seed),
+            "plan": partial(planned, seed=seed),
         }
         costs: dict[str, float] = {}
         for way, epsilon in itertools.product((recursive, joint), edges):
@@ -122,6 +125,25 @@ def sampled(_: str, feature: Feature, values: np.ndarray, *, seed: int) -> Domai
     if sample.min() == sample.max():
         return feature.domain_map(DOMAIN)
     return DomainMap(DOMAIN, feature.bounds, "edges", quantile_edges(sample, DOMAIN.size))
+
+
+def planned(name: str, feature: Feature, values: np.ndarray, *, seed: int) -> DomainMap:
+    """What `opboost plan --write` would choose of these three by the same sample."""
+    if not numeric(feature):
+        return feature.domain_map(DOMAIN)
+    sample = np.random.default_rng(seed).choice(values, min(SAMPLE, len(values)), replace=False)
+    maps = {
+        "linear": formula(name, feature, values, scale="linear"),
+        "log1p": formula(name, feature, values, scale="log1p"),
+        "edges": sampled(name, feature, values, seed=seed),
+    }
+    inside = np.clip(sample, *maps["linear"].bounds)
+    ranks = rankdata(inside)
+
+    def order(kind: str) -> float:
+        return kept(inside, maps[kind], Geometric(epsilon=0.5), DOMAIN, ranks)[0]
+
+    return maps[max(maps, key=order)]
 
 
 def private(
