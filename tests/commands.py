@@ -27,6 +27,8 @@ def opboost(
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
+        # As in a pipe, whatever width the tests' own terminal has.
+        patch.delenv("COLUMNS", raising=False)
         patch.setattr(sys, "argv", ["opboost", *map(str, words)])
         patch.setattr(sys, "stdin", io.StringIO(stdin))
         with pytest.raises(SystemExit) as ended:

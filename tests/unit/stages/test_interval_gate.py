@@ -1,4 +1,4 @@
-"""A gate that goes by intervals: harm is kept aside, and small steps down do not add up."""
+"""A gate that goes by intervals: harm is rejected, and small steps down do not add up."""
 
 import json
 from dataclasses import dataclass

@@ -82,7 +82,7 @@ def test_a_worse_model_is_compared_on_the_same_rows_and_kept_aside(routed: Works
     assert registry(routed).champion() == FIRST_RUN
     announced = summaries["a.announce_champion"]
     assert announced["champion"] is False
-    assert "kept aside" in announced["skip"]
+    assert "rejected" in announced["skip"]
 
 
 def test_what_a_person_approves_during_the_run_waits_for_the_next_one(routed: Workspace) -> None:
