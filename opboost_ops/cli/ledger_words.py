@@ -163,7 +163,7 @@ def print_statement(
         else:
             console.print(f"{found.feature}: no max_changes, so every new draw costs more.")
     for uuid, found in forecasts.items():
-        console.print(f"{found.feature}: {words.get(uuid, 'nothing randomised was released')}.")
+        console.print(f"{found.feature}: {words.get(uuid, 'no randomised value was released')}.")
     readings = both_readings(forecasts)
     for name, whose in (("person", "A person, all features"), ("element", "A single element")):
         one = readings[name]
