@@ -229,7 +229,8 @@ def _done(books: Books, site: Site, federation: str, asked: Asked) -> str:
             f"{site.party} stopped taking part in {federation} at home.",
             "It resumes at home: `opboost resume SITE FEDERATION`.",
         )
-    if asked.act == "stop" and stop is not None:
+    # A stop at home outranks one through Airflow: from then on it ends at home only.
+    if asked.act == "stop" and stop is not None and (asked.run or stop.at_home):
         raise ConfigError(
             f"{site.party} has stopped taking part in {federation} already, at {stop.at}.",
             "`opboost resume SITE FEDERATION` lets it take part again.",

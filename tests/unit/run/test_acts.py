@@ -237,6 +237,15 @@ def test_what_was_stopped_at_home_resumes_at_home(workspace: Workspace) -> None:
     assert "takes part" in command(workspace, "bank", "resume", NAME, "--because", "all is well")
 
 
+def test_a_stop_at_home_outranks_one_through_airflow(workspace: Workspace) -> None:
+    ask(workspace, "bank", act="stop", version=None)
+    command(workspace, "bank", "stop", NAME, "--because", "for good")
+    with pytest.raises(PolicyError, match="at home"):
+        ask(workspace, "bank", run="b" * 16, act="resume", version=None)
+    with pytest.raises(PolicyError, match="has stopped taking part"):
+        require_taking_part(site(workspace, "bank"), NAME)
+
+
 def test_own_words_are_noted_at_home(two: Workspace) -> None:
     ask(two)
     words = ("audit", "note", ASKING, "--because", "the board has seen it")
