@@ -7,6 +7,7 @@ process alone, over its own input.
 
 import gc
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -80,6 +81,9 @@ def _main(number: int) -> int:
     preload()
     # A collection in a process would look through all of it, and copy the memory it is in.
     gc.freeze()
+    # Ctrl-C reaches all processes of a terminal. This one stays, so that no PID is another's while
+    # the driver ends the parties' processes.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with socket.socket(fileno=number) as mine:
         while True:
             asked, descriptors, _, _ = socket.recv_fds(mine, 1, 2)
@@ -88,6 +92,7 @@ def _main(number: int) -> int:
             # Nobody waits for it before the end: until then its PID stays its own.
             pid = os.fork()
             if pid == 0:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
                 mine.close()
                 for standard, descriptor in enumerate(descriptors):
                     os.dup2(descriptor, standard)

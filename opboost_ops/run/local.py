@@ -376,7 +376,9 @@ class _Process:
         """End it, whatever it does; the server's end frees its PID."""
         if self._output.closed:
             return
-        os.kill(self._pid, signal.SIGTERM)
+        # The server may have been killed, and its processes with it.
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGTERM)
         with suppress(BrokenPipeError):
             self._input.close()
         # Its output closes when it has ended.

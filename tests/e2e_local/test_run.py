@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -20,6 +21,7 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.acceptance import Acceptance
 from opboost_ops.exchange.store import LocalStore
 from opboost_ops.run import local
+from opboost_ops.run.fork_server import ForkServer
 from opboost_ops.run.phases import phases
 from opboost_ops.views.run_outcome import outcome_words
 from tests.federation import Workspace, small_credit
@@ -202,6 +204,19 @@ def test_a_party_gets_the_variables_of_its_own_site_and_no_other_s(
     # What its own site names has reached each party.
     for party in canaries:
         assert not (workspace.folder / party / "ledger.sqlite").exists()
+
+
+def test_ctrl_c_leaves_the_pids_to_the_one_who_ends_the_processes() -> None:
+    """Otherwise a party's PID could be a stranger's when it is ended."""
+    read, write = os.pipe()
+    with ForkServer(os.environ) as server:
+        for _ in range(2):
+            pid = server.fork(read, write)
+            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            os.kill(pid, signal.SIGTERM)
+            os.kill(parent, signal.SIGINT)
+    os.close(read)
+    os.close(write)
 
 
 def found_in(process: Path, needles: set[str]) -> set[str]:
