@@ -11,7 +11,8 @@ class Serve(Record):
     """What an answer may rest on where other parties' values are old, or not there.
 
     A value that is missing takes the feature's declared fill; a version with ``alignment.members:
-    each`` treats the person as one whom the party lacks.
+    each`` treats the person as one whom the party lacks. Without either, a person who lacks values
+    that the version splits on is refused.
 
     Attributes:
         max_age_days: From which age on other parties' values are old; never when absent.

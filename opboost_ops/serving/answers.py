@@ -68,7 +68,8 @@ class Score:
         interval: Of a number, where one is declared.
         partners: By other party; empty in mode ``local``.
         unseen: Own features whose category no training row had: it counts as missing.
-        refused: Why there is no score: ``forgotten``, ``old`` or ``unknown``; empty if there is.
+        refused: Why there is no score: ``forgotten``, ``old``, ``unknown`` or ``withdrawn``; empty
+            if there is.
         reasons: Where they were asked for.
     """
 

@@ -222,7 +222,7 @@ def _asked(body: bytes) -> tuple[list[dict[str, Any]], int, bool]:
         'Send {"row": {...}} or {"rows": [{...}, ...]}, and "reasons": N for at most 50 reasons.',
     )
     try:
-        asked = json.loads(body, parse_constant=_no_constant)
+        asked = json.loads(body, parse_constant=_no_constant, object_pairs_hook=_object)
     except (ValueError, RecursionError):
         raise form from None
     if not isinstance(asked, dict) or not asked.keys() <= {"row", "rows", "reasons"}:
@@ -243,6 +243,14 @@ def _asked(body: bytes) -> tuple[list[dict[str, Any]], int, bool]:
 def _no_constant(_: str) -> None:
     # NaN and Infinity are no JSON.
     raise ValueError
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # Of a key that is there twice nobody knows which value was meant.
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError
+    return found
 
 
 def _answer(found: list[Score], single: bool) -> dict[str, Any]:

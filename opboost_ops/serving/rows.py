@@ -5,6 +5,7 @@ What a table's check would refuse is refused here too, by column and count: no v
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from numbers import Integral, Real
@@ -79,6 +80,8 @@ def require_rows(frame: pl.DataFrame, federation: Federation) -> None:
         values = frame.get_column(name)
         if feature.missing == "forbid":
             _refuse(frame, name, _gaps(values), "no value, which is needed")
+        if values.dtype.is_float():
+            _refuse(frame, name, int(values.is_infinite().sum()), "an infinite value")
 
 
 def require_categories(frame: pl.DataFrame, federation: Federation) -> None:
@@ -144,7 +147,8 @@ def _column(values: Sequence[Any], name: str, feature: SharedFeature) -> pl.Seri
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, Real | Decimal) and bool(abs(value) <= _LARGEST)
+    number = isinstance(value, Real | Decimal) and not isinstance(value, bool)
+    return number and bool(abs(value) <= _LARGEST)
 
 
 def _whole(value: Any) -> bool:
@@ -155,12 +159,14 @@ def _whole(value: Any) -> bool:
 def _made(
     values: Sequence[Any], name: str, kind: Any, takes: Callable[[Any], bool], needed: str
 ) -> pl.Series:
-    if not all(value is None or takes(value) for value in values):
-        raise ContractError(
-            f"{name} holds something else than {needed}.",
-            "Send numbers without quotes, and texts as texts; null stands for a missing value.",
-        )
-    return pl.Series(name, values, dtype=kind)
+    if all(value is None or takes(value) for value in values):
+        # Half a surrogate pair is no text.
+        with suppress(UnicodeEncodeError):
+            return pl.Series(name, values, dtype=kind)
+    raise ContractError(
+        f"{name} holds something else than {needed}.",
+        "Send numbers without quotes, and texts as texts; null stands for a missing value.",
+    )
 
 
 def _alike(values: Sequence[Any], name: str) -> pl.Series:
@@ -175,6 +181,9 @@ def _alike(values: Sequence[Any], name: str) -> pl.Series:
         )
     try:
         return pl.Series(name, values)
-    except (TypeError, OverflowError, pl.exceptions.PolarsError):
+    except (TypeError, OverflowError, UnicodeEncodeError, pl.exceptions.PolarsError):
         pass
-    raise ContractError(f"{name} holds a number that is too large.", "Send it as a text.")
+    raise ContractError(
+        f"{name} holds a number that is too large, or a text that is no Unicode.",
+        "Send it as a text in Unicode.",
+    )

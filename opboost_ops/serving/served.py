@@ -105,6 +105,13 @@ class Served:
             thresholds = comparisons(self._text, bounds)
             self.releases = Releases(site, federation, version, thresholds, received, runs)
             self._fallback = fallback(federation)
+            # LightGBM would read what nothing stands for as a value below the domain.
+            each = federation.alignment.members == "each"
+            self._unfilled = {
+                party
+                for party, names in self._columns.items()
+                if not each and any(np.isnan(self._fallback[n]) for n in names if n in self._used)
+            }
         self.names = [federation.id.column, *own, *elsewhere]
 
     @property
@@ -191,8 +198,12 @@ class Served:
                 state[:] = _WITHDRAWN
             used = state == _CURRENT
             used |= (state == _OLD) & (rules.old == "flag")
-            for number, rule in ((_OLD, rules.old), (_UNKNOWN, rules.unknown)):
-                if rule == "refuse":
+            for number, rule in (
+                (_OLD, rules.old),
+                (_UNKNOWN, rules.unknown),
+                (_WITHDRAWN, rules.withdrawn),
+            ):
+                if rule == "refuse" or (rule == "missing" and party in self._unfilled):
                     scored.refused[(state == number) & (scored.refused == "")] = STATES[number]
             scored.states[party], scored.used[party] = state, used
             scored.age_days[party] = np.where(state == _WITHDRAWN, np.nan, age)

@@ -85,6 +85,8 @@ def test_nothing_but_health_without_the_token(
         (b"{", 400),
         (b"[" * 100_000, 400),
         (b'{"row": {"x": NaN}}', 400),
+        (b'{"row": {"id": "canary-1", "id": "canary-2"}}', 400),
+        (b'{"row": {"id": "\\ud800canary", "x": 1.0, "kind": "one"}}', 422),
         (b'{"row": [1]}', 400),
         (b'{"row": {}, "rows": []}', 400),
         (b'{"row": {}, "reasons": true}', 400),

@@ -81,9 +81,10 @@ def test_every_row_gets_the_score_of_the_batch_and_no_file_changes(served: Works
     assert [one.score for one in each] == frame["score"].head(20).to_list()
     assert [one.decision for one in each] == frame["class"].head(20).to_list()
     assert {one.version for one in each} == {FIRST_RUN}
-    # Somebody whom a party lacks is scored too, and flagged.
+    # Somebody whom a party lacks has no score: nothing is declared to stand for the values.
     others = frame.join(batch, on="id", how="anti")
     assert others.height > 20 and set(others["state_b0"]) == set(others["state_b1"]) == {"unknown"}
+    assert set(others["refused"]) == {"unknown"} and others["score"].null_count() == others.height
     assert set(found["state_b0"]) == {"current"} and found["age_days_b0"].max() < 1  # type: ignore[operator]
     assert served.files() == before
 
@@ -115,7 +116,8 @@ def test_a_promotion_and_a_rollback_are_followed(served: Workspace) -> None:
     [
         ({"max_age_days": 30}, True, "", True),
         ({"max_age_days": 1e-9, "old": "flag"}, True, "", True),
-        ({"max_age_days": 1e-9, "old": "missing"}, True, "", False),
+        # Nothing is declared to stand for b1's values.
+        ({"max_age_days": 1e-9, "old": "missing"}, False, "old", False),
         ({"max_age_days": 1e-9, "old": "refuse"}, False, "old", False),
     ],
 )
@@ -131,6 +133,27 @@ def test_old_values_are_flagged_left_out_or_refused(
     assert partner.age_days is not None and partner.used is used
     assert (found.score is not None, found.refused) == (score, refused)
     assert (found.score == fresh) is used
+
+
+def test_a_declared_fill_stands_for_what_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fills = {"w": 0.5, "size": "medium", "v": 2, "colour": "red"}
+    data = dataset("binary")
+    for party in ("b0", "b1"):
+        for name, declared in data.features[party].items():
+            declared["missing"] = {"fill": fills[name]}
+    workspace = Workspace.write(
+        tmp_path / "federation",
+        data,
+        training={"trees": 3, "depth": 2},
+        scoring={"mode": "desensitised"},
+    )
+    workspace.known_to(monkeypatch)
+    workspace.all()
+    frame = scorer_of(workspace).score_frame(new_rows(workspace))
+    assert set(frame["state_b0"]) == {"unknown"} and set(frame["refused"]) == {""}
+    assert frame["score"].null_count() == 0
 
 
 def test_somebody_whom_a_party_no_longer_releases_is_not_served_from_an_older_run(
@@ -155,7 +178,8 @@ def test_a_forgotten_person_has_no_score(served: Workspace) -> None:
     assert (found.score, found.decision, found.refused) == (None, None, "forgotten")
     assert found.probabilities == {}
     frame = scorer.score_frame(new_rows(served))
-    assert frame.filter(pl.col("score").is_null())["id"].to_list() == [row["id"]]
+    gone = frame.filter(refused="forgotten")
+    assert gone["id"].to_list() == [row["id"]] and gone["score"].null_count() == 1
 
 
 def test_who_has_stopped_or_agreed_to_nothing_scores_nobody(served: Workspace) -> None:
@@ -182,7 +206,7 @@ def test_a_party_that_has_left_is_treated_as_the_policy_says(served: Workspace) 
     rules(served, withdrawn="missing")
     found = scorer.score(row)
     assert found.partners["b1"].state == "withdrawn" and found.partners["b0"].used
-    assert not scorer.score_frame(new_rows(served))["score"].equals(fresh)
+    assert (found.score, found.refused) == (None, "withdrawn")
 
 
 @pytest.mark.parametrize(
@@ -191,6 +215,9 @@ def test_a_party_that_has_left_is_treated_as_the_policy_says(served: Workspace) 
         ({"x": "0.5"}, "x holds something else than a number"),
         ({"x": None}, "x has no value"),
         ({"x": float("nan")}, "x has no value"),
+        ({"x": float("inf")}, "x has an infinite value"),
+        ({"x": True}, "x holds something else"),
+        ({"id": "\ud800"}, "id holds something else than a text"),
         ({"x": [1]}, "x holds something else"),
         ({"id": 17}, "id holds something else than a text"),
         ({"id": None}, "id has no ID"),
