@@ -86,6 +86,12 @@ class _Release:
     received: Mapping[str, float]
     asked: np.ndarray
 
+    def asked_about(self, heads: np.ndarray) -> np.ndarray:
+        """Which of some people's digests are among those that the run asked about."""
+        at = np.minimum(np.searchsorted(self.asked, heads), len(self.asked) - 1)
+        found: np.ndarray = self.asked[at] == heads
+        return found
+
 
 class Releases:
     """The newest values of each person.
@@ -124,7 +130,7 @@ class Releases:
             for run in runs
             if fitting.fits(run) and (release := _read(site, federation, run.run, times))
         ]
-        self._releases = sorted(found, key=lambda r: -min(r.received.values()))
+        self._releases = self._told_apart(sorted(found, key=lambda r: -min(r.received.values())))
         keys = [_hashes(_texts(release.ids)) for release in self._releases]
         lengths = [len(each) for each in keys]
         joined = np.concatenate(keys) if keys else np.empty(0, dtype=np.uint64)
@@ -193,15 +199,22 @@ class Releases:
 
     def _asked_since(self, ids: pl.Series, owner: np.ndarray) -> np.ndarray:
         """Whom a newer run asked about, without finding them, bool, shape (n,)."""
-        kind = self._federation.id.type
-        digests = noise.person_keys(self._key, ids.to_arrow(), kind)
+        wanted = self._digests(ids)
         found = np.zeros(len(ids), dtype=bool)
         for number, release in enumerate(self._releases[: int(owner.max())]):
-            known = release.asked
-            wanted = _heads(digests)
-            at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-            found |= (owner > number) & (known[at] == wanted)
+            found |= (owner > number) & release.asked_about(wanted)
         return found
+
+    def _told_apart(self, releases: list[_Release]) -> list[_Release]:
+        """Without those before a run of another key: whom that one asked about is not known."""
+        for number, release in enumerate(releases):
+            if not release.asked_about(self._digests(_texts(release.ids.slice(0, 1)))).any():
+                return releases[: number + 1]
+        return releases
+
+    def _digests(self, ids: pl.Series) -> np.ndarray:
+        typed = ids.cast(pl.String if self._federation.id.type == "string" else pl.Int64)
+        return _heads(noise.person_keys(self._key, typed.to_arrow(), self._federation.id.type))
 
 
 class _Fitting:

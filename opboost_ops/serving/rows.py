@@ -147,8 +147,7 @@ def _column(values: Sequence[Any], name: str, feature: SharedFeature) -> pl.Seri
 
 
 def _number(value: Any) -> bool:
-    number = isinstance(value, Real | Decimal) and not isinstance(value, bool)
-    return number and bool(abs(value) <= _LARGEST)
+    return isinstance(value, Real | Decimal) and bool(abs(value) <= _LARGEST)
 
 
 def _whole(value: Any) -> bool:

@@ -185,7 +185,9 @@ class Served:
         values, rules = self.releases.find(ids, time.time()), self._rules
         found: dict[str, np.ndarray] = {}
         for party in self.federation.feature_holders:
-            age, there = values.age_days[party], values.there[party]
+            # Of a forgotten person not even that there are values is said.
+            gone = scored.refused == "forgotten"
+            age, there = np.where(gone, np.nan, values.age_days[party]), values.there[party]
             known = ~np.isnan(age)
             state = np.where(known, _CURRENT, _UNKNOWN)
             if rules.max_age_days is not None:
