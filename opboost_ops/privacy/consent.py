@@ -104,6 +104,25 @@ def unpinned(policy: Policy, federation: Federation, party: str) -> dict[str, UU
     }
 
 
+def require_own_columns(policy: Policy, federation: Federation, party: str) -> None:
+    """Refuse a declaration by which a column of the party would have a second account.
+
+    Args:
+        policy: The party's own.
+        federation: As declared.
+        party: The party.
+
+    Raises:
+        PolicyError: Its UUIDs are not those that the policy pins.
+    """
+    if refused := _other_columns(policy, federation, party):
+        raise PolicyError(
+            f"The columns of {party} are not those of its policy: {'; '.join(refused)}.",
+            "Nothing was drawn. Correct the federation file, or pin the columns with "
+            "`opboost policy pin`.",
+        )
+
+
 def _other_columns(policy: Policy, federation: Federation, party: str) -> list[str]:
     refused = [
         f"features.{name}.uuid: the policy does not pin it; `opboost policy pin` adds the line "

@@ -21,6 +21,7 @@ from opboost_ops.exchange.books import Books, open_books
 from opboost_ops.mechanisms import noise, private_quantiles
 from opboost_ops.privacy import edge_charges
 from opboost_ops.privacy.accountant import Budget
+from opboost_ops.privacy.consent import require_own_columns
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.run.publication import SEEDED
@@ -77,9 +78,11 @@ def draw_edges(
         ConfigError: A feature takes no edges, the numbers are out of range, or there are too few
             people for them.
         ContractError: The table cannot be read, or somebody is in it twice.
-        PolicyError: The edges of a feature cost more than the policy allows.
+        PolicyError: The edges of a feature cost more than the policy allows, or its columns are
+            others than those that it pins.
         BudgetError: They would exceed a budget.
     """
+    require_own_columns(context.policy, context.federation, context.party)
     features = {name: _numeric(context, name) for name in columns}
     domain = context.federation.domain.to_domain()
     for cells in columns.values():

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import polars as pl
@@ -113,6 +114,25 @@ def test_the_policy_refuses_before_anything_is_drawn(workspace: Workspace) -> No
         assert named in err
     assert workspace.file.read_bytes() == file
     assert spent(workspace) == (0.0, 0)
+
+
+def test_a_column_has_one_account_whatever_the_federation_file_calls_it(
+    workspace: Workspace,
+) -> None:
+    """Another party's file could otherwise give it a second budget."""
+    workspace.edit_yaml(
+        "federation.yaml",
+        lambda data: data["parties"]["bank"]["features"]["income"].update(uuid=str(uuid4())),
+        agree=False,
+    )
+    code, _, err = opboost(
+        "edges", "bank", "--federation", "federation.yaml", "--column", "income",
+        "--private", "2", folder=workspace.folder,
+    )  # fmt: skip
+    assert code
+    assert "features.income.uuid" in err
+    with books_of(workspace, "bank") as books:
+        assert not books.ledger.releases()
 
 
 def test_edges_that_the_ledger_does_not_know_are_refused(workspace: Workspace) -> None:
