@@ -92,7 +92,8 @@ def take_in(folder: Path) -> tuple[FilledIn, Mapping[str, PrivateEdges]]:
         folder: Of the party's ``site.yaml``.
 
     Raises:
-        OpBoostError: The table has faults; or edges are refused, and none is drawn.
+        OpBoostError: The table has faults; or edges are refused. Those of another epsilon may be
+            drawn by then: asked for again, they are the same and cost nothing.
     """
     offer = offer_file(folder, load_site(folder / "site.yaml").party)
     filled = fill_in(folder / TEMPLATE, offer)
