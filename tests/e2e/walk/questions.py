@@ -207,7 +207,7 @@ QUESTIONS = (
         clicks=(MODELS, _VERSION, Click("Distribution of scores")),
     ),
     Question(
-        MONTHLY, "is it on?", "failed", r"by hand, or paused", "Is training on", clicks=(MONTH,)
+        MONTHLY, "is it on?", "failed", r"by hand", "Is training on", clicks=(MONTH,)
     ),
     Question(
         MONTHLY,
