@@ -4,22 +4,20 @@ The API server reads its own database. Elsewhere, and where it cannot be read, n
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 from opboost_ops.exchange.run_id import run_id
+from opboost_ops.pages.airflow_database import answer_of, aware, utc
 
 #: Under this key a task leaves in XCom why it failed.
 FAILURE = "failure"
 
 #: Every DAG that holds a federation has this tag, and those of its purpose and of the federation.
 TAG = "opboost"
-
-#: A DAG whose federation file is faulty has this tag besides.
-INVALID = "invalid"
 
 #: What Airflow's log calls it when a person sets the state of a run or a task.
 _MARKS = ("patch_dag_run", "patch_task_instance")
@@ -34,13 +32,8 @@ PHASES = frozenset(
     """.split()  # noqa: SIM905
 )
 
-_Found = TypeVar("_Found")
-
 #: Runs that are read at a time where one is looked for.
 _SOME = 200
-
-#: What Airflow calls the timetable of a DAG that only people trigger.
-_BY_HAND = "None"
 
 #: States of a task that is under way, and of one that has ended.
 BUSY = ("running", "queued", "up_for_retry", "up_for_reschedule", "restarting", "deferred")
@@ -141,34 +134,6 @@ def place_of(task: str) -> tuple[str, str]:
     return party if phase in PHASES else "", name
 
 
-def holders(federation: str, purpose: str) -> list[str]:
-    """The DAGs of people's own that hold a federation as a task group, by their tags.
-
-    Args:
-        federation: The federation's name.
-        purpose: What its runs there are for.
-    """
-
-    def ask(session: Any) -> list[str]:
-        from sqlalchemy import select
-
-        from opboost_ops.pages.airflow_tables import DagTag
-
-        about = select(DagTag.dag_id).where(DagTag.name == federation)
-        asked = select(DagTag.dag_id, DagTag.name).where(DagTag.dag_id.in_(about))
-        tags: dict[str, set[str]] = {}
-        for dag, tag in session.execute(asked):
-            tags.setdefault(str(dag), set()).add(str(tag))
-        # A party may be called as a federation is: that one's own DAG is not this one's.
-        return sorted(
-            dag
-            for dag, own in tags.items()
-            if {TAG, purpose} <= own and dag not in {f"{tag}_{purpose}" for tag in own}
-        )
-
-    return _asked(ask, [])
-
-
 def find(dag: str, name: str) -> Seen | None:
     """A run by Airflow's names; None where Airflow has none.
 
@@ -193,7 +158,7 @@ def named(run: str, dags: Iterable[str]) -> Seen | None:
         found = session.execute(_query(list(dags)), execution_options={"yield_per": _SOME})
         return next((seen for seen in map(_seen, found) if seen.run == run), None)
 
-    return _asked(ask, None)
+    return answer_of(ask, None)
 
 
 def latest(dags: Iterable[str], states: Iterable[str] = (), limit: int = 1) -> list[Seen]:
@@ -243,30 +208,7 @@ def marked_by(seen: Seen) -> str:
             return ""
         return str(found[0] or "somebody")
 
-    return _asked(ask, "") if seen.state == "failed" else ""
-
-
-def faulty(federation: str) -> str:
-    """What is wrong with a federation's file, where its DAG says so; empty for a valid file.
-
-    Args:
-        federation: The federation's name.
-    """
-
-    def ask(session: Any) -> str:
-        from sqlalchemy import select
-
-        from opboost_ops.pages.airflow_tables import DagTag, SerializedDagModel
-
-        dag = f"{federation}_train"
-        asked = select(DagTag.name).where(DagTag.dag_id == dag, DagTag.name == INVALID)
-        if session.scalar(asked) is None:
-            return ""
-        made = SerializedDagModel.get(dag, session=session)
-        words = made.data["dag"].get("doc_md") if made is not None and made.data else None
-        return str(words or "The federation file is faulty.")
-
-    return _asked(ask, "")
+    return answer_of(ask, "") if seen.state == "failed" else ""
 
 
 def tasks(seen: Seen) -> list[Task]:
@@ -316,63 +258,7 @@ def tasks(seen: Seen) -> list[Task]:
         ]
         return sorted(found, key=lambda t: (t.since is None, t.since or datetime.max, t.name))
 
-    return _asked(ask, [])
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """When Airflow runs a DAG.
-
-    Attributes:
-        dag: The DAG's id.
-        words: Its timetable, such as a cron expression; empty where only people trigger it.
-        paused: Whether Airflow makes no run of it now.
-        next_run: When it makes the next one; None where it is paused or has no time of its own.
-    """
-
-    dag: str
-    words: str
-    paused: bool
-    next_run: datetime | None
-
-
-def schedules(dags: Iterable[str]) -> list[Schedule]:
-    """When Airflow runs each DAG, by the DAG's id.
-
-    Args:
-        dags: Ids of the DAGs.
-    """
-
-    def ask(session: Any) -> list[Schedule]:
-        from sqlalchemy import select
-
-        from opboost_ops.pages.airflow_tables import DagModel as Row
-
-        asked = (
-            select(Row.dag_id, Row.timetable_summary, Row.is_paused, Row.next_dagrun_create_after)
-            .where(Row.dag_id.in_(list(dags)), Row.is_stale.is_(False))
-            .order_by(Row.dag_id)
-        )
-        return [
-            Schedule(
-                str(dag),
-                "" if words in (None, _BY_HAND) else str(words),
-                bool(paused),
-                None if paused else _utc(at),
-            )
-            for dag, words, paused, at in session.execute(asked)
-        ]
-
-    return _asked(ask, [])
-
-
-def aware(moment: datetime) -> datetime:
-    """A time of a database that knows no zones, as UTC.
-
-    Args:
-        moment: The time.
-    """
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return answer_of(ask, [])
 
 
 def ago(since: datetime | None, until: datetime | None = None) -> str:
@@ -414,7 +300,7 @@ def _runs(
             asked = asked.limit(limit)
         return [_seen(row) for row in session.execute(asked)]
 
-    return _asked(ask, [])
+    return answer_of(ask, [])
 
 
 def _query(dags: list[str]) -> Any:
@@ -431,19 +317,4 @@ def _query(dags: list[str]) -> Any:
 
 def _seen(row: Any) -> Seen:
     dag, run, state, *times = row
-    return Seen(dag, run, str(getattr(state, "value", state) or ""), *map(_utc, times))
-
-
-def _utc(moment: datetime | None) -> datetime | None:
-    return None if moment is None else aware(moment)
-
-
-def _asked(ask: Callable[[Any], _Found], nothing: _Found) -> _Found:
-    from opboost_ops.pages.airflow_tables import create_session
-
-    try:
-        with create_session() as session:
-            return ask(session)
-    except Exception:
-        # Without a database of Airflow's the pages show what the parties have.
-        return nothing
+    return Seen(dag, run, str(getattr(state, "value", state) or ""), *map(utc, times))

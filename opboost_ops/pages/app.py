@@ -19,6 +19,7 @@ from opboost_ops.exchange.run_id import run_id
 from opboost_ops.pages import (
     aftermath,
     airflow,
+    airflow_dags,
     alarms,
     exchange,
     ledger,
@@ -243,7 +244,7 @@ def _after(seen: airflow.Seen | None, query: Query) -> tuple[str, ...]:
     for name in federations(query):
         for purpose in airflow.PURPOSES:
             if seen.dag in (dags := query.dags(name, purpose)):
-                due = [one.next_run for one in airflow.schedules(dags) if one.next_run]
+                due = [one.next_run for one in airflow_dags.schedules(dags) if one.next_run]
                 found = aftermath.charged(name, seen.run)
                 return aftermath.sentences(
                     found, aftermath.champion_of(name), min(due, default=None)

@@ -14,7 +14,7 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.display.blocks import Block, Note, Pager, Section
 from opboost_ops.errors import ConfigError, OpBoostError
-from opboost_ops.pages import airflow
+from opboost_ops.pages import airflow, airflow_dags
 
 _LOG = logging.getLogger("opboost_ops")
 
@@ -60,7 +60,7 @@ class Query:
         """
         found = []
         for purpose in purposes or airflow.PURPOSES:
-            held = [dag for dag in airflow.holders(federation, purpose) if self.sees_dag(dag)]
+            held = [dag for dag in airflow_dags.holders(federation, purpose) if self.sees_dag(dag)]
             found += [f"{federation}_{purpose}", *held]
         return found
 

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import OpBoostError
 from opboost_ops.pages import quality
-from opboost_ops.pages.airflow import Task, ago, aware, place_of
+from opboost_ops.pages.airflow import Task, ago, place_of
+from opboost_ops.pages.airflow_database import aware
 from opboost_ops.pages.deployment import Query, parties
 from opboost_ops.run import progress
 from opboost_ops.run.phases import stages_in

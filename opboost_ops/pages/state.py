@@ -14,7 +14,8 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.books import open_books
 from opboost_ops.models.versions import Models
-from opboost_ops.pages import aftermath, airflow
+from opboost_ops.pages import aftermath, airflow, airflow_dags
+from opboost_ops.pages.airflow_database import aware
 from opboost_ops.pages.deployment import Query, federations, has_books, parties
 from opboost_ops.run.approval import waits_since
 from opboost_ops.run.known_store import folder_fault
@@ -217,7 +218,7 @@ def _federation(name: str, query: Query) -> Federation:
     champion = next((v for v in versions if v.champion), None)
     return Federation(
         federation=name,
-        faults=airflow.faulty(name),
+        faults=airflow_dags.faulty(name),
         **{name: getattr(training, name) for name in Purpose.model_fields},
         purposes=purposes,
         champion=champion.version if champion else None,
@@ -228,7 +229,7 @@ def _federation(name: str, query: Query) -> Federation:
 
 
 def _purpose(name: str, dags: Sequence[str]) -> Purpose:
-    found = airflow.schedules(dags)
+    found = airflow_dags.schedules(dags)
     succeeded = airflow.latest(dags, ["success"])
     # A run that is queued behind the one that runs says nothing yet.
     last = airflow.latest(dags, ["running"]) or airflow.latest(dags)
@@ -264,7 +265,7 @@ def _run(name: str, seen: airflow.Seen, own: str) -> Run:
         ),
         waiting={
             f"{task.title} ({_WORDS.get(task.state, task.state)})": round(
-                (now - airflow.aware(task.since)).total_seconds()
+                (now - aware(task.since)).total_seconds()
             )
             for task in found
             if task.state in airflow.BUSY and task.since is not None

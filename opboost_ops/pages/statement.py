@@ -30,7 +30,7 @@ from opboost_ops.errors import ArtifactError, ContractError
 from opboost_ops.exchange.audit import Action, Entry
 from opboost_ops.exchange.books import open_books
 from opboost_ops.models.versions import Version, models_of
-from opboost_ops.pages import airflow
+from opboost_ops.pages import airflow, airflow_dags
 from opboost_ops.pages.agreement_history import agreements_table
 from opboost_ops.pages.deployment import Query, federations, guarded, has_books, of_books, parties
 from opboost_ops.pages.period import Period, asked_for
@@ -117,7 +117,7 @@ def _on(found: Federation, purpose: str, dags: Sequence[str]) -> list[Fact]:
     if purpose != "train" and not runs and not last:
         # Where nothing was ever scored, scoring is no news.
         return []
-    made = airflow.schedules(dags)
+    made = airflow_dags.schedules(dags)
     ahead = min((one.next_run for one in made if one.next_run), default=None)
     ended = (last[0].ended or last[0].began) if last else None
     failed = sum(run.state == "failed" for run in runs)

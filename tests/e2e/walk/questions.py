@@ -206,9 +206,7 @@ QUESTIONS = (
         "Distribution of scores",
         clicks=(MODELS, _VERSION, Click("Distribution of scores")),
     ),
-    Question(
-        MONTHLY, "is it on?", "failed", r"by hand", "Is training on", clicks=(MONTH,)
-    ),
+    Question(MONTHLY, "is it on?", "failed", r"by hand", "Is training on", clicks=(MONTH,)),
     Question(
         MONTHLY,
         "is it worth it?",
