@@ -2,6 +2,7 @@
 
 import math
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -72,16 +73,20 @@ class TextModel:
         return counts
 
     def rank_below(self, threshold: float) -> int:
-        """The greatest rank at most the threshold: LightGBM puts it just above r + 1/2."""
-        return math.floor(threshold)
+        """The greatest rank at most the threshold: LightGBM puts it just above r + 1/2.
+
+        It is infinite where a split parts missing values from all others: above every rank then.
+        """
+        return math.floor(threshold) if math.isfinite(threshold) else sys.maxsize
 
     def integer_comparisons(self) -> dict[str, list[float]]:
         """Thresholds t whose comparisons ``value <= t`` decide every split on integers.
 
-        Half-integers: LightGBM's 4.0 and 4.5 split integers alike, and count once.
+        Half-integers: LightGBM's 4.0 and 4.5 split integers alike, and count once. Infinite ones
+        part missing values from all others, and no integers.
         """
         return {
-            name: sorted({math.floor(threshold) + 0.5 for threshold in thresholds})
+            name: sorted({math.floor(t) + 0.5 for t in thresholds if math.isfinite(t)})
             for name, thresholds in self.numeric_splits().items()
         }
 

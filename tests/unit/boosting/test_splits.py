@@ -202,3 +202,22 @@ def test_a_text_that_is_no_lightgbm_model(text: str) -> None:
 def test_a_text_that_is_no_xgboost_model(text: str) -> None:
     with pytest.raises(ContractError, match="no XGBoost JSON model"):
         model_of(text)
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_a_split_that_parts_missing_values_from_all_others(trainer: str) -> None:
+    """LightGBM writes an infinite threshold where the column has zeros."""
+    rng = np.random.default_rng(0)
+    own, ranks = (rng.integers(low, low + 8, 2000).astype(np.float64) for low in (0, 1))
+    own[rng.random(2000) < 0.2] = np.nan
+    ranks[rng.random(2000) < 0.2] = np.nan
+    label = 2.0 * np.isnan(own) + np.isnan(ranks)
+    frame = Frame(("a.own", "b.ranks"), np.column_stack([own, ranks]), (), ("b.ranks",))
+    text = train(frame, label, parameters(trainer, 5, 2))
+    highest = {"b.ranks": 8}
+    asked = splits.used_splits(text, ["b.ranks"], highest)
+    values = {"b.ranks": {rank: rank + 0.5 for rank in asked.get("b.ranks", [])}}
+    made = splits.materialise(text, values, {"b.ranks": (1, 8)}, highest)
+    inside = splits.comparisons(made, {"a.own": (1, 8), "b.ranks": (1, 8)})
+    assert all(1 <= t < 8 for found in inside.values() for t in found)
+    assert predict(made, frame.matrix).tobytes() == predict(text, frame.matrix).tobytes()
