@@ -38,7 +38,6 @@ from opboost_ops.cli import (
     store,
 )
 from opboost_ops.errors import OpBoostError
-from opboost_ops.orchestration.settings import use_airflow_secrets
 
 app = typer.Typer(
     name="opboost",
@@ -60,6 +59,9 @@ def _commands(
     ] = False,
 ) -> None:
     """Vertical federated gradient boosting whose exchange is local-differentially private."""
+    # Only a command needs it, and `--help` is quick without.
+    from opboost_ops.orchestration.settings import use_airflow_secrets
+
     use_airflow_secrets()
 
 
