@@ -237,8 +237,8 @@ def _bits(table: pa.Table) -> np.ndarray:
         return np.empty((0, width_of(8 * width)), np.uint8)
     column = table.column("seen").chunk(0)
     count, offset = width * len(column), width * column.offset
-    rows = np.frombuffer(column.buffers()[1], dtype=np.uint8, count=count, offset=offset)
-    rows = rows.reshape(-1, width)
+    content = np.frombuffer(column.buffers()[1], dtype=np.uint8, count=count, offset=offset)
+    rows = content.reshape(-1, width)
     if width == width_of(8 * width):
         return rows
     seen = np.zeros((len(rows), width_of(8 * width)), dtype=np.uint8)
