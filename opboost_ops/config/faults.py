@@ -114,7 +114,6 @@ def _party_faults(federation: Federation, where: str, party: Party) -> Iterator[
             yield Fault(f"{where}.label", "is only for the label holder")
         if not party.features:
             yield Fault(f"{where}.features", "is empty", "a feature holder gives at least one")
-    routed_alone = federation.scoring.modes == ("routed",)
     for name, feature in party.features.items():
         place = f"{where}.features.{name}"
         if party.label and name == party.label.column:
@@ -127,7 +126,7 @@ def _party_faults(federation: Federation, where: str, party: Party) -> Iterator[
                 place, "holds =, which joins a feature and its category", "rename the column"
             )
         domain = federation.domain.to_domain()
-        yield from protected_feature_faults(place, feature, domain, routed_alone)
+        yield from protected_feature_faults(place, feature, domain)
 
 
 def _key_faults(federation: Federation) -> Iterator[Fault]:

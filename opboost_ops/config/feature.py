@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 from typing import Any, Literal, Self
 from uuid import UUID
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from opboost_ops.config.schema import Record
 from opboost_ops.domain import Domain, DomainMap
@@ -37,15 +37,22 @@ class Edges(Record):
     Attributes:
         edges: The edges.
         source: Where they come from. ``private_quantiles`` were drawn from the private table by
-            `opboost edges` and are charged to the column. Edges read off the private table carry no
-            guarantee (one moved value can move many rows' cells): only experiments may use them,
-            and everything that is made with them says so.
+            `opboost edges` and are charged to the column.
         epsilon: What private quantiles cost a person who is added, removed or replaced.
     """
 
     edges: tuple[float, ...] = Field(min_length=1)
-    source: Literal["declared", "public_sample", "private_quantiles", "private_table"] = "declared"
+    source: Literal["declared", "public_sample", "private_quantiles"] = "declared"
     epsilon: Epsilon | None = None
+
+    @field_validator("source", mode="before")
+    @classmethod
+    def _not_read_off(cls, source: Any) -> Any:
+        if source == "private_table":
+            raise ValueError(
+                "private_table was removed: `opboost edges SITE --private EPSILON` draws edges"
+            )
+        return source
 
     @model_validator(mode="after")
     def _increasing(self) -> Self:
@@ -211,23 +218,15 @@ class Feature(SharedFeature):
         return self.model_copy(update={"mechanism": mechanism, "epsilons": others})
 
     @property
-    def edge_sources(self) -> frozenset[str]:
-        """Where the edges of its cells and of its buckets come from; equal parts are declared."""
-        scale = self.scale.source if isinstance(self.scale, Edges) else "declared"
-        buckets = self.mechanism.source if isinstance(self.mechanism, BucketResponse) else scale
-        return frozenset({scale, buckets})
-
-    @property
     def guarantee(self) -> str:
         """What holds for a cell, in words, where that hangs on where edges come from."""
-        if "private_table" in self.edge_sources:
-            return "no guarantee: edges read off private data"
         if not isinstance(self.mechanism, BucketResponse):
             return ""
+        scale = self.scale.source if isinstance(self.scale, Edges) else "declared"
         edges = "declared edges"
-        if "public_sample" in self.edge_sources:
+        if "public_sample" in (scale, self.mechanism.source):
             edges = "edges of a public sample"
-        if self.private_edges is not None:
+        if scale == "private_quantiles":
             edges = "private quantiles"
         return f"element-level local DP, per cell, by {edges}"
 

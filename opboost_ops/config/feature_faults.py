@@ -6,7 +6,7 @@ from opboost_ops.config.column_names import LONGEST, column_name
 from opboost_ops.config.feature import Feature, Fill, PlainFill, SharedFeature
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError, Fault
-from opboost_ops.mechanisms import BucketResponse, Designed, UnaryEncoding
+from opboost_ops.mechanisms import Designed, UnaryEncoding
 
 
 def feature_faults(where: str, feature: SharedFeature) -> Iterator[Fault]:
@@ -145,16 +145,13 @@ def no_private_edges(where: str, feature: SharedFeature) -> Iterator[Fault]:
         )
 
 
-def protected_feature_faults(
-    where: str, feature: Feature, domain: Domain, routed_alone: bool
-) -> Iterator[Fault]:
+def protected_feature_faults(where: str, feature: Feature, domain: Domain) -> Iterator[Fault]:
     """What a feature holder's feature cannot have, or lacks.
 
     Args:
         where: Its place.
         feature: As parsed.
         domain: The federation's.
-        routed_alone: Whether scoring is routed, and held-out rows are evaluated in no other mode.
     """
     mechanism = feature.mechanism
     if feature.missing == "keep":
@@ -195,14 +192,6 @@ def protected_feature_faults(
                 "is not for a designed channel, whose table is for one epsilon",
                 "leave it out",
             )
-    private_edges = "private_table" in feature.edge_sources
-    if isinstance(mechanism, BucketResponse) and private_edges and not routed_alone:
-        yield Fault(
-            f"{where}.mechanism",
-            "has buckets read off private data, which leave no guarantee and are for experiments "
-            "with routed scoring alone",
-            "declare public edges, or scoring: {mode: routed} without evaluate",
-        )
 
 
 def _domain_faults(where: str, feature: Feature, domain: Domain) -> Iterator[Fault]:

@@ -137,16 +137,6 @@ class Federation(Record):
         return data
 
     @property
-    def without_guarantee(self) -> tuple[str, ...]:
-        """Features whose edges were read off a private table, as ``party.feature``."""
-        return tuple(
-            f"{party}.{name}"
-            for party, spec in self.parties.items()
-            for name, feature in spec.features.items()
-            if "private_table" in feature.edge_sources
-        )
-
-    @property
     def most_values(self) -> int:
         """Most values that the domain may have: horizontal learning has no channel to build."""
         return MOST_SEARCHED if self.learning == "horizontal" else MOST_VALUES

@@ -48,15 +48,14 @@ class BucketResponse(Parameters):
         epsilon: Loss between any two values.
         buckets: Their number q, as equal parts of the domain; 16 when neither is given.
         edges: Uneven buckets instead: the domain value with which each but the first begins.
-        source: Where the edges come from, as of a feature's scale. Edges read off the private
-            table carry no guarantee: experiments with routed scoring alone may use them.
+        source: Where the edges come from, as of a feature's scale.
     """
 
     name: Literal["bucket_response"] = "bucket_response"
     epsilon: Epsilon
     buckets: int | None = Field(default=None, ge=2)
     edges: tuple[int, ...] | None = Field(default=None, min_length=1)
-    source: Literal["declared", "public_sample", "private_table"] = "declared"
+    source: Literal["declared", "public_sample"] = "declared"
 
     @model_validator(mode="after")
     def _one_kind_of_bucket(self) -> Self:

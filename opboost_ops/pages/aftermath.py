@@ -31,15 +31,16 @@ class Charged(Record):
     loss_whole: float = 0
 
 
-def charged(federation: str, run: str) -> dict[str, Charged]:
+def charged(federation: str, run: str, only: str | None) -> dict[str, Charged]:
     """What a run has released at each party of this deployment whose ledger can be read.
 
     Args:
         federation: Name of the federation.
         run: OpBoost's id of the run.
+        only: The one party that is asked for; all when absent.
     """
     found = {}
-    for party in parties():
+    for party in parties() if only is None else [only]:
         try:
             site, policy = site_of(party)
             if federation not in site.tables or not has_books(site):

@@ -245,7 +245,7 @@ def _after(seen: airflow.Seen | None, query: Query) -> tuple[str, ...]:
         for purpose in airflow.PURPOSES:
             if seen.dag in (dags := query.dags(name, purpose)):
                 due = [one.next_run for one in airflow_dags.schedules(dags) if one.next_run]
-                found = aftermath.charged(name, seen.run)
+                found = aftermath.charged(name, seen.run, query.party)
                 return aftermath.sentences(
                     found, aftermath.champion_of(name), min(due, default=None)
                 )

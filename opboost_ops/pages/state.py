@@ -198,7 +198,7 @@ def state(query: Query) -> State:
 
 
 def _federation(name: str, query: Query) -> Federation:
-    purposes = {p: _purpose(name, query.dags(name, p)) for p in airflow.PURPOSES}
+    purposes = {p: _purpose(name, query, p) for p in airflow.PURPOSES}
     training = purposes["train"]
     waits = [of.last_run.run for of in purposes.values() if of.last_run and of.last_run.ongoing]
     shown: list[Party] = []
@@ -228,7 +228,8 @@ def _federation(name: str, query: Query) -> Federation:
     )
 
 
-def _purpose(name: str, dags: Sequence[str]) -> Purpose:
+def _purpose(name: str, query: Query, purpose: str) -> Purpose:
+    dags = query.dags(name, purpose)
     found = airflow_dags.schedules(dags)
     succeeded = airflow.latest(dags, ["success"])
     # A run that is queued behind the one that runs says nothing yet.
@@ -237,12 +238,12 @@ def _purpose(name: str, dags: Sequence[str]) -> Purpose:
         schedule=next((one.words for one in found if one.words), ""),
         paused=tuple(one.dag for one in found if one.paused),
         next_run=min((one.next_run for one in found if one.next_run), default=None),
-        last_success=_run(name, succeeded[0], dags[0]) if succeeded else None,
-        last_run=_run(name, last[0], dags[0]) if last else None,
+        last_success=_run(name, query, succeeded[0], dags[0]) if succeeded else None,
+        last_run=_run(name, query, last[0], dags[0]) if last else None,
     )
 
 
-def _run(name: str, seen: airflow.Seen, own: str) -> Run:
+def _run(name: str, query: Query, seen: airflow.Seen, own: str) -> Run:
     found = airflow.tasks(seen) if seen.state != "success" else []
     if seen.dag != own:
         # Of people's own tasks beside a federation's its readers are told nothing.
@@ -271,7 +272,7 @@ def _run(name: str, seen: airflow.Seen, own: str) -> Run:
             if task.state in airflow.BUSY and task.since is not None
         },
         marked_by=airflow.marked_by(seen),
-        charged=aftermath.charged(name, seen.run) if seen.state == "failed" else {},
+        charged=aftermath.charged(name, seen.run, query.party) if seen.state == "failed" else {},
     )
 
 

@@ -20,7 +20,6 @@ _EDGES = {
     "declared": "declared edges",
     "public_sample": "edges of a public sample",
     "private_quantiles": "private edges",
-    "private_table": "edges of the private table",
 }
 
 

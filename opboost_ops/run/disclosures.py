@@ -50,7 +50,7 @@ def charge_model(party: Publisher, federation: Federation, run: str, model: Mode
         curve=model.curve,
         rows=model.rows,
         discloses=f"{of}; epsilon for a row added or removed, more for a row replaced",
-        experiment=experiment_of(party, federation),
+        experiment=experiment_of(party),
     )
     with open_books(party.site) as books:
         books.ledger.reserve([line], Budget(party.policy, {}))
@@ -88,7 +88,7 @@ def charge_sums(
         rows=rows,
         discloses="sums over all parties with noise, and the model that follows from them, for a "
         f"row added or removed, where {noise.honest} honest parties add their noise",
-        experiment=experiment_of(party, federation),
+        experiment=experiment_of(party),
     )
     with open_books(party.site) as books:
         books.ledger.reserve([line], Budget(party.policy, {}))
@@ -124,7 +124,7 @@ def announce(
         account="exact",
         rows=0,
         discloses=discloses,
-        experiment=experiment_of(party, federation),
+        experiment=experiment_of(party),
     )
     enter(party.site, line)
 

@@ -34,7 +34,7 @@ def drawing(party: Publisher, federation: Federation, run: str) -> TakeDraw:
             "party": party.name,
             "receiver": federation.label_holder,
             "noise": noise.fingerprint(party.site.noise_secret()),
-            "experiment": experiment_of(party, federation),
+            "experiment": experiment_of(party),
         }
         features = {c.uuid: c.feature for c in columns_of(federation, party.name)}
         budget = Budget(party.policy, features, still_to_come(federation, party.name))

@@ -113,6 +113,10 @@ if __name__ == "__main__":
     try:
         code = _main(int(sys.argv[1]))
         sys.stdout.flush()
+    except Exception as error:
+        # By its kind alone: a traceback may show cells.
+        sys.stderr.write(f"opboost: a process ended by {type(error).__name__}.\n")
+        sys.stderr.flush()
     finally:
         # Thread pools of the libraries may abort an interpreter that tears itself down; all work is
         # on disk by now.

@@ -64,7 +64,7 @@ def open_mailbox(
     own = federation.parties[party.name].signing_key
     pinned = pinned_keys(party.name, party.policy, federation, own)
     secret = party.site.noise_secret()
-    experiment = experiment_of(party, federation)
+    experiment = experiment_of(party)
     with open_books(party.site) as books:
         keys = open_session(books, federation.name, run, home)
         stands = standing(books, party, federation, run, "round_key", party.name, signer)

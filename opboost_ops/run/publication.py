@@ -94,7 +94,7 @@ def publish(
             store has no room for them.
         ConfigError: The store is not the one that the party has pinned; nothing was published.
     """
-    experiment = experiment_of(party, federation)
+    experiment = experiment_of(party)
     protected = party.name in federation.feature_holders
     columns = columns_of(federation, party.name) if protected else ()
     features = {column.uuid: column.feature for column in columns}
@@ -278,12 +278,11 @@ def _structural(draft: Draft, columns: tuple[Column, ...], shared: dict[str, Any
     ]
 
 
-def experiment_of(party: Publisher, federation: Federation) -> bool:
+def experiment_of(party: Publisher) -> bool:
     """Whether what a party publishes carries no guarantee.
 
     Args:
         party: Who publishes.
-        federation: The plan's.
 
     Raises:
         ConfigError: So it is, and the store is no throw-away one.
@@ -295,14 +294,7 @@ def experiment_of(party: Publisher, federation: Federation) -> bool:
             "throw-away one.",
             "Make a secret with `opboost keys init`.",
         )
-    private = federation.without_guarantee
-    if private and not party.store.throwaway:
-        raise ConfigError(
-            f"The edges of {', '.join(private)} were read off a private table, which leaves no "
-            "guarantee, and this store is no throw-away one.",
-            "Declare public edges, or compute them from a public sample with `opboost edges`.",
-        )
-    return seeded or bool(private)
+    return seeded
 
 
 def signer_of(site: Site, federation: Federation, party: str, day: date, home: Home) -> Signer:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError, PolicyError
 from tests.bad_input.faults import ASKED, SEALED_BY_BANK, message_is_right, refused
-from tests.books import books_of
 from tests.federation import Workspace
 
 
@@ -226,23 +226,14 @@ def test_a_secret_that_others_can_read(workspace: Workspace, name: str) -> None:
     assert not SEALED_BY_BANK & set(workspace.published())
 
 
-def test_edges_of_a_private_table_need_a_throwaway_store(workspace: Workspace) -> None:
-    """They carry no guarantee: an experiment's store takes them, and what is made says so."""
-
+def test_edges_that_were_read_off_a_table_are_refused_with_what_draws_them(
+    workspace: Workspace,
+) -> None:
     def read_off(data: dict) -> None:
-        scale = data["parties"]["bank"]["features"]["income"]["scale"]
-        scale["source"] = "private_table"
+        data["parties"]["bank"]["features"]["income"]["scale"]["source"] = "private_table"
 
     workspace.edit_yaml("federation.yaml", read_off)
-    for party in ("credit", "shop", "bank"):
-        secret = workspace.folder / party / "keys" / "noise.secret"
-        secret.write_bytes(bytes(range(32)))
-    workspace.agree()
-    workspace.until("register")
-    with books_of(workspace, "bank") as books:
-        events = [e for e in books.ledger.releases() if e.run == workspace.run]
-    assert all(event.experiment for event in events)
-    (workspace.folder / "exchange" / ".throwaway").unlink()
-    run = Workspace(workspace.folder, "0" * 15 + "3")
-    with pytest.raises(ConfigError, match=r"bank\.income were read off a private table"):
-        run.open()
+    with pytest.raises(ConfigError) as caught:
+        load_federation(workspace.file)
+    (fault,) = caught.value.faults
+    assert "features.income.scale" in fault.where and "opboost edges" in str(fault)

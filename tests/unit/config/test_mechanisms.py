@@ -28,39 +28,19 @@ def test_all_misfits_at_once(tmp_path: Path) -> None:
     assert places == [f"parties.bank.features.{name}" for name in ("income", "balance")]
 
 
-def test_buckets_of_private_data_are_for_routed_scoring_alone(tmp_path: Path) -> None:
-    """Said of every such feature at once, whether its scale or its buckets were read off."""
+def test_a_bucket_that_would_begin_with_the_domain_is_refused(tmp_path: Path) -> None:
     workspace = Workspace.write(tmp_path / "w")
 
-    def read_off(data: dict) -> None:
-        features = data["parties"]["bank"]["features"]
-        mechanism = {"name": "bucket_response", "epsilon": 1}
-        features["income"]["mechanism"] = {**mechanism, "buckets": 5}
-        features["income"]["scale"]["source"] = "private_table"
-        features["overdrafts"]["mechanism"] = {
-            **mechanism, "edges": [2, 4], "source": "private_table",
-        }  # fmt: skip
-        features["debt_ratio"]["mechanism"] = {**mechanism, "edges": [1, 4]}
-        features["savings_rate"]["mechanism"] = {**mechanism, "edges": [2, 4]}
+    def buckets(*edges: int) -> None:
+        mechanism = {"name": "bucket_response", "epsilon": 1, "edges": list(edges)}
+        workspace.edit_yaml(
+            "federation.yaml",
+            lambda d: d["parties"]["bank"]["features"]["debt_ratio"].update(mechanism=mechanism),
+        )
 
-    workspace.edit_yaml("federation.yaml", read_off)
-    for scoring, private in (
-        ({"mode": "desensitised"}, True),
-        ({"mode": "routed", "evaluate": ["local"]}, True),
-        ({"mode": "routed"}, False),
-    ):
-        workspace.edit_yaml("federation.yaml", lambda data, s=scoring: data.update(scoring=s))
-        with pytest.raises(ConfigError) as caught:
-            load_federation(workspace.file)
-        places = [fault.where.removeprefix("parties.bank.features.")
-                  for fault in caught.value.faults]  # fmt: skip
-        of_private = ["income.mechanism", "overdrafts.mechanism"] if private else []
-        assert sorted(places) == sorted(["debt_ratio", *of_private])
-    workspace.edit_yaml(
-        "federation.yaml",
-        lambda data: data["parties"]["bank"]["features"]["debt_ratio"]["mechanism"].update(
-            edges=[2]
-        ),
-    )
-    named = load_federation(workspace.file).without_guarantee
-    assert named == ("bank.income", "bank.overdrafts")
+    buckets(1, 4)
+    with pytest.raises(ConfigError) as caught:
+        load_federation(workspace.file)
+    assert [fault.where for fault in caught.value.faults] == ["parties.bank.features.debt_ratio"]
+    buckets(2, 4)
+    load_federation(workspace.file)
