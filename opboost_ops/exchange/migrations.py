@@ -35,7 +35,8 @@ from opboost_ops.privacy.checkpoints import Checkpoint, Checkpoints, Standing
 from opboost_ops.privacy.database import METADATA, VERSION, Database, set_version, version_of
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.forgotten import Forgotten
-from opboost_ops.privacy.ledger import add_entries, add_up, all_releases, lines_after
+from opboost_ops.privacy.ledger import add_entries, all_releases, lines_after
+from opboost_ops.privacy.ledger_totals import add_up
 from opboost_ops.privacy.whole_files import second_name
 
 _LOG = logging.getLogger("opboost_ops")

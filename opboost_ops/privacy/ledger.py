@@ -5,27 +5,16 @@ was disclosed, which every charge brings up to date: no charge adds up all night
 """
 
 import datetime
-import hashlib
-import json
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 
-from opboost_ops.privacy.accountant import (
-    Account,
-    Key,
-    Totals,
-    discloses_missing,
-    exact,
-    stands_for,
-    times,
-)
+from opboost_ops.privacy.accountant import Totals
 from opboost_ops.privacy.database import METADATA, Database, plain_rows
-from opboost_ops.privacy.events import Draw, Release
-from opboost_ops.privacy.lines import Lines, curve_of, lines_of, release_of
-from opboost_ops.privacy.loss import LossCurve
+from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.ledger_totals import accounts_of, add_up, worst_of
+from opboost_ops.privacy.lines import Lines, lines_of, release_of
 from opboost_ops.privacy.worst import Worst
 
 _RELEASES = sa.Table(
@@ -43,39 +32,6 @@ _COMMITS = sa.Table(
     METADATA,
     sa.Column("artifact", sa.String(64), primary_key=True),
     sa.Column("committed_at", sa.String(40), nullable=False),
-)
-
-#: What each noise key has cost so far: the last of its draws.
-_TOTALS = sa.Table(
-    "totals",
-    METADATA,
-    sa.Column("column", sa.String(36), primary_key=True),
-    sa.Column("cells", sa.String(16), primary_key=True),
-    sa.Column("feature", sa.String(160), nullable=False),
-    sa.Column("receiver", sa.String(160), nullable=False),
-    sa.Column("draws", sa.Integer, nullable=False),
-    sa.Column("number", sa.Integer, nullable=False),
-    sa.Column("worst", sa.Integer, nullable=False),
-    sa.Column("base", sa.Integer, nullable=False),
-    sa.Column("most", sa.Integer),
-    sa.Column("inputs", sa.Integer, nullable=False),
-    sa.Column("loss", sa.Text, nullable=False),
-    sa.Column("first", sa.Integer, nullable=False),
-    sa.Column("last", sa.Integer, nullable=False),
-)
-
-#: Which edges of each column were ever disclosed exactly, and each column's last name.
-_STRUCTURES = sa.Table(
-    "structures",
-    METADATA,
-    sa.Column("column", sa.String(36), primary_key=True),
-    sa.Column("digest", sa.String(64), primary_key=True),
-    sa.Column("feature", sa.String(160), nullable=False),
-    sa.Column("edges", sa.Text, nullable=False),
-    sa.Column("span", sa.Text, nullable=False),
-    sa.Column("exactly", sa.Boolean, nullable=False),
-    sa.Column("first", sa.Integer, nullable=False),
-    sa.Column("last", sa.Integer, nullable=False),
 )
 
 #: A line's event as its text, which databases keep in kinds of JSON of their own.
@@ -170,12 +126,7 @@ class Ledger:
             cells: Name of the noise key.
         """
         with self._database.reading() as connection:
-            row = connection.execute(
-                sa.select(_TOTALS.c.worst, _TOTALS.c.base, _TOTALS.c.number).where(
-                    _TOTALS.c.column == str(column), _TOTALS.c.cells == cells
-                )
-            ).first()
-        return Worst(*row) if row is not None else Worst()
+            return worst_of(connection, column, cells)
 
     def commit(self, artifact: str) -> None:
         """Note that an artifact lies in the store, so that its reservation is complete.
@@ -279,101 +230,10 @@ class Ledger:
             return [release_of(event) for (event,) in connection.execute(query)]
 
 
-def add_up(connection: sa.Connection, releases: Iterable[tuple[int, Release]]) -> None:
-    """Bring the totals up to entries that were added.
-
-    Args:
-        connection: The transaction.
-        releases: The entries, each with its number.
-    """
-    for number, line in releases:
-        if line.account == "exact" or line.column is None:
-            continue
-        _add_structure(connection, number, line)
-        if line.draw is not None and line.loss is not None:
-            _add_draw(connection, number, line, line.draw, line.loss)
-
-
-def _add_draw(
-    connection: sa.Connection, number: int, line: Release, draw: Draw, loss: LossCurve
-) -> None:
-    here = (_TOTALS.c.column == str(line.column), _TOTALS.c.cells == (line.cells or ""))
-    before = connection.execute(sa.select(_TOTALS.c.draws, _TOTALS.c.first).where(*here)).first()
-    connection.execute(sa.delete(_TOTALS).where(*here))
-    row = {
-        "column": str(line.column),
-        "cells": line.cells or "",
-        "feature": line.feature or "",
-        "receiver": line.receiver,
-        "draws": (before.draws if before else 0) + stands_for(line),
-        "number": draw.number,
-        "worst": draw.worst,
-        "base": draw.base,
-        "most": draw.most,
-        "inputs": draw.inputs,
-        "loss": loss.model_dump_json(),
-        "first": before.first if before else number,
-        "last": number,
-    }
-    connection.execute(sa.insert(_TOTALS).values(row))
-
-
-def _add_structure(connection: sa.Connection, number: int, line: Release) -> None:
-    """Also of a column without edges: its name, and when it first came, are in a row."""
-    edges, span = json.dumps(line.edges), json.dumps(line.span)
-    exactly = discloses_missing(line)
-    if line.draw is not None and not line.edges:
-        return
-    digest = hashlib.sha256(f"{edges}{span}{exactly}".encode()).hexdigest()
-    here = (_STRUCTURES.c.column == str(line.column), _STRUCTURES.c.digest == digest)
-    changes: dict[str, Any] = {"feature": (line.feature or "").partition("=")[0], "last": number}
-    if connection.execute(sa.update(_STRUCTURES).where(*here).values(changes)).rowcount:
-        return
-    row: dict[str, Any] = {"column": str(line.column), "digest": digest}
-    row |= {"edges": edges, "span": span}
-    row |= {"exactly": exactly, "first": number}
-    connection.execute(sa.insert(_STRUCTURES).values({**row, **changes}))
-
-
 def _totals(connection: sa.Connection) -> Totals:
-    first: dict[UUID, int] = {}
-    named: dict[UUID, tuple[int, str]] = {}
-    found: dict[UUID, Account] = {}
-    for row in connection.execute(sa.select(_TOTALS).order_by(_TOTALS.c.last)):
-        column = UUID(row.column)
-        account = found.setdefault(column, Account(""))
-        feature, _, bit = row.feature.partition("=")
-        loss = curve_of(row.loss)
-        key = Key(
-            bit=bit,
-            cells=row.cells,
-            receiver=row.receiver,
-            draws=row.draws,
-            worst=Worst(row.worst, row.base, row.number),
-            most=row.most,
-            inputs=row.inputs,
-            loss=loss,
-        )
-        account.keys[bit, row.cells] = key
-        account.releases += 0 if bit else row.draws
-        # Every entry of a key adds what it raises the worst case by.
-        account.step += times(exact(loss.loss[0]), row.worst)
-        account.whole += times(exact(loss.loss[-1]), row.worst)
-        first[column] = min(row.first, first.get(column, row.first))
-        named[column] = max((row.last, feature), named.get(column, (0, "")))
-    for row in connection.execute(sa.select(_STRUCTURES)):
-        column = UUID(row.column)
-        account = found.setdefault(column, Account(""))
-        span = json.loads(row.span)
-        account.structure.add(json.loads(row.edges), tuple(span) if span else None, row.exactly)
-        first[column] = min(row.first, first.get(column, row.first))
-        named[column] = max((row.last, row.feature), named.get(column, (0, "")))
-    for column, (_, feature) in named.items():
-        found[column].feature = feature
     account = _RELEASES.c.event["account"].as_string()
     models = connection.execute(sa.select(_TEXT).where(account == "model").order_by(_RELEASES.c.id))
-    ordered = {column: found[column] for column in sorted(found, key=first.__getitem__)}
-    return Totals(ordered, tuple(release_of(event) for (event,) in models))
+    return Totals(accounts_of(connection), tuple(release_of(event) for (event,) in models))
 
 
 def add_entries(connection: sa.Connection, releases: Sequence[Release]) -> None:

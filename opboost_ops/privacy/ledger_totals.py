@@ -1,0 +1,163 @@
+"""Running totals of a ledger: one row for each noise key, and one for each structure disclosed."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from opboost_ops.privacy.accountant import Account, Key, discloses_missing, exact, stands_for, times
+from opboost_ops.privacy.database import METADATA
+from opboost_ops.privacy.events import Draw, Release
+from opboost_ops.privacy.lines import curve_of
+from opboost_ops.privacy.loss import LossCurve
+from opboost_ops.privacy.worst import Worst
+
+#: What each noise key has cost so far: the last of its draws.
+_TOTALS = sa.Table(
+    "totals",
+    METADATA,
+    sa.Column("column", sa.String(36), primary_key=True),
+    sa.Column("cells", sa.String(16), primary_key=True),
+    sa.Column("feature", sa.String(160), nullable=False),
+    sa.Column("receiver", sa.String(160), nullable=False),
+    sa.Column("draws", sa.Integer, nullable=False),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("worst", sa.Integer, nullable=False),
+    sa.Column("base", sa.Integer, nullable=False),
+    sa.Column("most", sa.Integer),
+    sa.Column("inputs", sa.Integer, nullable=False),
+    sa.Column("loss", sa.Text, nullable=False),
+    sa.Column("first", sa.Integer, nullable=False),
+    sa.Column("last", sa.Integer, nullable=False),
+)
+
+#: Which edges of each column were ever disclosed exactly, and each column's last name.
+_STRUCTURES = sa.Table(
+    "structures",
+    METADATA,
+    sa.Column("column", sa.String(36), primary_key=True),
+    sa.Column("digest", sa.String(64), primary_key=True),
+    sa.Column("feature", sa.String(160), nullable=False),
+    sa.Column("edges", sa.Text, nullable=False),
+    sa.Column("span", sa.Text, nullable=False),
+    sa.Column("exactly", sa.Boolean, nullable=False),
+    sa.Column("first", sa.Integer, nullable=False),
+    sa.Column("last", sa.Integer, nullable=False),
+)
+
+
+def add_up(connection: sa.Connection, releases: Iterable[tuple[int, Release]]) -> None:
+    """Bring the totals up to entries that were added.
+
+    Args:
+        connection: The transaction.
+        releases: The entries, each with its number.
+    """
+    for number, line in releases:
+        if line.account == "exact" or line.column is None:
+            continue
+        _add_structure(connection, number, line)
+        if line.draw is not None and line.loss is not None:
+            _add_draw(connection, number, line, line.draw, line.loss)
+
+
+def _add_draw(
+    connection: sa.Connection, number: int, line: Release, draw: Draw, loss: LossCurve
+) -> None:
+    here = (_TOTALS.c.column == str(line.column), _TOTALS.c.cells == (line.cells or ""))
+    before = connection.execute(sa.select(_TOTALS.c.draws, _TOTALS.c.first).where(*here)).first()
+    connection.execute(sa.delete(_TOTALS).where(*here))
+    row = {
+        "column": str(line.column),
+        "cells": line.cells or "",
+        "feature": line.feature or "",
+        "receiver": line.receiver,
+        "draws": (before.draws if before else 0) + stands_for(line),
+        "number": draw.number,
+        "worst": draw.worst,
+        "base": draw.base,
+        "most": draw.most,
+        "inputs": draw.inputs,
+        "loss": loss.model_dump_json(),
+        "first": before.first if before else number,
+        "last": number,
+    }
+    connection.execute(sa.insert(_TOTALS).values(row))
+
+
+def _add_structure(connection: sa.Connection, number: int, line: Release) -> None:
+    """Also of a column without edges: its name, and when it first came, are in a row."""
+    edges, span = json.dumps(line.edges), json.dumps(line.span)
+    exactly = discloses_missing(line)
+    if line.draw is not None and not line.edges:
+        return
+    digest = hashlib.sha256(f"{edges}{span}{exactly}".encode()).hexdigest()
+    here = (_STRUCTURES.c.column == str(line.column), _STRUCTURES.c.digest == digest)
+    changes: dict[str, Any] = {"feature": (line.feature or "").partition("=")[0], "last": number}
+    if connection.execute(sa.update(_STRUCTURES).where(*here).values(changes)).rowcount:
+        return
+    row: dict[str, Any] = {"column": str(line.column), "digest": digest}
+    row |= {"edges": edges, "span": span}
+    row |= {"exactly": exactly, "first": number}
+    connection.execute(sa.insert(_STRUCTURES).values({**row, **changes}))
+
+
+def accounts_of(connection: sa.Connection) -> dict[UUID, Account]:
+    """What each column has cost so far, in the order in which they first came.
+
+    Args:
+        connection: To the database.
+    """
+    first: dict[UUID, int] = {}
+    named: dict[UUID, tuple[int, str]] = {}
+    found: dict[UUID, Account] = {}
+    for row in connection.execute(sa.select(_TOTALS).order_by(_TOTALS.c.last)):
+        column = UUID(row.column)
+        account = found.setdefault(column, Account(""))
+        feature, _, bit = row.feature.partition("=")
+        loss = curve_of(row.loss)
+        key = Key(
+            bit=bit,
+            cells=row.cells,
+            receiver=row.receiver,
+            draws=row.draws,
+            worst=Worst(row.worst, row.base, row.number),
+            most=row.most,
+            inputs=row.inputs,
+            loss=loss,
+        )
+        account.keys[bit, row.cells] = key
+        account.releases += 0 if bit else row.draws
+        # Every entry of a key adds what it raises the worst case by.
+        account.step += times(exact(loss.loss[0]), row.worst)
+        account.whole += times(exact(loss.loss[-1]), row.worst)
+        first[column] = min(row.first, first.get(column, row.first))
+        named[column] = max((row.last, feature), named.get(column, (0, "")))
+    for row in connection.execute(sa.select(_STRUCTURES)):
+        column = UUID(row.column)
+        account = found.setdefault(column, Account(""))
+        span = json.loads(row.span)
+        account.structure.add(json.loads(row.edges), tuple(span) if span else None, row.exactly)
+        first[column] = min(row.first, first.get(column, row.first))
+        named[column] = max((row.last, row.feature), named.get(column, (0, "")))
+    for column, (_, feature) in named.items():
+        found[column].feature = feature
+    return {column: found[column] for column in sorted(found, key=first.__getitem__)}
+
+
+def worst_of(connection: sa.Connection, column: UUID, cells: str) -> Worst:
+    """The public worst case of a column under a noise key, as far as draws are numbered.
+
+    Args:
+        connection: To the database.
+        column: The column's UUID.
+        cells: Name of the noise key.
+    """
+    asked = sa.select(_TOTALS.c.worst, _TOTALS.c.base, _TOTALS.c.number)
+    row = connection.execute(
+        asked.where(_TOTALS.c.column == str(column), _TOTALS.c.cells == cells)
+    ).first()
+    return Worst(*row) if row is not None else Worst()
