@@ -86,8 +86,8 @@ def _main(number: int) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with socket.socket(fileno=number) as mine:
         while True:
-            asked, descriptors, _, _ = socket.recv_fds(mine, 1, 2)
-            if not asked:
+            request, descriptors, _, _ = socket.recv_fds(mine, 1, 2)
+            if not request:
                 break
             # Nobody waits for it before the end: until then its PID stays its own.
             pid = os.fork()

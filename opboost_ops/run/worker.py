@@ -113,11 +113,11 @@ def serve() -> int:
     first = sys.stdin.readline()
     if not first:
         return 0
-    told = json.loads(first)
+    about = json.loads(first)
     os.environ.clear()
-    os.environ.update(told["environment"])
-    os.chdir(told["folder"])
-    data = told["assignment"]
+    os.environ.update(about["environment"])
+    os.chdir(about["folder"])
+    data = about["assignment"]
     assignment = Assignment(**{**data, "run": Run(**data["run"])})
     logger = logging.getLogger(LOGGER)
     logger.setLevel(logging.INFO)
