@@ -1,7 +1,7 @@
 """The papers' workloads: `python -m benchmarks.papers NAME`.
 
 An experiment is one file that knows how to run, to print and to draw; `EXPERIMENTS` names them all,
-in the order of the report (docs/evaluation.md).
+in the order of the report (docs/evaluation*.md).
 """
 
 from collections.abc import Iterator

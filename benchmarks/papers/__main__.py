@@ -18,7 +18,7 @@ def main() -> None:
     commands = parser.add_subparsers(required=True)
     for experiment in experiments():
         _add(commands.add_parser(experiment.name, help=experiment.help), experiment)
-    words = "write docs/evaluation.md, its pictures and the README's quotations from the summaries"
+    words = "write docs/evaluation*.md, their pictures and the README's quotations"
     command = commands.add_parser("report", help=words)
     command.set_defaults(run=lambda _: _print(report.write(Path("docs"), Path("README.md"))))
     command = commands.add_parser("figures", help="draw the pictures of the other documents")

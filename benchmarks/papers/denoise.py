@@ -243,6 +243,7 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
     losses = [row for row in rows if row["joint_gain"] < 0]
     parts = [
         "## Denoising, and a channel of equal loss(1)",
+        worst(found),
         f"Full tables on [1, 10], {found['trees']} trees of depth {found['depth']}, learning rate "
         f"{found['rate']:g}, LightGBM.{split} R2 in regression, AUC for two classes, accuracy for "
         "more, on clear rows; *desensitised* is plain training on randomised rows. Epsilon is "

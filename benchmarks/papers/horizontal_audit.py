@@ -258,7 +258,8 @@ def section(found: Mapping[str, Any], _: Path) -> str:
             f"Whole sessions as a black box on a tiny table: {found['parties']} parties, of which "
             f"{found['remain']} remain, {gone} dropped out and {found['colluding']} pooling what "
             "they know. The attacker says of each session whether the row was in it. Bounds are at "
-            "95 %, Clopper and Pearson's and [by Gaussians](#private-models-at-one-party-audited), "
+            "95 %, Clopper and Pearson's and [by Gaussians]"
+            "(evaluation-private.md#private-models-at-one-party-audited), "
             "and vary between runs.",
             "",
             "| sessions with the row, and without | said to be there, with it | without it | "

@@ -268,7 +268,7 @@ def _nominal(found: Mapping[str, Any], upper: int) -> list[str]:
     tabled = tabled or sorted({row["epsilon"] for row in rows})
     heads = [f"epsilon {e:g}" for e in tabled]
     lines = []
-    for name in dict.fromkeys(name_of(row) for row in rows):
+    for name in _tabled(rows):
         mine = {row["epsilon"]: row for row in rows if name_of(row) == name}
         cells = [
             f"{_mean(mine[e], 'kendall'):.3f} ({_mean(mine[e], 'expected'):.3f})" for e in tabled
@@ -289,7 +289,7 @@ def _equal(found: Mapping[str, Any], upper: int) -> list[str]:
     targets = list(dict.fromkeys((row["match"], row["target"]) for row in rows))
     heads = [f"{_WORDS[which]} = {target:g}" for which, target in targets]
     lines = []
-    for name in dict.fromkeys(name_of(row) for row in rows):
+    for name in _tabled(rows):
         mine = {(r["match"], r["target"]): r for r in rows if name_of(r) == name}
         lines.append([name, *(f"{_mean(mine[t], 'expected'):.3f}" for t in targets)])
     return [
@@ -352,6 +352,13 @@ def _by(plot: Axes, shown: Mapping[str, Sequence[Mapping[str, Any]]], x: str, y:
         for name, rows in shown.items()
     }
     pictures.paths(plot, curves)
+
+
+def _tabled(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Names in the tables: of Adj-map the least and the largest alpha; the summary has all."""
+    ends = {row["alpha"] for row in rows if row["alpha"]}
+    shown = (r for r in rows if not r["alpha"] or r["alpha"] in (min(ends), max(ends)))
+    return list(dict.fromkeys(map(name_of, shown)))
 
 
 def _picked(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:

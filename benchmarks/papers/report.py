@@ -6,26 +6,57 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.papers import denoise, experiments
+from benchmarks.papers import experiments
 from opboost_ops.errors import ConfigError
 
-_HEAD = """# Evaluation
+#: The pages, each with its first words and its experiments, in order.
+_PAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "evaluation": (
+        """# Evaluation: what a federation gains
 
-This page reproduces the papers' workloads on their own tables, with the papers' figures beside ours
-where we know them. Above each section is the command that measured it. All settings, with standard
-deviations, are in `docs/evaluation/*.json`; the page shows a selection.
+Each section begins with the command that measured it. All settings, with standard deviations, are
+in `docs/evaluation/*.json`; the pages show a selection. Run a command in a checkout, with
+`OPBOOST_DATASETS` set to a folder of tables (`opboost datasets list` names them). `--summary FILE`
+writes the summary, and `python -m benchmarks.papers report` writes these pages and their pictures.
+Measurements are cached in `runs/evaluation`.
 
-Run a command in a checkout, with `OPBOOST_DATASETS` set to a folder of tables (`opboost datasets
-list` names them). `--summary FILE` writes the summary, and `python -m benchmarks.papers report`
-writes this page and its pictures. Measurements are cached in `runs/evaluation`.
+The papers' own workloads, with the papers' figures beside ours where we know them:
+[OpBoost's mechanisms](evaluation-opboost.md), [FederBoost](evaluation-federboost.md),
+[private models and DPBoost](evaluation-private.md).
+""",
+        ("federation", "first-mechanism", "denoise", "tuning"),
+    ),
+    "evaluation-opboost": (
+        """# Evaluation: OpBoost's mechanisms
 
-{worst}"""
+Accuracy, order, range queries and attacks by mechanism and epsilon.
+[How to repeat it](evaluation.md).
+""",
+        ("accuracy", "accuracy-curves", "order", "table5", "range-query", "privacy"),
+    ),
+    "evaluation-federboost": (
+        """# Evaluation: FederBoost, horizontal and vertical
+
+Horizontal learning from exact and noisy sums, an audit of its sessions, and bucketed columns.
+[How to repeat it](evaluation.md).
+""",
+        ("horizontal", "horizontal-private", "horizontal-audit", "federboost"),
+    ),
+    "evaluation-private": (
+        """# Evaluation: private models
+
+An audit of differentially private training, and DPBoost's workloads.
+[How to repeat it](evaluation.md).
+""",
+        ("private-audit", "dpboost"),
+    ),
+}
 
 _QUOTE = re.compile(r"(<!-- evaluation: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def write(docs: Path, readme: Path) -> list[Path]:
-    """Write the report, its pictures, and what the README quotes of it.
+    """Write the pages of the report, their pictures, and what the README quotes of them.
 
     Args:
         docs: Folder of the documents; summaries are in its folder ``evaluation``.
@@ -36,16 +67,21 @@ def write(docs: Path, readme: Path) -> list[Path]:
         ConfigError: There is no summary, or the README quotes one that is missing.
     """
     summaries = read(docs / "evaluation")
-    worst = f"{denoise.worst(found)}\n" if (found := summaries.get("denoise")) else ""
-    pages = [_HEAD.format(worst=worst)]
-    for experiment in experiments():
-        if found := summaries.get(experiment.name):
-            head, _, rest = experiment.section(found, docs / "figures").strip().partition("\n")
-            pages.append(f"{head}\n\n```console\n$ {found['command']}\n```\n{rest}\n")
-    (docs / "evaluation.md").write_text("\n".join(pages), encoding="utf-8")
+    known = {experiment.name: experiment for experiment in experiments()}
+    written = []
+    for page, (head, names) in _PAGES.items():
+        parts = [head]
+        for name in names:
+            if found := summaries.get(name):
+                title, _, rest = (
+                    known[name].section(found, docs / "figures").strip().partition("\n")
+                )
+                parts.append(f"{title}\n\n```console\n$ {found['command']}\n```\n{rest}\n")
+        written.append(docs / f"{page}.md")
+        written[-1].write_text("\n".join(parts), encoding="utf-8")
     text = quoting(readme.read_text(encoding="utf-8"), summaries)
     readme.write_text(text, encoding="utf-8")
-    return [docs / "evaluation.md", readme]
+    return [*written, readme]
 
 
 def read(folder: Path) -> dict[str, Any]:

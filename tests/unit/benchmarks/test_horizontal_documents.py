@@ -29,7 +29,7 @@ def test_the_table_beside_lightgbm() -> None:
 
 
 def test_the_table_with_a_guarantee() -> None:
-    page = (DOCS / "evaluation.md").read_text()
+    page = (DOCS / "evaluation-federboost.md").read_text()
     for row in summary("horizontal-private")["rows"]:
         assert f" {row['auc']:.2f} ± {row['auc_sd']:.2f} |" in page, row
 
