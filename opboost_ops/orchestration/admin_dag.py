@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG, Param, ParamsDict, task  # type: ignore[attr-defined]
+from airflow.sdk import DAG, Param, ParamsDict  # type: ignore[attr-defined]
 
 from opboost_ops.config.acts import ACTS, REASONS
 from opboost_ops.config.federation import Federation
 from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.groups import common_of
+from opboost_ops.orchestration.operators import PartyOperator
 from opboost_ops.orchestration.our_runs import ADMIN_TAG, TAG
 
 #: After this an action has failed: its party's worker did not take the task.
@@ -57,11 +58,13 @@ def admin_dag(
         default_args=defaults,
     ) as dag:
         for party in parties:
-            task(
+            PartyOperator(
                 task_id=f"{party}_act",
-                doc_md="Does what is asked of this party, and writes it into its books.",
+                doc_md="Does what is asked of this party, and writes it into its audit log.",
+                python_callable=tasks.act,
+                op_kwargs={"party": party, "federation": federation.name},
                 **common_of(federation.parties[party], party),
-            )(tasks.act)(party, federation.name)
+            )
     # Set last, as for the other DAGs: each operator would copy them.
     dag.params = ParamsDict(_form(federation, parties))
     return dag

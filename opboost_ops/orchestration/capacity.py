@@ -2,9 +2,9 @@
 
 Airflow's scheduler never queues a task whose pool does not exist, and a task has no way to ask
 which pools there are. The scheduler has: when a run starts, this listener compares the declared
-pools and queues with what there is and leaves the problems in the run's configuration; the first
-task, which always runs in ``default_pool``, finds them there and fails. (A run's note would be a
-nicer place, but Airflow 3.3 does not hand it to tasks.)
+pools and queues with what there is and leaves the problems in XCom; the first task, which always
+runs in ``default_pool``, finds them there and fails, so that its party's notifiers tell of it. They
+lie at the task after the first one, since a task's own XCom is emptied when it starts.
 
 A problem is a pool that does not exist or has no slot, too few slots for the tasks of horizontal
 learning, which wait for each other and must all run at the same time, and a queue to which no Edge
@@ -13,6 +13,7 @@ broker, and one that is busy may not answer: there a missing worker shows on the
 its first task waits, and in the run's note after `[scheduler] task_queued_timeout`.
 """
 
+import json
 from collections import Counter
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
@@ -25,46 +26,39 @@ from opboost_ops.orchestration.lineage import PARAMETER
 from opboost_ops.orchestration.our_runs import our_session
 from opboost_ops.run.phases import ROUNDS
 
-#: Where the scheduler leaves problems in a run's configuration.
+#: Under this key the scheduler leaves problems in XCom.
 KEY = "blocked_by"
+
+#: The tasks that come first, in one Airflow or in a half.
+_FIRST = ("open_run", "join_run")
 
 #: For so long a worker may be away, as while it is started again.
 _AWAY = timedelta(minutes=10)
 
 
-def faults(conf: Mapping[str, Any] | None) -> list[ConfigError]:
-    """What keeps tasks of a run from ever starting, by its configuration.
+def faults(ti: Any) -> list[ConfigError]:
+    """What keeps tasks of a run from ever starting.
 
     Args:
-        conf: The run's configuration.
+        ti: The run's first task, as it runs.
     """
-    found = (conf or {}).get(KEY)
-    return [ConfigError(str(problem)) for problem in found] if isinstance(found, list) else []
+    found = ti.xcom_pull(task_ids=_after(ti.task), key=KEY)
+    # What Airflow itself has written comes to a task as JSON.
+    problems = json.loads(found) if isinstance(found, str) else found
+    return [ConfigError(str(problem)) for problem in problems or ()]
 
 
 def form_of(conf: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What the trigger form gave: a run's configuration without what is left here.
-
-    A form hands on what it does not show, too.
+    """What the trigger form gave: a run's configuration without what no form asks for.
 
     Args:
         conf: The run's configuration.
     """
-    return {name: value for name, value in (conf or {}).items() if name not in (KEY, PARAMETER)}
+    return {name: value for name, value in (conf or {}).items() if name != PARAMETER}
 
 
-def with_problems(
-    conf: Mapping[str, Any] | None, problems: Collection[str]
-) -> dict[str, Any] | None:
-    """A run's configuration with these problems in it, and none of an earlier attempt.
-
-    Args:
-        conf: What the trigger form gave, perhaps with what an earlier attempt left.
-        problems: None removes the entry.
-    """
-    if problems:
-        return {**form_of(conf), KEY: list(problems)}
-    return conf if conf is None else form_of(conf)
+def _after(task: Any) -> str:
+    return str(min(task.downstream_task_ids))
 
 
 def slot_problems(
@@ -140,9 +134,9 @@ def on_dag_run_running(dag_run: Any) -> None:
     if session is None:
         return
     from airflow.configuration import conf as settings
-    from sqlalchemy import select
+    from sqlalchemy import delete, select
 
-    from opboost_ops.pages.airflow_tables import Pool
+    from opboost_ops.pages.airflow_tables import Pool, XComModel
 
     tasks = dag_run.dag.tasks
     executors, parallelism = (
@@ -155,6 +149,16 @@ def on_dag_run_running(dag_run: Any) -> None:
         problems = queue_problems(session, executors, {task.queue for task in tasks})
     together = Counter(task.pool for task in tasks if task.task_id.endswith(f".{ROUNDS}"))
     problems += slot_problems({task.pool for task in tasks}, together, slots, parallelism)
-    conf = with_problems(dag_run.conf, problems)
-    if conf != dag_run.conf:
-        dag_run.conf = conf
+    this = {"dag_id": dag_run.dag_id, "run_id": dag_run.run_id}
+    with session.no_autoflush:
+        # Those of an earlier attempt, before the run was cleared.
+        session.execute(
+            delete(XComModel).where(
+                XComModel.dag_id == this["dag_id"],
+                XComModel.run_id == this["run_id"],
+                XComModel.key == KEY,
+            )
+        )
+        for task in tasks if problems else ():
+            if task.task_id.rpartition(".")[2] in _FIRST:
+                XComModel.set(KEY, problems, **this, task_id=_after(task), session=session)

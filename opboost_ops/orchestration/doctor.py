@@ -8,6 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -211,4 +212,29 @@ def _database(dags: dict[str, Any]) -> Iterator[Finding]:
     for name in sorted(set(dags) - set(unread)):
         if known[name][0]:
             yield Finding("note", f"{name} is paused.", f"Run `airflow dags unpause {name}`.")
-    yield Finding("ok", "No triggerer is needed.")
+    yield _triggerer(sorted({task.queue for task in tasks}))
+
+
+def _triggerer(queues: list[str]) -> Finding:
+    from airflow.configuration import conf
+    from sqlalchemy import select
+
+    from opboost_ops.pages.airflow_tables import Job, create_session
+
+    if not conf.getboolean("triggerer", "queues_enabled", fallback=False):
+        return Finding("ok", "Waiting tasks are started for each look; no triggerer is needed.")
+    since = datetime.now(UTC) - timedelta(
+        seconds=conf.getint("triggerer", "triggerer_health_check_threshold", fallback=30)
+    )
+    alive = select(Job.id).where(
+        Job.job_type == "TriggererJob", Job.state == "running", Job.latest_heartbeat >= since
+    )
+    with create_session() as session:
+        if session.scalars(alive.limit(1)).first() is not None:
+            return Finding("ok", "A triggerer runs, for tasks that wait.")
+    return Finding(
+        "note",
+        "No triggerer runs, so a task that waits is noticed only after 50 minutes.",
+        f"Start `airflow triggerer --queues {','.join(queues)}`, or unset `[triggerer] "
+        "queues_enabled`.",
+    )

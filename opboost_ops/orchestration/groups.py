@@ -10,12 +10,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import Asset, TaskGroup, TriggerRule, task
+from airflow.sdk import Asset, TaskGroup, TriggerRule
 
 from opboost_ops.config.federation import Federation, Party, Purpose
 from opboost_ops.config.private_faults import may_drop_out
 from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.notifications import CALLBACKS
+from opboost_ops.orchestration.operators import PartyOperator
 from opboost_ops.orchestration.phases import DESCRIPTIONS, TITLES, description
 from opboost_ops.orchestration.pods import pod_override
 from opboost_ops.run.phases import Phase, phases
@@ -30,7 +31,7 @@ _RETRIES = {
 }
 
 #: What the UI calls one of the tasks that treat a file each.
-_FILE = "file {{ task.op_kwargs['shard'] }}"
+_FILE = "file {{ task.shard }}"
 
 #: The part of a run's time that one of its tasks may take.
 _OF_RUN = 0.95
@@ -67,7 +68,7 @@ def add_groups(
             opened = opened or chains[0][0]
             if phase.name == "announce" and may_drop_out(federation):
                 # It speaks for the active party's model, also where another has dropped out.
-                chains[-1][0].operator.trigger_rule = TriggerRule.ALL_DONE
+                chains[-1][0].trigger_rule = TriggerRule.ALL_DONE
         kept = ends if phase.beside else []
         ends = [*kept, *(chain[-1] for chain in chains)]
 
@@ -85,10 +86,20 @@ def opens(
     """
     common = common_of(federation.parties[federation.label_holder], federation.label_holder)
     # In default_pool, which always exists: it is the task that reports missing pools.
-    made = task(task_id="open_run", doc_md=DESCRIPTIONS["open_run"], **common)(tasks.open_run)
-    # When a DAG of one's own runs, and for which times, is its own affair.
-    catch_up = federation.schedule.catch_up or form is not None
-    return partial(made, str(path), purpose, catch_up, form)
+    return partial(
+        PartyOperator,
+        task_id="open_run",
+        doc_md=DESCRIPTIONS["open_run"],
+        python_callable=tasks.open_run,
+        op_kwargs={
+            "federation_file": str(path),
+            "purpose": purpose,
+            # When a DAG of one's own runs, and for which times, is its own affair.
+            "catch_up": federation.schedule.catch_up or form is not None,
+            "form": form,
+        },
+        **common,
+    )
 
 
 def timeout(federation: Federation) -> timedelta:
@@ -111,7 +122,7 @@ def common_of(spec: Party, party: str) -> dict[str, Any]:
         spec: The party, as declared.
         party: Its name.
     """
-    here = {"owner": party, "queue": spec.queue, "multiple_outputs": False}
+    here = {"owner": party, "queue": spec.queue}
     return {**here, **pod_override(spec.queue)}
 
 
@@ -148,27 +159,23 @@ def _tasks(
     federation: Federation, phase: Phase, party: str, outlets: Mapping[str, Asset]
 ) -> Iterator[Any]:
     spec = federation.parties[party]
-    of: dict[str, Any] = {
-        "party": party,
-        "federation": federation.name,
-        "label_holder": federation.label_holder,
-    }
+    of = {"party": party, "federation": federation.name, "label_holder": federation.label_holder}
     shards: Any = None
     for chain in phase.chains_at(spec):
-        made = partial(
-            task,
-            task_id=chain.name,
-            pool=spec.pool,
-            doc_md=description(chain),
-            outlets=[outlets[stage] for stage in chain.stages if stage in outlets],
+        given: dict[str, Any] = {
+            "task_id": chain.name,
+            "pool": spec.pool,
+            "doc_md": description(chain),
+            "outlets": [outlets[stage] for stage in chain.stages if stage in outlets],
+            "python_callable": tasks.run_stages,
+            "op_kwargs": {**of, "stages": list(chain.stages)},
             **common_of(spec, party),
-        )
-        of["stages"] = list(chain.stages)
+        }
         if chain.mapped:
-            mapped = made(map_index_template=_FILE)(tasks.run_stages)
-            yield mapped.partial(**of).expand(shard=shards)
+            mapped = PartyOperator.partial(map_index_template=_FILE, **given)
+            yield mapped.expand(shard=shards.output)
         elif chain.name == "list_shards":
-            shards = made()(tasks.list_shards)(**of)
+            shards = PartyOperator(**{**given, "python_callable": tasks.list_shards})
             yield shards
         else:
-            yield made()(tasks.run_stages)(**of)
+            yield PartyOperator(**given)

@@ -6,14 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, Asset, TaskGroup, task
+from airflow.sdk import DAG, Asset, TaskGroup
 
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.orchestration import sensors
 from opboost_ops.orchestration.groups import Lead, add_group, common_of, opens
+from opboost_ops.orchestration.operators import PartyOperator, StoreSensor
 from opboost_ops.orchestration.our_runs import TAG
 from opboost_ops.orchestration.phases import IN_HALVES, JOINS
-from opboost_ops.orchestration.sensors import StoreSensor
 from opboost_ops.run.phases import Phase, phases, stages_of
 
 #: Between the end of waiting, which says what did not come, and the end of the run, which does not.
@@ -170,8 +170,18 @@ def _joins(federation: Federation, purpose: Purpose, party: str) -> Any:
     with TaskGroup(f"{party}_open", group_display_name=f"{party}: {title}", tooltip=tooltip):
         common = common_of(federation.parties[party], party)
         # In default_pool, which always exists: it is the task that reports missing pools.
-        made = task(task_id="join_run", doc_md=IN_HALVES["join_run"], **common)(sensors.join_run)
-        return made(party, federation.name, federation.label_holder, purpose)
+        return PartyOperator(
+            task_id="join_run",
+            doc_md=IN_HALVES["join_run"],
+            python_callable=sensors.join_run,
+            op_kwargs={
+                "party": party,
+                "federation": federation.name,
+                "label_holder": federation.label_holder,
+                "purpose": purpose,
+            },
+            **common,
+        )
 
 
 def _waits(

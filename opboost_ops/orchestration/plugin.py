@@ -12,13 +12,11 @@ from typing import Any
 from airflow.plugins_manager import AirflowPlugin
 
 from opboost_ops.orchestration import admin_runs, capacity, metrics, run_notes
+from opboost_ops.orchestration.operators import PREFIX, LedgerPage, RunPage
 from opboost_ops.orchestration.settings import adopt_section
 
 # Before anything of this process looks for its variables.
 adopt_section()
-
-#: Where the pages are mounted.
-PREFIX = "opboost"
 
 _Scope = MutableMapping[str, Any]
 _Receive = Callable[[], Awaitable[_Scope]]
@@ -46,6 +44,7 @@ class OpBoostPlugin(AirflowPlugin):
 
     name = "opboost"
     listeners = [admin_runs, capacity, run_notes, metrics]  # noqa: RUF012
+    operator_extra_links = [RunPage(), LedgerPage()]  # noqa: RUF012
     fastapi_apps = [{"app": Pages(), "url_prefix": f"/{PREFIX}", "name": "OpBoost"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012
         # One entry; its pages have a navigation of their own. Airflow shows it to anyone who may

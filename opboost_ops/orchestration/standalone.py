@@ -9,12 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
 import httpx
 
+from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.installation import LOCAL_SETTINGS
@@ -35,6 +37,19 @@ _PATIENCE = 300.0
 
 class AirflowError(OpBoostError):
     """Airflow did not start, or stopped while it was needed."""
+
+
+def queues_of(federations: Path) -> list[str]:
+    """Queues that a folder's federation files name, and Airflow's own; faulty files name none.
+
+    Args:
+        federations: The folder.
+    """
+    queues = {"default"}
+    for path in (*federations.glob("*.yaml"), *federations.glob("*/federation.yaml")):
+        with suppress(ConfigError):
+            queues |= {party.queue for party in load_federation(path).parties.values()}
+    return sorted(queues)
 
 
 class Standalone:
@@ -68,6 +83,7 @@ class Standalone:
         self._tasks_url = f"http://127.0.0.1:{self._tasks_port}/execution/"
         self.passwords = self.home / "passwords.json"
         self._components = tuple(components)
+        self._federations = federations
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._lock: IO[str] | None = None
         self.environment = {**self._environment(federations, sites), **(environment or {})}
@@ -151,7 +167,9 @@ class Standalone:
             raise AirflowError("Airflow's database was not made.", f"See {log}.")
         for component in self._components:
             # The log servers listen on all addresses, and the API server reads the files anyway.
-            more = ("--skip-serve-logs",) if component in ("scheduler", "triggerer") else ()
+            more = ["--skip-serve-logs"] if component in ("scheduler", "triggerer") else []
+            if component == "triggerer":
+                more += ["--queues", ",".join(queues_of(self._federations))]
             self._launch(component, (component, *more))
         if "api-server" in self._components:
             own = ("--apps", "execution", "--port", str(self._tasks_port))
@@ -236,6 +254,8 @@ class Standalone:
                     "dag_processor.refresh_interval": 10,
                     "database.sql_alchemy_conn": f"sqlite:///{self.home / 'airflow.db'}",
                     "scheduler.scheduler_idle_sleep_time": 0.1,
+                    # With a triggerer, waits hold no process and are not started again and again.
+                    "triggerer.queues_enabled": "triggerer" in self._components,
                     "usage_data_collection.enabled": False,
                     "workers.execution_api_timeout": 30,
                     "workers.min_heartbeat_interval": 1,

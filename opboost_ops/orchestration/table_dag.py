@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG
 
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.assets import table_assets
 from opboost_ops.orchestration.groups import common_of
+from opboost_ops.orchestration.operators import PartyOperator
 from opboost_ops.orchestration.our_runs import TAG
 from opboost_ops.orchestration.times import at
 
@@ -48,13 +49,18 @@ def tables_dag(
         for purpose, (what, words) in _LOOKS.items():
             for party, asset in table_assets(federation, purpose, here).items():
                 spec = federation.parties[party]
-                task(
+                PartyOperator(
                     task_id=f"{party}_{what}",
                     doc_md=words,
                     pool=spec.pool,
                     outlets=[asset],
+                    python_callable=tasks.look_at_table,
+                    op_kwargs={
+                        "party": party,
+                        "federation": federation.name,
+                        "purpose": purpose,
+                        "catch_up": federation.schedule.catch_up,
+                    },
                     **common_of(spec, party),
-                )(tasks.look_at_table)(
-                    party, federation.name, purpose, federation.schedule.catch_up
                 )
     return dag

@@ -3,24 +3,25 @@
 import errno
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from airflow.sdk import get_current_context
-from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.errors import ApprovalError, BudgetError, OpBoostError, PolicyError
+from opboost_ops.exchange.run_id import run_id
 from opboost_ops.orchestration import capacity, failures, metrics, notifications
 from opboost_ops.orchestration.capacity import form_of
 from opboost_ops.orchestration.failures import XCOM_LIMIT, Failed, RefusedBudget, plainly
+from opboost_ops.orchestration.operators import Waits
 from opboost_ops.orchestration.settings import use_airflow_secrets
 from opboost_ops.orchestration.times import missed
 
-#: Between two looks for a person's answer.
-_AGAIN = timedelta(seconds=30)
+#: Seconds between two looks for a person's answer.
+_AGAIN = 30.0
 
 _NETWORK = {
     errno.ENETDOWN,
@@ -55,7 +56,6 @@ def open_run(
         if not catch_up and (late := missed(dag_run)):
             notifications.notice(context, "schedule_missed")
             return {"skip": late}
-        from opboost_ops.exchange.run_id import run_id
         from opboost_ops.run import form_values, opening
 
         run = run_id(dag_run.dag_id, dag_run.run_id)
@@ -67,7 +67,7 @@ def open_run(
         if form is None:
             # Airflow drops what its form does not know; a misspelt field must not run as declared.
             asked |= form_of(dag_run.conf)
-        faults = capacity.faults(dag_run.conf)
+        faults = capacity.faults(context["ti"])
         return opening.open_run(Path(federation_file), run, asked, purpose, faults)
 
     return execute("open_run", work)
@@ -133,19 +133,20 @@ def _run_stage(
     context = get_current_context()
     dag_run = context["dag_run"]
     meter = metrics.meter(federation, party, stage)
+    this = run_id(dag_run.dag_id, dag_run.run_id)
 
     def work() -> Mapping[str, Any]:
-        from opboost_ops.exchange.run_id import run_id
         from opboost_ops.run import runner
         from opboost_ops.run.inbox import Run
 
-        run = Run(federation, run_id(dag_run.dag_id, dag_run.run_id), label_holder)
+        run = Run(federation, this, label_holder)
         fact = None if meter is None else meter.fact
         # Told by the party's own worker to its own notifiers; no summary has it.
         notice = partial(notifications.notice, context, stage=stage)
         return runner.run_stage(party, stage, run, shard, notice, fact)
 
-    summary = execute(f"{stage} at {party}", work, meter, stage)
+    asked = {"party": party, "federation": federation, "run": this}
+    summary = execute(f"{stage} at {party}", work, meter, stage, asked)
     context["ti"].xcom_push(stage, summary)
     return summary
 
@@ -188,7 +189,6 @@ def act(party: str, federation: str) -> dict[str, Any]:
     dag_run = context["dag_run"]
 
     def work() -> Mapping[str, Any]:
-        from opboost_ops.exchange.run_id import run_id
         from opboost_ops.run import acts
 
         # Airflow drops what its form does not know, such as a misspelt field.
@@ -219,6 +219,7 @@ def execute(
     work: Callable[[], Mapping[str, Any]],
     meter: metrics.Meter | None = None,
     stage: str = "",
+    asked: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Do a task's work; a failure has a message of ours and nothing of the foreign one.
 
@@ -227,12 +228,13 @@ def execute(
         work: Returns a summary that anybody may see.
         meter: Tells how it has ended; nobody is told when absent.
         stage: Which stage of its task it is; its failure names it.
+        asked: Party, federation and run of which a person may be asked.
 
     Returns:
         The summary, at most `XCOM_LIMIT` bytes as JSON.
 
     Raises:
-        AirflowRescheduleException: It waits for a person's answer.
+        Waits: It waits for a person's answer.
         AirflowSkipException: There was nothing to do; the summary's ``skip`` says why.
         NetworkError: The network failed; Airflow tries again.
         RefusedBudget: A party's budget refuses; Airflow does not try again.
@@ -259,8 +261,7 @@ def execute(
         failure, outcome = nothing, "skipped"
     except ApprovalError as waits:
         _told_at_home(waits, stage)
-        # The slot is free while a person thinks.
-        failure = AirflowRescheduleException(datetime.now(UTC) + _AGAIN)  # type: ignore[no-untyped-call]
+        failure = Waits("answer", asked or {}, _AGAIN)
         meter = None
     except BudgetError as error:
         failure, outcome = RefusedBudget(error.problem, error.remedy, stage), "refused"
@@ -271,7 +272,7 @@ def execute(
             meter.refused()
     except Exception as error:
         name = type(error).__name__
-        if _of_the_network(error):
+        if of_the_network(error):
             words = f"{what}: the network failed ({name}). It is tried again."
             failure = failures.NetworkError(words, stage)
             outcome = "again"
@@ -295,7 +296,8 @@ def _told_at_home(error: OpBoostError, stage: str) -> None:
         notifications.notice(get_current_context(), error.notice, stage)
 
 
-def _of_the_network(error: Exception) -> bool:
+def of_the_network(error: Exception) -> bool:
+    """Whether an error is the network's, so that the same may succeed later."""
     if isinstance(error, ConnectionError | TimeoutError):
         return True
     return isinstance(error, OSError) and error.errno in _NETWORK

@@ -12,6 +12,7 @@ _PLACES = {
     "DagRun": "airflow.models.dagrun",
     "DagTag": "airflow.models.dag",
     "EdgeWorkerModel": "airflow.providers.edge3.models.edge_worker",
+    "Job": "airflow.jobs.job",
     "Log": "airflow.models.log",
     "Pool": "airflow.models.pool",
     "SerializedDagModel": "airflow.models.serialized_dag",

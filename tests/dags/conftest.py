@@ -1,6 +1,10 @@
 """A folder with one good federation file."""
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -20,3 +24,18 @@ def federations(good_file: Path, tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "credit.yaml").write_text(good_file.read_text())
     return folder
+
+
+def first_task(problems: Sequence[str] = ()) -> Any:
+    """A run's first task, of which the scheduler has left these problems."""
+
+    def xcom_pull(task_ids: str, key: str) -> str | None:
+        assert (task_ids, key) == ("credit_open.check_table", "blocked_by")
+        return json.dumps(problems) if problems else None
+
+    after = {"credit_open.digest_ids", "credit_open.check_table"}
+    return SimpleNamespace(
+        task=SimpleNamespace(downstream_task_ids=after),
+        xcom_pull=xcom_pull,
+        xcom_push=lambda key, value: None,
+    )

@@ -14,6 +14,7 @@ from opboost_ops.datasets.lenders import write_lenders
 from opboost_ops.orchestration import capacity, tasks
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.lineage import PARAMETER
+from tests.dags.conftest import first_task
 
 LEARN = ["encode_rows", "boost", "check_model", "register"]
 
@@ -74,9 +75,8 @@ def test_too_few_slots_end_a_run_before_anybody_waits(monkeypatch: pytest.Monkey
     assert "pools that do not exist: gpu" in missing
     (empty,) = problems(["own"], Counter(), {"own": 0}, 0)
     assert "pool own has 0 slots, and 1 are needed" in empty
-    conf = capacity.with_problems({"trees": 3}, [short])
-    run = SimpleNamespace(conf=conf, dag_id="d", run_id="r", run_type="manual", clear_number=0)
-    context = {"dag_run": run, "params": {}}
+    run = SimpleNamespace(conf={}, dag_id="d", run_id="r", run_type="manual", clear_number=0)
+    context = {"dag_run": run, "params": {}, "ti": first_task([short])}
     monkeypatch.setattr(tasks, "get_current_context", lambda: context)
     with pytest.raises(AirflowFailException, match="too few slots: pool default_pool has 1 slots"):
         tasks.open_run("unused", "train")

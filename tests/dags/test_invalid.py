@@ -100,9 +100,9 @@ def test_another_file_of_a_name_displaces_no_dag_of_a_task(federations: Path, se
         dag = build_dags(federations, only=f"credit_scoring_{what}")[f"credit_scoring_{what}"]
         assert "invalid" not in dag.tags
         opening = [task for name, task in dag.task_dict.items() if name.endswith("open_run")]
-        assert [Path(task.op_args[0]).name for task in opening] == ["credit.yaml"] * (
-            what != "admin"
-        )
+        assert [Path(task.op_kwargs["federation_file"]).name for task in opening] == [
+            "credit.yaml"
+        ] * (what != "admin")
 
 
 @pytest.mark.parametrize(

@@ -130,4 +130,4 @@ def test_what_is_not_handed_over_does_not_reach_airflow(
         assert not dag.auto_register
         assert ("invalid" in dag.tags) == (name not in NAMES)
     opening = bag.dags["credit_scoring_train"].get_task("credit_open.open_run")
-    assert Path(opening.op_args[0]).name == "credit.yaml"
+    assert Path(opening.op_kwargs["federation_file"]).name == "credit.yaml"

@@ -21,8 +21,9 @@ from opboost_ops.models.registry import Registry
 from opboost_ops.orchestration import sensors, tasks
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.lineage import PARAMETER
+from opboost_ops.orchestration.operators import StoreSensor, Waits
 from opboost_ops.orchestration.party_dags import names_in
-from opboost_ops.orchestration.sensors import StoreSensor
+from tests.dags.conftest import first_task
 from tests.federation import Workspace
 
 NAME = "credit_scoring"
@@ -185,20 +186,21 @@ class Airflow:
         self._patch = patch
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        ti = SimpleNamespace(
-            get_dr_count=self._count, get_ti_count=self._count, xcom_push=lambda key, value: None
-        )
+        ti = first_task()
+        ti.get_dr_count = ti.get_ti_count = self._count
+        ti.xcom_pull = lambda task_ids, key: None
         context = {"dag_run": self.run, "params": {}, "ti": ti}
         for module in (tasks, sensors):
             self._patch.setattr(module, "get_current_context", lambda: context)
         return function(*args, **kwargs)
 
     def looks(self, sensor: StoreSensor) -> Any:
-        """What a sensor's look finds; it gives its slot back otherwise."""
-        found = self.call(sensor.poke, {"dag_run": self.run})
-        assert sensor.reschedule and 15 <= sensor.poke_interval <= 60
-        assert found.is_done is (found.xcom_value is not None)
-        return found.xcom_value
+        """What a sensor's look finds; None where it gives its slot back."""
+        try:
+            return self.call(sensor.python_callable, **sensor.op_kwargs)
+        except Waits as waits:
+            assert 15 <= waits.seconds <= 60
+            return None
 
     def advance(self) -> bool:
         """Do all that can be done now; whether that was anything."""
@@ -209,7 +211,7 @@ class Airflow:
             if isinstance(task, StoreSensor) and not self.looks(task):
                 continue
             if not isinstance(task, StoreSensor):
-                self.call(task.python_callable, *task.op_args, **task.op_kwargs)
+                self.call(task.python_callable, **task.op_kwargs)
             self.done.add(task.task_id)
         return len(self.done) > before
 
@@ -312,4 +314,4 @@ def test_a_run_is_looked_for_joined_and_waited_in(
     half.run.run_id = "manual__x"
     first = half.dag.get_task("bank_open.join_run")
     with pytest.raises(AirflowFailException, match="credit opens the runs of"):
-        half.call(first.python_callable, *first.op_args)
+        half.call(first.python_callable, **first.op_kwargs)

@@ -11,7 +11,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from opboost_ops.errors import BudgetError, ContractError
-from opboost_ops.orchestration import capacity, failures, tasks
+from opboost_ops.orchestration import failures, tasks
+from tests.dags.conftest import first_task
 
 CELL = "cell-4711"
 
@@ -70,17 +71,6 @@ def clean(error: BaseException) -> None:
     assert CELL not in "".join(traceback.format_exception(error))
 
 
-def test_problems_come_and_go() -> None:
-    conf = capacity.with_problems({"trees": 3}, ["No pool a.", "No pool b."])
-    assert [error.problem for error in capacity.faults(conf)] == ["No pool a.", "No pool b."]
-    assert capacity.form_of(conf) == {"trees": 3}
-    assert capacity.with_problems(conf, ["no pool b"]) == {"trees": 3, "blocked_by": ["no pool b"]}
-    assert capacity.with_problems(conf, []) == {"trees": 3}
-    assert capacity.with_problems(None, []) is None
-    for conf in (None, {"trees": 3}, {"blocked_by": "by the one who typed it"}):
-        assert capacity.faults(conf) == []
-
-
 @pytest.mark.parametrize(
     ("conf", "word"),
     [({"epsilom": 0.01}, "epsilom"), ({"trees": 3, "Depth": 2}, "Depth")],
@@ -94,7 +84,7 @@ def test_unknown_form_fields_are_refused(
     run = SimpleNamespace(
         conf=conf, dag_id="credit_scoring_train", run_id="manual", run_type="manual"
     )
-    context = {"dag_run": run, "params": {**params, **conf}}
+    context = {"dag_run": run, "params": {**params, **conf}, "ti": first_task()}
     monkeypatch.setattr(tasks, "get_current_context", lambda: context)
     with pytest.raises(AirflowFailException, match=f"The form has unknown fields: {word}"):
         tasks.open_run(str(good_file), "train")
@@ -102,9 +92,9 @@ def test_unknown_form_fields_are_refused(
 
 
 def test_open_run_refuses_what_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    conf = {"blocked_by": ["no pool gpu", "no worker of bank_queue"]}
-    run = SimpleNamespace(conf=conf, dag_id="d", run_id="r", run_type="manual", clear_number=0)
-    context = {"dag_run": run, "params": {}}
+    run = SimpleNamespace(conf={}, dag_id="d", run_id="r", run_type="manual", clear_number=0)
+    ti = first_task(["no pool gpu", "no worker of bank_queue"])
+    context = {"dag_run": run, "params": {}, "ti": ti}
     monkeypatch.setattr(tasks, "get_current_context", lambda: context)
     with pytest.raises(AirflowFailException, match="no pool gpu") as caught:
         tasks.open_run("federation.yaml", "train")

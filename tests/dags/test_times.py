@@ -15,6 +15,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.times import missed
+from tests.dags.conftest import first_task
 
 NOON = datetime(2026, 6, 10, 12, tzinfo=UTC)
 NIGHT = {"schedule": {"cron": "0 3 * * *"}}
@@ -80,7 +81,8 @@ def test_a_missed_night_publishes_nothing_unless_declared(
     folder = Path(shutil.copytree(good_file.parent, tmp_path / "credit"))
     monkeypatch.setenv("OPBOOST_SITE_CREDIT", str(folder / "credit" / "site.yaml"))
     run = late(6, conf=None, dag_id="credit_scoring_train", run_id=f"scheduled__{catch_up}")
-    monkeypatch.setattr(tasks, "get_current_context", lambda: {"dag_run": run, "params": {}})
+    context = {"dag_run": run, "params": {}, "ti": first_task()}
+    monkeypatch.setattr(tasks, "get_current_context", lambda: context)
     exchange = folder / "exchange"
     before = set(exchange.rglob("*"))
     if catch_up:

@@ -10,8 +10,7 @@ import pytest
 
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.loading import load_policy, load_site
-from opboost_ops.errors import BudgetError, ContractError, OpBoostError, PolicyError
-from opboost_ops.orchestration import capacity
+from opboost_ops.errors import BudgetError, ConfigError, ContractError, OpBoostError, PolicyError
 from opboost_ops.run import invitations, local, party_sites, readiness
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
@@ -213,9 +212,9 @@ def test_the_label_holder_is_told_all_before_a_plan_is_published(
     fill_disk(workspace, "credit")
     monkeypatch.setitem(sys.modules, "distributed", None)
     workspace.edit_yaml("federation.yaml", lambda f: f["training"].update(engine="dask"))
-    conf = capacity.with_problems({}, ["no pool gpu", "no worker of bank_queue"])
+    problems = [ConfigError("no pool gpu"), ConfigError("no worker of bank_queue")]
     with pytest.raises(OpBoostError) as caught:
-        open_run(workspace.file, workspace.run, {}, "train", capacity.faults(conf))
+        open_run(workspace.file, workspace.run, {}, "train", problems)
     text = str(caught.value)
     assert "4 things are in the way" in text
     for told in ("no pool gpu", "no worker of bank_queue",
@@ -227,10 +226,9 @@ def test_the_label_holder_is_told_all_before_a_plan_is_published(
 def test_in_an_airflow_of_its_own_a_party_is_told_when_it_joins(workspace: Workspace) -> None:
     least_budget(workspace, "bank", "income", 0.5)
     workspace.open()
-    conf = capacity.with_problems({}, ["no pool gpu"])
     run = Run("credit_scoring", workspace.run, "credit")
     with pytest.raises(BudgetError, match=r"(?s)2 things.*no pool gpu.*income"):
-        invitations.join("bank", run, "train", capacity.faults(conf))
+        invitations.join("bank", run, "train", [ConfigError("no pool gpu")])
     assert len(refused(workspace, "bank")) == 1
     assert not released(workspace)
 

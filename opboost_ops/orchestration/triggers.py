@@ -1,0 +1,95 @@
+"""Waits in a party's own triggerer: it looks, and wakes the task when there is something to do.
+
+What a look finds decides nothing: the task that wakes looks again, with all its checks. So a look
+that fails wakes the task as well, which then says why. Only the network may fail, as while a store
+or Airflow itself is away or starts again.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+#: So long a trigger looks before its task looks itself, which ends a run that has become too old.
+LIFETIME = timedelta(minutes=50)
+
+#: Seconds between two looks: a part of the run's age, within these bounds.
+_PART, _SHORTEST, _LONGEST = 1 / 20, 2.0, 60.0
+
+
+class StoreTrigger(BaseTrigger):
+    """Looks until there is something to do.
+
+    Args:
+        look: What for; see `LOOKS`.
+        arguments: Of the look. They name parties, runs and artifacts, and hold no secret.
+        started: When the run began, in seconds since 1970.
+    """
+
+    def __init__(self, look: str, arguments: Mapping[str, Any], started: float) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.look = look
+        self.arguments = dict(arguments)
+        self.started = started
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """How Airflow keeps it between a worker and a triggerer."""
+        kwargs = {"look": self.look, "arguments": self.arguments, "started": self.started}
+        return f"{type(self).__module__}.{type(self).__qualname__}", kwargs
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Look until there is something to do. Airflow calls it."""
+        end = time.monotonic() + LIFETIME.total_seconds()
+        while time.monotonic() < end:
+            # In a thread: stores and databases answer when they like.
+            if await asyncio.to_thread(self._something):
+                break
+            age = time.time() - self.started
+            await asyncio.sleep(min(max(age * _PART, _SHORTEST), _LONGEST))
+        yield TriggerEvent(None)  # type: ignore[no-untyped-call]
+
+    def _something(self) -> bool:
+        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+        from opboost_ops.orchestration.settings import adopt_section, use_airflow_secrets
+        from opboost_ops.orchestration.tasks import of_the_network
+
+        adopt_section()
+        use_airflow_secrets()
+        try:
+            return bool(LOOKS[self.look](RuntimeTaskInstance, **self.arguments))
+        except Exception as error:
+            return not of_the_network(error)
+
+
+def _answered(_: Any, party: str, federation: str, run: str) -> bool:
+    """Whether a run waits no longer for a person of the party."""
+    from opboost_ops.config.loading import site_of
+    from opboost_ops.exchange.books import open_books
+    from opboost_ops.run.approval import waits_since
+
+    with open_books(site_of(party)[0]) as books:
+        return waits_since(books, federation, run) is None
+
+
+def _runs_to_join(counts: Any, **arguments: Any) -> bool:
+    from opboost_ops.orchestration.sensors import runs_to_join
+
+    return bool(runs_to_join(counts, **arguments))
+
+
+def _arrived(counts: Any, **arguments: Any) -> bool:
+    from opboost_ops.orchestration.sensors import arrived
+
+    return arrived(counts, **arguments)
+
+
+#: By name what is looked for, given something that counts Airflow's runs and tasks.
+LOOKS: Mapping[str, Callable[..., bool]] = {
+    "answer": _answered,
+    "runs": _runs_to_join,
+    "artifacts": _arrived,
+}

@@ -1,0 +1,180 @@
+"""Waits in a triggerer: what wakes a task, and what does not."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowRescheduleException, TaskDeferred
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+from opboost_ops.config.loading import load_site
+from opboost_ops.exchange.books import open_books
+from opboost_ops.orchestration import triggers
+from opboost_ops.orchestration.operators import PartyOperator, Waits
+from opboost_ops.orchestration.sensors import arrived
+from opboost_ops.orchestration.triggers import StoreTrigger
+from tests.federation import Workspace
+
+FEDERATION = "credit_scoring"
+
+
+class Counts:
+    """What Airflow would answer when it is asked for failed tasks, or for runs."""
+
+    count = 0
+
+    @classmethod
+    def get_ti_count(cls, **_: Any) -> int:
+        return cls.count
+
+    get_dr_count = get_ti_count
+
+
+@pytest.fixture(autouse=True)
+def counts(monkeypatch: pytest.MonkeyPatch) -> type[Counts]:
+    monkeypatch.setattr(Counts, "count", 0)
+    for name in ("get_ti_count", "get_dr_count"):
+        monkeypatch.setattr(RuntimeTaskInstance, name, getattr(Counts, name))
+    monkeypatch.setattr(triggers, "_SHORTEST", 0.01)
+    monkeypatch.setattr(triggers, "_PART", 0.0)
+    return Counts
+
+
+def through_airflow(trigger: StoreTrigger) -> StoreTrigger:
+    """The trigger as a triggerer makes it of what a worker has left in the database."""
+    path, kwargs = trigger.serialize()
+    assert path == "opboost_ops.orchestration.triggers.StoreTrigger"
+    return StoreTrigger(**json.loads(json.dumps(kwargs)))
+
+
+def wakes(trigger: StoreTrigger, after: Callable[[], Any] | None = None) -> bool:
+    """Whether the trigger wakes its task within a moment, perhaps after something has happened."""
+
+    async def look() -> bool:
+        async def first() -> None:
+            async for event in through_airflow(trigger).run():
+                # It tells nothing: the task looks itself.
+                assert event.payload is None
+                return
+
+        running = asyncio.create_task(first())
+        if after is not None:
+            await asyncio.wait([running], timeout=0.3)
+            assert not running.done()
+            after()
+        done, _ = await asyncio.wait([running], timeout=2.0 if after else 0.5)
+        running.cancel()
+        return bool(done)
+
+    return asyncio.run(look())
+
+
+def artifacts(workspace: Workspace, party: str, wanted: str, hours: float = 12) -> StoreTrigger:
+    where = {
+        "party": party,
+        "federation": FEDERATION,
+        "label_holder": "credit",
+        "purpose": "train",
+        "wanted": [wanted],
+        "hours": hours,
+        "dag": f"{FEDERATION}_train",
+        "run": f"joined__{workspace.run}",
+        "started": 0.0 if hours < 1 else 4e9,
+    }
+    return StoreTrigger("artifacts", where, 0.0)
+
+
+@pytest.fixture
+def opened(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    for party in ("credit", "bank", "shop"):
+        site = workspace.folder / party / "site.yaml"
+        monkeypatch.setenv(f"OPBOOST_SITE_{party.upper()}", str(site))
+    workspace.open()
+    return workspace
+
+
+def test_an_artifact_wakes_its_task(opened: Workspace) -> None:
+    def published() -> None:
+        for stage in ("check_table", "digest_ids", "psi_query"):
+            opened.step("credit", stage)
+
+    assert wakes(artifacts(opened, "bank", "psi_query/bank"), published)
+
+
+def test_a_run_to_join_wakes_its_task_until_it_was_started(
+    opened: Workspace, counts: type[Counts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = {"party": "bank", "federation": FEDERATION, "label_holder": "credit", "hours": 12}
+    trigger = StoreTrigger("runs", where, 0.0)
+    assert wakes(trigger)
+    monkeypatch.setattr(counts, "count", 1)
+    assert not wakes(trigger)
+
+
+def test_what_ends_a_wait_wakes_the_task_which_says_why(
+    opened: Workspace, counts: type[Counts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trigger = artifacts(opened, "bank", "psi_query/bank")
+    assert not wakes(trigger)
+    assert wakes(artifacts(opened, "bank", "psi_query/bank", hours=0.1))
+    monkeypatch.setattr(counts, "count", 1)
+    assert wakes(trigger)
+    with pytest.raises(Exception, match="has failed here"):
+        arrived(counts, **trigger.arguments)
+
+
+def test_the_network_wakes_nobody(opened: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    trigger = artifacts(opened, "bank", "psi_query/bank")
+
+    def away(_: Any, **__: Any) -> bool:
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(triggers, "LOOKS", {"artifacts": away})
+    assert not wakes(trigger)
+
+
+def test_an_answer_of_a_person_wakes_its_task(opened: Workspace) -> None:
+    site = load_site(opened.folder / "bank" / "site.yaml")
+    place = f"{FEDERATION}/{opened.run}/approval"
+    with open_books(site) as books:
+        books.audit.add("asked", place, "bank", "0" * 64, "first release")
+    where = {"party": "bank", "federation": FEDERATION, "run": opened.run}
+
+    def answered() -> None:
+        with open_books(site) as books:
+            books.audit.add("approved", place, "bank", "0" * 64, "by somebody")
+
+    assert wakes(StoreTrigger("answer", where, 0.0), answered)
+
+
+def waiting(queues: bool, monkeypatch: pytest.MonkeyPatch) -> PartyOperator:
+    monkeypatch.setenv("AIRFLOW__TRIGGERER__QUEUES_ENABLED", str(queues))
+
+    def work(party: str) -> None:
+        raise Waits("answer", {"party": party}, 30.0)
+
+    return PartyOperator(task_id="t", python_callable=work, op_kwargs={"party": "bank"})
+
+
+def test_a_task_defers_where_triggers_go_by_queues_and_is_rescheduled_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from datetime import UTC, datetime
+
+    run = SimpleNamespace(start_date=datetime.now(UTC))
+    context: Any = {"dag_run": run, "task_reschedule_count": 0}
+    with pytest.raises(TaskDeferred) as caught:
+        waiting(True, monkeypatch).awake(context)
+    assert caught.value.trigger.arguments == {"party": "bank"}
+    assert caught.value.timeout > triggers.LIFETIME
+    with pytest.raises(AirflowRescheduleException):
+        waiting(False, monkeypatch).awake(context)
+    # No triggerer took it: the task looks itself from then on.
+    alone = waiting(True, monkeypatch)
+    with pytest.raises(AirflowRescheduleException):
+        alone.resume_execution("__fail__", {"error": "Trigger timeout"}, context)
+    with pytest.raises(AirflowRescheduleException):
+        alone.awake({**context, "task_reschedule_count": 1})
