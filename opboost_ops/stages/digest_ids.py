@@ -63,11 +63,12 @@ def _shares(context: Context, session: Session) -> Draft:
     content = session.exponent + session.people
     key = sealing.nonce(context.site.noise_secret(), "shares", session.place, content)
     made = Sent(context.home.scratch, width, part_count(count))
+    points = own_points(context, session)
     people: list[int] = []
     numbers: list[int] = []
     for layout in shares.layouts(
         context.home.scratch,
-        own_points(context, session),
+        ((messages, points[rows]) for messages, rows in session.everybody()),
         count,
         session.seed,
         key,

@@ -1,6 +1,6 @@
 """At the label holder: rows of feature holders, opened for people whose points it knows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import numpy as np
@@ -8,7 +8,6 @@ import numpy as np
 from opboost_ops.alignment import oprf, sealing, shares
 from opboost_ops.alignment.curve import POINT
 from opboost_ops.alignment.engine import BLOCK
-from opboost_ops.alignment.ids import CANARY
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import narrow_integers
@@ -93,73 +92,52 @@ def _share(laid: Artifact, number: int) -> shares.Layout:
 def _people(
     session: Session, points: np.ndarray, zeros: np.ndarray | None
 ) -> Iterator[sealing.Keyed]:
-    end = 0
-    for messages in _with_canary(session):
-        begin, end = end, end + len(messages)
-        some = None if zeros is None else zeros[begin:end]
-        yield messages, points[begin:end], some
-        let_go()
-
-
-def _with_canary(session: Session) -> Iterator[Sequence[bytes]]:
-    yield from session.messages()
-    yield [CANARY]
+    for messages, rows in session.everybody():
+        yield messages, points[rows], None if zeros is None else zeros[rows]
 
 
 def _points(context: Context, session: Session, holder: str) -> np.ndarray:
     """Points under a holder's exponent of all rows, uint8, shape (n + 1, 32): known or answered."""
-    cache, count = session.cache(holder), session.rows + 1
-    known, points = cache.find(_with_canary(session), count)
+    cache, count, scratch = session.cache(holder), session.rows + 1, context.home.scratch
+    known, points = cache.find((messages for messages, _ in session.everybody()), count)
     rows = narrow_integers(context.home.table(queried(holder)), "row")
-    answer = context.receive("psi_answer", holder)
-    answered = np.zeros(count, dtype=bool)
-    answered[rows] = True
-    before = np.array(points[-1]) if known[-1] else None
-    fresh = scattered(
-        context.home.scratch,
-        _unblinded(context, session, answer, rows, holder),
-        count,
-        {"": ("u1", (POINT,))},
-    )[""]
-    if before is not None and (fresh[-1] != before).any():
+    new = np.zeros(count, dtype=bool)
+    new[rows] = True
+    new &= ~known
+    if not (known | new).all():
+        raise ContractError(
+            f"Points of {holder} that were known when the run began are gone.",
+            "Trigger a new run: it asks about those people again.",
+        )
+    # The canary is in every query: its answer shows whether the key is still the same.
+    wanted = new.copy()
+    wanted[-1] = True
+    pieces = _unblinded(context, session, rows, wanted, holder)
+    fresh = scattered(scratch, pieces, count, {"": ("u1", (POINT,))})[""]
+    if known[-1] and (fresh[-1] != points[-1]).any():
         cache.drop()
         raise ContractError(
             f"{holder} has another key of the month than before.",
             "Trigger a new run: it asks about everybody again, who count once in its month.",
         )
-    if not (known | answered).all():
-        raise ContractError(
-            f"Points of {holder} that were known when the run began are gone.",
-            "Trigger a new run: it asks about those people again.",
-        )
-    new = answered & ~known
     for some in slices(count):
         points[some][new[some]] = fresh[some][new[some]]
         let_go()
-    people = (
-        ([m for m, is_new in zip(messages, marked, strict=True) if is_new], here[marked])
-        for messages, here, marked in _marked(session, points, new)
-    )
+    people = ((m, points[rows][new[rows]]) for m, rows in session.chosen(new))
     cache.add(people, int(new.sum()))
     return points
 
 
-def _marked(
-    session: Session, points: np.ndarray, marked: np.ndarray
-) -> Iterator[tuple[Sequence[bytes], np.ndarray, np.ndarray]]:
-    end = 0
-    for messages in _with_canary(session):
-        begin, end = end, end + len(messages)
-        yield messages, points[begin:end], marked[begin:end]
-
-
 def _unblinded(
-    context: Context, session: Session, answer: Artifact, rows: np.ndarray, holder: str
+    context: Context, session: Session, rows: np.ndarray, wanted: np.ndarray, holder: str
 ) -> Iterator[tuple[np.ndarray, Mapping[str, np.ndarray]]]:
-    """Rows, and their unblinded points, in the order of the query."""
+    """Rows that are wanted, and their unblinded points, in the order of the query."""
+    answer = context.receive("psi_answer", holder)
     sizes: list[int] = context.home.json(queried(holder))["parts"]
+    places = rows[wanted[rows]]
 
     def pieces() -> Iterator[np.ndarray]:
+        begin = 0
         for number, size in enumerate(sizes):
             points = answer.part(number, POINT)
             if len(points) != size:
@@ -167,14 +145,16 @@ def _unblinded(
                     "wrong_row_count", f"The answer of {holder} has other parts than the query."
                 )
             for some in slices(size, BLOCK):
-                yield points[some]
+                here = rows[begin + some.start : begin + some.stop]
+                yield points[some][wanted[here]]
+            begin += size
             del points  # Before the next part is read.
 
     end, failed = 0, False
     try:
-        for points in oprf.unblind(session.engine, session.exponent, pieces(), len(rows), holder):
+        for points in oprf.unblind(session.engine, session.exponent, pieces(), len(places), holder):
             begin, end = end, end + len(points)
-            yield rows[begin:end], {"": points}
+            yield places[begin:end], {"": points}
     except ValueError:
         failed = True
     if failed:

@@ -1,7 +1,5 @@
 """Arrow: the label holder's IDs -> blinded points of people whose points it does not know yet."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pyarrow as pa
 
@@ -68,14 +66,18 @@ def psi_query(context: Context) -> Outcome:
 
 
 def _wanted(context: Context, session: Session, holder: str) -> np.ndarray:
-    """Which rows are asked about, bool; a retry asks about those of the first attempt."""
+    """Which rows are asked about, bool; a retry asks about those of the first attempt.
+
+    The canary, the last, is no row, and is added to every query.
+    """
+    wanted = np.zeros(session.rows + 1, dtype=bool)
     if context.home.has(queried(holder)):
         rows = narrow_integers(context.home.table(queried(holder)), "row")
-        wanted = np.zeros(session.rows + 1, dtype=bool)
-        wanted[rows[rows <= session.rows]] = True
-        return wanted[:-1]
+        wanted[rows[rows < session.rows]] = True
+        return wanted
     known, _ = session.cache(holder).find(session.messages(), session.rows)
-    return ~known
+    wanted[:-1] = ~known
+    return wanted
 
 
 def _asked(context: Context, session: Session, wanted: np.ndarray) -> tuple[Sent, np.ndarray]:
@@ -89,7 +91,7 @@ def _asked(context: Context, session: Session, wanted: np.ndarray) -> tuple[Sent
         session.engine,
         session.exponent,
         context.federation.name,
-        _some(session, wanted),
+        (messages for messages, _ in session.chosen(wanted)),
         count - 1,
         scratch,
     ):
@@ -98,10 +100,3 @@ def _asked(context: Context, session: Session, wanted: np.ndarray) -> tuple[Sent
         rows[begin:end] = places[own]
         let_go()
     return made, rows
-
-
-def _some(session: Session, wanted: np.ndarray) -> Iterator[list[bytes]]:
-    end = 0
-    for messages in session.messages():
-        begin, end = end, end + len(messages)
-        yield [m for m, wants in zip(messages, wanted[begin:end], strict=True) if wants]

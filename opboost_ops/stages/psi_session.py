@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from opboost_ops.alignment import epochs
 from opboost_ops.alignment.engine import BLOCK, Engine, processors
-from opboost_ops.alignment.ids import Reader
+from opboost_ops.alignment.ids import CANARY, Reader
 from opboost_ops.alignment.month_keys import delete_expired, month_key
 from opboost_ops.alignment.point_cache import PointCache
 from opboost_ops.errors import ContractError
 from opboost_ops.mechanisms import noise
-from opboost_ops.scratch.arrays import slices
+from opboost_ops.scratch.arrays import let_go, slices
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import Context, Home
@@ -62,6 +64,25 @@ class Session:
     engine: Engine
     cache: Callable[[str], PointCache]
     forget_blocks: Callable[[], None]
+
+    def everybody(self) -> Iterator[tuple[list[bytes], slice]]:
+        """Messages of all people, piece by piece, and their rows; the canary's is the last."""
+        end = 0
+        for messages in self.messages():
+            begin, end = end, end + len(messages)
+            yield messages, slice(begin, end)
+            let_go()
+        yield [CANARY], slice(self.rows, self.rows + 1)
+
+    def chosen(self, wanted: np.ndarray) -> Iterator[tuple[list[bytes], slice]]:
+        """The same, with messages of some people only.
+
+        Args:
+            wanted: Whose, bool, shape (rows + 1,).
+        """
+        for messages, rows in self.everybody():
+            marked = zip(messages, wanted[rows], strict=True)
+            yield [message for message, is_in in marked if is_in], rows
 
 
 def session_of(context: Context) -> Session:

@@ -97,19 +97,20 @@ def sealed_table(
     require_room(context.home.folder, context.party, (sealing.ROW_TAG + width + waiting) * count)
     secret = context.site.noise_secret()
     content = sealing.ContentHash(keyed_by(secret, "seal:content"))
-    for (messages, _), packed in _packed(context, session, rows, table, chosen):
+    for messages, packed, _ in _packed(session, rows, table, chosen):
         content.add(messages, packed)
     holders = context.federation.feature_holders
     pairs = pair_keys(context) if context.federation.has_shares else {}
     own = holders.index(context.party)
     body = session.exponent + content.digest() + more
+    points = own_points(context, session)
     for attempt in range(sealing.MOST_ATTEMPTS):
         key = sealing.nonce(secret, rows.kind, session.place, body, attempt)
 
         def people() -> Iterator[tuple[sealing.Keyed, np.ndarray]]:
-            for (messages, points), packed in _packed(context, session, rows, table, chosen):
+            for messages, packed, whose in _packed(session, rows, table, chosen):
                 zeros = zero_shares.sharings(pairs, messages)[:, own] if pairs else None
-                yield (messages, points, zeros), packed
+                yield (messages, points[whose], zeros), packed
 
         made = Sent(scratch, sealing.ROW_TAG + width, part_count(count))
         try:
@@ -124,28 +125,22 @@ def sealed_table(
 
 
 def _packed(
-    context: Context,
-    session: Session,
-    rows: Rows,
-    table: pa.Table,
-    chosen: np.ndarray | None,
-) -> Iterator[tuple[tuple[list[bytes], np.ndarray], np.ndarray]]:
-    """Messages and points of people, and their rows; the canary's is empty."""
-    end = 0
-    for messages, points in own_points(context, session):
-        begin, end = end, end + len(messages)
-        if begin == session.rows:
-            yield (messages, points), np.zeros((1, rows.format.width), dtype=np.uint8)
+    session: Session, rows: Rows, table: pa.Table, chosen: np.ndarray | None
+) -> Iterator[tuple[list[bytes], np.ndarray, np.ndarray]]:
+    """Messages of people, their rows, and which they are; the canary's is the last, and empty."""
+    for messages, here in session.everybody():
+        if here.start == session.rows:
+            yield messages, np.zeros((1, rows.format.width), dtype=np.uint8), np.array([here.start])
             continue
         for some in slices(len(messages)):
-            here = slice(begin + some.start, begin + some.stop)
-            packed = rows.pack(table, here) if table.num_columns else _empty(here, rows)
-            mine, where = messages[some], points[some]
+            part = slice(here.start + some.start, here.start + some.stop)
+            packed = rows.pack(table, part) if table.num_columns else _empty(part, rows)
+            mine, whose = messages[some], np.arange(part.start, part.stop)
             if chosen is not None:
-                wanted = chosen[here]
+                wanted = chosen[part]
                 mine = [m for m, is_in in zip(mine, wanted, strict=True) if is_in]
-                where, packed = where[wanted], packed[wanted]
-            yield (mine, where), packed
+                packed, whose = packed[wanted], whose[wanted]
+            yield mine, packed, whose
 
 
 def _empty(rows: slice, of: Rows) -> np.ndarray:
