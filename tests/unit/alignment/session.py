@@ -13,6 +13,7 @@ from opboost_ops.alignment.engine import Engine
 from opboost_ops.alignment.ids import CANARY
 from opboost_ops.alignment.parts import part_count
 from opboost_ops.alignment.row_format import RowFormat
+from opboost_ops.alignment.tags import TAG
 from opboost_ops.mechanisms.noise import keyed_by
 from opboost_ops.scratch.arrays import Scratch
 
@@ -109,6 +110,15 @@ class Session:
             self.scratch, pieces, len(messages), self.secret(j), key, self.pairs(j), j
         )
         return key, list(made)
+
+    def stored_shares(self, j: int, messages: Sequence[bytes], points: np.ndarray) -> np.ndarray:
+        """A holder's shares as they are without the masks of some points, (n, m - 1, 16)."""
+        key, (layout,) = self.laid_shares(j)
+        others = len(self.holders) - 1
+        bytes_of = sealing.derived(key, "slot", (messages, points, None), TAG * (1 + others))
+        slots = np.ascontiguousarray(bytes_of[:, :TAG])
+        values = zero_shares.decode(layout.content, layout.number, slots) ^ bytes_of[:, TAG:]
+        return values.reshape(len(messages), others, TAG)
 
     def own_sharing(self, j: int, messages: Sequence[bytes]) -> np.ndarray | None:
         if len(self.holders) == 1:

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from opboost_ops.alignment import month_keys, sealing, zero_shares
+from opboost_ops.alignment.ids import CANARY
 from opboost_ops.alignment.point_cache import PointCache
 from opboost_ops.alignment.row_format import RowFormat
 from opboost_ops.alignment.tags import TAG
@@ -82,15 +85,8 @@ def test_label_holder_and_some_holders_cannot_tell_who_is_at_a_single_other(
         Holder.of(range(60)) if j in colluding else Holder.of(sorted(members[j])) for j in range(m)
     ]
     session = Session(people(*range(60)), holders)
-    asked = [*session.label, b"c"]
-    points = [session.unblinded(j) for j in range(m)]
-    stored = {}
-    for j in others:
-        key, (layout,) = session.laid_shares(j)
-        bytes_of = sealing.derived(key, "slot", (asked, points[j], None), 16 * m)
-        keys = np.ascontiguousarray(bytes_of[:, :16])
-        said = zero_shares.decode(layout.content, layout.number, keys) ^ bytes_of[:, 16:]
-        stored[j] = said[:60].reshape(60, m - 1, TAG)
+    asked = [*session.label, CANARY]
+    stored = {j: session.stored_shares(j, asked, session.unblinded(j))[:60] for j in others}
 
     for j in others:
         # What the colluding ones know of j's shares: the blocks of their pairs with it.
@@ -111,49 +107,124 @@ def test_label_holder_and_some_holders_cannot_tell_who_is_at_a_single_other(
             assert not (stored[j][:, one] == stored[j][:, two]).all(axis=1).any()
 
 
-def test_a_share_for_its_own_target_is_not_published() -> None:
-    session = Session(people(1, 2), [Holder.of([1, 2]), Holder.of([1, 2]), Holder.of([1, 2])])
+@pytest.mark.parametrize("m", [2, 3])
+def test_label_holder_and_all_other_holders_open_only_whom_they_asked_about(m: int) -> None:
+    # They know every zero sharing, all points but the last holder's own, and whom it may have.
+    session = Session(people(*range(20)), [Holder.of(range(40)) for _ in range(m)])
+    last, strangers = m - 1, people(*range(20, 40))
+    sharing = session.own_sharing(last, strangers)
+    secrets = [session.pairs(i)[str(last)] for i in range(m - 1)]
+    key, parts = session.sealed(last)
 
-    key, (layout,) = session.laid_shares(1)
+    def opens(points: np.ndarray) -> int:
+        found, _ = sealing.opened(
+            session.scratch, [(strangers, points, sharing)], 20, key, "ranks", FORMAT.width,
+            len(parts), parts.__getitem__,
+        )  # fmt: skip
+        return int(found.sum())
 
-    assert layout.content.shape[1] == TAG * 2
-    bytes_of = sealing.derived(key, "slot", (session.everybody(1), session.own_points[1], None), 48)
-    said = zero_shares.decode(layout.content, layout.number, np.ascontiguousarray(bytes_of[:, :16]))
-    unmasked = (said ^ bytes_of[:, 16:]).reshape(3, 2, TAG)
+    def recognised(points: np.ndarray) -> int:
+        """In how many people a stored share is what the others know that it must be."""
+        known = zero_shares.sharings(dict(enumerate(secrets)), strangers)  # type: ignore[arg-type]
+        stored = session.stored_shares(last, strangers, points)
+        return int((stored == known[:, : m - 1]).all(axis=(1, 2)).sum())
+
+    for points in (session.points(0, strangers), session.points(99, strangers)):
+        assert (opens(points), recognised(points)) == (0, 0)
+    # The points are all that is missing: who asks about them within the month opens everybody.
+    assert (opens(session.points(last, strangers)), recognised(session.points(last, strangers))) \
+        == (20, 20)  # fmt: skip
+
+
+@pytest.mark.parametrize("m", [1, 2, 3])
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_who_is_at_some_holders_only_changes_nothing_that_is_seen(
+    m: int, data: st.DataObject
+) -> None:
+    """Of twelve people none is at all holders; with one holder, none is at it but others are."""
+    some = st.sets(st.integers(0, m - 1), max_size=m - 1)
+    where = data.draw(st.lists(some, min_size=12, max_size=12))
+    unasked = data.draw(st.sets(st.integers(100, 130), min_size=20, max_size=20))
+    session = Session(people(*range(20)), [_filled(j, where, unasked) for j in range(m)])
+
+    found, rows = session.open()
+
+    for j in range(m):
+        # Everybody else is at all of them, and opens.
+        assert found[j].tolist() == [False] * 12 + [True] * 9
+        assert rows[j][12:].tobytes() == session.rows(j)[-9:].tobytes()
+        assert not rows[j][:12].any()
+        assert sum(map(len, session.sealed(j)[1])) == SIZE + 1
+        seen = [len(session.query()[0])]
+        if m > 1:
+            (layout,) = session.laid_shares(j)[1]
+            assert layout.content.shape == (zero_shares.slots_for(SIZE + 1), TAG * (m - 1))
+            # What is stored of people says nothing of who is where: no two values agree.
+            stored = session.stored_shares(j, [*session.label, CANARY], session.unblinded(j))
+            seen += [len({bytes(value) for value in stored.reshape(-1, TAG)})]
+        assert seen == [21, 21 * (m - 1)][: len(seen)]
+
+
+#: People at each holder in the test above.
+SIZE = 40
+
+
+def _filled(j: int, where: list[set[int]], unasked: set[int]) -> Holder:
+    """A holder of so many people, the last eight of the twenty that are asked about at its end."""
+    mine = [person for person, holders in enumerate(where) if j in holders]
+    others = sorted(unasked) + list(range(200, 200 + SIZE))
+    return Holder.of([*mine, *others[: SIZE - 8 - len(mine)], *range(12, 20)])
+
+
+@pytest.mark.parametrize("m", [2, 3])
+def test_a_share_for_its_own_target_is_not_published(m: int) -> None:
+    session = Session(people(1, 2), [Holder.of([1, 2]) for _ in range(m)])
+
+    stored = session.stored_shares(1, session.everybody(1), session.own_points[1])
     own = session.own_sharing(1, session.everybody(1))
+
+    assert session.laid_shares(1)[1][0].content.shape[1] == TAG * (m - 1)
     assert own is not None
-    assert not (unmasked == own[:, None]).all(axis=2).any()
+    assert not (stored == own[:, None]).all(axis=2).any()
+    # What is published is there for all others: it is theirs that open.
+    assert all(of.all() for of in session.open()[0])
 
 
-def test_tables_of_shares_say_nothing_to_whoever_lacks_the_masks() -> None:
-    holders = [Holder.of(range(40)), Holder.of(range(40))]
-    session = Session(people(*range(40)), holders)
-    (_, (one,)), (_, (two,)) = session.laid_shares(0), session.laid_shares(1)
+@pytest.mark.parametrize("m", [2, 3])
+def test_tables_of_shares_say_nothing_to_whoever_lacks_the_masks(m: int) -> None:
+    session = Session(people(*range(40)), [Holder.of(range(40)) for _ in range(m)])
+    tables = [session.laid_shares(j)[1][0].content for j in range(m)]
 
-    shares = zero_shares.sharings(session.pairs(0), session.everybody(0))[:, 1]
-    seen = triples(one.content)
+    known = zero_shares.sharings(session.pairs(0), session.everybody(0))[:, 1:]
+    seen = triples(tables[0])
 
-    assert not seen & {bytes(share) for share in shares}
-    assert not seen & triples(two.content)
+    assert not seen & {bytes(share) for share in known.reshape(len(known), -1)}
+    assert not any(seen & triples(table) for table in tables[1:])
 
 
-def test_two_nights_have_nothing_in_common() -> None:
-    holders = _holders(2)
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_two_nights_have_nothing_in_common(m: int) -> None:
+    holders = [Holder.of(range(40), j) for j in range(m)]
     nights = [Session(people(*range(60)), holders, night=n) for n in (1, 2)]
     entries = [np.concatenate(night.sealed(0)[1]) for night in nights]
     tags = [{bytes(entry[:10]) for entry in of} for of in entries]
 
     assert not tags[0] & tags[1]
-    # Equal pads would leave the XOR of two rows, which is short of zeros for almost none.
-    crossed = (entries[0][:, None] ^ entries[1][None]).reshape(-1, entries[0].shape[1])
-    rows = {bytes(row) for row in (holders_rows(nights[0]))}
-    assert not {bytes(x[10:]) for x in crossed if not x[:10].any()} & rows
-    slots = [triples(night.laid_shares(0)[1][0].content) for night in nights]
-    assert not slots[0] & slots[1]
-
-
-def holders_rows(session: Session) -> np.ndarray:
-    return session.rows(0)
+    # Under equal pads the XOR of a person's two entries, whose rows are the same, would be zero.
+    crossed = entries[0][:, None, 10:] ^ entries[1][None, :, 10:]
+    assert crossed.any(axis=2).all()
+    if m > 1:
+        slots = [triples(night.laid_shares(0)[1][0].content) for night in nights]
+        assert not slots[0] & slots[1]
+        # Nor do shares without their masks agree, over holders and nights.
+        whom = nights[0].everybody(0)
+        bare = [
+            night.stored_shares(j, whom, night.points(j, whom)).reshape(-1, TAG)
+            for night in nights
+            for j in range(m)
+        ]
+        assert len({bytes(share) for of in bare for share in of}) == sum(map(len, bare))
 
 
 def test_a_changed_table_has_another_nonce_and_a_retry_the_same_bytes() -> None:
@@ -172,7 +243,7 @@ def test_a_changed_table_has_another_nonce_and_a_retry_the_same_bytes() -> None:
     assert Session(people(*range(30)), [turned], night=7).sealed(0)[0] == one.sealed(0)[0]
 
 
-@pytest.mark.parametrize("m", [1, 2])
+@pytest.mark.parametrize("m", [1, 2, 3])
 def test_what_a_holder_publishes_does_not_depend_on_the_query(m: int) -> None:
     holders = _holders(m)
     sessions = [Session(people(*asked), holders) for asked in (range(20), range(20, 40))]
@@ -180,6 +251,9 @@ def test_what_a_holder_publishes_does_not_depend_on_the_query(m: int) -> None:
     for j in range(m):
         raw = [[e.tobytes() for e in session.sealed(j)[1]] for session in sessions]
         assert raw[0] == raw[1]
+        if m > 1:
+            laid = [session.laid_shares(j)[1][0].content for session in sessions]
+            assert (laid[0] == laid[1]).all()
 
 
 def test_who_was_asked_about_opens_all_month_and_not_the_next() -> None:
@@ -241,8 +315,8 @@ def test_rows_of_any_declared_sizes_are_packed_and_unpacked() -> None:
         columns = [RNG.integers(0, size, 50, endpoint=True) for size in sizes]
         packed = form.pack(columns)
         assert packed.shape == (50, form.width)
-        for given, found in zip(columns, form.unpack(packed), strict=True):
-            assert (given == found).all()
+        for column, found in zip(columns, form.unpack(packed), strict=True):
+            assert (column == found).all()
 
 
 def test_wide_rows_take_several_blocks() -> None:

@@ -1,0 +1,147 @@
+"""Three feature holders, each without some of the people: what is learnt and scored is a join.
+
+At a huge epsilon noise is nil, so ranks and values are those of the plain tables.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import lightgbm
+import numpy as np
+import polars as pl
+import pyarrow.feather as feather
+import pytest
+
+from opboost_ops import api
+from opboost_ops.datasets.dataset import Dataset
+from tests.federation import Workspace
+from tests.unit.stages.scoring_data import COLOURS, NAME, clear, dataset
+
+#: Columns of each holder, as the trained model names them.
+COLUMNS = {
+    "b0": ["b0.w", "b0.size"],
+    "b1": ["b1.v"],
+    "b2": [f"b2.colour={colour}" for colour in COLOURS],
+}
+
+
+def of_three() -> Dataset:
+    """The colours are at a third holder, which has people whom the second one lacks."""
+    made = dataset("binary")
+    whole, number = made.tables["a"], pl.col("id").str.slice(1).cast(pl.Int64)
+    colours = whole.select("id", colour="b1.colour")
+    strangers = pl.DataFrame({"id": [f"x{i}" for i in range(9)], "colour": ["red"] * 9})
+    tables = {
+        **made.tables,
+        "b1": made.tables["b1"].drop("colour"),
+        "b2": pl.concat([strangers, colours.filter(number % 11 != 2)]),
+    }
+    features = {
+        **made.features,
+        "b0": {**made.features["b0"], "w": {"bounds": [0, 1], "missing": {"fill": 0.5}}},
+        "b1": {"v": made.features["b1"]["v"]},
+        "b2": {"colour": made.features["b1"]["colour"]},
+    }
+    new = {**tables, "a": tables["a"].drop("y")}
+    return replace(made, tables=tables, features=features, new_rows=new)
+
+
+def joined(workspace: Workspace, purpose: str, members: str) -> pl.DataFrame:
+    """The plain join of the parties' tables: clear domain values by column, missing for whom."""
+    tables = {p: pl.read_parquet(workspace.folder / p / "tables" / f"{purpose}.parquet")
+              for p in ("a", *COLUMNS)}  # fmt: skip
+    people = tables["a"]
+    # Everybody's clear values; who is missing at a holder is taken out of them afterwards.
+    values = {name.replace("b1.colour", "b2.colour"): v for name, v in clear(people).items()}
+    found = people.select("id", "x", "kind").with_columns(
+        **{name: values[name] for names in COLUMNS.values() for name in names}
+    )
+    for holder, names in COLUMNS.items():
+        there = pl.col("id").is_in(tables[holder]["id"].implode())
+        found = found.with_columns(pl.when(there).then(pl.col(n)).alias(n) for n in names)
+    return found.drop_nulls(list(np.concatenate(list(COLUMNS.values())))) if members == "all" \
+        else found  # fmt: skip
+
+
+def predicted(model: str, facts: Path, rows: pl.DataFrame) -> np.ndarray:
+    """What stock LightGBM says of joined rows."""
+    booster = lightgbm.Booster(model_str=model)
+    columns = rows.rename({"x": "a.x", "kind": "a.kind"})
+    codes = {
+        c: float(k) for k, c in enumerate(json.loads(facts.read_bytes())["categories"]["a.kind"])
+    }
+    kind = columns["a.kind"].replace_strict(codes, default=None, return_dtype=pl.Float64)
+    columns = columns.with_columns(kind.alias("a.kind"))
+    whole = columns.select(booster.feature_name()).cast(pl.Float64).fill_null(float("nan"))
+    return np.asarray(booster.predict(whole.to_numpy()))
+
+
+@pytest.fixture(scope="module", params=["all", "each"])
+def trained(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Workspace, api.Trained]]:
+    workspace = Workspace.write(
+        tmp_path_factory.mktemp(request.param) / "federation",
+        of_three(),
+        epsilon=1000.0,
+        training={"trees": 8, "depth": 3},
+        scoring={"mode": "desensitised", "evaluate": ["desensitised", "routed"]},
+    )
+    if request.param == "each":
+        workspace.edit_yaml("federation.yaml", lambda d: d.update(alignment={"members": "each"}))
+        for holder in COLUMNS:
+            workspace.edit_yaml(
+                f"{holder}/policy.yaml", lambda d: d["alignment"].update(members=["all", "each"])
+            )
+    yield request.param, workspace, api.run(workspace.file)
+
+
+@pytest.mark.slow
+def test_training_is_on_the_rows_of_a_plain_join(
+    trained: tuple[str, Workspace, api.Trained],
+) -> None:
+    members, workspace, made = trained
+    home = workspace.home("a").with_name(made.version)
+    join = joined(workspace, "train", members)
+    own = pl.read_parquet(workspace.folder / "a" / "tables" / "train.parquet")
+    rows = feather.read_table(home / "alignment.arrow").column("position").to_numpy()
+    people = own[rows].select("id")
+    assert sorted(people["id"]) == sorted(join["id"])
+    assert 0.5 * own.height < people.height
+    assert (people.height == own.height) == (members == "each")
+    in_order = people.join(join, on="id", how="left", maintain_order="left")
+    for holder, names in COLUMNS.items():
+        # A rank is a value's place among those of the holder's whole table.
+        opened = pl.from_arrow(feather.read_table(home / f"opened-{holder}.arrow"))
+        ranked = pl.read_ipc(workspace.home(holder).with_name(made.version) / "randomised.arrow")
+        assert isinstance(opened, pl.DataFrame)
+        for name in names:
+            column = name.removeprefix(f"{holder}.")
+            values = np.unique(ranked[column].to_numpy())
+            there = in_order[name].is_not_null().to_numpy()
+            assert opened[column].is_not_null().to_numpy().tolist() == there.tolist()
+            ranks = 1 + np.searchsorted(values, in_order[name].drop_nulls().to_numpy())
+            assert opened[column].drop_nulls().to_list() == ranks.tolist(), name
+    metrics = dict(zip(made.metrics["model"], made.metrics["auc"], strict=True))
+    assert metrics["federated_desensitised"] > metrics["label_holder_alone"]
+    assert ("shares" in {path.name for path in (workspace.folder / "exchange" / NAME
+            / made.version).iterdir()}) == (members == "all")  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["desensitised", "routed"])
+def test_scores_are_those_of_a_plain_join(
+    trained: tuple[str, Workspace, api.Trained], mode: str
+) -> None:
+    members, workspace, made = trained
+    workspace.edit_yaml("federation.yaml", lambda d: d["scoring"].update(mode=mode))
+    scored = api.score(workspace.file, made.version)
+    assert scored.mode == mode
+    join = joined(workspace, "score", members)
+    scores = join.select("id").join(scored.scores, on="id", how="left", maintain_order="left")
+    assert scored.scores.height == join.height
+    version = workspace.folder / "a" / "models" / NAME / made.version
+    expected = predicted(made.model, version / "columns.json", join)
+    assert scores["score"].to_numpy().tobytes() == expected.tobytes()
