@@ -20,11 +20,7 @@ from tests.federation import Workspace
 from tests.unit.stages.scoring_data import COLOURS, NAME, clear, dataset
 
 #: Columns of each holder, as the trained model names them.
-COLUMNS = {
-    "b0": ["b0.w", "b0.size"],
-    "b1": ["b1.v"],
-    "b2": [f"b2.colour={colour}" for colour in COLOURS],
-}
+COLUMNS = {"b0": ["b0.w", "b0.size"], "b1": ["b1.v"], "b2": ["b2.colour"]}
 
 
 def of_three() -> Dataset:
@@ -42,7 +38,8 @@ def of_three() -> Dataset:
         **made.features,
         "b0": {**made.features["b0"], "w": {"bounds": [0, 1], "missing": {"fill": 0.5}}},
         "b1": {"v": made.features["b1"]["v"]},
-        "b2": {"colour": made.features["b1"]["colour"]},
+        # As categories one by one they would have noise at any epsilon.
+        "b2": {"colour": {"type": "ordinal", "categories": list(COLOURS)}},
     }
     new = {**tables, "a": tables["a"].drop("y")}
     return replace(made, tables=tables, features=features, new_rows=new)
@@ -54,7 +51,8 @@ def joined(workspace: Workspace, purpose: str, members: str) -> pl.DataFrame:
               for p in ("a", *COLUMNS)}  # fmt: skip
     people = tables["a"]
     # Everybody's clear values; who is missing at a holder is taken out of them afterwards.
-    values = {name.replace("b1.colour", "b2.colour"): v for name, v in clear(people).items()}
+    colour = np.array([COLOURS.index(c) for c in people["b1.colour"]])
+    values = {**clear(people), "b2.colour": np.ceil(1 + colour / 2 * 9)}
     found = people.select("id", "x", "kind").with_columns(
         **{name: values[name] for names in COLUMNS.values() for name in names}
     )
