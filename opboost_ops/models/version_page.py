@@ -284,6 +284,14 @@ def _features(version: Version) -> Table:
         "steps of the domain, computed from the exact table that was sampled; `card.json` has the "
         "whole curve. Gain is what the booster's objective won by a feature's splits."
     )
+    ends = {key: float(curve[-1]) for key, found in loss.items() if (curve := found.get("loss"))}
+    paid = [key for key in ends if key in shares and ends[key] > 0]
+    if len(paid) > 1:
+        least = min(paid, key=lambda key: shares[key] / ends[key])
+        note += (
+            f" {'.'.join(least)} brings least for its loss: {shares[least]:.1%} of the importance "
+            f"for loss(R-L) {ends[least]:.2f}. Where budgets are short, leave it out first."
+        )
     return Table("features", "Features", (*heads, "gain"), tuple(rows), note)
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 from opboost_ops.config.federation import Federation, Purpose
+from opboost_ops.orchestration.phases import TITLES
+from opboost_ops.run.phases import phases
 
 _FORMS: dict[Purpose, str] = {
     "train": (
@@ -51,7 +53,22 @@ def documentation(
                 "starts their half here."
             )
     page = _horizontal(federation) if horizontal else _vertical(federation)
-    return "\n".join([*half, *page, "", form])
+    return "\n".join([*half, *page, "", *_steps(federation, purpose), "", form])
+
+
+def _steps(federation: Federation, purpose: Purpose) -> list[str]:
+    """The run phase by phase, as it is declared, and all artifacts that pass between parties."""
+    lines = ["What a run does, phase by phase:", ""]
+    kinds = ["plan"]
+    for number, phase in enumerate(phases(federation, purpose), start=1):
+        title, words = TITLES[phase.name]
+        who = ", ".join(phase.parties(federation))
+        kinds += [kind for kind in phase.awaits if kind not in kinds]
+        lines.append(f"{number}. {who}: **{title}**. {words}")
+    if federation.learning == "vertical":
+        named = ", ".join(f"`{kind}`" for kind in kinds)
+        lines += ["", f"Signed artifacts that pass between parties: {named}."]
+    return lines
 
 
 def _vertical(federation: Federation) -> list[str]:
