@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
-from opboost_ops.display.blocks import Block, Cell, Note, Table, moment
+from opboost_ops.display.blocks import Block, Cell, Fold, Note, Table, moment
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.books import open_books
-from opboost_ops.pages.deployment import Query, of_books
+from opboost_ops.pages.deployment import Query, of_books, parties
 from opboost_ops.privacy.lines import Lines
 from opboost_ops.views import ledger_tables
 from opboost_ops.views.ledger import LedgerView, ledger_of
@@ -53,10 +53,17 @@ def _page(site: Site, policy: Policy, query: Query) -> list[Block]:
         blocks.append(ledger_tables.columns_table(found, caps, here))
         curves = (r for r in view.protected if r.federation in wanted)
         drawn = curves if query.run is None else (release for _, release in shown)
-        blocks += [history(view.heights, found), loss_curves(drawn)]
+        pictures = (history(view.heights, found), loss_curves(drawn))
+        blocks += _folded("Charges in pictures", pictures, query)
     blocks += _agreed(site, wanted)
     blocks += ledger_tables.models_blocks(view.lines, shown.numbers, policy.model_budget)
-    return [*blocks, ledger_tables.exact_table(shown), entries(shown, query, view)]
+    lists = (ledger_tables.exact_table(shown), entries(shown, query, view))
+    return [*blocks, *_folded("All entries", lists, query)]
+
+
+def _folded(title: str, blocks: tuple[Block, ...], query: Query) -> tuple[Block, ...]:
+    """Details fold where several parties stand on the page: first what each has left."""
+    return blocks if query.party or len(parties()) == 1 else (Fold(title, blocks),)
 
 
 def entries(lines: Lines, query: Query, view: LedgerView) -> Table:
