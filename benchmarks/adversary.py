@@ -170,6 +170,43 @@ def chosen_rows(folder: Path, nights: int) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def members_each(folder: Path, nights: int) -> list[dict[str, Any]]:
+    """What the label holder reads about membership at one holder, as documented for ``each``."""
+    return _membership(folder, nights, HOLDERS, "each", "documented: each person asked about")
+
+
+def three_holders(folder: Path, nights: int) -> list[dict[str, Any]]:
+    """The same of three holders, for ``all``: by shares of any of them."""
+    return _membership(folder, nights, ("b0", "b1", "b2"), "all", "nothing")
+
+
+def _membership(
+    folder: Path, nights: int, holders: Sequence[str], members: str, documented: str
+) -> list[dict[str, Any]]:
+    """Each night one person is named who is at one holder alone; the label holder opens all."""
+    federation = Federation(folder, nights, holders, members)
+    alone, common = list(federation.alone), [f"common-{i:04d}" for i in range(COMMON)]
+    opener, seen = Opener([*common, *alone], holders), []
+    for number in range(nights):
+        named = alone[number]
+        night = federation.night(number, [named, *(common if number == 0 else common[:20])])
+        night.workspace.open()
+        night.step(LABEL, *ASK)
+        for holder in holders:
+            assert night.step(holder, *RELEASE, "psi_answer"), night.seen[-1]
+        with software(open_rows=opener):
+            assert night.step(LABEL, "open_rows"), night.seen[-1]
+        by_rows = tuple(named in opener.rows[holder] for holder in holders)
+        said = night.outside("shares", "ranks", "psi_answer")
+        seen.append((federation.alone[named], (said, by_rows)))
+    never = alone[nights:]
+    return [
+        line(3, f"membership at one of {len(holders)} holders, members: {members}", "label holder",
+             "not measured", **reading(seen), documented=documented,
+             opened_never_asked=sum(p in opener.rows[h] for p in never for h in holders)),
+    ]  # fmt: skip
+
+
 def _draws(federation: Federation, holder: str) -> int:
     with books_of(federation.workspace, holder) as books:
         return sum(one.kind == "draw" for one in books.ledger.releases())
@@ -367,6 +404,8 @@ def swapped_artifacts(night: Night, number: int) -> Iterator[Any]:
 #: Series of attacks, each on a federation of its own.
 SERIES: Mapping[str, Callable[[Path, int], list[dict[str, Any]]]] = {
     "chosen_rows": chosen_rows,
+    "members_each": members_each,
+    "three_holders": three_holders,
     "former_agreement": former_agreement,
     "routed_answers": routed_answers,
     "dictionary": dictionary,

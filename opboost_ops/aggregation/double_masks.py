@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from opboost_ops.aggregation import shamir
 from opboost_ops.aggregation.decisions import DecisionKey
-from opboost_ops.aggregation.masks import Masks, stream
+from opboost_ops.aggregation.masks import Masks, require_distinct, stream
 from opboost_ops.exchange.rejection import Rejected
 
 #: Name under which shares are sealed.
@@ -187,13 +187,21 @@ class DoubleMasks:
 
         Returns:
             uint64, shape (n,).
+
+        Raises:
+            Rejected: A key that another party dealt is none, or two parties dealt one key.
         """
         masked = vector.astype(np.int64).view(np.uint64).copy()
         key = _key(self._secrets.pair(name))
-        for other in present:
-            if other != self._party:
-                words = self._pairwise(name, key, other, masked.size)
-                masked += words if self._party < other else -words
+        shared = {
+            other: _exchange(key, self._dealt[other].keys[name], other)
+            for other in present
+            if other != self._party
+        }
+        require_distinct(shared)
+        for other, secret in shared.items():
+            words = stream(self._seed(b"pair", name, secret), masked.size)
+            masked += words if self._party < other else -words
         masked += self._own(name, self._secrets.own(name), masked.size)
         return masked
 
@@ -278,10 +286,6 @@ class DoubleMasks:
         if party == self._party:
             return _public(self._secrets.pair(name))
         return self._dealt[party].keys[name]
-
-    def _pairwise(self, name: str, key: X25519PrivateKey, other: str, size: int) -> np.ndarray:
-        shared = _exchange(key, self._dealt[other].keys[name], other)
-        return stream(self._seed(b"pair", name, shared), size)
 
     def _own(self, name: str, secret: int, size: int) -> np.ndarray:
         return stream(self._seed(b"own", name, secret.to_bytes(shamir.BYTES, "big")), size)

@@ -1,6 +1,7 @@
 """Rounds over the store: each party's masked vector to the active party, its decision to all."""
 
 import base64
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -123,9 +124,18 @@ class Mailbox:
         total = packing.summed(self._total(name, packing, packing.unpacked(masked)))
         if self.derives and name.phase == "trees":
             self._sent.keep_total(name, total)
-        document = self._sealed(self._masks, name, decide(total))
+        document = self._sealed(self._masks, name, self._made(name, decide, total))
         files = self._post.send("decision", name.name, document=document)
         return self._heard(name, files, form)
+
+    def _made(
+        self, name: Round, decide: Callable[[np.ndarray], Decision], total: np.ndarray
+    ) -> Decision:
+        """What the active party decides by a sum, if any rows could give such a sum."""
+        with contextlib.suppress(ValidationError):
+            return decide(total)
+        self._send_closed(name, "malformed", [])
+        raise Rejected("malformed", f"{name}: no rows give the sum; a party has sent another one.")
 
     def total(self, name: Round) -> np.ndarray:
         """See `Rounds.total`.

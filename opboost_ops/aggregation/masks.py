@@ -66,6 +66,7 @@ class Masks:
 
     Raises:
         ConfigError: There are too few or too many parties.
+        Rejected: A key is none, or two parties have one key.
     """
 
     def __init__(self, party: str, key: RunKey, others: Mapping[str, bytes], session: str) -> None:
@@ -74,6 +75,7 @@ class Masks:
         self._shared = {
             name: (key.shared(public, name), party < name) for name, public in others.items()
         }
+        require_distinct({name: shared for name, (shared, _) in self._shared.items()})
 
     def pair_key(self, party: str) -> bytes:
         """A key that this party shares with another one in this session alone, 32 bytes.
@@ -103,6 +105,27 @@ class Masks:
             else:
                 masked -= words
         return masked
+
+
+def require_distinct(shared: Mapping[str, bytes]) -> None:
+    """Refuse two secrets that are one: their streams could cancel in a party's own vector.
+
+    Who publishes another party's key as its own needs no private half for that. Secrets are
+    compared and not keys, since several encodings of a key give one secret.
+
+    Args:
+        shared: What a party shares with each other one.
+
+    Raises:
+        Rejected: Two are equal.
+    """
+    first: dict[bytes, str] = {}
+    for name, secret in shared.items():
+        other = first.setdefault(secret, name)
+        if other != name:
+            raise Rejected(
+                "malformed", f"{other} and {name} have published one key: masks would cancel."
+            )
 
 
 def unmasked(vectors: list[np.ndarray]) -> np.ndarray:

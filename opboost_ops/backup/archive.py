@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
@@ -31,8 +31,8 @@ DATABASE, CELLS, MODELS, FILES, KEYS = "database/", "cells/", "models/", "files/
 #: Entry of `FILES` by which a site is found.
 SITE = "site.yaml"
 
-#: Most bytes that are read of a manifest.
-_LIMIT = 64 * 2**20
+#: Most bytes that are read of a manifest, and of an entry that is read as a whole.
+_LIMIT, _SMALL = 64 * 2**20, 16 * 2**20
 
 _BLOCK = 1 << 20
 
@@ -41,6 +41,10 @@ Progress = Callable[[int, int], None]
 
 #: What is compressed already: Parquet and models' charts are not made smaller once more.
 _STORED = (".parquet", ".png")
+
+
+#: What is shown in a terminal, which obeys control characters.
+Plain = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 
 
 class Contents(Record):
@@ -64,8 +68,8 @@ class Contents(Record):
 
     version: Literal[2] = 2
     party: Name
-    at: str
-    software: str
+    at: Plain
+    software: Plain
     tables: int = Field(ge=1)
     secret: KeyName
     secrets: tuple[KeyName, ...]
@@ -73,8 +77,8 @@ class Contents(Record):
     entries: int = Field(ge=0)
     head: Digest
     files: dict[str, File]
-    made: dict[str, int]
-    left_out: tuple[str, ...] = ()
+    made: dict[str, Annotated[int, Field(ge=0, lt=2**63)]]
+    left_out: tuple[Plain, ...] = ()
 
 
 class Writer:
@@ -189,7 +193,13 @@ class Reader:
             raise _edited(name)
 
     def read(self, name: str) -> bytes:
-        """The whole of a small entry; see `blocks`."""
+        """The whole of a small entry; see `blocks`.
+
+        Raises:
+            ArtifactError: It is not small.
+        """
+        if self.contents.files[name].size > _SMALL:
+            raise _edited(name)
         return b"".join(self.blocks(name))
 
     def below(self, folder: str) -> list[str]:

@@ -37,7 +37,7 @@ def keys_of(site: Site) -> PartyKeys:
     """
     site.noise_secret()
     found: dict[str, bytes] = {}
-    for name, path in _places(site).items():
+    for name, path in key_places(site).items():
         for file in [path, *sorted(path.parent.glob(f"{path.name}.until-*"))]:
             if file.is_file():
                 found[name + file.name.removeprefix(path.name)] = file.read_bytes()
@@ -80,8 +80,12 @@ def put_back(site: Site, keys: PartyKeys) -> list[Path]:
     return made
 
 
-def _places(site: Site) -> dict[str, Path]:
-    """Where the site keeps each key; those of the environment are kept elsewhere."""
+def key_places(site: Site) -> dict[str, Path]:
+    """Where a site keeps each key that lies in a file.
+
+    Args:
+        site: The party's.
+    """
     names = ("secret", "signing_key", "encryption_key", "alignment_key", "cells_key")
     paths: dict[str, Path | None] = {name: getattr(site, name) for name in names}
     return {name: path for name, path in paths.items() if path and path.is_absolute()}
@@ -90,7 +94,7 @@ def _places(site: Site) -> dict[str, Path]:
 def _wanted(site: Site, keys: PartyKeys) -> dict[Path, bytes]:
     """Where each key belongs at a site."""
     found: dict[Path, bytes] = {}
-    places = _places(site)
+    places = key_places(site)
     for name, content in keys.files.items():
         known, dot, end = name.partition(".")
         if known in places and "/" not in end:

@@ -1,5 +1,6 @@
 """Where a backup is unpacked, and the way back as long as it is not all in place."""
 
+import errno
 import os
 import shutil
 from pathlib import Path, PurePosixPath
@@ -73,7 +74,8 @@ class Places:
         """
         parts = PurePosixPath(name).parts
         # An absolute path, too: joined to a folder, it would take the folder's place.
-        if name != "/".join(parts) or ".." in parts or "\\" in name:
+        plain = name == "/".join(parts) and name.isprintable()
+        if not plain or ".." in parts or "\\" in name:
             raise ArtifactError(
                 "An entry of the backup leads out of its folder.",
                 "Take another one. Nothing was changed.",
@@ -120,9 +122,12 @@ def unpack(reader: Reader, places: Places, progress: Progress) -> None:
 
     Raises:
         ArtifactError: An entry is not as it was written.
+        OSError: There is no room for all of it; nothing was written.
     """
     files = reader.contents.files
     whole, done = sum(file.size for file in files.values()), 0
+    if whole > shutil.disk_usage(places.rows).free:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     for name in sorted(files):
         target = places.staged(name)
         if target is None:

@@ -28,7 +28,7 @@ from opboost_ops.backup.archive import (
     opened,
 )
 from opboost_ops.backup.encryption import Key
-from opboost_ops.backup.party_keys import PartyKeys, put_back, require_same
+from opboost_ops.backup.party_keys import PartyKeys, key_places, put_back, require_same
 from opboost_ops.backup.places import Places, unpack
 from opboost_ops.backup.present import Line, Present, lines_in, look, require_meant
 from opboost_ops.config.loading import load_site
@@ -102,7 +102,7 @@ def restore(
         reader.require_sealed(_secret(site, contents, keys))
         require_same(site, keys)
         if brought:
-            _require_free(folder, site)
+            _require_inside(folder, site)
         stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
         with Places(folder, site, stamp) as places, _room(site.party):
             unpack(reader, places, progress)
@@ -148,16 +148,15 @@ def _site_of(folder: Path, reader: Reader) -> Site:
         return load_site(Path(file.name), folder)
 
 
-def _require_free(folder: Path, site: Site) -> None:
-    """Refuse a site that nobody here has declared, where it would replace what lies elsewhere."""
+def _require_inside(folder: Path, site: Site) -> None:
+    """Refuse a site that nobody here has declared, where files of it would lie elsewhere."""
     url = site.ledger_url()
-    places = [site.cells, site.models]
+    places = [site.home, site.cells, site.models, site.scores, *key_places(site).values()]
     places += [Path(url.removeprefix("sqlite:///"))] if url.startswith("sqlite:///") else []
     own = folder.resolve()
-    taken = [path for path in places if path.exists() and own not in path.resolve().parents]
-    if taken:
+    if any(own not in path.resolve().parents for path in places):
         raise ConfigError(
-            f"The {SITE} in the backup names places outside of {folder.name} where something is.",
+            f"The {SITE} in the backup names places outside of {folder.name}.",
             f"If they are the party's own, put its {SITE} there first. Nothing was changed.",
         )
 

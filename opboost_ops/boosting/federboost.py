@@ -10,7 +10,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from opboost_ops.boosting import histogram, quantiles
-from opboost_ops.boosting.histogram import Derivatives, Growth, Leaf, Rows, Split, Tree
+from opboost_ops.boosting.histogram import (
+    Count,
+    Derivatives,
+    Growth,
+    Leaf,
+    Rows,
+    Split,
+    Tree,
+    Weight,
+)
 from opboost_ops.boosting.objectives import MOST_ROWS, ONE, Objective, require_room
 from opboost_ops.boosting.quantiles import Ordered, Search
 from opboost_ops.boosting.rounds import Round, Rounds
@@ -30,9 +39,9 @@ class Facts(Record):
             have noise.
     """
 
-    rows: int
-    initial: tuple[float, ...]
-    missing: tuple[int, ...] = ()
+    rows: Count
+    initial: tuple[Weight, ...]
+    missing: tuple[Count, ...] = ()
 
 
 class Lookup(Record):
@@ -148,7 +157,7 @@ def learn(
     if objective.task == "regression":
         bounds[1] *= ONE
     facts = rounds.step(Round("facts"), size, tell, open_run, Facts, bounds)
-    if len(facts.missing) != len(gaps):
+    if len(facts.missing) != len(gaps) or len(facts.initial) != objective.trees:
         raise _unfit(Round("facts"))
     missing = dict(zip(gaps, facts.missing, strict=True))
     present = [facts.rows - missing.get(at, 0) for at in range(len(columns))]

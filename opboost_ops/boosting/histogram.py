@@ -7,9 +7,10 @@ party grows on all their rows (FederBoost, Protocols 4 and 5).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 from scipy.sparse import csc_array
 
 from opboost_ops.boosting.objectives import ONE
@@ -22,6 +23,12 @@ SUMS = 3
 _BLOCK = 1 << 16
 
 
+#: A number of rows, and a part of a score: no honest sum gives a larger one. Beyond, scores could
+#: overflow at the parties that have a row in a leaf, and at no others.
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Weight = Annotated[float, Field(ge=-(2.0**40), le=2.0**40)]
+
+
 class Leaf(Record):
     """What is known of a node's rows.
 
@@ -31,9 +38,9 @@ class Leaf(Record):
         rows: How many rows.
     """
 
-    value: float
+    value: Weight
     hessian: float
-    rows: int
+    rows: Count
 
 
 class Split(Record):

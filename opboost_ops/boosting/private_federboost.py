@@ -11,15 +11,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from opboost_ops.boosting.dp import gradients, leaf_sums, noise
 from opboost_ops.boosting.dp.candidates import Candidates
 from opboost_ops.boosting.dp.leaf_sums import COUNT_UNITS, DEEPEST, Sums
 from opboost_ops.boosting.dp.sensitivity import LEAF_UNITS
 from opboost_ops.boosting.federboost import Ensemble, Facts, Settings
-from opboost_ops.boosting.histogram import Leaf, Split, Tree
+from opboost_ops.boosting.histogram import Count, Leaf, Split, Tree, Weight
 from opboost_ops.boosting.metrics import Task
 from opboost_ops.boosting.rounds import Phase, Round, Rounds
 from opboost_ops.boosting.sum_noise import SumNoise
@@ -49,9 +51,9 @@ class Start(Record):
         seed: 32 bytes in hex, from which all parties draw the same splits; nothing secret.
     """
 
-    rows: int
-    initial: float
-    seed: str
+    rows: Count
+    initial: Weight
+    seed: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Ends(Record):
@@ -63,7 +65,7 @@ class Ends(Record):
 class Leaves(Record):
     """Decision of a round of trees: of each, its leaf values from the left, in leaf units."""
 
-    values: tuple[tuple[int, ...], ...]
+    values: tuple[tuple[Annotated[int, Field(ge=-(2**40), le=2**40)], ...], ...]
 
 
 @dataclass(frozen=True)

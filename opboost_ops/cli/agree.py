@@ -242,6 +242,7 @@ def _show(
 ) -> None:
     from opboost_ops.cli.consent_sheet import print_sheet
     from opboost_ops.cli.printing import console as wide
+    from opboost_ops.cli.printing import plain
     from opboost_ops.config.fingerprints import fingerprint
     from opboost_ops.errors import OpBoostError
     from opboost_ops.privacy.consent import require_consent
@@ -254,8 +255,8 @@ def _show(
     for change in new:
         was = "" if change.before is None else f"{_short(change.before)} -> "
         now = "gone" if change.after is None else _short(change.after)
-        console.print(f"  {change.field}: {was}{now}", soft_wrap=True, markup=False)
-        console.print(f"    {change.means}", soft_wrap=True, markup=False, style="dim")
+        console.print(plain(f"  {change.field}: {was}{now}"), soft_wrap=True)
+        console.print(plain(f"    {change.means}"), soft_wrap=True, style="dim")
     try:
         require_consent(_policy(folder, declared), declared, sheet.party)
     except OpBoostError as error:

@@ -96,7 +96,7 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
     console.print("Disclosed exactly, with no epsilon unless the line names one:")
     for sender, to, discloses in exact_releases(declared):
-        console.print(f"  {sender} to {to}: {discloses}", soft_wrap=True)
+        console.print(f"  {sender} to {to}: {discloses}", markup=False, soft_wrap=True)
     for party, file in site_files(path, declared).items():
         for line in left_open(load_policy(file.parent / POLICY)):
             console.print(f"{party}/{POLICY}: {line}", style="red", markup=False, soft_wrap=True)

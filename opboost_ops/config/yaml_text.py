@@ -32,6 +32,13 @@ MOST_NODES = 500_000
 #: Longest key or value, in characters.
 MOST_CHARACTERS = 100_000
 
+#: Characters that erase or reorder what is shown around them, but for tabs and ends of lines: what
+#: others have written is read on terminals and pages before anybody agrees to it.
+_MOVING = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f"
+    "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
+
 #: Libyaml's safe loader, ten times as fast, where PyYAML was built with it.
 _FASTEST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -196,6 +203,8 @@ class _Reader:
     def _scalar(self, event: yaml.ScalarEvent, line: int) -> None:
         if len(event.value) > MOST_CHARACTERS:
             raise _Refused(f"has an entry of more than {MOST_CHARACTERS} characters", line)
+        if _MOVING.search(event.value):
+            raise _Refused("has a character that moves text on a screen", line)
         if self._open and self._open[-1].wants_key:
             self._key(event.value, event.implicit[0], line)
         self._add(_Node(mapping=False, anchor=event.anchor, height=0), line)

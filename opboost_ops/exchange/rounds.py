@@ -50,6 +50,7 @@ class Conversation:
         plan: Digest of the plan.
         pinned: The signing keys that this party pins, by party, base64: all that it believes.
         private: Its private encryption key, if it has declared one.
+        experiment: Whether what this party signs carries no guarantee; then so must all of it.
     """
 
     def __init__(
@@ -59,11 +60,13 @@ class Conversation:
         plan: str,
         pinned: Mapping[str, str],
         private: PrivateKey | None = None,
+        experiment: bool = False,
     ) -> None:
         self._federation = federation
         self._run = run
         self._pinned = pinned
         self._private = private
+        self._experiment = experiment
         self._heard: set[str] = set()
         #: Manifests whose signatures were verified when they were looked at, until they are taken.
         self._verified: dict[tuple[str, bytes, bytes], tuple[Manifest, str]] = {}
@@ -149,6 +152,10 @@ class Conversation:
         require_good(self._federation, sender, key, today, what)
         if manifest.answers != self.head:
             raise Rejected("wrong_answer", f"{what}: it does not answer the decision before it.")
+        if manifest.columns:
+            raise Rejected("unknown_column", f"{what}: it names columns, and no {kind} has any.")
+        if manifest.losses or manifest.experiment != self._experiment:
+            raise Rejected("wrong_guarantee", f"{what}: it has another guarantee than its run.")
         if manifest.rows != rows:
             raise Rejected("wrong_row_count", f"{what}: it has another length than its round.")
         artifact = opened(manifest, files, self._decrypt(manifest, what), what)

@@ -81,7 +81,7 @@ def open_mailbox(
         def draw(phase: Phase, count: int) -> np.ndarray:
             return model_noise.skellam(count, added.means[phase])
 
-    conversation = Conversation(federation, run, plan, pinned, private)
+    conversation = Conversation(federation, run, plan, pinned, private, experiment)
     conversation.heads = heads
     open_side: Callable[..., Mailbox] = Mailbox
     private_training = sum_privacy_of(federation)

@@ -12,7 +12,15 @@ from opboost_ops.config.agreement import digest_of, document
 from opboost_ops.config.loading import load_site, parse_federation
 from opboost_ops.errors import PolicyError
 from opboost_ops.exchange.encryption import Envelope
-from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Kind, receiver_of, sender_of
+from opboost_ops.exchange.manifest import (
+    MANIFEST,
+    SIGNATURE,
+    File,
+    Kind,
+    Manifest,
+    receiver_of,
+    sender_of,
+)
 from opboost_ops.exchange.plan import names_holdout
 from opboost_ops.exchange.salting import salted
 from opboost_ops.exchange.signing import Signer
@@ -112,6 +120,7 @@ def send(
     place = f"credit_scoring/{workspace.run}/{kind}/{about}"
     honest = workspace.artifact(kind, about)
     data = json.loads(honest.manifest.to_bytes())
+    del data["files"]
     sender = load_site(workspace.folder / sender_of(kind, about, label) / "site.yaml")
     envelope, receiver = None, receiver_of(kind, about, label)
     if honest.manifest.encrypted_to:
@@ -119,22 +128,47 @@ def send(
         envelope = Envelope(sender.noise_secret(), key)
     raw = dict(contents) if contents is not None else dict(honest.files)
     raw = {name: content for name, content in raw.items() if name not in (MANIFEST, SIGNATURE)}
+    signer = Signer.from_file(sender.signing_key)
+    _, files = signed(honest.manifest, raw, signer, envelope, {**data, **manifest})
+    replace(workspace, place, files)
+
+
+def signed(
+    honest: Manifest,
+    contents: Mapping[str, bytes],
+    signer: Signer,
+    envelope: Envelope | None,
+    data: Mapping[str, Any],
+) -> tuple[dict[str, File], dict[str, bytes]]:
+    """A message of any form, really signed and encrypted.
+
+    Args:
+        honest: The manifest of the honest message at its place.
+        contents: The files before encryption.
+        signer: The sender's.
+        envelope: How files are encrypted; None where they lie as they are.
+        data: The manifest's fields. Files are listed as they are, if nothing else is said.
+
+    Returns:
+        The files' entries, and what is to lie at the place.
+    """
+    raw = dict(contents)
     if envelope is not None:
+        place = honest.reference
         raw = {
-            name: salted(content, envelope.salt(place, name), honest.manifest.rows, 1)
+            name: salted(content, envelope.salt(place, name), honest.rows, 1)
             for name, content in raw.items()
         }
-    data["files"] = {
-        name: {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+    listed = {
+        name: File(sha256=hashlib.sha256(content).hexdigest(), size=len(content))
         for name, content in raw.items()
     }
-    data |= manifest
-    head = json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
+    files = {name: file.model_dump() for name, file in listed.items()}
+    head = json.dumps({"files": files, **data}, sort_keys=True, separators=(",", ":")).encode()
     digest = hashlib.sha256(head).hexdigest()
     if envelope is not None:
         raw = {f"{name}.enc": envelope.encrypt(c, digest, name) for name, c in raw.items()}
-    signer = Signer.from_file(sender.signing_key)
-    replace(workspace, place, {**raw, MANIFEST: head, SIGNATURE: signer.sign(head)})
+    return listed, {**raw, MANIFEST: head, SIGNATURE: signer.sign(head)}
 
 
 def replace(workspace: Workspace, place: str, files: Mapping[str, bytes]) -> None:

@@ -42,7 +42,13 @@ ASK = ("check_table", "check_drift", "digest_ids", "psi_query")
 
 
 class Federation:
-    """A federation with two feature holders, and who is where.
+    """A federation with feature holders, and who is where.
+
+    Args:
+        folder: Where it is written.
+        nights: So many people are at one holder alone, twice over.
+        holders: The feature holders.
+        members: Whom the label holder opens.
 
     Attributes:
         workspace: Its folder.
@@ -50,15 +56,23 @@ class Federation:
         alone: Who is at one feature holder alone, and at which.
     """
 
-    def __init__(self, folder: Path, nights: int, **options: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        nights: int,
+        holders: Sequence[str] = HOLDERS,
+        members: str = "all",
+        **options: Any,
+    ) -> None:
+        self.holders = holders
         random = np.random.default_rng(1)
         both = [f"common-{i:04d}" for i in range(COMMON)]
         both += [f"stranger-{i:04d}" for i in range(STRANGERS)]
-        at = random.permutation(np.arange(2 * nights) % 2)
-        self.alone = {f"alone-{i:04d}": HOLDERS[j] for i, j in enumerate(at)}
+        at = random.permutation(np.arange(2 * nights) % len(holders))
+        self.alone = {f"alone-{i:04d}": holders[j] for i, j in enumerate(at)}
         self.people: dict[str, dict[str, int]] = {}
         tables = {}
-        for holder in HOLDERS:
+        for holder in holders:
             own = both + [person for person, at in self.alone.items() if at == holder]
             cells = random.integers(0, SIZE, len(own))
             self.people[holder] = dict(zip(own, cells.tolist(), strict=True))
@@ -66,7 +80,7 @@ class Federation:
         self.random = random
         tables[LABEL] = self.asked(both[:COMMON])
         features: dict[str, dict[str, Any]] = {LABEL: {"x": {}}}
-        features |= {holder: {"w": {"bounds": [0, 1]}} for holder in HOLDERS}
+        features |= {holder: {"w": {"bounds": [0, 1]}} for holder in holders}
         label = {"column": "y", "task": "binary", "classes": [0, 1]}
         new = {party: table.drop("y", strict=False) for party, table in tables.items()}
         dataset = Dataset(
@@ -77,7 +91,11 @@ class Federation:
         self.workspace = Workspace.write(
             folder / "federation", dataset, training=training, capped=True, **options
         )
-        for holder in HOLDERS:
+        if members != "all":
+            self.workspace.edit_yaml(
+                "federation.yaml", lambda d: d.update(alignment={"members": members})
+            )
+        for holder in holders:
             # As `opboost init` writes it of the holder's own table.
             self.policy(holder, 2 * tables[holder].height)
         os.environ |= self.workspace.environment()
@@ -87,7 +105,7 @@ class Federation:
 
         def change(data: Any) -> None:
             caps = {"max_new_queries": queries, "max_queries_total": 10 * queries}
-            data["alignment"].update(caps)
+            data["alignment"].update(caps, members=["all", "each"])
 
         self.workspace.edit_yaml(f"{holder}/policy.yaml", change)
 
@@ -162,9 +180,9 @@ class Opener:
         rows: Packed rows that it opened in any way, by holder and person; one a night.
     """
 
-    def __init__(self, everybody: Sequence[str]) -> None:
+    def __init__(self, everybody: Sequence[str], holders: Sequence[str] = HOLDERS) -> None:
         self._everybody = everybody
-        self.rows: dict[str, dict[str, list[bytes]]] = {h: {} for h in HOLDERS}
+        self.rows: dict[str, dict[str, list[bytes]]] = {h: {} for h in holders}
 
     def __call__(self, context: Context) -> Outcome:
         """Open as the protocol does, then everybody's rows with whatever else could open one."""
@@ -173,24 +191,24 @@ class Opener:
         open_tables(context, tables)  # It keeps the points that were answered.
         messages = Reader("string").messages(self._everybody)
         count = len(messages)
-        points = {}
-        for holder in HOLDERS:
+        points, holders = {}, list(self.rows)
+        for holder in holders:
             known, found = session.cache(holder).find([messages], count)
             # For whom it has no answer it tries somebody else's.
             found[~known] = found[known][np.arange(int((~known).sum())) % max(int(known.sum()), 1)]
             points[holder] = found
-        for target, holder in enumerate(HOLDERS):
+        for target, holder in enumerate(holders):
             table = context.receive(tables[holder].kind, holder)
             layout = layout_of(table)
-            sharings = Sharings(scratch, count, len(HOLDERS))
+            sharings = Sharings(scratch, count, len(holders))
             ways: list[np.ndarray | None] = [None, np.zeros((count, 16), np.uint8)]
-            for at, other in enumerate(HOLDERS):
+            for at, other in enumerate(holders if context.federation.has_shares else ()):
                 laid = context.receive("shares", other)
                 of = layout_of(laid)
                 people = [(messages, points[other])]
                 sharings.add(at, people, of.nonce, laid.parts, lambda n, a=laid: _share(a, n))
-                # Shares of one holder alone, for this target and for the other one.
-                ways += [np.array(sharings.of(t)) for t in (target, 1 - target)]
+                # Shares of some holders alone, for this target and for the others.
+                ways += [np.array(sharings.of((target + t) % len(holders))) for t in (0, 1)]
             for zeros in ways:
                 there, packed = sealing.opened(
                     scratch, [(messages, points[holder], zeros)], count, layout.nonce,

@@ -11,18 +11,15 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.domain import Domain
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.artifact import DOCUMENT
 from opboost_ops.exchange.files import ENTRIES
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Kind
-from opboost_ops.mechanisms import GlobalMap
-from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.run.admission import REFUSED
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.runner import run_stage
+from tests.adversary.hostile_values import DOCUMENTS, LAYOUTS, LISTS, MANIFESTS, Change, lists
 from tests.adversary.kit import released, replace, send
-from tests.adversary.test_message_table import table
 from tests.federation import SCORING_RUN, SECOND_RUN, Workspace, small_credit
 
 #: Who reads each kind of message about the bank, in which stage.
@@ -38,156 +35,10 @@ READERS: Mapping[Kind, tuple[str, str]] = {
     "routes": ("credit", "evaluate"),
     "values": ("credit", "open_rows"),
 }
-#: Kinds of horizontal learning: `tests/unit/aggregation` has their hostile messages.
-ROUNDS = {"round_key", "round_shares", "masked", "attendance", "attested", "opened", "decision"}
 #: Kinds at which all hostile values of a manifest are delivered: two to each reader.
 EXAMPLES = {"plan", "psi_query", "ranks", "split_values"}
-#: Kinds with points or entries, and with a layout.
-LISTS = ("psi_query", "psi_answer", "shares", "ranks", "routes", "values")
+#: Kinds with a layout.
 LAID = ("shares", "ranks", "routes", "values")
-OTHER, DIGEST, HUGE = "f" * 16, "a" * 64, 10**30
-SCRIPT = "<script>alert(1)</script>"
-
-CURVE = loss_curve(GlobalMap(epsilon=0.1), Domain(1, 10)).model_dump(mode="json")
-
-#: Changes a value in a document or manifest; what it returns is put there.
-Change = Callable[[Any], Any]
-
-
-def to(value: Any) -> Change:
-    """Another value, whatever was there."""
-    return lambda _: value
-
-
-#: By field of the manifest, hostile values.
-MANIFESTS: Mapping[str, tuple[Change, ...]] = {
-    "version": (to(1), to(4), to(-1), to(HUGE)),
-    "protocol": (lambda v: v + 1, lambda v: v - 1, to(HUGE), to(float("nan"))),
-    "federation": (to("other"), to("../credit_scoring"), to("")),
-    "run": (to(OTHER), to("../../escape"), to("")),
-    "kind": (lambda kind: "psi_query" if kind == "ranks" else "ranks", to("secrets"), to("")),
-    "party": (lambda party: "bank" if party == "credit" else "credit", to("shop"), to(SCRIPT)),
-    "about": (to("shop"), to("nobody"), to("")),
-    "round": (to("round-1"), to("")),
-    "answers": (to(DIGEST), lambda v: None if v else DIGEST, to("")),
-    "columns": (to(["income", "income"]), to(["secret_salary"]), to([SCRIPT])),
-    "rows": (lambda n: -n - 1, to(HUGE), to(float("nan")), to("1")),
-    "losses": (
-        lambda losses: {} if losses else {"income": CURVE},
-        lambda losses: {**losses, "secret_salary": CURVE},
-        to({"income": {**CURVE, "loss": [float("nan")] * 9}}),
-    ),
-    "files": (
-        to({}),
-        lambda files: {n: {**f, "size": HUGE} for n, f in files.items()},
-        lambda files: {n: {**f, "sha256": DIGEST} for n, f in files.items()},
-        lambda files: {**files, "../../escape": {"sha256": DIGEST, "size": 0}},
-    ),
-    "encrypted_to": (to(OTHER), lambda key: None if key else OTHER),
-    "experiment": (lambda it: not it, to("yes")),
-    "software": (to("99.0.0"), to("0.1.0"), to(""), to(SCRIPT)),
-    "head": (
-        lambda head: {**head, "number": HUGE},
-        lambda head: {**head, "head": "b" * 64},
-        lambda head: {**head, "number": 10**6},
-        lambda head: {**head, "signature": head["signature"][::-1]},
-        to(None),
-    ),
-    "seen": (
-        lambda seen: {"bank": {**a_checkpoint(seen or {}), "number": 10**6}},
-        lambda seen: {"credit": {**a_checkpoint(seen or {}), "number": 10**6}},
-        to({"nobody": {}}),
-    ),
-}
-
-
-def a_checkpoint(seen: Mapping[str, Any]) -> dict[str, Any]:
-    """Some checkpoint in its form, signed by nobody unless one is there."""
-    unsigned = {"number": 1, "head": "c" * 64, "signature": "0" * 128}
-    return dict(next(iter(seen.values()), unsigned))
-
-
-#: By field of a layout, hostile values.
-LAYOUTS: Mapping[str, tuple[Change, ...]] = {
-    "nonce": (to("0" * 64), to("0" * 63), to(""), to(7)),
-    "width": (lambda n: n + 1, to(0), to(-1), to(HUGE), to(float("nan")), to(True)),
-    "keys": (lambda n: [*n, 1], lambda n: [n[0] + 1], to([-1]), to([HUGE]), to([]), to([True])),
-    "numbers": (to([256]), to([-1]), to([]), to([HUGE]), to([float("nan")]), to("x")),
-}
-_RANKS: tuple[Change, ...] = (
-    lambda asked: {**asked, "secret_salary": [1]},
-    lambda asked: {**asked, SCRIPT: [1]},
-    lambda asked: {name: [*some, *some] for name, some in asked.items()},
-    lambda asked: {name: [0] for name in asked},
-    lambda asked: {name: [-1] for name in asked},
-    lambda asked: {name: [HUGE] for name in asked},
-    lambda asked: {name: [float("nan")] for name in asked},
-    lambda asked: {name: [True] for name in asked},
-    lambda asked: {name: list(range(1, 400)) for name in asked},
-    to([]),
-    to(None),
-)
-#: Hostile values at each field of a document, by kind.
-DOCUMENTS: Mapping[str, Mapping[str, tuple[Change, ...]]] = {
-    "plan": {
-        "federation": (
-            to({}),
-            lambda f: {**f, "name": "other"},
-            lambda f: {**f, "domain": {"lower": 1, "upper": HUGE}},
-            lambda f: {**f, "domain": {"lower": 1, "upper": float("nan")}},
-            lambda f: {**f, "parties": {**f["parties"], SCRIPT: f["parties"]["bank"]}},
-            lambda f: {**f, "training": {**f["training"], "weight_column": "secret_salary"}},
-        ),
-        "purpose": (to("score"), to("spy"), to(None)),
-        "model": (to("champion"), to("../../x"), to(OTHER), to(HUGE)),
-        "agreement": (to(DIGEST), to(""), to(None)),
-        "protocol": (lambda n: n - 1, lambda n: n + 1, to(True), to(float("nan"))),
-        "form": (to({"trees": HUGE}), to({SCRIPT: SCRIPT}), to([]), to(None)),
-        "reference": (to(OTHER), to("../../x"), to(7)),
-        "epoch": (to("2020-01"), to("2999-12"), to("now"), to(None)),
-        "holdout": (to(f"1:{'0' * 64}"), to(f"3:{'0' * 64}"), to("1:"), to(None)),
-        "day": (to("2020-01-01"), to("2999-01-01"), to("today"), to(HUGE)),
-    },
-    "split_request": {"splits": _RANKS, "thresholds": _RANKS},
-    "split_values": {
-        "splits": (
-            lambda s: {n: dict.fromkeys(v, float("nan")) for n, v in s.items()},
-            lambda s: {n: dict.fromkeys(v, HUGE) for n, v in s.items()},
-            lambda s: {n: dict.fromkeys(v, -HUGE) for n, v in s.items()},
-            lambda s: {n: dict.fromkeys(v, "1") for n, v in s.items()},
-            lambda s: {n: dict(zip(v, reversed(v.values()), strict=True)) for n, v in s.items()},
-            lambda s: {n: {"1000000": 1.5, **v} for n, v in s.items()},
-            to({}),
-            to(None),
-        ),
-        "ranks": (to({"income": [HUGE]}), to({SCRIPT: [1]}), to([]), to(None)),
-    },
-    "route_request": {"thresholds": _RANKS},
-}
-
-
-def lists(width: int, kind: str) -> tuple[Change, ...]:
-    """Hostile contents of a list of entries.
-
-    Args:
-        width: Bytes of one.
-        kind: Of the message.
-    """
-    # One person's entry is spoiled, or two people's answers are exchanged: no run fails by that.
-    one: Change = lambda raw: raw[:-1] + bytes([raw[-1] ^ 1])  # noqa: E731
-    if kind == "psi_answer":
-        one = lambda raw: raw[width : 2 * width] + raw[:width] + raw[2 * width :]  # noqa: E731
-    return (
-        one,
-        to(b""),
-        lambda raw: raw[:-1],
-        lambda raw: raw[:-width],
-        lambda raw: raw + raw[-width:],
-        lambda raw: raw[width:] + raw[:width],
-        lambda raw: raw[:width] * (len(raw) // width),
-        lambda raw: bytes(len(raw)),
-        lambda raw: b"\xff" * len(raw),
-    )
 
 
 @pytest.fixture(scope="module")
@@ -380,15 +231,3 @@ def test_whoever_writes_in_the_store_without_a_key_is_refused(
         if not one(lambda files=files: replace(one.workspace, one.place, files))[0]
     ]  # fmt: skip
     assert len(attacks) > 10 and not went_on
-
-
-def test_every_field_of_the_table_has_hostile_values() -> None:
-    told = table()
-    assert told.pop("manifest") == set(MANIFESTS)
-    assert told.pop("layout") == set(LAYOUTS)
-    # Both are inside the manifest's `files`, `head` and `seen`.
-    assert told.pop("file") == {"sha256", "size"} and told.pop("checkpoint")
-    assert set(told) == set(READERS) | ROUNDS
-    for kind, fields in told.items():
-        if kind not in ROUNDS and kind not in LISTS:
-            assert fields == set(DOCUMENTS[kind]), kind

@@ -1,6 +1,7 @@
 """The threat model says of every field of every message who chooses and who verifies it."""
 
 import dataclasses
+import json
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -10,11 +11,22 @@ import pytest
 
 from opboost_ops.exchange import artifact
 from opboost_ops.exchange.files import ENTRIES, is_part
-from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, File, Kind, Manifest, sender_of
+from opboost_ops.exchange.manifest import (
+    MANIFEST,
+    ROUND_KINDS,
+    SIGNATURE,
+    File,
+    Kind,
+    Manifest,
+    sender_of,
+)
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.points import Layout
 from opboost_ops.privacy.checkpoints import Checkpoint
+from tests.adversary.hostile_values import DOCUMENTS, LAYOUTS, LISTS, MANIFESTS, ROUND_DOCUMENTS
+from tests.adversary.rounds import banks_of, session
 from tests.federation import Workspace
+from tests.horizontal import RUN
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "threat-model.md"
 HEADING = "## Every message and its fields"
@@ -70,3 +82,30 @@ def test_what_a_real_run_sends_has_no_other_fields(trained_once: Workspace) -> N
         sent |= {(kind, bool(lists), bool(fields))}
     assert ("psi_answer", True, False) in sent, "lists alone were read"
     assert {("ranks", True, True), ("split_request", False, True)} <= sent
+
+
+def test_what_a_session_of_horizontal_learning_sends_has_no_other_fields(tmp_path: Path) -> None:
+    told, sent, banks = table(), set(), banks_of(tmp_path)
+    session(banks, patience=20)
+    for place in banks.store.list(f"banks/{RUN}"):
+        kind = place.split("/")[2]
+        content = set(banks.store.get(place) or ()) - {MANIFEST, SIGNATURE}
+        sent.add(kind)
+        if kind == "masked":
+            assert content == {"vector.bin.enc"}
+            continue
+        assert content == {artifact.DOCUMENT}
+        assert set(json.loads(banks.store.get(place)[artifact.DOCUMENT])) <= told[kind]  # type: ignore[index]
+    assert sent == set(ROUND_KINDS)
+
+
+def test_every_field_of_the_table_has_hostile_values() -> None:
+    told = table()
+    assert told.pop("manifest") == set(MANIFESTS)
+    assert told.pop("layout") == set(LAYOUTS)
+    # Both are inside the manifest's `files`, `head` and `seen`.
+    assert told.pop("file") == {"sha256", "size"} and told.pop("checkpoint")
+    documents = {**DOCUMENTS, **ROUND_DOCUMENTS}
+    assert set(told) == set(documents) | set(LISTS)
+    for kind in documents:
+        assert told[kind] == set(documents[kind]), kind

@@ -13,6 +13,7 @@ import pytest
 from opboost_ops.aggregation.post import Post
 from opboost_ops.boosting.federboost import learn
 from opboost_ops.boosting.histogram_text import ColumnText, text_of
+from opboost_ops.boosting.objectives import Objective
 from opboost_ops.boosting.rounds import Alone, Round
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ArtifactError, ClosedSessionError, ContractError
@@ -24,9 +25,9 @@ class Sum(Record):
     total: tuple[int, ...]
 
 
-def text(ensemble):
+def text(ensemble, settings=None):
     columns = [ColumnText(f"c{i}", (1.0, 256.0), float) for i in range(3)]
-    return text_of(ensemble, some_rows()[2].objective, columns)
+    return text_of(ensemble, (settings or some_rows()[2]).objective, columns)
 
 
 def shares(count):
@@ -39,15 +40,20 @@ def plain(total):
     return Sum(total=tuple(int(n) for n in total))
 
 
-@pytest.mark.parametrize(("count", "encrypted"), [(3, True), (5, False)])
-def test_all_parties_end_with_the_model_of_one_party(tmp_path, count, encrypted):
+@pytest.mark.parametrize(
+    ("count", "encrypted", "task"),
+    [(3, True, "binary"), (5, False, "binary"), (3, True, "regression")],
+)
+def test_all_parties_end_with_the_model_of_one_party(tmp_path, count, encrypted, task):
     banks = Banks(tmp_path, count, encrypted)
     parts, settings = shares(count)
-    found, errors = banks.together(lambda box, i: (text(learn(*parts[i], settings, box)), box.head))
+    if task == "regression":
+        settings = replace(settings, objective=Objective("regression", 0, (0.0, 1.0)))
+    found, errors = banks.together(lambda box, i: (text(learn(*parts[i], settings, box), settings), box.head))
     assert not errors
     columns, label, _ = some_rows()
     assert {model for model, _ in found.values()} == {
-        text(learn(columns, label, settings, Alone()))
+        text(learn(columns, label, settings, Alone()), settings)
     }
     assert len({head for _, head in found.values()}) == 1
     places = banks.store.list(f"banks/{RUN}")

@@ -5,17 +5,19 @@ Into an empty place it is restored with the noise secret that it brings along, s
 
 import hashlib
 import json
+from collections import namedtuple
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from opboost_ops.backup import archive
+from opboost_ops.backup import archive, places
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.manifest import File
 from tests.federation import Workspace
 from tests.unit.backup.conftest import Officer, untouched
-from tests.unit.backup.test_refusals import refused, rewritten
+from tests.unit.backup.test_refusals import refused, rewritten, sealed_anew
 from tests.unit.cli.conftest import Opboost
 
 CONTENT = b"* * * * * root sh\n"
@@ -48,6 +50,8 @@ def forge(path: Path, key: Officer, secret: bytes, added: dict[str, bytes]) -> N
         "cells/..\\..\\escape",
         "files/",
         "{outside}/escape",
+        "models/\x1b]0;escape\x07",
+        "models/a/b\nescape",
     ],
 )
 def test_no_entry_leads_out_of_the_party_s_folder(
@@ -70,9 +74,11 @@ def test_no_entry_leads_out_of_the_party_s_folder(
     assert not list(tmp_path.rglob("*escape*")) and not list(outside.iterdir())
 
 
-@pytest.mark.parametrize("place", ["cells", "models"])
-def test_a_site_that_the_backup_brings_along_replaces_nobody_s_files(
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("place", ["cells", "models", "home", "secret", "signing_key", "ledger"])
+def test_a_site_that_the_backup_brings_along_writes_nowhere_else(
     place: str,
+    there: bool,
     workspace: Workspace,
     backup: Path,
     officer: Officer,
@@ -80,16 +86,72 @@ def test_a_site_that_the_backup_brings_along_replaces_nobody_s_files(
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    """Its ``site.yaml`` says that models lie where something else is."""
+    """Its ``site.yaml`` says that files lie where something else is, or may be: `~/.ssh`."""
     outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "authorized_keys").write_text("mine")
     file = workspace.folder / "bank" / "site.yaml"
     secret, said = load_site(file).noise_secret(), yaml.safe_load(file.read_text())
     emptied = request.getfixturevalue("emptied")
-    site = yaml.safe_dump({**said, place: str(outside)}).encode()
+    if there:
+        outside.mkdir()
+        (outside / "authorized_keys").write_text("mine")
+    named = {"ledger": f"sqlite:///{outside}/new"}.get(place, f"{outside}/new")
+    named = str(outside) if place in ("cells", "models", "home") else named
+    site = yaml.safe_dump({**said, place: named}).encode()
     added = {"files/site.yaml": site, f"{place}/authorized_keys": CONTENT}
+    if place in ("secret", "signing_key", "ledger", "home"):
+        del added[f"{place}/authorized_keys"]
     forge(backup, officer, secret, added)
 
     with untouched(outside):
-        refused(opboost, emptied.folder / "bank", backup)
+        assert "outside of bank" in refused(opboost, emptied.folder / "bank", backup)
+    assert outside.exists() == there
+
+
+def test_a_bomb_is_refused_before_anything_is_unpacked(
+    workspace: Workspace,
+    backup: Path,
+    officer: Officer,
+    opboost: Opboost,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    secret = load_site(workspace.folder / "bank" / "site.yaml").noise_secret()
+    emptied = request.getfixturevalue("emptied")
+    forge(backup, officer, secret, {"models/a/b/zeros": bytes(64 << 20)})
+    small = namedtuple("usage", "total used free")(1 << 30, 1 << 30, 32 << 20)
+    monkeypatch.setattr(places.shutil, "disk_usage", lambda _: small)
+    assert "No space left" in refused(opboost, emptied.folder / "bank", backup)
+
+
+def test_what_is_read_as_a_whole_is_small(
+    workspace: Workspace,
+    backup: Path,
+    officer: Officer,
+    opboost: Opboost,
+    request: pytest.FixtureRequest,
+) -> None:
+    """Keys are read before the seal is verified."""
+    secret = load_site(workspace.folder / "bank" / "site.yaml").noise_secret()
+    emptied = request.getfixturevalue("emptied")
+    forge(backup, officer, secret, {"keys/cells_key": bytes(32 << 20)})
+    assert "damaged or was edited" in refused(opboost, emptied.folder / "bank", backup)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"at": "\x1b[2J"}, {"software": "\x1b[2J"}, {"made": {"models/credit_scoring": 10**30}}],
+)
+def test_what_it_says_of_itself_is_plain(
+    said: dict[str, Any],
+    workspace: Workspace,
+    backup: Path,
+    officer: Officer,
+    opboost: Opboost,
+    request: pytest.FixtureRequest,
+) -> None:
+    """It is shown in a terminal, and becomes times of files."""
+    secret = load_site(workspace.folder / "bank" / "site.yaml").noise_secret()
+    emptied = request.getfixturevalue("emptied")
+    sealed_anew(backup, officer, secret, **said)
+    error = refused(opboost, emptied.folder / "bank", backup)
+    assert "damaged or was edited" in error and "\x1b" not in error

@@ -57,6 +57,8 @@ HOSTILE = {
     "a_tag": ("a: !!python/object/apply:os.system [x]", "no tag (!...) is known"),
     "a_binary": ("a: 1\nb: !!binary aGk=", "no tag (!...) is known, and one stands at line 2"),
     "a_long_number": ("a: " + "9" * 50_000, "is not valid YAML"),
+    "an_erased_line": ('a: 1\nb: "\\e[1A\\e[2K"', "moves text on a screen at line 2"),
+    "a_reversed_key": ('"a\\u202e": 1', "moves text on a screen at line 1"),
     "a_long_entry": ("a: " + "x" * 200_000, "an entry of more than 100000 characters at line 1"),
     "no_such_day": ("a: 2020-99-99", "is not valid YAML"),
     "many_entries": ("a: [" + "1," * 600_000 + "]", "has more than 500000 entries at line 1"),

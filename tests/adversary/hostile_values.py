@@ -1,0 +1,245 @@
+"""Hostile values at every field of every message."""
+
+import base64
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from opboost_ops.domain import Domain
+from opboost_ops.mechanisms import GlobalMap
+from opboost_ops.privacy.loss import loss_curve
+
+#: Kinds with points or entries.
+LISTS = ("psi_query", "psi_answer", "shares", "ranks", "routes", "values")
+OTHER, DIGEST, HUGE = "f" * 16, "a" * 64, 10**30
+SCRIPT = "<script>alert(1)</script>"
+
+CURVE = loss_curve(GlobalMap(epsilon=0.1), Domain(1, 10)).model_dump(mode="json")
+
+#: Changes a value in a document or manifest; what it returns is put there.
+Change = Callable[[Any], Any]
+
+
+def to(value: Any) -> Change:
+    """Another value, whatever was there."""
+    return lambda _: value
+
+
+#: By field of the manifest, hostile values.
+MANIFESTS: Mapping[str, tuple[Change, ...]] = {
+    "version": (to(1), to(4), to(-1), to(HUGE)),
+    "protocol": (lambda v: v + 1, lambda v: v - 1, to(HUGE), to(float("nan"))),
+    "federation": (to("other"), to("../credit_scoring"), to("")),
+    "run": (to(OTHER), to("../../escape"), to("")),
+    "kind": (lambda kind: "psi_query" if kind == "ranks" else "ranks", to("secrets"), to("")),
+    "party": (lambda party: "bank" if party == "credit" else "credit", to("shop"), to(SCRIPT)),
+    "about": (to("shop"), to("nobody"), to("")),
+    "round": (to("round-1"), to("")),
+    "answers": (to(DIGEST), lambda v: None if v else DIGEST, to("")),
+    "columns": (to(["income", "income"]), to(["secret_salary"]), to([SCRIPT])),
+    "rows": (lambda n: -n - 1, to(HUGE), to(float("nan")), to("1")),
+    "losses": (
+        lambda losses: {} if losses else {"income": CURVE},
+        lambda losses: {**losses, "secret_salary": CURVE},
+        to({"income": {**CURVE, "loss": [float("nan")] * 9}}),
+    ),
+    "files": (
+        to({}),
+        lambda files: {n: {**f, "size": HUGE} for n, f in files.items()},
+        lambda files: {n: {**f, "sha256": DIGEST} for n, f in files.items()},
+        lambda files: {**files, "../../escape": {"sha256": DIGEST, "size": 0}},
+    ),
+    "encrypted_to": (to(OTHER), lambda key: None if key else OTHER),
+    "experiment": (lambda it: not it, to("yes")),
+    "software": (to("99.0.0"), to("0.1.0"), to(""), to(SCRIPT)),
+    "head": (
+        lambda head: {**head, "number": HUGE},
+        lambda head: {**head, "head": "b" * 64},
+        lambda head: {**head, "number": 10**6},
+        lambda head: {**head, "signature": head["signature"][::-1]},
+        to(None),
+    ),
+    "seen": (
+        lambda seen: {"bank": {**a_checkpoint(seen or {}), "number": 10**6}},
+        lambda seen: {"credit": {**a_checkpoint(seen or {}), "number": 10**6}},
+        to({"nobody": {}}),
+    ),
+}
+
+
+def a_checkpoint(seen: Mapping[str, Any]) -> dict[str, Any]:
+    """Some checkpoint in its form, signed by nobody unless one is there."""
+    unsigned = {"number": 1, "head": "c" * 64, "signature": "0" * 128}
+    return dict(next(iter(seen.values()), unsigned))
+
+
+#: By field of a layout, hostile values.
+LAYOUTS: Mapping[str, tuple[Change, ...]] = {
+    "nonce": (to("0" * 64), to("0" * 63), to(""), to(7)),
+    "width": (lambda n: n + 1, to(0), to(-1), to(HUGE), to(float("nan")), to(True)),
+    "keys": (lambda n: [*n, 1], lambda n: [n[0] + 1], to([-1]), to([HUGE]), to([]), to([True])),
+    "numbers": (to([256]), to([-1]), to([]), to([HUGE]), to([float("nan")]), to("x")),
+}
+_RANKS: tuple[Change, ...] = (
+    lambda asked: {**asked, "secret_salary": [1]},
+    lambda asked: {**asked, SCRIPT: [1]},
+    lambda asked: {name: [*some, *some] for name, some in asked.items()},
+    lambda asked: {name: [0] for name in asked},
+    lambda asked: {name: [-1] for name in asked},
+    lambda asked: {name: [HUGE] for name in asked},
+    lambda asked: {name: [float("nan")] for name in asked},
+    lambda asked: {name: [True] for name in asked},
+    lambda asked: {name: list(range(1, 400)) for name in asked},
+    to([]),
+    to(None),
+)
+#: Hostile values at each field of a document, by kind.
+DOCUMENTS: Mapping[str, Mapping[str, tuple[Change, ...]]] = {
+    "plan": {
+        "federation": (
+            to({}),
+            lambda f: {**f, "name": "other"},
+            lambda f: {**f, "domain": {"lower": 1, "upper": HUGE}},
+            lambda f: {**f, "domain": {"lower": 1, "upper": float("nan")}},
+            lambda f: {**f, "parties": {**f["parties"], SCRIPT: f["parties"]["bank"]}},
+            lambda f: {**f, "training": {**f["training"], "weight_column": "secret_salary"}},
+        ),
+        "purpose": (to("score"), to("spy"), to(None)),
+        "model": (to("champion"), to("../../x"), to(OTHER), to(HUGE)),
+        "agreement": (to(DIGEST), to(""), to(None)),
+        "protocol": (lambda n: n - 1, lambda n: n + 1, to(True), to(float("nan"))),
+        "form": (to({"trees": HUGE}), to({SCRIPT: SCRIPT}), to([]), to(None)),
+        "reference": (to(OTHER), to("../../x"), to(7)),
+        "epoch": (to("2020-01"), to("2999-12"), to("now"), to(None)),
+        "holdout": (to(f"1:{'0' * 64}"), to(f"3:{'0' * 64}"), to("1:"), to(None)),
+        "day": (to("2020-01-01"), to("2999-01-01"), to("today"), to(HUGE)),
+    },
+    "split_request": {"splits": _RANKS, "thresholds": _RANKS},
+    "split_values": {
+        "splits": (
+            lambda s: {n: dict.fromkeys(v, float("nan")) for n, v in s.items()},
+            lambda s: {n: dict.fromkeys(v, HUGE) for n, v in s.items()},
+            lambda s: {n: dict.fromkeys(v, -HUGE) for n, v in s.items()},
+            lambda s: {n: dict.fromkeys(v, "1") for n, v in s.items()},
+            lambda s: {n: dict(zip(v, reversed(v.values()), strict=True)) for n, v in s.items()},
+            lambda s: {n: {"1000000": 1.5, **v} for n, v in s.items()},
+            to({}),
+            to(None),
+        ),
+        "ranks": (to({"income": [HUGE]}), to({SCRIPT: [1]}), to([]), to(None)),
+    },
+    "route_request": {"thresholds": _RANKS},
+}
+
+
+def lists(width: int, kind: str) -> tuple[Change, ...]:
+    """Hostile contents of a list of entries.
+
+    Args:
+        width: Bytes of one.
+        kind: Of the message.
+    """
+    # One person's entry is spoiled, or two people's answers are exchanged: no run fails by that.
+    one: Change = lambda raw: raw[:-1] + bytes([raw[-1] ^ 1])  # noqa: E731
+    if kind == "psi_answer":
+        one = lambda raw: raw[width : 2 * width] + raw[:width] + raw[2 * width :]  # noqa: E731
+    return (
+        one,
+        to(b""),
+        lambda raw: raw[:-1],
+        lambda raw: raw[:-width],
+        lambda raw: raw + raw[-width:],
+        lambda raw: raw[width:] + raw[:width],
+        lambda raw: raw[:width] * (len(raw) // width),
+        lambda raw: bytes(len(raw)),
+        lambda raw: b"\xff" * len(raw),
+    )
+
+
+def encoded(raw: bytes) -> str:
+    """Bytes in base64."""
+    return base64.b64encode(raw).decode()
+
+
+def bytes_of(change: Callable[[bytes], bytes]) -> Change:
+    """Other bytes in a text of base64."""
+    return lambda text: encoded(change(base64.b64decode(text)))
+
+
+NO_TEXTS: tuple[Change, ...] = (to(""), to(7), to(None), to("?"), to([]), to(SCRIPT))
+NO_BYTES: tuple[Change, ...] = (
+    bytes_of(lambda raw: raw[:-1]),
+    bytes_of(lambda raw: raw + raw),
+    bytes_of(lambda raw: bytes(len(raw))),
+    bytes_of(lambda raw: b"\xff" * len(raw)),
+    bytes_of(lambda raw: raw[:-1] + bytes([raw[-1] ^ 1])),
+)
+#: The active party of the sessions that are attacked.
+ACTIVE = "bank_a"
+#: In format 1 integers are whole words, and all else is as in 2: a former release speaks it.
+NO_FORMATS = (0, -1, "2", True, 1.5, None, float("nan"))
+#: Hostile values at each field of a document of a round, by kind; of a vector, other bytes.
+ROUND_DOCUMENTS: Mapping[str, Mapping[str, tuple[Change, ...]]] = {
+    "round_key": {
+        "key": (*NO_TEXTS, *NO_BYTES),
+        "format": (*map(to, NO_FORMATS), to(HUGE)),
+    },
+    "round_shares": {
+        "keys": (*NO_TEXTS, *NO_BYTES),
+        "marks": (*NO_TEXTS, *NO_BYTES),
+        "sealed": (
+            to({}),
+            to([]),
+            to(None),
+            lambda sealed: dict.fromkeys(sealed, next(iter(sealed.values()))),
+            lambda sealed: dict.fromkeys(sealed, SCRIPT),
+            lambda sealed: {**sealed, "bank_b": ""},
+        ),
+    },
+    "masked": {
+        "vector": (
+            lambda raw: raw[:-1],
+            lambda raw: raw + raw,
+            to(b""),
+            lambda raw: bytes(len(raw)),
+            lambda raw: b"\xff" * len(raw),
+        )
+    },
+    "attendance": {
+        "present": (
+            to([]),
+            to(None),
+            to("bank_a"),
+            to({"bank_a": 1}),
+            to([ACTIVE, "bank_b"]),
+            to(["bank_b", "bank_c", "bank_d"]),
+            to([ACTIVE, "bank_b", SCRIPT]),
+            to([ACTIVE, "bank_b", "bank_b", "bank_c"]),
+            lambda present: present[::-1],
+            # Not hostile by its form: one who has come is called gone.
+            lambda present: [party for party in present if party != "bank_b"],
+        )
+    },
+    "attested": {"attendance": (to(DIGEST), to(""), to(None), to([]), to(HUGE))},
+    "opened": {"sealed": (*NO_TEXTS, *NO_BYTES)},
+    "decision": {
+        "sealed": (*NO_TEXTS, *NO_BYTES),
+        "keys": (
+            to({}),
+            to(None),
+            to([]),
+            lambda keys: dict.fromkeys(keys, keys["bank_b"]),
+            lambda keys: dict.fromkeys(keys, SCRIPT),
+        ),
+        "present": (
+            to([]),
+            to(None),
+            to([ACTIVE]),
+            to([ACTIVE, "bank_b", SCRIPT]),
+            lambda present: present[::-1],
+            lambda present: present[:-1],
+        ),
+        "closed": (to(SCRIPT), to(None), to(HUGE), to({"a": [1]})),
+        # It is read beside `closed`.
+        "missing": (to([SCRIPT]), to("bank_b"), to({"bank_b": 1}), to(HUGE), to(["bank_b"] * 99)),
+    },
+}

@@ -1,0 +1,210 @@
+"""Hostile values at every field of every message of horizontal learning, over whole sessions."""
+
+import base64
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opboost_ops.aggregation.shamir import BYTES
+from opboost_ops.exchange.artifact import DOCUMENT, VECTOR
+from opboost_ops.exchange.manifest import MANIFEST, ROUND_KINDS, SIGNATURE, Kind
+from tests.adversary.hostile_values import ACTIVE, MANIFESTS, ROUND_DOCUMENTS, Change, encoded
+from tests.adversary.rounds import ROUNDS, Session, banks_of, require_harmless, session, software
+from tests.horizontal import RUN, Banks
+
+#: Who is hostile, if it is not the active party.
+PASSIVE = "bank_c"
+SENDERS: Mapping[Kind, tuple[str, ...]] = {
+    "round_key": (PASSIVE, ACTIVE),
+    "round_shares": (PASSIVE, ACTIVE),
+    "masked": (PASSIVE,),
+    "attendance": (ACTIVE,),
+    "attested": (PASSIVE,),
+    "opened": (PASSIVE,),
+    "decision": (ACTIVE,),
+}
+#: Fields by which a party spoils the sum: what it adds is its own to say.
+DECIDING = {("masked", "vector"), ("round_shares", "keys"), ("decision", "sealed")}
+#: Kinds at which all hostile values of a manifest are delivered: one of each sender.
+EXAMPLES = {"masked", "decision"}
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    found = session(banks_of(tmp_path_factory.mktemp("honest")), patience=20)
+    assert not found.errors
+    assert set(map(tuple, found.totals.values())) == {(1111, 1111)}
+    return found
+
+
+def cases() -> Iterator[tuple[Kind, str, str]]:
+    """Kind, who sends it, and a field of its manifest or of its content."""
+    for kind, senders in SENDERS.items():
+        for sender in senders:
+            yield from ((kind, sender, field) for field in MANIFESTS)
+            yield from ((kind, sender, field) for field in ROUND_DOCUMENTS[kind])
+
+
+def changes(kind: Kind, field: str) -> Iterator[Callable[[dict[str, Any], dict[str, bytes]], None]]:
+    """What changes a message's manifest or files."""
+    if field in MANIFESTS:
+        # The rest of these values is refused by the same code for all kinds.
+        for change in MANIFESTS[field] if kind in EXAMPLES else MANIFESTS[field][:1]:
+
+            def in_manifest(data: dict[str, Any], _: Any, change: Change = change) -> None:
+                data[field] = change(data.get(field, {}))
+
+            yield in_manifest
+        return
+    for change in ROUND_DOCUMENTS[kind][field]:
+
+        def in_file(_: Any, raw: dict[str, bytes], change: Change = change) -> None:
+            if kind == "masked":
+                raw[VECTOR] = change(raw[VECTOR])
+                return
+            document = json.loads(raw[DOCUMENT])
+            if field in document or field in ("closed", "missing"):
+                document[field] = change(document.get(field))
+            if field == "missing":
+                document["closed"] = "few"
+            raw[DOCUMENT] = json.dumps(document).encode()
+
+        yield in_file
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "sender", "field"), cases())
+def test_a_hostile_value_is_refused_or_decides_nothing(
+    kind: Kind, sender: str, field: str, honest: Session, tmp_path: Path
+) -> None:
+    for at, change in enumerate(changes(kind, field)):
+        banks = banks_of(tmp_path / str(at))
+        with software(sender, kind, change):
+            found = session(banks, hostile=sender)
+        decides = (kind, field) in DECIDING
+        require_harmless(found, honest, decides)
+
+
+@pytest.mark.parametrize("count", [3, 4])
+@pytest.mark.parametrize("encoding", ["the same bytes", "another encoding"])
+def test_who_copies_another_party_s_key_cancels_nobody_s_masks(
+    count: int, encoding: str, tmp_path: Path
+) -> None:
+    """Masks with two parties of one key would cancel at a party between them, by name."""
+    banks = Banks(tmp_path, count, encrypted=False)
+    hostile, victim = banks.names[-1], banks.names[-2]
+    source = f"banks/{RUN}/round_key/{banks.names[0]}/keys"
+
+    def copied(_: Any, raw: dict[str, bytes]) -> None:
+        files = waited_for(banks, source)
+        key = base64.b64decode(json.loads(files[DOCUMENT])["key"])
+        if encoding != "the same bytes":
+            key = key[:-1] + bytes([key[-1] | 0x80])  # X25519 ignores the highest bit.
+        raw[DOCUMENT] = json.dumps({**json.loads(raw[DOCUMENT]), "key": encoded(key)}).encode()
+
+    with software(hostile, "round_key", copied):
+        found = session(banks, hostile)
+    assert found.errors[victim].reason == "malformed"  # type: ignore[attr-defined]
+    assert not [place for place in found.sizes if f"/masked/{victim}/" in place]
+
+
+def test_who_copies_another_party_s_keys_of_rounds_cancels_nobody_s_masks(tmp_path: Path) -> None:
+    banks = banks_of(tmp_path)
+    source = f"banks/{RUN}/round_shares/bank_b/shares"
+
+    def copied(_: Any, raw: dict[str, bytes]) -> None:
+        keys = json.loads(waited_for(banks, source)[DOCUMENT])["keys"]
+        raw[DOCUMENT] = json.dumps({**json.loads(raw[DOCUMENT]), "keys": keys}).encode()
+
+    with software("bank_d", "round_shares", copied):
+        found = session(banks, "bank_d")
+    assert found.errors["bank_c"].reason == "malformed"  # type: ignore[attr-defined]
+    assert not [place for place in found.sizes if "/masked/bank_c/" in place]
+
+
+def waited_for(banks: Banks, place: str) -> Mapping[str, bytes]:
+    end = time.monotonic() + 20
+    while (files := banks.store.get(place)) is None:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return files
+
+
+@pytest.mark.parametrize("spoil", ["too short", "beyond the prime", "of another"])
+def test_shares_that_are_really_sealed_and_wrong_close_the_session(
+    spoil: str, honest: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from opboost_ops.aggregation.decisions import DecisionKey
+
+    banks = banks_of(tmp_path)
+    seal = DecisionKey.seal
+
+    def sealed(self: DecisionKey, name: str, plain: bytes) -> str:
+        if name == ROUNDS[1].name and len(plain) == 4 * BYTES:
+            made = {"too short": plain[:-1], "beyond the prime": b"\xff" * len(plain)}
+            plain = made.get(spoil, plain[BYTES:] + plain[:BYTES])
+        return seal(self, name, plain)
+
+    monkeypatch.setattr(DecisionKey, "seal", sealed)
+    found = session(banks)
+    require_harmless(found, honest, decides=False)
+    assert all("closed the session" in str(error) for error in found.errors.values() if error)
+
+
+class Shown:
+    """A store that shows every reader other files at one place."""
+
+    def __init__(self, store: Any, place: str, files: Callable[[dict[str, bytes]], Any]) -> None:
+        self._store, self._place, self._files = store, place, files
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def get(self, reference: str, admit: Any = None) -> Any:
+        files = self._store.get(reference, admit)
+        return self._files(dict(files)) if files is not None and reference == self._place else files
+
+
+def by_a_coordinator(earlier: Mapping[str, bytes], other: Mapping[str, bytes]) -> dict[str, Any]:
+    """What somebody without a key shows in the place of a message."""
+    found: dict[str, Any] = {
+        "an empty manifest": lambda files: {**files, MANIFEST: b""},
+        "no signature": lambda files: {n: raw for n, raw in files.items() if n != SIGNATURE},
+        "one more file": lambda files: {**files, "more.bin": b"x"},
+        "of another run": lambda _: dict(earlier),
+        "of another place": lambda _: dict(other),
+        "with an old signature": lambda files: {**files, SIGNATURE: earlier[SIGNATURE]},
+        "nothing": lambda _: None,
+    }
+    for name in earlier:
+        found[f"a shorter {name}"] = lambda f, n=name: {**f, n: f[n][:-1]}
+        found[f"without {name}"] = lambda f, n=name: {k: raw for k, raw in f.items() if k != n}
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ROUND_KINDS)
+def test_whoever_writes_in_the_store_without_a_key_is_refused(
+    kind: Kind, honest: Session, tmp_path: Path
+) -> None:
+    sender = SENDERS[kind][0]
+    name = {"round_key": "keys", "round_shares": "shares"}.get(kind, ROUNDS[1].name)
+    place = f"banks/{RUN}/{kind}/{sender}/{name}"
+    one, earlier_run = banks_of(tmp_path / "one"), "1" * 16
+    session(one, run=earlier_run, patience=20)
+    earlier = one.store.get(place.replace(RUN, earlier_run))
+    session(one, patience=20)
+    other = one.store.get(next(p for p in one.store.list(f"banks/{RUN}") if p != place))
+    assert earlier and other
+    attacks = by_a_coordinator(earlier, other)
+    assert len(attacks) > 8
+    for at, shown in enumerate(attacks.values()):
+        banks = banks_of(tmp_path / str(at))
+        found = session(banks, store=Shown(banks.store, place, shown))
+        require_harmless(found, honest, decides=False)
+        shutil.rmtree(tmp_path / str(at))
