@@ -49,7 +49,9 @@ def test_all_parties_end_with_the_model_of_one_party(tmp_path, count, encrypted,
     parts, settings = shares(count)
     if task == "regression":
         settings = replace(settings, objective=Objective("regression", 0, (0.0, 1.0)))
-    found, errors = banks.together(lambda box, i: (text(learn(*parts[i], settings, box), settings), box.head))
+    found, errors = banks.together(
+        lambda box, i: (text(learn(*parts[i], settings, box), settings), box.head)
+    )
     assert not errors
     columns, label, _ = some_rows()
     assert {model for model, _ in found.values()} == {
