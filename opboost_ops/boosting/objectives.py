@@ -160,4 +160,5 @@ def require_room(rows: int, parties: int) -> None:
 def _fixed(values: np.ndarray) -> np.ndarray:
     # Clipped and not refused: a score follows from decisions of the active party, and which of the
     # parties refuses would say who has a row in a leaf.
-    return np.rint(np.clip(values * ONE, -BOUND, BOUND)).astype(np.int64)
+    clipped: np.ndarray = np.rint(np.clip(values * ONE, -BOUND, BOUND))
+    return clipped.astype(np.int64)

@@ -35,8 +35,7 @@ MOST_CHARACTERS = 100_000
 #: Characters that erase or reorder what is shown around them, but for tabs and ends of lines: what
 #: others have written is read on terminals and pages before anybody agrees to it.
 _MOVING = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f"
-    "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 )
 
 #: Libyaml's safe loader, ten times as fast, where PyYAML was built with it.
