@@ -1,4 +1,4 @@
-"""Reference pages, generated when the site is built: commands and keys of the federation file."""
+"""What is generated when the site is built: reference pages, the notebook's cells and llms.txt."""
 
 import json
 import re
@@ -9,10 +9,13 @@ from typing import Any
 import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.nav import Navigation
+from mkdocs.structure.pages import Page
 
 from opboost_ops.cli import app
 
 _ROOT = Path(__file__).parents[1]
+_NOTEBOOK = re.compile(r"^<!-- notebook: (\S+) -->$", re.MULTILINE)
 _ENTRY = re.compile(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
 
 
@@ -25,6 +28,47 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     }.items():
         files.append(File.generated(config, name, content=content))
     return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
+    """Put a notebook's cells, with what they show, where a page names the notebook."""
+    folder = Path(config.docs_dir)
+    return _NOTEBOOK.sub(lambda match: "\n".join(_cells(folder / match[1])), markdown)
+
+
+def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:  # noqa: ARG001
+    """Remember the menu, which `llms.txt` lists."""
+    config.extra["menu"] = nav
+    return nav
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write `llms.txt`: each page of the menu with its title and first sentence."""
+    lines = [f"# {config.site_name}\n\n> {config.site_description}"]
+    for section in config.extra["menu"]:
+        lines.append(f"\n## {section.title}\n")
+        lines += [_entry(page) for page in (section.children or [section])]
+    (Path(config.site_dir) / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _entry(page: Page) -> str:
+    text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", page.markdown or "")
+    first = next((p for p in text.split("\n\n") if re.match(r"[A-Z`*]", p)), "")
+    sentence = re.match(r".*?[.:](?=\s|$)", " ".join(first.split()))
+    return f"- [{page.title}]({page.url}): {sentence[0] if sentence else ''}"
+
+
+def _cells(notebook: Path) -> Iterator[str]:
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            yield re.sub(r"^# .+\n", "", source) + "\n"
+            continue
+        yield f"```python\n{source}\n```\n"
+        for output in cell["outputs"]:
+            plain, html = ("".join(output["data"].get(f"text/{k}", "")) for k in ("plain", "html"))
+            # Frames read better as text; a picture has nothing else to show.
+            yield html + "\n" if plain.startswith("Picture(") else f"```text\n{plain}\n```\n"
 
 
 def _commands() -> Iterator[str]:

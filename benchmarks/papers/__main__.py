@@ -18,9 +18,9 @@ def main() -> None:
     commands = parser.add_subparsers(required=True)
     for experiment in experiments():
         _add(commands.add_parser(experiment.name, help=experiment.help), experiment)
-    words = "write docs/evaluation*.md, their pictures and the README's quotations"
+    words = "write docs/evaluation*.md and their pictures from the summaries"
     command = commands.add_parser("report", help=words)
-    command.set_defaults(run=lambda _: _print(report.write(Path("docs"), Path("README.md"))))
+    command.set_defaults(run=lambda _: _print(report.write(Path("docs"))))
     command = commands.add_parser("figures", help="draw the pictures of the other documents")
     command.set_defaults(run=lambda _: _print(figures.draw(Path("docs/figures"))))
     chosen = parser.parse_args()

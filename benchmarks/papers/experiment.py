@@ -44,7 +44,6 @@ class Experiment:
         seeds: How many when nothing is said.
         options: Its own options with their defaults; a tuple takes several values.
         quick: What `--quick` sets instead.
-        quoted: What other documents quote of a summary, if they do.
     """
 
     name: str
@@ -54,7 +53,6 @@ class Experiment:
     seeds: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)
     quick: Mapping[str, Any] = field(default_factory=dict)
-    quoted: Callable[[Mapping[str, Any]], str] | None = None
 
     def summary(
         self, seeds: int, more: Mapping[str, Any], quick: bool, work: Path, progress: Progress

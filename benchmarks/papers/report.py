@@ -1,7 +1,6 @@
 """The report: every experiment's committed summary, as text and pictures."""
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -52,19 +51,15 @@ An audit of differentially private training, and DPBoost's workloads.
     ),
 }
 
-_QUOTE = re.compile(r"(<!-- evaluation: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-
-def write(docs: Path, readme: Path) -> list[Path]:
-    """Write the pages of the report, their pictures, and what the README quotes of them.
+def write(docs: Path) -> list[Path]:
+    """Write the pages of the report and their pictures.
 
     Args:
         docs: Folder of the documents; summaries are in its folder ``evaluation``.
-        readme: The README, with a comment ``evaluation: NAME`` before each quotation, and ``end``
-            after it.
 
     Raises:
-        ConfigError: There is no summary, or the README quotes one that is missing.
+        ConfigError: There is no summary.
     """
     summaries = read(docs / "evaluation")
     known = {experiment.name: experiment for experiment in experiments()}
@@ -79,9 +74,7 @@ def write(docs: Path, readme: Path) -> list[Path]:
                 parts.append(f"{title}\n\n```console\n$ {found['command']}\n```\n{rest}\n")
         written.append(docs / f"{page}.md")
         written[-1].write_text("\n".join(parts), encoding="utf-8")
-    text = quoting(readme.read_text(encoding="utf-8"), summaries)
-    readme.write_text(text, encoding="utf-8")
-    return [*written, readme]
+    return written
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -98,21 +91,3 @@ def read(folder: Path) -> dict[str, Any]:
             f"{folder / 'accuracy.json'}.",
         )
     return found
-
-
-def quoting(text: str, summaries: Mapping[str, Any]) -> str:
-    """A text with its quotations written again.
-
-    Raises:
-        ConfigError: A quotation is of no summary.
-    """
-    known = {experiment.name: experiment.quoted for experiment in experiments()}
-
-    def quotation(match: re.Match[str]) -> str:
-        name = match[2]
-        quoted = known.get(name)
-        if name not in summaries or quoted is None:
-            raise ConfigError(f"{name} is quoted, and there is no summary of it.")
-        return f"{match[1]}{quoted(summaries[name])}\n{match[3]}"
-
-    return _QUOTE.sub(quotation, text)
