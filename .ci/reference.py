@@ -54,7 +54,7 @@ def on_post_build(config: MkDocsConfig) -> None:
 def _entry(page: Page) -> str:
     text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", page.markdown or "")
     first = next((p for p in text.split("\n\n") if re.match(r"[A-Z`*]", p)), "")
-    sentence = re.match(r".*?[.:](?=\s|$)", " ".join(first.split()))
+    sentence = re.match(r".*?\.(?=\s|$)", " ".join(first.split()))
     return f"- [{page.title}]({page.url}): {sentence[0] if sentence else ''}"
 
 
