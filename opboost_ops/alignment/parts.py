@@ -24,16 +24,14 @@ PART = 1 << 20
 _MOST_BITS = 12
 
 
-def record(rows: int, key: int = TAG, *, valued: bool = False) -> np.dtype:
-    """What is put into order: a key, perhaps a value of 16 bytes, and whose they are.
+def record(rows: int, key: int = TAG) -> np.dtype:
+    """What is put into order: a key, and the row that it is of.
 
     Args:
-        rows: How many there are; whose they are is less.
+        rows: How many there are.
         key: Bytes of a key.
-        valued: Whether each has a value.
     """
-    value = [("value", "u1", (TAG,))] if valued else []
-    return np.dtype([("key", "u1", (key,)), *value, ("row", np.min_scalar_type(max(rows - 1, 0)))])
+    return np.dtype([("key", "u1", (key,)), ("row", np.min_scalar_type(max(rows - 1, 0)))])
 
 
 def part_count(entries: int) -> int:
@@ -110,18 +108,6 @@ def whole_parts(
         yield _joined([piece for _, piece in several])
         end = part + 1
     yield from (np.empty(0, dtype=kind) for _ in range(end, parts))
-
-
-def spans(sizes: list[int]) -> Iterator[tuple[int, int]]:
-    """Where each part begins and ends in the whole list.
-
-    Args:
-        sizes: Entries of each.
-    """
-    begin = 0
-    for size in sizes:
-        yield begin, begin + size
-        begin += size
 
 
 def _joined(held: list[np.ndarray]) -> np.ndarray:

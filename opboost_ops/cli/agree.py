@@ -136,8 +136,10 @@ def command(
     if newest is not None and newest.digest == found and not keep_version:
         print(f"{mine.party} has agreed to {declared.name} as it is: number {newest.number}, "
               f"{newest.at}, {found}.")  # fmt: skip
+        _show_queries(mine, _policy(site, declared), declared.name)
         return
     _show(sheet, site, declared, book, new)
+    _show_queries(mine, _policy(site, declared), declared.name)
     _show_retired(mine, declared, keep_version or [])
     print(f"Digest: {found}")
     if not yes and digest is None:
@@ -187,6 +189,18 @@ def _list(book: "Agreements", as_json: bool) -> None:
     for made in book.agreements:
         state = f"withdrawn {made.withdrawn}" if made.withdrawn else "stands"
         print(f"{made.number}  {made.federation}  {made.at}  {made.digest[:16]}  {state}")
+
+
+def _show_queries(mine: "Site", policy: "Policy", federation: str) -> None:
+    """How many people the label holder has asked about so far."""
+    from opboost_ops.cli.blocks import print_blocks
+    from opboost_ops.cli.printing import console as wide
+    from opboost_ops.exchange.books import open_books
+    from opboost_ops.views.queries import queries
+
+    with open_books(mine) as books:
+        lines = books.ledger.lines()
+    print_blocks(queries(mine, policy.alignment, lines, (federation,)), wide())
 
 
 def _show_retired(mine: "Site", declared: "Federation", keep: list[str]) -> None:

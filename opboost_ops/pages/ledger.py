@@ -12,6 +12,7 @@ from opboost_ops.privacy.lines import Lines
 from opboost_ops.views import ledger_tables
 from opboost_ops.views.ledger import LedgerView, ledger_of
 from opboost_ops.views.ledger_figures import history, loss_curves
+from opboost_ops.views.queries import queries
 
 #: How many entries a page shows.
 _LINES = 20
@@ -55,6 +56,7 @@ def _page(site: Site, policy: Policy, query: Query) -> list[Block]:
         drawn = curves if query.run is None else (release for _, release in shown)
         pictures = (history(view.heights, found), loss_curves(drawn))
         blocks += _folded("Charges in pictures", pictures, query)
+    blocks += queries(site, policy.alignment, view.lines, wanted)
     blocks += _agreed(site, wanted)
     blocks += ledger_tables.models_blocks(view.lines, shown.numbers, policy.model_budget)
     lists = (ledger_tables.exact_table(shown), entries(shown, query, view))

@@ -39,6 +39,7 @@ from opboost_ops.privacy.statement import forecasts_of
 from opboost_ops.views.audit_log import LogRead, log_of
 from opboost_ops.views.ledger import LedgerView, ledger_of, left_of, sums_of
 from opboost_ops.views.ledger_tables import exact_table, left_cell
+from opboost_ops.views.queries import queries
 
 #: Incidents that are listed, and parties named with their shares in one figure.
 _INCIDENTS = 20
@@ -283,6 +284,7 @@ def _statement(party: str, site: Site, policy: Policy, query: Query) -> list[Blo
         _facts(period, view, inside, log),
         _columns(period, view, inside, preamble),
         _exact(inside, preamble),
+        *queries(site, policy.alignment, view.lines, view.columns),
         _decisions([entry for entry in log.decided if period.has(entry.at)], preamble),
         *guarded(lambda: [agreements_table(site, query)]),
     ]

@@ -74,6 +74,23 @@ class Counted:
     ever: int
 
 
+@dataclass(frozen=True)
+class Answered:
+    """What a label holder was answered so far.
+
+    Attributes:
+        federation: Name of the federation.
+        receiver: Who asked.
+        epoch: The last month in which it asked.
+        counted: How many people until now.
+    """
+
+    federation: str
+    receiver: str
+    epoch: str
+    counted: Counted
+
+
 class Asked:
     """A party's account of what label holders asked it.
 
@@ -138,6 +155,22 @@ class Asked:
             require(counted)
             connection.execute(sa.delete(_POINTS).where(_POINTS.c.epoch.not_in(kept)))
         return counted
+
+    def answered(self, releases: Collection[Release]) -> list[Answered]:
+        """How many people each label holder has asked about, in its last month and in all.
+
+        Args:
+            releases: All ledger entries of answers.
+        """
+        place = (_QUERIES.c.federation, _QUERIES.c.receiver, _QUERIES.c.epoch)
+        sums = sa.select(*place, sa.func.sum(_QUERIES.c.people)).group_by(*place).order_by(*place)
+        with self._database.reading() as connection:
+            last = {(name, who): found for name, who, *found in connection.execute(sums)}
+            return [
+                Answered(name, who, month, Counted(int(people), ever))
+                for (name, who), (month, people) in last.items()
+                for ever in [self._ever(connection, releases, who)]
+            ]
 
     def _ever(
         self,

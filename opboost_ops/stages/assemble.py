@@ -16,10 +16,10 @@ from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.scratch.arrays import let_go, slices
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.common_rows import CommonRows
-from opboost_ops.stages.digest_ids import changed
 from opboost_ops.stages.joined import joined
 from opboost_ops.stages.label_classes import require_plausible
 from opboost_ops.stages.open_rows import opened_table
+from opboost_ops.stages.psi_session import changed
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.weights import WEIGHT, require_labels, weights_in, weights_of
 

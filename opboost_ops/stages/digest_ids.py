@@ -20,10 +20,8 @@ from opboost_ops.stages.id_digests import (
 from opboost_ops.stages.least_rows import too_few
 from opboost_ops.stages.own_points import own_points, pair_keys
 from opboost_ops.stages.psi_parts import Sent
-from opboost_ops.stages.psi_session import Session, changed, require_unchanged, session_of
+from opboost_ops.stages.psi_session import Session, require_unchanged, session_of
 from opboost_ops.stages.stage import Context, Outcome
-
-__all__ = ["changed", "digest_ids"]
 
 
 def digest_ids(context: Context) -> Outcome:

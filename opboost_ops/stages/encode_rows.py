@@ -13,7 +13,7 @@ from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.mechanisms import noise
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import LABEL, encode_label
-from opboost_ops.stages.digest_ids import changed
+from opboost_ops.stages.psi_session import changed
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import SHARDS, Context, Outcome
 

@@ -1,12 +1,6 @@
-"""Keyed digests of a party's IDs, which stay at home: person keys, and the label holder's order.
+"""Keyed digests of a party's IDs, which stay at home: person keys, and the label holder's order."""
 
->>> import numpy as np
->>> digests = np.frombuffer(b"b" * 16 + b"a" * 16, dtype=np.uint8).reshape(2, 16)
->>> rising(digests)
-array([1, 0], dtype=uint8)
-"""
-
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -38,10 +32,6 @@ def rising_ids(context: Context, secret: bytes) -> tuple[np.ndarray, np.ndarray]
         ContractError: The table was rewritten since it was checked.
     """
     scratch, count = context.home.scratch, context.home.json("table")["rows"]
-    if scratch.holds(count):
-        keys = keyed_ids(context, secret)
-        order = rising(keys)
-        return keys[order], order
     kind = record(count)
 
     def pieces() -> Iterator[np.ndarray]:
@@ -50,7 +40,12 @@ def rising_ids(context: Context, secret: bytes) -> tuple[np.ndarray, np.ndarray]
             piece["key"], piece["row"] = keys, np.arange(begin, begin + len(keys))
             yield piece
 
-    return _rising_keys(scratch, pieces(), count)
+    digests, rows, end = scratch.zeros(count, ("u1", (TAG,))), scratch.zeros(count, kind["row"]), 0
+    for found in rising_records(scratch, pieces(), count):
+        begin, end = end, end + len(found)
+        digests[begin:end], rows[begin:end] = found["key"], found["row"]
+        let_go()
+    return digests, rows
 
 
 def keyed_ids(context: Context, secret: bytes) -> np.ndarray:
@@ -100,20 +95,6 @@ def tails(digests: np.ndarray) -> np.ndarray:
     return last.astype(np.uint64)
 
 
-def rising(digests: np.ndarray) -> np.ndarray:
-    """The rows of digests in the digests' rising order, integers, shape (n,).
-
-    Args:
-        digests: Shape (n, 16), uint8, in the order of the party's table.
-    """
-    first = np.ascontiguousarray(digests[:, :8]).view(">u8").ravel().astype(np.uint64)
-    order = np.argsort(first)
-    first = first[order]
-    if (first[1:] == first[:-1]).any():
-        order = np.lexsort((tails(digests), first[np.argsort(order)]))
-    return order.astype(np.min_scalar_type(len(order)))
-
-
 def order_table(order: np.ndarray, scratch: Scratch | None = None) -> pa.Table:
     """How the order is kept at home.
 
@@ -122,21 +103,6 @@ def order_table(order: np.ndarray, scratch: Scratch | None = None) -> pa.Table:
         scratch: Where it is, if it is more than it holds.
     """
     return pa.table({"row": smallest_integers(order, scratch)})
-
-
-def _rising_keys(
-    scratch: Scratch, records: Iterable[np.ndarray], count: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Keys in rising order, uint8, shape (count, 16), and which row each is of."""
-    keys, rows, end = scratch.zeros(count, ("u1", (TAG,))), None, 0
-    for found in rising_records(scratch, records, count):
-        if rows is None:
-            rows = scratch.zeros(count, found["row"].dtype)
-        begin, end = end, end + len(found)
-        keys[begin:end], rows[begin:end] = found["key"], found["row"]
-        let_go()
-    assert rows is not None
-    return keys, rows
 
 
 def _id_blocks(context: Context, secret: bytes) -> Iterator[tuple[int, np.ndarray]]:

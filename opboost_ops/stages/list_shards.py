@@ -6,7 +6,7 @@ from typing import Any
 
 from opboost_ops.errors import ContractError
 from opboost_ops.stages import raw_table
-from opboost_ops.stages.digest_ids import changed
+from opboost_ops.stages.psi_session import changed
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import SHARDS, Context, Outcome
 

@@ -1,6 +1,5 @@
 """What a party's stages of the oblivious exchange share: messages, keys, points that are known."""
 
-import hashlib
 import logging
 import shutil
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from opboost_ops.alignment.engine import BLOCK, Engine, processors
 from opboost_ops.alignment.ids import CANARY, Reader
 from opboost_ops.alignment.month_keys import delete_expired, month_key
 from opboost_ops.alignment.point_cache import PointCache
+from opboost_ops.alignment.sealing import ContentHash
 from opboost_ops.errors import ContractError
 from opboost_ops.mechanisms import noise
 from opboost_ops.scratch.arrays import let_go, slices
@@ -32,9 +32,6 @@ EPOCH = "psi_epoch"
 
 #: Folder of a federation's home with points that are known for a month.
 POINTS = "points"
-
-#: Bytes of the sum that tells sets of IDs apart.
-_SUM = 64
 
 
 @dataclass(frozen=True)
@@ -173,22 +170,16 @@ def _ids(context: Context) -> Iterator[list[object]]:
 
 
 def _people(context: Context) -> dict[str, str | int]:
-    """How many IDs there are, and what tells their set from any other, in whatever order.
-
-    The sum of a keyed hash of each, modulo 2^512 (Clarke et al. 2003, MSet-Add-Hash).
-    """
+    """How many IDs there are, and what tells their set from any other, in whatever order."""
     reader = Reader(context.federation.id.type)
-    key = noise.keyed_by(context.site.noise_secret(), "psi:people")
-    copy = hashlib.blake2b(key=key, digest_size=_SUM).copy
-    total = rows = 0
+    people = ContentHash(noise.keyed_by(context.site.noise_secret(), "psi:people"))
+    rows = 0
     for ids in _ids(context):
-        for message in reader.messages(ids):
-            digest = copy()
-            digest.update(message)
-            total += int.from_bytes(digest.digest(), "little")
-            rows += 1
+        messages = reader.messages(ids)
+        people.add(messages)
+        rows += len(messages)
     reader.require_one_form()
-    return {"people": (total % (1 << 8 * _SUM)).to_bytes(_SUM, "little").hex(), "rows": rows}
+    return {"people": people.digest().hex(), "rows": rows}
 
 
 def require_unchanged(context: Context) -> None:

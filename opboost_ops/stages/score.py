@@ -17,11 +17,11 @@ from opboost_ops.scratch.tables import in_order
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import own_columns
 from opboost_ops.stages.common_rows import CommonRows
-from opboost_ops.stages.digest_ids import changed
 from opboost_ops.stages.encode_rows import raw_matrix
 from opboost_ops.stages.held_out import SCORING
 from opboost_ops.stages.home import Rows
 from opboost_ops.stages.others import held, held_names, taken
+from opboost_ops.stages.psi_session import changed
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.raw_names import declared_columns
 from opboost_ops.stages.score_columns import reason_columns, score_columns, warn_untrained

@@ -18,9 +18,9 @@ from opboost_ops.models.scores import DISTRIBUTIONS, GROUP, keep
 from opboost_ops.scratch.arrays import let_go, slices
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.common_rows import CommonRows
-from opboost_ops.stages.digest_ids import changed
 from opboost_ops.stages.open_rows import opened_table
 from opboost_ops.stages.positive_class import positive_of
+from opboost_ops.stages.psi_session import changed
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.raw_names import declared_columns
 from opboost_ops.stages.score_columns import CLASS, SCORE

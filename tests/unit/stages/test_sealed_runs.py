@@ -11,7 +11,11 @@ import yaml
 from opboost_ops.alignment import epochs
 from opboost_ops.alignment.curve import POINT
 from opboost_ops.config.loading import load_federation
+from opboost_ops.display.blocks import Note
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
+from opboost_ops.pages import ledger, statement
+from opboost_ops.pages.deployment import Query
+from tests.commands import opboost
 from tests.federation import SECOND_RUN, Workspace
 
 BANK, SHOP, LABEL = "bank", "shop", "credit"
@@ -163,3 +167,26 @@ def test_what_a_feature_holder_seals_does_not_follow_from_who_is_asked_about(
         sent.append([workspace.files("exchange", "credit_scoring", workspace.run, kind, BANK)
                      for kind in ("ranks", "shares")])  # fmt: skip
     assert sent[0] == sent[1]
+
+
+def test_how_many_guesses_have_been_possible_is_shown_wherever_one_looks(
+    again: Workspace,
+) -> None:
+    people = pl.read_parquet(again.table_path(LABEL)).height
+    month = epochs.epoch_at(epochs.now())
+    told = f"{people:,} different people in {month} (at most"
+    text = "So many guesses of who is in this party's table have been possible."
+    for build in (ledger.build, statement.build):
+        blocks = build(BANK, Query(lambda _: True))
+        (note,) = [block for block in blocks if isinstance(block, Note) and block.text == text]
+        assert told in note.lines[0]
+        assert f"{people:,} in all months (at most" in note.lines[0]
+        # The label holder is asked nothing.
+        assert text not in str(build(LABEL, Query(lambda _: True)))
+    # Of what it has agreed to, and of what it is asked to agree to.
+    for change in (lambda d: None, lambda d: d["parties"][BANK]["features"].popitem()):
+        again.edit_yaml("federation.yaml", change, agree=False)
+        _, shown, _ = opboost("agree", again.folder / BANK, again.file, stdin="n\n")
+        shown = " ".join(shown.split())
+        assert text in shown
+        assert told in shown

@@ -1,0 +1,38 @@
+"""How many people label holders have asked about: each was a guess of who is in the table."""
+
+from collections.abc import Collection
+
+from opboost_ops.config.policy import AlignmentRules
+from opboost_ops.config.site import Site
+from opboost_ops.display.blocks import Block, Note
+from opboost_ops.exchange.books import open_books
+from opboost_ops.privacy.lines import Lines
+
+
+def queries(
+    site: Site, rules: AlignmentRules, lines: Lines, federations: Collection[str]
+) -> list[Block]:
+    """How many guesses have been possible so far, beside their caps; empty where nobody asked.
+
+    Args:
+        site: The party's.
+        rules: Its policy's.
+        lines: All of its ledger.
+        federations: Names of those that are shown.
+    """
+    answers = [release for _, release in lines.of_forms(lambda line: line.kind == "psi_answer")]
+    with open_books(site) as books:
+        found = books.asked.answered(answers)
+    said = tuple(
+        f"{one.receiver} in {one.federation}: {one.counted.epoch:,} different people in "
+        f"{one.epoch} ({_cap(rules.max_new_queries)}), {one.counted.ever:,} in all months "
+        f"({_cap(rules.max_queries_total)})"
+        for one in found
+        if one.federation in federations
+    )
+    text = "So many guesses of who is in this party's table have been possible."
+    return [Note("", text, "", said)] if said else []
+
+
+def _cap(most: int | None) -> str:
+    return "no cap" if most is None else f"at most {most:,}"
