@@ -15,7 +15,7 @@ _PAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 Each section begins with the command that measured it. All settings, with standard deviations, are
 in `docs/evaluation/*.json`; the pages show a selection. Run a command in a checkout, with
-`OPBOOST_DATASETS` set to a folder of tables (`opboost datasets list` names them). `--summary FILE`
+`OPBOOST_DATASETS` set to a folder of tables. `--summary FILE`
 writes the summary, and `python -m benchmarks.papers report` writes these pages and their pictures.
 Measurements are cached in `runs/evaluation`.
 

@@ -12,13 +12,13 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.exchange.books import agreements_of
-from opboost_ops.privacy.receivers import with_receiver
+from opboost_ops.privacy.pins import once_agreed
 from opboost_ops.run import agreement
 from opboost_ops.run.changes import Change, changes, leaving
 from opboost_ops.run.exact_releases import exact_releases
 from opboost_ops.run.party_sites import federation_file, site_files
 from opboost_ops.run.site_faults import site_faults
-from opboost_ops.setup.receivers import pin_receiver
+from opboost_ops.setup.pins import pin
 from opboost_ops.views.consent_sheet import ConsentSheet, consent_sheet
 
 
@@ -164,11 +164,11 @@ def agree(
             "Nothing was agreed to. Read what is new, and name the digest that was read.",
         )
     if digest is not None:
-        pin_receiver(Path(site), declared)
+        pin(Path(site), declared)
         agreement.agree(mine, declared, by=by, because=because)
     book = agreements_of(mine)
     newest = book.newest(declared.name)
     number = newest.number if newest is not None and newest.digest == found else None
-    policy = with_receiver(load_policy(Path(site) / POLICY), declared)
+    policy = once_agreed(load_policy(Path(site) / POLICY), declared)
     sheet = consent_sheet(declared, mine.party, policy, found)
     return Consent(mine.party, declared, found, tuple(changes(book, declared)), number, sheet)

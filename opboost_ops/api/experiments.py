@@ -30,7 +30,7 @@ def write_named(
     """Write a federation of a named table, all its parties.
 
     Args:
-        dataset: One of `opboost datasets list`.
+        dataset: One of `datasets.NAMES`.
         folder: An empty or new one.
         form: As in the trigger form.
         seed: Makes split, booster and noise predictable.

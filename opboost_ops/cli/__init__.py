@@ -17,7 +17,6 @@ from opboost_ops.cli import (
     channel,
     check,
     compose,
-    datasets,
     demo,
     edges,
     federate,
@@ -28,7 +27,6 @@ from opboost_ops.cli import (
     ledger,
     models,
     plan,
-    policy,
     run,
     score,
     serve,
@@ -89,11 +87,9 @@ app.command("restore")(backup.restore)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(models.app, name="models")
 app.add_typer(keys.app, name="keys")
-app.add_typer(policy.app, name="policy")
 app.add_typer(audit.app, name="audit")
 app.add_typer(store.app, name="store")
 app.add_typer(sites.app, name="sites")
-app.add_typer(datasets.app, name="datasets")
 app.add_typer(airflow.app, name="airflow")
 app.command("demo")(demo.demo)
 app.command("ui")(demo.ui)

@@ -12,6 +12,8 @@ from typer.core import TyperCommand
 from opboost_ops.errors import ConfigError
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from opboost_ops.config.federation import Federation
     from opboost_ops.config.policy import Policy
     from opboost_ops.config.site import Site
@@ -96,7 +98,7 @@ def command(
     from opboost_ops.exchange.books import agreements_of
     from opboost_ops.run import agreement
     from opboost_ops.run.changes import changes
-    from opboost_ops.setup.receivers import pin_receiver
+    from opboost_ops.setup.pins import pin
     from opboost_ops.views.consent_sheet import consent_sheet
 
     site = site.parent if site.is_file() else site
@@ -133,7 +135,8 @@ def command(
     if yes:
         _require_made_up(mine, site)
     newest = book.newest(declared.name)
-    if newest is not None and newest.digest == found and not keep_version:
+    unpinned = _unpinned(site, declared)
+    if newest is not None and newest.digest == found and not keep_version and not unpinned:
         print(f"{mine.party} has agreed to {declared.name} as it is: number {newest.number}, "
               f"{newest.at}, {found}.")  # fmt: skip
         _show_queries(mine, _policy(site, declared), declared.name)
@@ -141,6 +144,8 @@ def command(
     _show(sheet, site, declared, book, new)
     _show_queries(mine, _policy(site, declared), declared.name)
     _show_retired(mine, declared, keep_version or [])
+    for name, uuid in unpinned.items():
+        print(f"Agreeing pins the column of {name} in policy.yaml: {uuid}.")
     print(f"Digest: {found}")
     if not yes and digest is None:
         try:
@@ -152,8 +157,8 @@ def command(
                 f"{mine.party} has not agreed to {declared.name}.",
                 "Nothing was changed. Without a terminal, --yes DIGEST agrees.",
             )
-    if (holder := pin_receiver(site, declared)) is not None:
-        print(f"The signing key of {holder} is pinned in policy.yaml.")
+    for pinned in pin(site, declared):
+        print(f"Pinned in policy.yaml: {pinned}.")
     made = agreement.agree(mine, declared, keep_version or (), by=by, because=because)
     print(f"{mine.party} agrees: number {made.number}, {made.at}.")
 
@@ -239,12 +244,19 @@ def _require_made_up(mine: "Site", folder: Path) -> None:
     )
 
 
+def _unpinned(folder: Path, declared: "Federation") -> "dict[str, UUID]":
+    from opboost_ops.config.loading import POLICY, load_policy
+    from opboost_ops.privacy.pins import unpinned_columns
+
+    return unpinned_columns(load_policy(folder / POLICY), declared)
+
+
 def _policy(folder: Path, declared: "Federation") -> "Policy":
     """The party's policy as it will be once it has agreed."""
     from opboost_ops.config.loading import POLICY, load_policy
-    from opboost_ops.privacy.receivers import with_receiver
+    from opboost_ops.privacy.pins import once_agreed
 
-    return with_receiver(load_policy(folder / POLICY), declared)
+    return once_agreed(load_policy(folder / POLICY), declared)
 
 
 def _show(

@@ -21,6 +21,9 @@ _Site = Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")]
 @app.command("show")
 def show(
     site: _Site,
+    head: Annotated[
+        str | None, typer.Option(help="A hash noted earlier; the log must still contain it.")
+    ] = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
@@ -31,7 +34,7 @@ def show(
 
     one_form(as_json, as_csv)
     with _opened(site) as (party, audit):
-        count, head = audit.verify()
+        count, last = audit.verify(head)
         # What another process has added since then was not verified.
         entries = [found for found in audit.entries() if found[0] <= count]
     if as_json or as_csv:
@@ -42,7 +45,7 @@ def show(
         if as_csv:
             print_csv(("number", *Entry.model_fields, "hash"), listed)
         else:
-            print(json.dumps({"party": party, "count": count, "head": head, "entries": listed}))
+            print(json.dumps({"party": party, "count": count, "head": last, "entries": listed}))
         return
     from opboost_ops.cli.printing import console as wide
     from opboost_ops.cli.printing import plain, table
@@ -61,7 +64,10 @@ def show(
         cells = (number, entry.at[:19], entry.action, entry.place, entry.party)
         shown.add_row(*map(plain, (*cells, entry.artifact[:16], entry.detail)))
     wide().print(shown)
-    _conclude(count, head)
+    print(f"{count} {'entry' if count == 1 else 'entries'}, unbroken.")
+    print(f"Head: {last}")
+    if head is not None:
+        print("The noted hash is in it.")
 
 
 @app.command("note")
@@ -83,21 +89,6 @@ def note(
     print(f"Noted beside: {asked.action} at {asked.at}, {asked.detail}.")
 
 
-@app.command("verify")
-def verify(
-    site: _Site,
-    head: Annotated[
-        str | None, typer.Option(help="A hash noted earlier; the log must still contain it.")
-    ] = None,
-) -> None:
-    """Recompute the chain of a party's audit log; note the hash that it prints elsewhere."""
-    with _opened(site) as (_, audit):
-        count, last = audit.verify(head)
-    _conclude(count, last)
-    if head is not None:
-        print("The noted hash is in it.")
-
-
 @contextmanager
 def _opened(site: Path) -> Iterator[tuple[str, "Audit"]]:
     from opboost_ops.config.loading import load_site
@@ -106,8 +97,3 @@ def _opened(site: Path) -> Iterator[tuple[str, "Audit"]]:
     declared = load_site(site / "site.yaml")
     with open_books(declared) as books:
         yield declared.party, books.audit
-
-
-def _conclude(count: int, head: str) -> None:
-    print(f"{count} {'entry' if count == 1 else 'entries'}, unbroken.")
-    print(f"Head: {head}")

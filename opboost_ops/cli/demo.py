@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from opboost_ops.orchestration.standalone import Standalone
     from opboost_ops.run.local import Finished
 
-Dataset = Annotated[str, typer.Option(help="One of `opboost datasets list`.")]
+Dataset = Annotated[str, typer.Option(help="credit (generated), or a public table such as adult.")]
 Work = Annotated[Path, typer.Option(help="Folder for Airflow's and the parties' things.")]
 _WORK = Path(".opboost")
 

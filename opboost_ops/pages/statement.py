@@ -277,7 +277,7 @@ def _statement(party: str, site: Site, policy: Policy, query: Query) -> list[Blo
         ("audit log, head", head),
         ("audit log, verified (UTC)", second(log.at)),
     )
-    remedy = "`opboost audit verify` says where; this statement cannot be compared with it."
+    remedy = "`opboost audit show` says where; this statement cannot be compared with it."
     broken = [] if log.count else [Note("bad", "The audit log is broken, or empty.", remedy)]
     return [
         *broken,

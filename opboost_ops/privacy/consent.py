@@ -1,7 +1,6 @@
 """What a party's policy says to a plan, decided from public facts alone."""
 
 from collections.abc import Mapping, Sequence
-from uuid import UUID
 
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.feature import Fill
@@ -10,6 +9,7 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.errors import PolicyError
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.pilot import uncapped
+from opboost_ops.privacy.pins import unpinned_columns
 
 
 def require_consent(policy: Policy, federation: Federation, party: str) -> None:
@@ -86,24 +86,6 @@ def _plainly(policy: Policy, federation: Federation, party: str) -> list[str]:
     ]
 
 
-def unpinned(policy: Policy, federation: Federation, party: str) -> dict[str, UUID]:
-    """Features whose column the policy allows and does not pin yet.
-
-    Args:
-        policy: The party's own.
-        federation: The plan's.
-        party: The party.
-
-    Returns:
-        By feature, the UUID that the federation gives to its column.
-    """
-    return {
-        name: feature.uuid
-        for name, feature in federation.parties[party].features.items()
-        if (rule := policy.features.get(name)) is not None and rule.uuid is None
-    }
-
-
 def require_own_columns(policy: Policy, federation: Federation, party: str) -> None:
     """Refuse a declaration by which a column of the party would have a second account.
 
@@ -118,16 +100,15 @@ def require_own_columns(policy: Policy, federation: Federation, party: str) -> N
     if refused := _other_columns(policy, federation, party):
         raise PolicyError(
             f"The columns of {party} are not those of its policy: {'; '.join(refused)}.",
-            "Nothing was drawn. Correct the federation file, or pin the columns with "
-            "`opboost policy pin`.",
+            "Nothing was drawn. Correct the federation file, or pin the columns: `opboost agree`.",
         )
 
 
 def _other_columns(policy: Policy, federation: Federation, party: str) -> list[str]:
     refused = [
-        f"features.{name}.uuid: the policy does not pin it; `opboost policy pin` adds the line "
+        f"features.{name}.uuid: the policy does not pin it; `opboost agree` adds the line "
         f"`uuid: {uuid}` once its owner has read it"
-        for name, uuid in unpinned(policy, federation, party).items()
+        for name, uuid in unpinned_columns(policy, federation).items()
         if federation.parties[party].role == "feature_holder"
     ]
     identity = federation.id.column

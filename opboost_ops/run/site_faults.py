@@ -18,7 +18,7 @@ from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.database import has_tables
-from opboost_ops.privacy.receivers import unpinned_receiver, with_receiver
+from opboost_ops.privacy.pins import once_agreed
 from opboost_ops.run import agreement, mailboxes
 from opboost_ops.run.known_store import require_known_store
 from opboost_ops.run.party_sites import site_files
@@ -80,9 +80,9 @@ def _of_party(federation: Federation, party: str, file: Path) -> tuple[list[Faul
             faults.append(Fault(f"{party}/policy.yaml:receivers", error.problem, error.remedy))
     faults += key_faults(federation, party, site)
     try:
-        if unpinned_receiver(policy, federation) and agreement.lacking(site, federation):
-            # Agreeing pins the key; until then `require_agreed` says what is missing.
-            policy = with_receiver(policy, federation)
+        if agreement.lacking(site, federation):
+            # Agreeing pins keys and columns; until then `require_agreed` says what is missing.
+            policy = once_agreed(policy, federation)
         require_consent(policy, federation, party)
     except OpBoostError as error:
         faults.append(Fault(f"{party}/policy.yaml", error.problem, error.remedy))

@@ -16,7 +16,7 @@ from opboost_ops.config.loading import POLICY, load_policy, load_site
 from opboost_ops.config.schema import Name, PublicKey
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.exchange.books import open_books
-from opboost_ops.privacy.consent import unpinned
+from opboost_ops.privacy.pins import unpinned_columns
 
 
 def require_public_key(key: str) -> str:
@@ -100,7 +100,7 @@ def pin_columns(site: Path, federation: Federation) -> dict[str, UUID]:
     policy = load_policy(path)
     if declared.party not in federation.parties:
         raise ConfigError(f"{federation.name} has no party {declared.party}.")
-    missing = unpinned(policy, federation, declared.party)
+    missing = unpinned_columns(policy, federation)
     if not missing:
         return {}
     with open_books(declared) as books:

@@ -68,7 +68,6 @@ def upgraded(site: Site) -> None:
     """The steps of `docs/upgrade.md` from 0.1.0 to this release."""
     sealed = {"seal_everybody": True, "max_new_queries": 1000, "max_queries_total": 10_000}
     for party in ("bank", "shop"):
-        site.opboost("policy", "pin", party, site.file.name)
         site.edit_yaml(f"{party}/policy.yaml", lambda d: d.update(alignment=sealed))
         # With keyed digests each party had the label holder's key.
         (site.folder / party / "keys" / "alignment.key").unlink()

@@ -19,7 +19,6 @@ LISTINGS = (
     ("ledger", "check", "bank"),
     ("audit", "show", "bank"),
     ("store", "list", "bank"),
-    ("datasets", "list"),
 )
 
 

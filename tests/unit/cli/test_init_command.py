@@ -21,7 +21,7 @@ from opboost_ops.mechanisms import GlobalMap
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.left_open import left_open
 from opboost_ops.privacy.loss import loss_curve
-from opboost_ops.privacy.receivers import with_receiver
+from opboost_ops.privacy.pins import once_agreed
 from tests.unit.cli.conftest import Opboost
 
 
@@ -63,7 +63,7 @@ def init(opboost: Opboost, folder: Path, tables: Path, **more: tuple[str, ...]) 
 
 def refused(folder: Path, data: Any) -> str:
     declared = parse_federation(data, "federation.yaml")
-    policy = with_receiver(load_policy(folder / "bank" / "policy.yaml"), declared)
+    policy = once_agreed(load_policy(folder / "bank" / "policy.yaml"), declared)
     with pytest.raises(PolicyError) as caught:
         require_consent(policy, declared, "bank")
     return str(caught.value)
@@ -75,7 +75,7 @@ def test_what_init_writes_allows_what_is_declared_and_no_more(
     data = init(opboost, tmp_path / "new", tables)
     policy = load_policy(tmp_path / "new" / "bank" / "policy.yaml")
     declared = load_federation(tmp_path / "new" / "federation.yaml")
-    require_consent(with_receiver(policy, declared), declared, "bank")
+    require_consent(once_agreed(policy, declared), declared, "bank")
     assert policy.require_encryption
     # Of 40 rows; the file says where the caps come from.
     asked = policy.alignment

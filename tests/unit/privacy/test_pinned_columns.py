@@ -12,7 +12,8 @@ from opboost_ops.config.loading import load_policy, load_site
 from opboost_ops.config.policy import Policy
 from opboost_ops.errors import ConfigError, PolicyError
 from opboost_ops.exchange.books import open_books
-from opboost_ops.privacy.consent import require_consent, unpinned
+from opboost_ops.privacy.consent import require_consent
+from opboost_ops.privacy.pins import unpinned_columns
 from tests.federation import Workspace
 
 FRESH = "6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b33"
@@ -97,19 +98,19 @@ def test_a_policy_of_the_former_release_is_refused_until_it_pins(workspace: Work
     for name, feature in declared.items():
         assert f"features.{name}.uuid" in told
         assert f"uuid: {feature['uuid']}" in told
-    assert "opboost policy pin" in told
+    assert "opboost agree" in told
 
 
 def test_a_refused_plan_is_accepted_once_the_columns_are_pinned(workspace: Workspace) -> None:
     declared = workspace.declared
     former = _policy(workspace, _without_uuids)
-    assert unpinned(former, declared, "bank") == {
+    assert unpinned_columns(former, declared) == {
         name: feature.uuid for name, feature in declared.parties["bank"].features.items()
     }
     with pytest.raises(PolicyError):
         require_consent(former, declared, "bank")
     whole = load_policy(workspace.folder / "bank" / "policy.yaml")
-    assert unpinned(whole, declared, "bank") == {}
+    assert unpinned_columns(whole, declared) == {}
     require_consent(whole, declared, "bank")
 
 

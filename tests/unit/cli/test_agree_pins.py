@@ -1,6 +1,5 @@
-"""`opboost policy pin`: columns of a former policy get the UUIDs that the federation repeats."""
+"""`opboost agree` pins the columns of a former policy by the UUIDs that the federation repeats."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +39,13 @@ def test_it_adds_what_is_missing_and_nothing_else(workspace: Workspace, opboost:
     path = former(workspace)
     before = yaml.safe_load(path.read_text())
     site = workspace.folder / "bank"
-    told = json.loads(opboost("policy", "pin", site, workspace.file, "--json").output)
-    assert told == {"pinned": declared(workspace)}
+    told = opboost("agree", site, workspace.file, "--yes").output
+    for name, uuid in declared(workspace).items():
+        assert f"column {uuid} of {name}" in told
     after = yaml.safe_load(path.read_text())
     assert {n: rule.pop("uuid") for n, rule in after["features"].items()} == declared(workspace)
     assert after == before
-    assert "pinned already" in opboost("policy", "pin", site, workspace.file).output
+    assert "has agreed" in opboost("agree", site, workspace.file).output
     workspace.all()
 
 
@@ -58,7 +58,7 @@ def test_comments_and_style_stay(
 ) -> None:
     lines = "".join(f"    {name}: {rule}\n" for name in names)
     path = former(workspace, f"# Agreed in May.\nversion: 1\nparty: bank\nfeatures:\n{lines}")
-    opboost("policy", "pin", workspace.folder / "bank", workspace.file).output  # noqa: B018
+    opboost("agree", workspace.folder / "bank", workspace.file, "--yes").output  # noqa: B018
     text = path.read_text()
     assert text.startswith("# Agreed in May.\n")
     assert text.count("# ours") == (len(names) if "ours" in rule else 0)
@@ -76,7 +76,7 @@ def test_a_rule_that_two_features_share_is_left_alone(
         f"  {first}: &rule {{mechanisms: [global_map]}}\n{lines}"
     )
     path = former(workspace, text)
-    error = opboost("policy", "pin", workspace.folder / "bank", workspace.file).error
+    error = opboost("agree", workspace.folder / "bank", workspace.file, "--yes").error
     assert "by hand" in error
     assert declared(workspace)[first] in error
     assert path.read_text() == text
@@ -93,7 +93,7 @@ def test_a_column_that_the_ledger_knows_under_another_uuid_is_not_pinned_anew(
         data["parties"]["bank"]["features"]["income"]["uuid"] = FRESH
 
     workspace.edit_yaml("federation.yaml", change)
-    error = opboost("policy", "pin", workspace.folder / "bank", workspace.file).error
+    error = opboost("agree", workspace.folder / "bank", workspace.file, "--yes").error
     assert "features.income.uuid" in error
     assert charged in error
     assert path.read_text() == text
@@ -107,5 +107,5 @@ def test_a_uuid_that_is_pinned_stays(workspace: Workspace, opboost: Opboost) -> 
         data["parties"]["bank"]["features"]["income"]["uuid"] = FRESH
 
     workspace.edit_yaml("federation.yaml", change)
-    opboost("policy", "pin", workspace.folder / "bank", workspace.file).output  # noqa: B018
+    opboost("agree", workspace.folder / "bank", workspace.file, "--yes").output  # noqa: B018
     assert path.read_bytes() == before
