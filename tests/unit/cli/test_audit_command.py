@@ -60,7 +60,7 @@ def test_a_noted_head(site: Path, opboost: Opboost) -> None:
     assert done.out == ""
 
 
-@pytest.mark.parametrize("command", [("show",), ("show", "--json"), ("verify",)])
+@pytest.mark.parametrize("command", [("show",), ("show", "--json")])
 def test_a_broken_chain_is_one_error(
     site: Path, opboost: Opboost, command: tuple[str, ...]
 ) -> None:
