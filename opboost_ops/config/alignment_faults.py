@@ -15,9 +15,16 @@ def new_alignment_faults(federation: Federation) -> Iterator[Fault]:
         yield Fault(
             "alignment",
             f"is `{former}`, and there is one way of alignment now, the sealed release",
-            "write `alignment: {members: all}` or leave it out, write `seal_everybody: true` and "
-            "max_new_queries under alignment in each feature holder's policy.yaml, and let all "
-            "parties agree again; models, ledgers and keys stay",
+            "leave it out, write `seal_everybody: true` and max_new_queries under alignment in each "
+            "feature holder's policy.yaml, and let all parties agree again; models, ledgers and "
+            "keys stay",
+        )
+    if renamed := federation.alignment.renamed:
+        yield Fault(
+            "alignment.members",
+            f"is `{renamed}`, and this entry is called overlap now",
+            f"write `alignment: {{overlap: {federation.alignment.overlap}}}`; `left` needs a new "
+            "agreement, and models stay in use",
         )
     holders = federation.feature_holders
     # Of one feature holder, each policy's require_encryption decides.
@@ -32,15 +39,15 @@ def new_alignment_faults(federation: Federation) -> Iterator[Fault]:
 
 
 def alignment_faults(federation: Federation) -> Iterator[Fault]:
-    """Where the choice of held-out rows, or of members, does not fit the rest of the file."""
+    """Where the choice of held-out rows, or of rows at all, does not fit the rest of the file."""
     rule, training = federation.training.holdout, federation.training
-    if federation.alignment.members == "each" and (
+    if federation.alignment.overlap == "left" and (
         training.trainer == "dpboost" or federation.denoising != "none"
     ):
         yield Fault(
-            "alignment.members",
-            "is `each`, which leaves missing values, and neither DPBoost nor denoise takes any",
-            "declare `all`, or train with LightGBM or XGBoost and `denoise: none`",
+            "alignment.overlap",
+            "is `left`, which leaves missing values, and neither DPBoost nor denoise takes any",
+            "declare `common`, or train with LightGBM or XGBoost and `denoise: none`",
         )
     if isinstance(rule, HoldoutColumn) and "routed" in federation.scoring.modes:
         yield Fault(

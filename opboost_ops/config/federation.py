@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from opboost_ops.config.alignment import Alignment, Members
+from opboost_ops.config.alignment import Alignment, Overlap
 from opboost_ops.config.feature import DomainRange, Feature, SharedFeature
 from opboost_ops.config.pilot import Pilot
 from opboost_ops.config.public_keys import PublicKeys
@@ -103,7 +103,7 @@ class Federation(Record):
         learning: ``vertical``: other columns of the same people. ``horizontal``: the same columns
             of other people, each party with its own label.
         id: The column that names a person.
-        alignment: Whose rows the label holder can open; vertical.
+        alignment: Which rows of the label holder are used; vertical.
         domain: Bounds of the integers that features are mapped to.
         label: Every party's target; horizontal.
         features: Every party's columns; horizontal.
@@ -117,7 +117,7 @@ class Federation(Record):
     name: Name
     learning: Literal["vertical", "horizontal"] = "vertical"
     id: IdColumn
-    alignment: Alignment = Members()
+    alignment: Alignment = Overlap()
     domain: DomainRange
     label: Label | None = None
     features: Mapping[FeatureName, SharedFeature] = Field(default_factory=dict)
@@ -158,7 +158,7 @@ class Federation(Record):
     @property
     def has_shares(self) -> bool:
         """Whether a row opens only where several feature holders all have the person."""
-        return self.alignment.members == "all" and len(self.feature_holders) > 1
+        return self.alignment.overlap == "common" and len(self.feature_holders) > 1
 
     @property
     def label_holder(self) -> str:

@@ -44,7 +44,8 @@ def horizontal_faults(federation: Federation) -> Iterator[Fault]:
             if own and own != common:
                 yield Fault(f"{where}.{key}", "is declared once for all parties",
                             f"move it to {key}, outside of parties")  # fmt: skip
-    if federation.alignment.former not in ("", "keyed"):
+    alignment = federation.alignment
+    if alignment.former not in ("", "keyed") or alignment.overlap == "left":
         yield Fault(
             "alignment",
             "is only for vertical learning",

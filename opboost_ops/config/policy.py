@@ -118,8 +118,9 @@ class AlignmentRules(Record):
         seal_everybody: Whether sealed rows of all people of the party's table may leave: all of
             them are charged, and the label holder can open those of people whom it asks about.
             Without it a feature holder takes part in no run.
-        members: Which forms of ``alignment.members`` it allows. With ``each`` the label holder
-            learns which of the people that it asks about are in this party's table.
+        members: What the label holder may learn of each person that it asks about, where there
+            are several feature holders: whether ``all`` of them have the person, or of ``each``
+            whether it does, as ``overlap: left`` needs. With one feature holder both are the same.
         max_new_queries: About how many different people the label holder may ask in one calendar
             month; required of a feature holder.
         max_queries_total: About how many in all months together, where those of a month count

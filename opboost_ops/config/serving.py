@@ -10,8 +10,8 @@ from opboost_ops.config.schema import Record
 class Serve(Record):
     """What an answer may rest on where other parties' values are old, or not there.
 
-    A value that is missing takes the feature's declared fill; a version with ``alignment.members:
-    each`` treats the person as one whom the party lacks. Without either, a person who lacks values
+    A value that is missing takes the feature's declared fill; a version with ``alignment.overlap:
+    left`` treats the person as one whom the party lacks. Without either, a person who lacks values
     that the version splits on is refused.
 
     Attributes:

@@ -8,7 +8,7 @@ _SEALED = (
     "{holders} learnt how many new people {label} asked about, and neither who is common nor how "
     "many. Nobody else can test an ID (exact, no epsilon)."
 )
-_EACH = (
+_LEFT = (
     "{holders} published sealed rows of all their people. {label} opened those of its own people, "
     "learnt which of them are in the table of {holders}, and the row count, and can do so in every "
     "run of the month; values of people who are not there are missing. {holders} learnt how many "
@@ -30,7 +30,7 @@ def alignment_words(federation: Federation, holders: str | None = None) -> str:
     names = holders or ", ".join(federation.feature_holders)
     one = len(federation.feature_holders) == 1
     former = federation.alignment.former
-    now = _SEALED if federation.alignment.members == "all" else _EACH
+    now = _SEALED if federation.alignment.overlap == "common" else _LEFT
     return (_FORMER if former else now).format(
         label=federation.label_holder,
         holders=names,

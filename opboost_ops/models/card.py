@@ -122,6 +122,18 @@ class PartyLine(Record):
     splits: int
 
 
+class CoverageLine(Record):
+    """Held-out rows of people whom all, some or none of the feature holders have.
+
+    Attributes:
+        rows: How many.
+        metrics: As `Card.metrics`, of these rows; empty where all have one label.
+    """
+
+    rows: int
+    metrics: Mapping[str, Mapping[str, float]]
+
+
 class FeatureLine(Record):
     """One feature on the card."""
 
@@ -147,6 +159,8 @@ class Card(Record):
         training_words: What these do not say by themselves.
         training_rows: How many rows it was trained on.
         metrics: By name of what was trained and in which mode it was evaluated.
+        coverage: With ``overlap: left``, the same apart for ``complete``, ``partial`` and ``own``
+            rows.
         private: What a differentially private model promises, and what it does not; empty for all
             others.
         modes: Those names in words, and what each mode tells to whom.
@@ -173,6 +187,7 @@ class Card(Record):
     training_words: tuple[str, ...] = ()
     training_rows: int
     metrics: Mapping[str, Mapping[str, float]]
+    coverage: Mapping[str, CoverageLine] = {}
     private: tuple[str, ...] = ()
     modes: tuple[ModeLine, ...]
     centralised: str
@@ -250,6 +265,7 @@ def make_card(
         training_words=tuple(training_words(federation, tuned or {}, evaluation.get("alone", {}))),
         training_rows=training_rows,
         metrics=evaluation["metrics"],
+        coverage=evaluation.get("coverage", {}),
         private=private,
         modes=modes_of(federation, evaluation["metrics"]),
         centralised=CENTRALISED if federation.learning == "vertical" else POOLED,

@@ -14,6 +14,13 @@ from opboost_ops.models.versions import ALONE, Interval, Version, by_rank, key_o
 #: What people call the models of an evaluation; all others are this version.
 _NAMES = {ALONE: "label holder alone", "reference": "reference"}
 
+#: Who has the people of some rows.
+_COVERAGE = {
+    "complete": "whom all feature holders have",
+    "partial": "whom some feature holders have",
+    "own": "whom no feature holder has",
+}
+
 #: What a contribution is measured in, by task.
 _TARGETS = {"binary": "log odds", "regression": "predicted number"}
 
@@ -67,6 +74,7 @@ def version_parts(version: Version) -> list[Callable[[], list[Block]]]:
         lambda: _lines("How it was trained", card.get("training_words")),
         lambda: _lines("Privacy of the model", card.get("private")),
         lambda: [_metrics(version)],
+        lambda: _coverage(version),
         lambda: _intervals(version),
         lambda: _read(version),
         lambda: _curves(version),
@@ -112,6 +120,7 @@ def _facts(version: Version) -> list[Block]:
     )
     low, high = card.get("domain") or ["", ""]
     whose = "of all parties together" if _horizontal(version) else "that all parties have"
+    whose = "all that are not held out" if version.coverage else whose
     trees = f"{training.get('trees', '')} trees, depth {training.get('depth', '')}"
     facts = Facts(
         (
@@ -141,6 +150,25 @@ def _metrics(version: Version) -> Table:
         for mode, of in version.metrics.items()
     )
     return Table("metrics", "Metrics on held-out rows", ("trained on", *names, "scoring"), rows)
+
+
+def _coverage(version: Version) -> list[Block]:
+    """Metrics apart by which feature holders have the person."""
+    if not version.coverage:
+        return []
+    names = {ALONE: "label holder alone", version.mode: "this version"}
+    metric = version.main
+    rows = tuple(
+        (
+            Cell(_COVERAGE.get(group, group)),
+            count(of.get("rows")),
+            *(number(of.get("metrics", {}).get(name, {}).get(metric), 4) for name in names),
+        )
+        for group, of in version.coverage.items()
+    )
+    heads = ("people", "held-out rows", *(f"{metric} of {name}" for name in names.values()))
+    note = "Of people whom a feature holder lacks, its columns are missing. In the mode of scoring."
+    return [Table("coverage", "Metrics by who has the people", heads, rows, note)]
 
 
 def _intervals(version: Version) -> list[Block]:

@@ -97,6 +97,11 @@ class Version:
         found = _dict(self.evaluation, "metrics") or _dict(self.card, "metrics")
         return {mode: {k: float(v) for k, v in _dict(found, mode).items()} for mode in found}
 
+    @property
+    def coverage(self) -> dict[str, Mapping[str, Any]]:
+        """With ``overlap: left``, rows and metrics apart for complete, partial and own rows."""
+        return _dict(self.card, "coverage")
+
     @cached_property
     def intervals(self) -> dict[str, Interval]:
         """In the mode of scoring, by metric."""

@@ -11,6 +11,9 @@ from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.pilot import uncapped
 from opboost_ops.privacy.pins import unpinned_columns
 
+#: What the label holder learns, by what a policy calls it.
+_LEARNS = {"all": "whether all feature holders have them", "each": "which ones have them"}
+
 
 def require_consent(policy: Policy, federation: Federation, party: str) -> None:
     """Refuse a plan that asks for more than the party's policy allows.
@@ -172,8 +175,13 @@ def _alignment(policy: Policy, federation: Federation, party: str) -> list[str]:
     if rules.max_new_queries is None:
         refused.append("alignment.max_new_queries: how many people may be asked about in a month "
                        "is not said")  # fmt: skip
-    if federation.alignment.members not in rules.members:
-        refused.append(f"alignment.members: {federation.alignment.members} is not among them")
+    learns = "all" if federation.has_shares else "each"
+    if len(federation.feature_holders) > 1 and learns not in rules.members:
+        refused.append(
+            f"alignment.members: `{learns}` is not among them, and with overlap: "
+            f"{federation.alignment.overlap} the label holder learns of each person that it asks "
+            f"about {_LEARNS[learns]}"
+        )
     return refused
 
 

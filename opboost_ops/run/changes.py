@@ -24,8 +24,8 @@ _ALIGNED = (
     "holder opens those of people whom it asks about, within the caps of each policy, and {}"
 )
 _WHOM = {
-    "all": "whom all parties have",
-    "each": "learns which of them are in each single feature holder's table",
+    "common": "whom all parties have",
+    "left": "learns which of them are in each single feature holder's table",
 }
 
 #: Loss(R - L) of one more draw, by what is charged and by epsilon.
@@ -187,7 +187,7 @@ def _means(
                 f"and a person written otherwise is another one{_draw(party, costs)}"
             )
         case ["federation", "alignment", *_]:
-            return _ALIGNED.format(_WHOM[federation.alignment.members])
+            return _ALIGNED.format(_WHOM[federation.alignment.overlap])
         case ["federation", "domain", *_]:
             return f"the integers on which every protected feature is released{_draw(party, costs)}"
         case ["federation", "parties", whose, "revoked_keys"]:

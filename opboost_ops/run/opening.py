@@ -260,7 +260,7 @@ def _as_now(declared: Federation, trained: Federation) -> Federation | None:
     update = {"parties": parties, "domain": trained.domain, "features": trained.features}
     scored = declared.model_copy(update=update)
     same = trained.id == declared.id and maps(scored) == maps(declared)
-    same = same and trained.alignment.members == declared.alignment.members
+    same = same and trained.alignment.overlap == declared.alignment.overlap
     return scored if same and _own(scored) == _own(declared) else None
 
 

@@ -258,9 +258,9 @@ def _read(
     holders = federation.feature_holders
     kind = _KINDS[federation.scoring.mode]
     places = {party: f"{federation.name}/{run}/{kind}/{party}" for party in holders}
-    each = federation.alignment.members == "each"
+    left = federation.alignment.overlap == "left"
     names = ["scores", DIGESTS, *(opened_table(party) for party in holders)]
-    names += [members_table(party) for party in holders if each]
+    names += [members_table(party) for party in holders if left]
     there = all((home.folder / f"{name}.arrow").is_file() for name in names)
     if not there or not all(place in times for place in places.values()):
         return None
@@ -274,7 +274,7 @@ def _read(
         there={
             party: home.table(members_table(party)).column("there").to_numpy()
             for party in holders
-            if each
+            if left
         },
         received={party: times[place].timestamp() for party, place in places.items()},
         asked=_heads(keys_of(home.table(DIGESTS).column("digest"))),

@@ -26,6 +26,7 @@ from opboost_ops.serving.answers import STATES
 from opboost_ops.serving.releases import Releases, Run
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import own_columns
+from opboost_ops.stages.coverage import COVERAGE, group_codes, group_names
 from opboost_ops.stages.others import held, needed_elsewhere
 from opboost_ops.stages.raw_values import declared_values
 from opboost_ops.stages.score_columns import reason_columns, score_columns
@@ -106,11 +107,11 @@ class Served:
             self.releases = Releases(site, federation, version, thresholds, received, runs)
             self._fallback = fallback(federation)
             # LightGBM would read what nothing stands for as a value below the domain.
-            each = federation.alignment.members == "each"
+            left_join = federation.alignment.overlap == "left"
             self._unfilled = {
                 party
                 for party, names in self._columns.items()
-                if not each and any(np.isnan(self._fallback[n]) for n in names if n in self._used)
+                if not left_join and any(np.isnan(self._fallback[n]) for n in names if n in self._used)
             }
         self.names = [federation.id.column, *own, *elsewhere]
 
@@ -173,6 +174,9 @@ class Served:
         prediction = predict(self._text, matrix)
         scoring = self.federation.scoring
         made = score_columns(self._facts, self._fitted, scoring, prediction)
+        if scored.used and self.federation.alignment.overlap == "left":
+            having = np.sum([*scored.used.values()], axis=0)
+            made[COVERAGE] = group_names(group_codes(having, len(scored.used)))
         if reasons:
             names = self._facts["names"]
             made |= reason_columns(self.federation, names, self._text, matrix, reasons)
@@ -226,14 +230,14 @@ def fallback(federation: Federation) -> dict[str, float]:
         federation: As the version is scored.
     """
     domain = federation.domain.to_domain()
-    each = federation.alignment.members == "each"
+    left_join = federation.alignment.overlap == "left"
     found: dict[str, float] = {}
     for party in federation.feature_holders:
         features = federation.parties[party].features
         for column in columns_of(federation, party):
             feature = features[column.feature]
             value = float("nan")
-            if not each and isinstance(feature.missing, Fill):
+            if not left_join and isinstance(feature.missing, Fill):
                 value = 1.0
                 if column.name != missing_name(column.feature) or column.bit is not None:
                     value = _filled(feature, domain, column.bit)

@@ -83,7 +83,7 @@ def assemble(context: Context) -> Outcome:
         "classes": classes,
         "thresholds": _thresholds(context) if private else {},
     }
-    if context.federation.alignment.members == "each":
+    if context.federation.alignment.overlap == "left":
         facts[HIGHEST] = {
             f"{holder}.{name}": pc.max(table.column(name).slice(0, train)).as_py() or 0
             for holder, table in opened.items()

@@ -143,7 +143,7 @@ def check_frame(context: Context) -> Outcome:
     ranked = {name: domain.size for name, domain in domains_of(context).items()}
     rows = context.home.json("alignment")["train"]
     classes = len(facts["classes"])
-    missing = context.federation.alignment.members == "each"
+    missing = context.federation.alignment.overlap == "left"
     suite = suites.training_frame(facts["names"], label, classes, rows, ranked, missing)
     return check(context, {"training_frame": (suite, table)}, marks="checked_frame")
 

@@ -13,6 +13,7 @@ from opboost_ops.config.federation import ScoringMode
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.stages.alone import baseline
 from opboost_ops.stages.assemble import LABEL, frame_of
+from opboost_ops.stages.coverage import coverage, metrics_by_group
 from opboost_ops.stages.gate import comparable_reference, gate, present_champion
 from opboost_ops.stages.held_out import SCORING, distributions_of, pictures_of, scoring_of
 from opboost_ops.stages.interval_gate import ALONE, REFERENCE, interval_gate
@@ -79,6 +80,10 @@ def evaluate(context: Context) -> Outcome:
         decision = gate(context, task, result[f"federated_{mode}"], old)
     decision = unless_repeated(context, model, decision)
     evaluation["metrics"] = result
+    if context.federation.alignment.overlap == "left":
+        codes = coverage(context, context.home.json("alignment")["train"], len(truth))
+        of = {name: compared[name] for name in result}
+        evaluation["coverage"] = metrics_by_group(task, truth, of, codes)
     return Outcome(
         tables={"predictions": _table(predictions)},
         documents={**documents, "evaluation": evaluation, "gate": decision},

@@ -139,7 +139,7 @@ def same_columns(
     if any(before[name] != facts[name] for name in ("names", "categories", "task", "classes")):
         return False
     old = parse_federation(json.loads(files["federation.json"]), "federation.json", stored=True)
-    return maps(old) == maps(federation) and old.alignment.members == federation.alignment.members
+    return maps(old) == maps(federation) and old.alignment.overlap == federation.alignment.overlap
 
 
 def maps(federation: Federation) -> list[tuple[str, str, bytes]]:

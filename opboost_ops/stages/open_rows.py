@@ -36,7 +36,9 @@ def opened_table(holder: str) -> str:
 
 
 def members_table(holder: str) -> str:
-    """Name of the table that says which rows of the common order a feature holder has; see `each`.
+    """Name of the table that says which rows of the common order a feature holder has.
+
+    It is there with ``overlap: left``.
 
     Args:
         holder: Its name.
@@ -47,7 +49,7 @@ def members_table(holder: str) -> str:
 def open_rows(context: Context) -> Outcome:
     """Open the rows of people whom all parties have, and choose those that are held out.
 
-    With ``members: each`` all rows of the label holder are there, and values of a feature holder
+    With ``overlap: left`` all rows of the label holder are there, and values of a feature holder
     that lacks the person are missing.
 
     The common order is that of the label holder's own digests. The held-out rows are those whose
@@ -65,7 +67,7 @@ def open_rows(context: Context) -> Outcome:
     """
     tables = rows_of(context)
     opened = open_tables(context, tables)
-    each = context.federation.alignment.members == "each"
+    left = context.federation.alignment.overlap == "left"
     common = _common(context, opened)
     scratch = context.home.scratch
     people = sum(int(common[some].sum()) for some in slices(len(common)))
@@ -78,7 +80,7 @@ def open_rows(context: Context) -> Outcome:
     few = too_few_common(context, people)
     if few is not None:
         return few
-    if each:
+    if left:
         common[:] = True
     rows = _in_digest_order(context, common)
     held = _held_out(context, common, rows)
@@ -98,12 +100,12 @@ def open_rows(context: Context) -> Outcome:
         columns, outside[holder] = tables[holder].unpack(codes, there)
         found[opened_table(holder)] = pa.table(
             {
-                name: _where(there, smallest_integers(values, scratch)) if each
+                name: _where(there, smallest_integers(values, scratch)) if left
                 else smallest_integers(values, scratch)
                 for name, values in columns.items()
             }
         )  # fmt: skip
-        if each:
+        if left:
             found[members_table(holder)] = pa.table({"there": pa.array(there)})
     facts = {"train": train, "holdout": holdout}
     return Outcome(
@@ -149,10 +151,10 @@ def _where(there: np.ndarray, values: pa.Array) -> pa.Array:
 def _common(context: Context, opened: dict[str, Opened]) -> np.ndarray:
     """Whose rows opened, bool, shape (n,), by rows of the own table: at all, or at any."""
     every = list(opened.values())
-    each = context.federation.alignment.members == "each"
+    left = context.federation.alignment.overlap == "left"
     found = context.home.scratch.zeros(len(every[0][0]) - 1, bool)
     for some in slices(len(found)):
-        both = np.logical_or if each else np.logical_and
+        both = np.logical_or if left else np.logical_and
         found[some] = both.reduce([there[some] for there, _ in every])
         let_go()
     return found

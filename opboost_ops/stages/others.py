@@ -60,8 +60,8 @@ def taken(context: Context, mode: ScoringMode) -> Take:
     """
     holders, home = context.federation.feature_holders, context.home
     tables = {holder: home.table(opened_table(holder)) for holder in holders}
-    each = context.federation.alignment.members == "each"
-    members = {h: home.table(members_table(h)).column("there") for h in holders if each}
+    left = context.federation.alignment.overlap == "left"
+    members = {h: home.table(members_table(h)).column("there") for h in holders if left}
     done = 0
 
     def take(count: int) -> dict[str, np.ndarray]:
@@ -71,7 +71,7 @@ def taken(context: Context, mode: ScoringMode) -> Take:
         for party, table in tables.items():
             some = table.slice(begin, count)
             there = np.ones(count, dtype=bool)
-            if each:
+            if left:
                 there = members[party].slice(begin, count).to_numpy()
             columns = {n: some.column(n).fill_null(0).to_numpy() for n in some.column_names}
             if mode == "routed":

@@ -17,6 +17,7 @@ from opboost_ops.scratch.tables import in_order
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import own_columns
 from opboost_ops.stages.common_rows import CommonRows
+from opboost_ops.stages.coverage import COVERAGE, coverage, group_names
 from opboost_ops.stages.encode_rows import raw_matrix
 from opboost_ops.stages.held_out import SCORING
 from opboost_ops.stages.home import Rows
@@ -30,15 +31,15 @@ from opboost_ops.stages.stage import Context, Outcome
 #: No feature has this name.
 _ID = " id"
 
-#: Some rows: their IDs, and the columns that a model knows, float64, by full name.
-_Some = Iterator[tuple[pa.ChunkedArray | pa.Array, dict[str, np.ndarray]]]
+#: Some rows: their IDs, the columns that a model knows, float64, by full name, and their coverage.
+_Some = Iterator[tuple[pa.ChunkedArray | pa.Array, dict[str, np.ndarray], pa.Array | None]]
 
 
 def score(context: Context) -> Outcome:
     """Score every row of the label holder's table of new rows that the mode can score.
 
-    In mode ``local`` these are all rows; otherwise those that all parties have. Never are more
-    than a block, or a part of the common order, in memory.
+    In mode ``local`` and with ``overlap: left`` these are all rows, otherwise those that all
+    parties have. Never are more than a block, or a part of the common order, in memory.
 
     Raises:
         ContractError: The model is damaged, or the table is not the one that was checked.
@@ -74,6 +75,7 @@ def _scored(
     text: str,
     ids: pa.ChunkedArray | pa.Array,
     columns: dict[str, np.ndarray],
+    covered: pa.Array | None,
 ) -> pa.Table:
     scoring, names = context.federation.scoring, facts["names"]
     matrix = np.empty((len(ids), len(names)), dtype=np.float64, order="F")
@@ -82,6 +84,8 @@ def _scored(
     prediction = predict(text, matrix)
     scores = {context.federation.id.column: ids}
     scores |= score_columns(facts, fitted, scoring, prediction)
+    if covered is not None:
+        scores[COVERAGE] = covered
     if scoring.reasons is not None:
         scores |= reason_columns(context.federation, names, text, matrix, scoring.reasons)
     return pa.table(scores)
@@ -99,12 +103,13 @@ def _of_own_table(context: Context, facts: Mapping[str, Any], used: set[str]) ->
         else:
             columns = own_columns(context.federation, block, facts["categories"])
             columns |= held(context.federation, block, used, block.height)
-        yield _ids(context, block), columns
+        yield _ids(context, block), columns, None
         del block, columns  # Before the next one is read.
 
 
 def _in_common_order(context: Context, facts: Mapping[str, Any], positions: np.ndarray) -> _Some:
-    """The rows that all parties have, in the order in which the others have sent theirs."""
+    """The rows that are scored, in the common order."""
+    left, done = context.federation.alignment.overlap == "left", 0
     take = taken(context, context.federation.scoring.mode)
     rows = CommonRows(context, positions, context.home.json("table")["rows"])
     pieces = (
@@ -116,7 +121,9 @@ def _in_common_order(context: Context, facts: Mapping[str, Any], positions: np.n
             some = part.slice(each.start, each.stop - each.start)
             ids, own = some.column(_ID), some.drop_columns([_ID])
             columns = {name: own.column(name).to_numpy() for name in own.column_names}
-            yield ids, columns | take(some.num_rows)
+            covered = group_names(coverage(context, done, some.num_rows)) if left else None
+            yield ids, columns | take(some.num_rows), covered
+            done += some.num_rows
             let_go()
 
 

@@ -40,6 +40,7 @@ class Kind:
         breaks: Stage of `PARTY` that ends in a foreign error.
         ends: Step whose error ends the run; empty if it ends well.
         trained: Whether it begins from a federation that has a model.
+        left: Whether all rows of the label holder are kept.
     """
 
     prepare: Callable[[Workspace], None] = lambda _: None
@@ -50,6 +51,7 @@ class Kind:
     trained: bool = False
     everybody: bool = False
     lenders: bool = False
+    left: bool = False
 
     def names(self, names: Iterable[str]) -> list[str]:
         """Of some rewritings, those by which this kind of run may not change."""
@@ -116,6 +118,14 @@ def _sharded(workspace: Workspace) -> None:
             part.write_parquet(path / f"part-{number}.parquet")
 
 
+def _keep_all_rows(workspace: Workspace) -> None:
+    workspace.edit_yaml("federation.yaml", lambda data: data.update(alignment={"overlap": "left"}))
+    for party in ("b0", "b1"):
+        workspace.edit_yaml(
+            f"{party}/policy.yaml", lambda data: data["alignment"].update(members=["each"])
+        )
+
+
 def _private_model(workspace: Workspace) -> None:
     def change(data: Any) -> None:
         data["training"] = {
@@ -134,9 +144,16 @@ KINDS: Mapping[str, Kind] = {
     "training, every stage tried again": Kind(tries=2),
     "training, a table of several tasks": Kind(_sharded),
     "training, a private model": Kind(_private_model),
+    "training, all rows": Kind(_keep_all_rows, everybody=True),
     "scoring, desensitised": Kind(_scoring("desensitised"), "score", trained=True),
     "scoring, routed": Kind(_scoring("routed"), "score", trained=True),
     "scoring, local": Kind(_scoring("local"), "score", trained=True, everybody=True),
+    "scoring, desensitised, all rows": Kind(
+        _scoring("desensitised"), "score", trained=True, everybody=True, left=True
+    ),
+    "scoring, routed, all rows": Kind(
+        _scoring("routed"), "score", trained=True, everybody=True, left=True
+    ),
     "scoring, every stage tried again": Kind(
         _scoring("desensitised"), "score", tries=2, trained=True
     ),
@@ -165,6 +182,7 @@ class Beginnings:
         folder: Where copies are put.
         made: Three parties of 400 people, with columns of every type, and one that is undeclared.
         trained: The same with a model.
+        left: The same with a model of all rows of the label holder.
         lenders: Three lenders of horizontal learning.
         lent: The same with a model.
     """
@@ -172,6 +190,7 @@ class Beginnings:
     folder: Path
     made: Workspace
     trained: Workspace
+    left: Workspace
     lenders: Workspace
     lent: Workspace
 
@@ -198,9 +217,11 @@ class Beginnings:
                     undeclared(pl.read_parquet(path), number).write_parquet(path)
         found = cls(
             folder, made, made.copy(folder / "trained", FIRST_RUN),
+            made.copy(folder / "left", FIRST_RUN),
             lenders, lenders.copy(folder / "lent", FIRST_RUN),
         )  # fmt: skip
-        for workspace in (found.trained, found.lent):
+        _keep_all_rows(found.left)
+        for workspace in (found.trained, found.left, found.lent):
             ended = seen(KINDS["training"], workspace)
             assert not [place for place in ended if place.startswith("error")], ended
         return found
@@ -214,7 +235,8 @@ class Beginnings:
         """
         run = SCORING_RUN if kind.purpose == "score" else FIRST_RUN
         whole = (self.lent if kind.trained else self.lenders) if kind.lenders else None
-        from_ = whole or (self.trained if kind.trained else self.made)
+        trained = self.left if kind.left else self.trained
+        from_ = whole or (trained if kind.trained else self.made)
         folder = self.folder / f"{len(list(self.folder.iterdir()))}"
         begun = Workspace(from_.copy(folder, run).folder, run, kind.purpose)
         kind.prepare(begun)

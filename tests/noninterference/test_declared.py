@@ -68,6 +68,8 @@ INPUTS = {
 INSIDE = {
     ("scoring, desensitised", "the label holder's features"),
     ("scoring, routed", "the label holder's features"),
+    ("scoring, desensitised, all rows", "the label holder's features"),
+    ("scoring, routed, all rows", "the label holder's features"),
 }
 
 
@@ -111,8 +113,12 @@ def _told(seen: Observation) -> set[str]:
         pytest.param("training", "the label holder's features", marks=pytest.mark.slow),
         pytest.param("training", "who is in a table", marks=pytest.mark.slow),
         *(
+            pytest.param("training, all rows", given, marks=pytest.mark.slow)
+            for given in INPUTS
+        ),
+        *(
             pytest.param(f"scoring, {mode}", given, marks=pytest.mark.slow)
-            for mode in ("desensitised", "routed")
+            for mode in ("desensitised", "routed", "desensitised, all rows", "routed, all rows")
             for given in INPUTS
             if given != "labels"
         ),

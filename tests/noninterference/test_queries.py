@@ -26,8 +26,11 @@ def _about_others(workspace: Workspace) -> Workspace:
     ("kind", "sealed"),
     [
         ("training", {"ranks", "shares"}),
+        ("training, all rows", {"ranks"}),
         pytest.param("scoring, desensitised", {"values", "shares"}, marks=pytest.mark.slow),
         pytest.param("scoring, routed", {"routes", "shares"}, marks=pytest.mark.slow),
+        pytest.param("scoring, desensitised, all rows", {"values"}, marks=pytest.mark.slow),
+        pytest.param("scoring, routed, all rows", {"routes"}, marks=pytest.mark.slow),
     ],
 )
 def test_what_is_sealed_is_the_same_for_another_query_of_equal_size(

@@ -73,7 +73,7 @@ AGREED = {
         "wait_minutes": "None",
     },
     "Federation": {
-        "alignment": "members='all'",
+        "alignment": "overlap='common'",
         "domain": "required",
         "features": "{}",
         "id": "required",
@@ -111,8 +111,8 @@ AGREED = {
         "weight_column": "None",
     },
     "LocalMap": {"edges": "None", "epsilon": "required", "name": "'local_map'", "theta": "None"},
-    "Members": {"members": "'all'"},
     "MissingBit": {"epsilon": "required", "name": "'missing_bit'"},
+    "Overlap": {"overlap": "'common'"},
     "Party": {
         "encryption_key": "None",
         "features": "{}",

@@ -1,0 +1,188 @@
+"""`overlap: left`: all rows of the label holder, with missing values where a holder lacks them."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow.feather as feather
+import pytest
+import yaml
+
+from opboost_ops import api
+from opboost_ops.boosting import metrics as metrics_of
+from opboost_ops.config.loading import load_federation, parse_federation
+from opboost_ops.datasets.dataset import Dataset
+from opboost_ops.errors import ConfigError, PolicyError
+from tests.federation import FIRST_RUN, Workspace
+from tests.unit.stages.scoring_data import NAME, HOLDERS, dataset, held_out, predicted, scoring
+
+SCORED = {mode: f"{k + 30:016x}" for k, mode in enumerate(("desensitised", "routed", "local"))}
+
+
+def whom_b0_lacks() -> Dataset:
+    """A third of the people is not at ``b0``, and nearly all of these have one label."""
+    made = dataset("binary")
+    number = pl.col("id").str.slice(1).cast(pl.Int64)
+    absent, rare = number % 3 == 0, number % 21 == 0
+    label = pl.when(absent & ~rare).then(pl.lit("yes")).otherwise(pl.col("y"))
+    tables = {
+        **made.tables,
+        "a": made.tables["a"].with_columns(y=label),
+        "b0": made.tables["b0"].filter(~absent),
+    }
+    new = {**made.new_rows, "b0": tables["b0"]}
+    return replace(made, tables=tables, new_rows=new)
+
+
+def written(folder: Path, **training: object) -> Workspace:
+    workspace = Workspace.write(
+        folder / "federation",
+        whom_b0_lacks(),
+        training={"trees": 8, "depth": 3, **training},
+        scoring={"mode": "desensitised", "evaluate": ["routed", "local"]},
+    )
+    workspace.edit_yaml("federation.yaml", lambda d: d.update(alignment={"overlap": "left"}))
+    return workspace
+
+
+def allow(workspace: Workspace, *holders: str) -> None:
+    for holder in holders:
+        workspace.edit_yaml(
+            f"{holder}/policy.yaml", lambda d: d["alignment"].update(members=["all", "each"])
+        )
+
+
+def groups(workspace: Workspace, people: pl.DataFrame) -> pl.Series:
+    """Whether all, some or none of the feature holders have the people, by their tables."""
+    tables = [pl.read_parquet(workspace.table_path(holder)) for holder in HOLDERS]
+    having = sum(people["id"].is_in(table["id"].implode()).cast(pl.Int8) for table in tables)
+    assert isinstance(having, pl.Series)
+    names = {0: "own", 1: "partial", 2: "complete"}
+    return having.replace_strict(names, return_dtype=pl.String)
+
+
+@pytest.mark.parametrize("trainer", ["lightgbm", "xgboost"])
+def test_every_row_is_learnt_from_and_scored_as_it_was_evaluated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trainer: str
+) -> None:
+    workspace = written(tmp_path, trainer=trainer)
+    workspace.known_to(monkeypatch)
+    allow(workspace, *HOLDERS)
+
+    workspace.all()
+
+    own = pl.read_parquet(workspace.table_path("a"))
+    facts = workspace.home_json("a", "alignment")
+    assert facts["train"] + facts["holdout"] == own.height
+    assert not [place for place in workspace.published() if place.startswith("shares/")]
+    people = held_out(workspace)
+    holdout = feather.read_table(workspace.home("a") / "holdout_frame.arrow")
+    for holder, column in (("b0", "w"), ("b1", "v")):
+        there = people["id"].is_in(pl.read_parquet(workspace.table_path(holder))["id"].implode())
+        missing = np.isnan(holdout.column(f"{holder}.{column}").to_numpy())
+        assert 0 < missing.sum() < len(missing)
+        assert missing.tolist() == (~there).to_list()
+    # A lack that says so much is learnt from.
+    splits = workspace.home_json("a", "frame")["highest"]
+    assert splits["b0.w"] >= 1
+    evaluation = workspace.home_json("a", "evaluation")
+    metrics = evaluation["metrics"]
+    assert metrics["federated_desensitised"]["auc"] > metrics["label_holder_alone"]["auc"]
+    _apart(workspace, evaluation["coverage"], groups(workspace, people))
+
+    for mode in SCORED if trainer == "lightgbm" else ("desensitised",):
+        run = scoring(workspace, mode, SCORED[mode])
+        run.all()
+        (file,) = (workspace.folder / "a" / "scores").rglob(f"{mode}*")
+        scores = pl.read_parquet(file)
+        assert sorted(scores["id"]) == sorted(own["id"])
+        same = people.select("id").join(scores, on="id", how="left", maintain_order="left")
+        assert same["score"].to_numpy().tobytes() == predicted(workspace, mode).tobytes()
+        if mode != "local":
+            assert scores["coverage"].to_list() == groups(workspace, scores).to_list()
+            served = api.Scorer(workspace.folder / "a", workspace.folder).score_frame(
+                pl.read_parquet(workspace.folder / "a" / "tables" / "score.parquet")
+            )
+            served = scores.select("id").join(served, on="id", how="left", maintain_order="left")
+            assert served.select(scores.columns).equals(scores)
+
+
+def _apart(workspace: Workspace, found: Any, group: pl.Series) -> None:
+    """Metrics by group are those of the group's rows, in the evaluation, on the card, its page."""
+    truth = (held_out(workspace)["y"] == "yes").to_numpy().astype(float)
+    prediction = predicted(workspace, "desensitised")
+    assert set(found) == set(group) == {"complete", "partial", "own"}
+    for name, of in found.items():
+        rows = (group == name).to_numpy()
+        assert of["rows"] == rows.sum()
+        if len(set(truth[rows])) == 1:
+            assert (name, of["metrics"]) == ("own", {})
+            continue
+        expected = metrics_of.evaluate("binary", truth[rows], prediction[rows])
+        assert of["metrics"]["federated_desensitised"] == expected
+        assert "auc" in of["metrics"]["label_holder_alone"]
+    folder = workspace.folder / "a" / "models" / NAME / FIRST_RUN
+    assert json.loads((folder / "card.json").read_bytes())["coverage"] == found
+    assert "whom some feature holders have" in (folder / "card.html").read_text()
+
+
+def test_one_holder_needs_no_further_consent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether all have a person, and whether the one has them, are the same."""
+    made = whom_b0_lacks()
+    few = {party: table for party, table in made.tables.items() if party != "b1"}
+    features = {party: of for party, of in made.features.items() if party != "b1"}
+    new_rows = {party: of for party, of in made.new_rows.items() if party != "b1"}
+    one = replace(made, tables=few, features=features, new_rows=new_rows)
+    workspace = Workspace.write(tmp_path / "federation", one, training={"trees": 3, "depth": 2})
+    workspace.edit_yaml("federation.yaml", lambda d: d.update(alignment={"overlap": "left"}))
+    workspace.known_to(monkeypatch)
+
+    workspace.all()
+
+    facts = workspace.home_json("a", "alignment")
+    assert facts["train"] + facts["holdout"] == one.tables["a"].height
+    assert set(workspace.home_json("a", "evaluation")["coverage"]) == {"complete", "own"}
+
+
+def test_the_former_name_is_read_of_a_stored_model_and_refused_in_a_file(tmp_path: Path) -> None:
+    workspace = written(tmp_path)
+    former: Any = {"alignment": {"members": "each"}}
+    workspace.edit_yaml("federation.yaml", lambda d: d.update(former), agree=False)
+    with pytest.raises(ConfigError) as caught:
+        load_federation(workspace.file)
+    (fault,) = caught.value.faults
+    assert fault.where == "alignment.members" and "{overlap: left}" in fault.suggestion
+    data = yaml.safe_load(workspace.file.read_text())
+    assert parse_federation(data, "stored", stored=True).alignment.overlap == "left"
+
+
+def test_a_policy_that_does_not_allow_it_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = written(tmp_path)
+    workspace.known_to(monkeypatch)
+    allow(workspace, "b1")
+
+    step, error = workspace.first_failure()
+
+    assert step.startswith("b0.")
+    assert isinstance(error, PolicyError)
+    assert not [p for p in workspace.published() if p in ("ranks/b0", "psi_answer/b0")]
+
+
+@pytest.mark.parametrize(
+    "training", [{"trainer": "dpboost", "private": {"epsilon": 1.0}}, {"denoise": "joint"}]
+)
+def test_trainers_that_take_no_missing_values_are_refused(
+    tmp_path: Path, training: dict[str, object]
+) -> None:
+    workspace = written(tmp_path)
+    workspace.edit_yaml("federation.yaml", lambda d: d["training"].update(training), agree=False)
+    with pytest.raises(ConfigError) as caught:
+        load_federation(workspace.file)
+    assert "alignment.overlap" in [fault.where for fault in caught.value.faults]
