@@ -183,15 +183,22 @@ class TwoParties:
                 )
         return found
 
-    def materialised(self, model: str, frame: Frame) -> str:
-        """The model on domain values, as label holder and feature holder make it together."""
-        used = splits.used_splits(model, frame.ranked)
+    def materialised(self, model: str, frame: Frame, missing: bool = False) -> str:
+        """The model on domain values, as label holder and feature holder make it together.
+
+        Args:
+            model: Trained on ranks.
+            frame: What it was trained on.
+            missing: Whether rows may lack B's columns.
+        """
+        highest = {name: len(self._values[name]) for name in frame.ranked if missing}
+        used = splits.used_splits(model, frame.ranked, highest)
         values = {
             name: dict(zip(ranks, splits.split_values(ranks, self._values[name]), strict=True))
             for name, ranks in used.items()
         }
         bounds = dict.fromkeys(frame.ranked, (self._domain.lower, self._domain.upper))
-        return splits.materialise(model, values, bounds)
+        return splits.materialise(model, values, bounds, highest)
 
     def _own_columns(
         self, rows: pl.DataFrame, features: Mapping[str, Any]

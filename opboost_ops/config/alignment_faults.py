@@ -15,9 +15,9 @@ def new_alignment_faults(federation: Federation) -> Iterator[Fault]:
         yield Fault(
             "alignment",
             f"is `{former}`, and there is one way of alignment now, the sealed release",
-            "leave it out, write `seal_everybody: true` and max_new_queries under alignment in each "
-            "feature holder's policy.yaml, and let all parties agree again; models, ledgers and "
-            "keys stay",
+            "leave it out, write `seal_everybody: true` and max_new_queries under alignment in "
+            "each feature holder's policy.yaml, and let all parties agree again; models, ledgers "
+            "and keys stay",
         )
     if renamed := federation.alignment.renamed:
         yield Fault(

@@ -107,11 +107,12 @@ class Served:
             self.releases = Releases(site, federation, version, thresholds, received, runs)
             self._fallback = fallback(federation)
             # LightGBM would read what nothing stands for as a value below the domain.
-            left_join = federation.alignment.overlap == "left"
+            everybody = federation.alignment.overlap == "left"
             self._unfilled = {
                 party
                 for party, names in self._columns.items()
-                if not left_join and any(np.isnan(self._fallback[n]) for n in names if n in self._used)
+                if not everybody
+                and any(np.isnan(self._fallback[n]) for n in names if n in self._used)
             }
         self.names = [federation.id.column, *own, *elsewhere]
 
@@ -230,14 +231,14 @@ def fallback(federation: Federation) -> dict[str, float]:
         federation: As the version is scored.
     """
     domain = federation.domain.to_domain()
-    left_join = federation.alignment.overlap == "left"
+    everybody = federation.alignment.overlap == "left"
     found: dict[str, float] = {}
     for party in federation.feature_holders:
         features = federation.parties[party].features
         for column in columns_of(federation, party):
             feature = features[column.feature]
             value = float("nan")
-            if not left_join and isinstance(feature.missing, Fill):
+            if not everybody and isinstance(feature.missing, Fill):
                 value = 1.0
                 if column.name != missing_name(column.feature) or column.bit is not None:
                     value = _filled(feature, domain, column.bit)

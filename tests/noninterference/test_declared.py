@@ -112,10 +112,7 @@ def _told(seen: Observation) -> set[str]:
         ("training", "labels"),
         pytest.param("training", "the label holder's features", marks=pytest.mark.slow),
         pytest.param("training", "who is in a table", marks=pytest.mark.slow),
-        *(
-            pytest.param("training, all rows", given, marks=pytest.mark.slow)
-            for given in INPUTS
-        ),
+        *(pytest.param("training, all rows", given, marks=pytest.mark.slow) for given in INPUTS),
         *(
             pytest.param(f"scoring, {mode}", given, marks=pytest.mark.slow)
             for mode in ("desensitised", "routed", "desensitised, all rows", "routed, all rows")

@@ -17,7 +17,7 @@ from opboost_ops.config.loading import load_federation, parse_federation
 from opboost_ops.datasets.dataset import Dataset
 from opboost_ops.errors import ConfigError, PolicyError
 from tests.federation import FIRST_RUN, Workspace
-from tests.unit.stages.scoring_data import NAME, HOLDERS, dataset, held_out, predicted, scoring
+from tests.unit.stages.scoring_data import HOLDERS, NAME, dataset, held_out, predicted, scoring
 
 SCORED = {mode: f"{k + 30:016x}" for k, mode in enumerate(("desensitised", "routed", "local"))}
 

@@ -1,0 +1,104 @@
+"""Everybody scored: `overlap: left` beside training on the common people alone.
+
+Party B has a share of party A's people. `common` trains on these alone, `left` on all training rows
+of A, with missing values where B lacks the person; `alone` trains on all rows of A without B's
+columns. All test rows are scored twice: as people whom B has, with B's columns, and as people whom
+it lacks, without. Clamped geometric mechanism on [1, 10], plain LightGBM. R2 or AUC, means over
+seeds of split, noise and who is common; `worst` is the least difference of one seed.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator
+from functools import partial
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from benchmarks.papers.accuracy import DEPTH, HELD_OUT, RATE, TREES
+from benchmarks.papers.denoise import HALVED, halved
+from benchmarks.papers.two_parties import TwoParties
+from benchmarks.private_edges import formula
+from opboost_ops.boosting import trainer
+from opboost_ops.boosting.frame import Frame, Parameters
+from opboost_ops.datasets import load
+from opboost_ops.domain import Domain
+from opboost_ops.mechanisms import Geometric
+
+DOMAIN = Domain(1, 10)
+
+
+def main() -> None:
+    """Run the benchmark and print its figures, a line for each share."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dataset", default="adult")
+    parser.add_argument("--overlap", default="0.1,0.3", help="shares of A's people whom B has")
+    parser.add_argument("--epsilon", type=float, default=0.64)
+    parser.add_argument("--cells", choices=("linear", "log1p"), default="linear")
+    parser.add_argument("--seeds", type=int, default=5)
+    options = parser.parse_args()
+    for share in options.overlap.split(","):
+        given = (options.dataset, float(share), options.epsilon, options.cells, options.seeds)
+        for line in summary(*given):
+            print(json.dumps(line), flush=True)
+
+
+def summary(
+    name: str, share: float, epsilon: float, cells: str, seeds: int
+) -> Iterator[dict[str, Any]]:
+    """Means over seeds, by who is scored and on which rows."""
+    found = [measured(name, share, epsilon, cells, seed) for seed in range(seeds)]
+    for rows in ("complete, clear", "complete, desensitised", "own"):
+        first, second = ("alone", "left") if rows == "own" else ("common", "left")
+        pairs = [(of[first, rows], of[second, rows]) for of in found]
+        yield {
+            "dataset": name, "overlap": share, "epsilon": epsilon, "cells": cells,
+            "seeds": seeds, "rows": rows,
+            "alone": round(fmean(of["alone", "own"] for of in found), 4),
+            first: round(fmean(pair[0] for pair in pairs), 4),
+            second: round(fmean(pair[1] for pair in pairs), 4),
+            "worst": round(min(pair[1] - pair[0] for pair in pairs), 4),
+        }  # fmt: skip
+
+
+def measured(
+    name: str, share: float, epsilon: float, cells: str, seed: int
+) -> dict[tuple[str, str], float]:
+    """The metric by what was trained, and on which rows it is tested."""
+    dataset = load(name)
+    if name in HALVED:
+        dataset = halved(dataset)
+    table = TwoParties(dataset, DOMAIN, partial(formula, scale=cells), HELD_OUT, seed)
+    mechanism = Geometric(epsilon=epsilon)
+    parameters = Parameters(table.task, table.classes, TREES, RATE, DEPTH, seed)
+    label = table.label[: table.train]
+    whole, clear = table.frames("geometric", mechanism)
+    there = np.random.default_rng(seed).random(table.train) < share
+    tests = {"complete, clear": clear, "complete, desensitised": table.desensitised(mechanism)}
+    theirs = np.isin(whole.names, whole.ranked)
+    tests["own"] = np.where(theirs, np.nan, clear)
+    found: dict[tuple[str, str], float] = {}
+    left = Frame(
+        whole.names, np.asfortranarray(np.where(theirs & ~there[:, None], np.nan, whole.matrix)),
+        whole.categorical, whole.ranked,
+    )  # fmt: skip
+    for kind, frame, rows in (
+        ("common", whole.rows(there), there),
+        ("left", left, np.ones(table.train, dtype=bool)),
+    ):
+        model = trainer.train(frame, label[rows], parameters)
+        model = table.materialised(model, frame, missing=kind == "left")
+        for test, matrix in tests.items():
+            found[kind, test] = _figure(table, trainer.predict(model, matrix))
+    frame, test = table.frames("alone")
+    alone = trainer.predict(trainer.train(frame, label, parameters), test)
+    return {**found, ("alone", "own"): _figure(table, alone)}
+
+
+def _figure(table: TwoParties, prediction: np.ndarray) -> float:
+    return table.evaluated(prediction)["metric" if table.task == "multiclass" else "second"]
+
+
+if __name__ == "__main__":
+    main()
