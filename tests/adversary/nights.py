@@ -93,7 +93,7 @@ class Federation:
         )
         if members != "all":
             self.workspace.edit_yaml(
-                "federation.yaml", lambda d: d.update(alignment={"members": members})
+                "federation.yaml", lambda d: d.update(alignment={"overlap": "left"})
             )
         for holder in holders:
             # As `opboost init` writes it of the holder's own table.

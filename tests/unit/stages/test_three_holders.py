@@ -88,7 +88,7 @@ def trained(
         scoring={"mode": "desensitised", "evaluate": ["desensitised", "routed"]},
     )
     if request.param == "each":
-        workspace.edit_yaml("federation.yaml", lambda d: d.update(alignment={"members": "each"}))
+        workspace.edit_yaml("federation.yaml", lambda d: d.update(alignment={"overlap": "left"}))
         for holder in COLUMNS:
             workspace.edit_yaml(
                 f"{holder}/policy.yaml", lambda d: d["alignment"].update(members=["all", "each"])
