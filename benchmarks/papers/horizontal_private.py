@@ -129,6 +129,8 @@ def _central(
 
 def section(found: Mapping[str, Any], _: Path) -> str:
     """Markdown."""
+    epsilons = list(dict.fromkeys(row["epsilon"] for row in found["rows"]))
+    heads = [f"epsilon {e:g}" if e else "no noise" for e in epsilons]
     lines = [
         "## Horizontal learning from noisy sums",
         "",
@@ -137,14 +139,16 @@ def section(found: Mapping[str, Any], _: Path) -> str:
         f"`alone` a party with its own rows, both with {_words(found['exact'])}; `noisy` is from "
         f"noisy sums, {_words(found['noisy'])}; `dpboost` is DPBoost on the pooled rows.",
         "",
-        "| dataset | method | parties | epsilon | seeds | AUC |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| dataset, seeds | method, parties | " + " | ".join(heads) + " |",
+        "| --- " * (len(heads) + 2) + "|",
     ]
+    shown: dict[tuple[str, str], dict[float | None, str]] = {}
     for row in found["rows"]:
-        epsilon = f"{row['epsilon']:g}" if row["epsilon"] else "none"
-        auc = f"{row['auc']:.2f} ± {row['auc_sd']:.2f}"
-        cells = (row["dataset"], row["method"], row["parties"], epsilon, row["seeds"], auc)
-        lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
+        name = f"{row['dataset']}, {row['seeds']}", f"{row['method']}, {row['parties']}"
+        cell = f"{row['auc']:.2f} ± {row['auc_sd']:.2f}"
+        shown.setdefault(name, {})[row["epsilon"]] = cell
+    for name, by in shown.items():
+        lines.append("| " + " | ".join([*name, *(by.get(e, "") for e in epsilons)]) + " |")
     lines.append("")
     return "\n".join(lines)
 

@@ -279,14 +279,16 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
 
 #: Adj-map's weight between the least and the greatest one: in the summary, not on the page.
 _BETWEEN = 2.0
+#: The epsilon of the table; the pictures and the summary have all.
+_TABLED = 0.32
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     heads = ["dataset", "method", "epsilon", "loss(1)", "loss(R - L)", "guess", "correlated"]
     heads += ["averaged", "accuracy"]
     shown = []
-    chosen = (0.32, 2.56) if any(line["epsilon"] in (0.32, 2.56) for line in rows) else ()
-    chosen = chosen or tuple(line["epsilon"] for line in rows)
+    chosen = {line["epsilon"] for line in rows}
+    chosen &= {_TABLED} if _TABLED in chosen else chosen
     for line in rows:
         if line["method"] == "raw" or (line["method"] != "alone" and line["epsilon"] not in chosen):
             continue

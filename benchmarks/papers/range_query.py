@@ -361,7 +361,7 @@ def _ahead(found: Mapping[str, Any], table: str) -> str:
     )
     rows = [[f"{line['epsilon']:g}", f"{line['error']:.1e}", f"{line['leaves']:.0f}",
              f"{line['improved']:.1e}", f"{line['improved_leaves']:.0f}"]
-            for line in lines]  # fmt: skip
+            for line in lines[::2]]  # fmt: skip
     heads = ["AHEAD, epsilon", "error", "leaves", "repaired: error", "leaves"]
     return words + "\n\n" + markdown.table(heads, rows)
 

@@ -14,18 +14,11 @@ def summary(name: str) -> Any:
     return json.loads((DOCS / "evaluation" / f"{name}.json").read_text())
 
 
-def test_the_table_beside_lightgbm() -> None:
+def test_equal_to_lightgbm_on_the_pooled_rows_and_the_same_bins() -> None:
     rows = summary("horizontal")["rows"]
     assert {row["missing"] for row in rows} == {"none", "filled", "kept"}
-    for row in rows:
-        missing = "" if row["missing"] == "none" else f", {row['missing']}"
-        figures = (
-            f"{row['horizontal']:.3f} ± {row['horizontal_sd']:.3f} | {row['same_bins']:.3f} | "
-        )
-        cells = f"| {row['dataset']}{missing} | {row['learning_rate']:g} | {figures}"
-        assert f"{cells}{row['own_bins']:.3f} |" in PAGE, cells
-        # Equal to LightGBM on the pooled rows and the same bins.
-        assert abs(row["difference"]) < 0.02
+    assert max(round(abs(row["difference"]), 2) for row in rows) <= 0.01
+    assert "to 0.01 points of AUC" in PAGE
 
 
 def test_the_table_with_a_guarantee() -> None:
